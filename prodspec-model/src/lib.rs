@@ -1,0 +1,37 @@
+//! The nouns of Prodspec: ids, payloads and addons, assets, partitions, incarnations.
+//!
+//! Pure: no async, no IO, no clock. Everything here is a value that may be compared, hashed, stored and sent.
+//!
+//! ```
+//! use prodspec_model::{Asset, AssetId, Message};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct FrontendJob { cluster: String, replicas: u32 }
+//! impl Message for FrontendJob { const TYPE: &'static str = "shakespeare.v1.FrontendJob"; }
+//!
+//! let asset = Asset::builder(AssetId::new("job/eu")?)
+//!     .payload(&FrontendJob { cluster: "eu".into(), replicas: 2 })?
+//!     .build()?;
+//! assert_eq!(asset.payload_json(), r#"{"cluster":"eu","replicas":2}"#);
+//! assert_eq!(asset.payload::<FrontendJob>()?.replicas, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod addons;
+pub mod asset;
+pub mod canonical;
+mod digest;
+pub mod id;
+pub mod incarnation;
+pub mod message;
+pub mod reference;
+pub mod snapshot;
+
+pub use asset::{Asset, AssetBuilder, Provenance};
+pub use digest::Digest;
+pub use id::{AssetId, IncarnationId, IncarnationNo, PartitionId, TypeName};
+pub use incarnation::{Incarnation, Revision, SourceName};
+pub use message::Message;
+pub use reference::{AssetRef, ExternalRef};
+pub use snapshot::{Change, Snapshot};

@@ -1,0 +1,125 @@
+//! A snapshot taken apart into a small descriptor and its packs, and put together again.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Inner, Snapshot,
+    node::{HEADER, Node, Tree},
+    pack::{Location, NODE, Pack, Packs, Slot, UNIT, length_word},
+};
+use crate::{digest::Digest, id::IncarnationNo};
+
+/// What a snapshot is beside its packs: small, to be kept with the incarnation's header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Root {
+    assets: Option<Location>,
+    references: Option<Location>,
+    len: u64,
+    digest: Digest,
+    packs: Vec<Reach>,
+}
+
+/// How far a snapshot reaches into one pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reach {
+    no: IncarnationNo,
+    live: u32,
+}
+
+impl Root {
+    /// The packs needed to load the snapshot, by number.
+    pub fn packs(&self) -> impl Iterator<Item = IncarnationNo> {
+        self.packs.iter().map(|reach| reach.no)
+    }
+}
+
+/// A snapshot cannot be put together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A pack was not handed over.
+    #[error("pack {0} is missing; load every pack that the root names")]
+    Missing(IncarnationNo),
+    /// The root points at something that is not there.
+    #[error("the root does not fit its packs: {0}; restore the store from a backup")]
+    Misfit(&'static str),
+}
+
+impl Snapshot {
+    /// What is to be kept of this snapshot beside its packs.
+    pub fn root(&self) -> Root {
+        let reach = |slot: &Slot| Reach {
+            no: IncarnationNo(slot.no),
+            live: slot.live,
+        };
+        Root {
+            assets: self.0.assets,
+            references: self.0.references,
+            len: self.0.len as u64,
+            digest: self.digest(),
+            packs: self.0.packs.0.iter().map(reach).collect(),
+        }
+    }
+
+    /// Puts a snapshot together again. Packs that `root` does not name are ignored. Costs nothing per asset: a
+    /// [`Pack`] was checked when it was read.
+    ///
+    /// # Errors
+    /// When a pack is missing, or `root` and packs do not belong together.
+    pub fn load(root: &Root, packs: impl IntoIterator<Item = Pack>) -> Result<Self, LoadError> {
+        let mut given: Vec<Pack> = packs.into_iter().collect();
+        given.sort_by_key(Pack::no);
+        let mut slots = Vec::with_capacity(root.packs.len());
+        for reach in &root.packs {
+            let at = given.binary_search_by_key(&reach.no, Pack::no);
+            let bytes = at.map(|at| given[at].bytes().clone());
+            let bytes = bytes.map_err(|_| LoadError::Missing(reach.no))?;
+            if !(1..=bytes.len() / UNIT).contains(&(reach.live as usize)) {
+                return Err(LoadError::Misfit(
+                    "nothing is alive, or more than was written",
+                ));
+            }
+            slots.push(Slot {
+                no: reach.no.0,
+                live: reach.live,
+                bytes,
+            });
+        }
+        if !slots.is_sorted_by(|a, b| a.no < b.no) {
+            return Err(LoadError::Misfit("packs are not in order"));
+        }
+        let packs = Packs(slots);
+        check(&packs, root.assets, Tree::Assets)?;
+        check(&packs, root.references, Tree::References)?;
+        let snapshot = Self::of(Inner {
+            assets: root.assets,
+            references: root.references,
+            len: usize::try_from(root.len).unwrap_or(usize::MAX),
+            packs,
+            newest: None,
+        });
+        match snapshot.digest() == root.digest {
+            true => Ok(snapshot),
+            false => Err(LoadError::Misfit("another digest")),
+        }
+    }
+}
+
+/// Whether there is a node of `tree` at `root`.
+fn check(packs: &Packs, root: Option<Location>, tree: Tree) -> Result<(), LoadError> {
+    let Some(root) = root else { return Ok(()) };
+    let tail = packs.tail(root);
+    let fits = tail.len() >= HEADER && {
+        let word = length_word(tail);
+        let length = (word & !NODE) as usize;
+        word & NODE != 0
+            && (HEADER..=tail.len()).contains(&length)
+            && Node::read(tail).tree() == tree
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(LoadError::Misfit("no tree where the root says")),
+    }
+}
