@@ -1,0 +1,245 @@
+//! Checks: whether a push may start now. They delay, never reject.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use prodspec_model::{AssetId, IncarnationId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    diff::{Change, Observed},
+    error::BoxError,
+    observe::PartitionView,
+    reader::IncarnationReader,
+    run::{Cause, Causes, Stamp},
+};
+
+/// The name of a check, unique in its stack. Overrides name it; `explain` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CheckName(pub Arc<str>);
+
+impl From<&str> for CheckName {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl fmt::Display for CheckName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// May this change be pushed now?
+#[derive(Clone, Serialize, Deserialize)]
+pub struct CheckRequest {
+    /// The asset to be pushed.
+    pub asset: AssetId,
+    /// At which incarnation.
+    pub incarnation: IncarnationId,
+    /// What the push would change.
+    pub change: Arc<Change>,
+    /// What production has.
+    pub observed: Observed,
+    /// Why it is pushed.
+    pub cause: Cause,
+    /// The wall clock.
+    pub now: Timestamp,
+    /// Reads `incarnation`; travels beside the data.
+    #[serde(skip)]
+    pub reader: IncarnationReader,
+    /// The rest of the partition; travels beside the data. `None` outside an enforcer.
+    #[serde(skip)]
+    pub view: Option<Arc<dyn PartitionView>>,
+}
+
+impl fmt::Debug for CheckRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckRequest")
+            .field("asset", &self.asset)
+            .field("incarnation", &self.incarnation)
+            .field("change", &self.change)
+            .field("cause", &self.cause)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What checks found. A join-semilattice: [`Verdict::join`] only adds, in any order and any number of times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Why the push must wait. Empty: proceed.
+    pub delays: Vec<Delay>,
+    /// The findings about other assets that this verdict rests on.
+    pub relies_on: Vec<Stamp>,
+    /// What the push takes while it runs. Counted by the enforcer's kernel, never by a layer.
+    pub claims: Vec<Claim>,
+    /// The age of the oldest evidence.
+    pub as_of: Timestamp,
+}
+
+/// One reason to wait.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Delay {
+    /// Who says so.
+    pub check: CheckName,
+    /// Why, for people.
+    pub reason: String,
+    /// What it rests on.
+    pub evidence: Value,
+    /// When to look again.
+    pub recheck: Recheck,
+}
+
+impl Delay {
+    /// A total order, so that joined verdicts do not depend on who came first.
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        let rest = |delay: &Self| delay.evidence.to_string();
+        (&self.check, &self.reason, &self.recheck)
+            .cmp(&(&other.check, &other.reason, &other.recheck))
+            .then_with(|| rest(self).cmp(&rest(other)))
+    }
+}
+
+/// When a delayed push is looked at again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Recheck {
+    /// Then, not earlier.
+    At(Timestamp),
+    /// After this time.
+    After(Duration),
+    /// As soon as that asset is settled.
+    WhenSettled(AssetId),
+}
+
+/// A name that claims are counted under.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Key(pub Arc<str>);
+
+impl From<&str> for Key {
+    fn from(key: &str) -> Self {
+        Self(key.into())
+    }
+}
+
+/// What a push takes while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Claim {
+    /// One holder at a time, until the push's outcome is known.
+    Exclusive(Key),
+    /// At most so many holders, each until its asset settles, fails for good or is re-pinned.
+    AtMost(Key, u32),
+    /// Pushes per time; never given back.
+    Rate(Key, Quota),
+}
+
+/// `burst` at once, then one every `every`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Quota {
+    /// How many at once.
+    pub burst: u32,
+    /// The time until the next one is allowed.
+    pub every: Duration,
+}
+
+impl Verdict {
+    /// Nothing against it, as of `now`.
+    pub fn proceed(now: Timestamp) -> Self {
+        Self {
+            delays: Vec::new(),
+            relies_on: Vec::new(),
+            claims: Vec::new(),
+            as_of: now,
+        }
+    }
+
+    /// Wait for one reason.
+    pub fn delay(now: Timestamp, delay: Delay) -> Self {
+        Self {
+            delays: vec![delay],
+            ..Self::proceed(now)
+        }
+    }
+
+    /// Adds a claim.
+    #[must_use]
+    pub fn claim(mut self, claim: Claim) -> Self {
+        self.claims.push(claim);
+        self
+    }
+
+    /// Whether nothing delays.
+    pub fn is_proceed(&self) -> bool {
+        self.delays.is_empty()
+    }
+
+    /// Both findings together.
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        self.delays.extend(other.delays);
+        self.delays.sort_by(Delay::order);
+        self.delays.dedup();
+        self.relies_on.extend(other.relies_on);
+        self.relies_on.sort();
+        self.relies_on.dedup();
+        self.claims.extend(other.claims);
+        self.claims.sort();
+        self.claims.dedup();
+        self.as_of = self.as_of.min(other.as_of);
+        self
+    }
+}
+
+/// What a check says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckInfo {
+    /// Its name.
+    pub name: CheckName,
+    /// For which causes it applies. Checks that must not block the cure say [`Causes::INTENT`].
+    pub causes: Causes,
+}
+
+/// Says whether an asset can be pushed now or must wait.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use plugin_sdk::{BoxError, CheckInfo, CheckPlugin, CheckRequest, Causes, Delay, Recheck, Verdict};
+/// use std::time::Duration;
+///
+/// /// Nothing destructive while a lock file is there.
+/// struct LockFile(std::path::PathBuf);
+///
+/// #[async_trait]
+/// impl CheckPlugin for LockFile {
+///     fn info(&self) -> CheckInfo {
+///         CheckInfo { name: "lock-file".into(), causes: Causes::ALL }
+///     }
+///     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+///         if !self.0.try_exists()? {
+///             return Ok(Verdict::proceed(request.now));
+///         }
+///         Ok(Verdict::delay(request.now, Delay {
+///             check: "lock-file".into(),
+///             reason: format!("{} is there; remove it", self.0.display()),
+///             evidence: serde_json::Value::Null,
+///             recheck: Recheck::After(Duration::from_secs(10)),
+///         }))
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait CheckPlugin: Send + Sync + 'static {
+    /// Its name, and for which causes it applies.
+    fn info(&self) -> CheckInfo;
+
+    /// Looks whether the push may start.
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError>;
+}

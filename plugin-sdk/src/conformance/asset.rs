@@ -1,0 +1,279 @@
+//! The laws of the diff and push seam, run against a plugin and the production behind it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use prodspec_model::{AssetId, Digest, Incarnation};
+
+use super::Violation;
+use crate::{
+    AssetPlugin, Cause, Diff, DiffRequest, FencingToken, Guard, IncarnationReader, Observed,
+    PushRequest, Pushed, Run, plugin,
+};
+
+/// How often work under way is asked about before it counts as never done.
+const PATIENCE: u32 = 1_000;
+
+type Wait = Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// The laws of asset plugins. One suite per production: it counts its calls as an enforcer does.
+///
+/// ```
+/// use plugin_sdk::{conformance::AssetSuite, testing::{self, InMemoryProduction}};
+///
+/// # futures::executor::block_on(async {
+/// let plugin = InMemoryProduction::new(); // yours instead
+/// let intent = testing::incarnation(1, [testing::asset("job/eu"), testing::asset("job/us")]);
+/// AssetSuite::new().guarded().run(&plugin, &intent).await
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct AssetSuite {
+    guard: Guard,
+    wait: Wait,
+    token: FencingToken,
+    calls: u32,
+}
+
+impl Default for AssetSuite {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for AssetSuite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AssetSuite")
+            .field("guard", &self.guard)
+            .field("token", &self.token)
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AssetSuite {
+    /// A suite for a plugin that works in memory and keeps no old calls out.
+    pub fn new() -> Self {
+        Self {
+            guard: Guard::Advisory,
+            wait: Arc::new(|_| Box::pin(std::future::ready(()))),
+            token: FencingToken(2),
+            calls: 0,
+        }
+    }
+
+    /// The plugin refuses calls with an old token or an old number.
+    #[must_use]
+    pub fn guarded(self) -> Self {
+        Self {
+            guard: Guard::Guarded,
+            ..self
+        }
+    }
+
+    /// Waits with `wait` while production works, instead of asking again at once.
+    #[must_use]
+    pub fn waiting(
+        self,
+        wait: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            wait: Arc::new(wait),
+            ..self
+        }
+    }
+
+    /// Pushes every asset of `intent` through `plugin` and looks that the laws hold.
+    ///
+    /// # Errors
+    /// The first law that does not hold, or that cannot be looked at because production belongs to another system.
+    pub async fn run(
+        &mut self,
+        plugin: &(impl AssetPlugin + ?Sized),
+        intent: &Incarnation,
+    ) -> Result<(), Violation> {
+        for asset in intent.snapshot().iter() {
+            let mut trial = Trial {
+                suite: self,
+                plugin,
+                intent,
+                asset: asset.id(),
+            };
+            trial.run().await?;
+        }
+        self.unknown_asset(plugin, intent).await
+    }
+
+    async fn unknown_asset(
+        &mut self,
+        plugin: &(impl AssetPlugin + ?Sized),
+        intent: &Incarnation,
+    ) -> Result<(), Violation> {
+        let Ok(asset) = AssetId::new("conformance/no-such-asset") else {
+            return Ok(());
+        };
+        let mut trial = Trial {
+            suite: self,
+            plugin,
+            intent,
+            asset,
+        };
+        match trial.diff().await {
+            Err(_) => Ok(()),
+            Ok(diff) => Err(trial.broken("an asset that intent does not have is an error", diff)),
+        }
+    }
+}
+
+/// The trial of one asset.
+struct Trial<'a, P: ?Sized> {
+    suite: &'a mut AssetSuite,
+    plugin: &'a P,
+    intent: &'a Incarnation,
+    asset: AssetId,
+}
+
+impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
+    async fn run(&mut self) -> Result<(), Violation> {
+        let before = self.settled().await?;
+        let again = self.settled().await?;
+        if !alike(&before, &again) {
+            return Err(self.broken("diff has no effect", (before, again)));
+        }
+        let change = match &before {
+            Diff::Differs { change, .. } => {
+                self.push_until_done(change.digest).await?;
+                change.digest
+            }
+            _ => Digest::of(b""),
+        };
+        let observed = self.in_sync("after a push, diff says in sync").await?;
+        self.push_until_done(change).await?;
+        let law = "push is idempotent";
+        if self.in_sync(law).await? != observed {
+            return Err(self.broken(law, "the second push changed what production has"));
+        }
+        if self.suite.guard == Guard::Guarded {
+            self.old_calls(change).await?;
+            if self.in_sync("a refused call has no effect").await? != observed {
+                return Err(self.broken("a refused call has no effect", observed));
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls with an older token, and with an older number under the same token.
+    async fn old_calls(&mut self, change: Digest) -> Result<(), Violation> {
+        let law = "an older token is refused as fenced";
+        let old = FencingToken(self.suite.token.0 - 1);
+        let n = self.suite.calls + 1;
+        let diff = self.plugin.diff(self.diff_request(old, n)).await;
+        if !matches!(diff, Err(plugin::Error::Fenced { .. })) {
+            return Err(self.broken(law, diff));
+        }
+        let push = self.plugin.push(self.push_request(old, n, change)).await;
+        if !matches!(push, Err(plugin::Error::Fenced { .. })) {
+            return Err(self.broken(law, push));
+        }
+        let late = self.push_request(self.suite.token, 0, change);
+        match self.plugin.push(late).await {
+            Err(_) => Ok(()),
+            Ok(pushed) => {
+                Err(self.broken("an older number under the same token is refused", pushed))
+            }
+        }
+    }
+
+    async fn push_until_done(&mut self, change: Digest) -> Result<(), Violation> {
+        self.suite.calls += 1;
+        let mut request = self.push_request(self.suite.token, self.suite.calls, change);
+        for _ in 0..PATIENCE {
+            match self.plugin.push(request.clone()).await {
+                Ok(Pushed::Done) => return Ok(()),
+                Ok(Pushed::InProgress { check_again_in }) => {
+                    (self.suite.wait)(check_again_in).await;
+                    request.continuation = true;
+                }
+                Err(error) => return Err(self.broken("a push of valid intent succeeds", error)),
+            }
+        }
+        Err(self.broken("a push ends", "still in progress"))
+    }
+
+    async fn in_sync(&mut self, law: &'static str) -> Result<Observed, Violation> {
+        match self.settled().await? {
+            Diff::InSync { observed, .. } => Ok(observed),
+            other => Err(self.broken(law, other)),
+        }
+    }
+
+    /// Diffs until no work is under way.
+    async fn settled(&mut self) -> Result<Diff, Violation> {
+        for _ in 0..PATIENCE {
+            match self.diff().await {
+                Ok(Diff::InProgress { check_again_in }) => (self.suite.wait)(check_again_in).await,
+                Ok(Diff::Foreign { owner }) => {
+                    return Err(self.broken("the resource is the plugin's own", owner));
+                }
+                Ok(diff) => return Ok(diff),
+                Err(error) => return Err(self.broken("a diff of valid intent succeeds", error)),
+            }
+        }
+        Err(self.broken("work in production ends", "still in progress"))
+    }
+
+    async fn diff(&mut self) -> Result<Diff, plugin::Error> {
+        self.suite.calls += 1;
+        let request = self.diff_request(self.suite.token, self.suite.calls);
+        self.plugin.diff(request).await
+    }
+
+    fn diff_request(&self, token: FencingToken, n: u32) -> DiffRequest {
+        DiffRequest {
+            asset: self.asset.clone(),
+            incarnation: self.intent.id().clone(),
+            token,
+            run: self.numbered(n),
+            reader: IncarnationReader::new(self.intent.clone()),
+        }
+    }
+
+    fn push_request(&self, token: FencingToken, n: u32, change: Digest) -> PushRequest {
+        PushRequest {
+            asset: self.asset.clone(),
+            incarnation: self.intent.id().clone(),
+            token,
+            run: self.numbered(n),
+            cause: Cause::Intent,
+            change,
+            continuation: false,
+            reader: IncarnationReader::new(self.intent.clone()),
+        }
+    }
+
+    fn numbered(&self, n: u32) -> Run {
+        Run {
+            slot: 0,
+            n,
+            incarnation: self.intent.no(),
+        }
+    }
+
+    fn broken(&self, law: &'static str, found: impl fmt::Debug) -> Violation {
+        Violation::new(&self.asset, law, found)
+    }
+}
+
+/// Whether two diffs say the same, volatile fields aside.
+fn alike(a: &Diff, b: &Diff) -> bool {
+    match (a, b) {
+        (
+            Diff::Differs { change, observed },
+            Diff::Differs {
+                change: other,
+                observed: seen,
+            },
+        ) => change.digest == other.digest && observed == seen,
+        _ => a == b,
+    }
+}

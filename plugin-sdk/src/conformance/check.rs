@@ -1,0 +1,218 @@
+//! The laws of the check seam: layers only add, and verdicts are a join-semilattice.
+
+use std::{
+    future::{Ready, ready},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::Violation;
+use crate::{
+    Cause, Causes, CheckPlugin, CheckRequest, Claim, Delay, Recheck, Stamp, Verdict,
+    error::BoxError,
+    service::{CheckLayer, stack},
+};
+
+/// The service that the laws put beneath a layer: always the same verdict, or an error.
+#[derive(Debug, Clone)]
+pub struct Beneath(Option<Verdict>);
+
+impl Service<CheckRequest> for Beneath {
+    type Response = Verdict;
+    type Error = BoxError;
+    type Future = Ready<Result<Verdict, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: CheckRequest) -> Self::Future {
+        ready(
+            self.0
+                .clone()
+                .ok_or_else(|| "the service beneath failed".into()),
+        )
+    }
+}
+
+/// Runs the laws of check layers against `layer`, which applies for `causes`, with each of `requests`.
+///
+/// The same request must give the same findings each time: hand fakes to a layer that asks the outside world.
+///
+/// ```
+/// use plugin_sdk::{Causes, conformance, service::{CheckLayer, CheckService, Proceed}, testing};
+///
+/// # futures::executor::block_on(async {
+/// let asset = testing::asset("job/eu");
+/// let layer = CheckLayer::new(Proceed); // yours instead
+/// conformance::check_layer(layer, Causes::ALL, [testing::check_request(&asset)]).await
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+/// The first law that does not hold.
+pub async fn check_layer<L>(
+    layer: L,
+    causes: Causes,
+    requests: impl IntoIterator<Item = CheckRequest>,
+) -> Result<(), Violation>
+where
+    L: Layer<Beneath>,
+    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    for request in requests {
+        for cause in [
+            Cause::Intent,
+            Cause::Drift,
+            Cause::Rollback,
+            Cause::Emergency,
+        ] {
+            let request = CheckRequest {
+                cause,
+                ..request.clone()
+            };
+            only_adds(&layer, causes.contains(cause), &request).await?;
+            error_loses_nothing(&layer, &request).await?;
+        }
+    }
+    Ok(())
+}
+
+/// As [`check_layer`], for a plugin in a [`CheckLayer`]. The causes are those that its info says.
+///
+/// # Errors
+/// The first law that does not hold.
+pub async fn check_plugin(
+    plugin: impl CheckPlugin,
+    requests: impl IntoIterator<Item = CheckRequest>,
+) -> Result<(), Violation> {
+    let causes = plugin.info().causes;
+    check_layer(CheckLayer::new(plugin), causes, requests).await
+}
+
+/// Joining three verdicts is associative, commutative and idempotent.
+///
+/// # Errors
+/// The first law that does not hold.
+pub fn join(a: &Verdict, b: &Verdict, c: &Verdict) -> Result<(), Violation> {
+    let of = |x: &Verdict, y: &Verdict| x.clone().join(y.clone());
+    let fail = |law, found| Err(Violation::new("join", law, found));
+    if of(&of(a, b), c) != of(a, &of(b, c)) {
+        return fail("join is associative", (a, b, c));
+    }
+    if of(a, b) != of(b, a) {
+        return fail("join is commutative", (a, b, c));
+    }
+    if of(&of(a, b), b) != of(a, b) || !holds(a, &of(a, a)) {
+        return fail("join is idempotent", (a, b, c));
+    }
+    if !holds(&of(a, b), a) || !holds(&of(a, b), b) {
+        return fail("join loses nothing", (a, b, c));
+    }
+    Ok(())
+}
+
+async fn only_adds<L>(layer: &L, applies: bool, request: &CheckRequest) -> Result<(), Violation>
+where
+    L: Layer<Beneath>,
+    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    for beneath in samples(request) {
+        let found = over(layer, Some(beneath.clone()), request).await?;
+        if !holds(&found, &beneath) {
+            let law = "a layer keeps what is beneath it";
+            return Err(Violation::new(&request.asset, law, (found, beneath)));
+        }
+        if !applies && !holds(&beneath, &found) {
+            let law = "a check that does not apply to a cause adds nothing";
+            return Err(Violation::new(&request.asset, law, found));
+        }
+    }
+    Ok(())
+}
+
+async fn error_loses_nothing<L>(layer: &L, request: &CheckRequest) -> Result<(), Violation>
+where
+    L: Layer<Beneath>,
+    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    let own = over(layer, Some(Verdict::proceed(request.now)), request).await?;
+    let found = over(layer, None, request).await?;
+    if found.is_proceed() || found.delays.len() <= own.delays.len() {
+        let law = "an error beneath is a delay";
+        return Err(Violation::new(&request.asset, law, found));
+    }
+    if !holds(&found, &own) {
+        let law = "an error beneath loses no finding of the layer";
+        return Err(Violation::new(&request.asset, law, (found, own)));
+    }
+    Ok(())
+}
+
+async fn over<L>(
+    layer: &L,
+    beneath: Option<Verdict>,
+    request: &CheckRequest,
+) -> Result<Verdict, Violation>
+where
+    L: Layer<Beneath>,
+    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    let found = stack(layer.layer(Beneath(beneath)))
+        .call(request.clone())
+        .await;
+    let law = "an error is a delay, not an error of the stack";
+    found.map_err(|error| Violation::new(&request.asset, law, error))
+}
+
+/// Whether `all` holds everything of `part`, and is no younger.
+fn holds(all: &Verdict, part: &Verdict) -> bool {
+    part.delays.iter().all(|delay| all.delays.contains(delay))
+        && part
+            .relies_on
+            .iter()
+            .all(|stamp| all.relies_on.contains(stamp))
+        && part.claims.iter().all(|claim| all.claims.contains(claim))
+        && all.as_of <= part.as_of
+}
+
+/// What may be beneath: nothing, and something of everything.
+fn samples(request: &CheckRequest) -> [Verdict; 2] {
+    let delay = |reason: &str| Delay {
+        check: "beneath".into(),
+        reason: reason.into(),
+        evidence: Value::from(reason.len()),
+        recheck: Recheck::After(Duration::from_secs(1)),
+    };
+    let earlier = request.now - Duration::from_secs(30);
+    let full = Verdict {
+        delays: vec![delay("one reason"), delay("and another")],
+        relies_on: vec![Stamp { slot: 7, seq: 2 }, Stamp { slot: 3, seq: 0 }],
+        claims: vec![
+            Claim::Exclusive("z".into()),
+            Claim::AtMost("beneath".into(), 2),
+        ],
+        as_of: earlier,
+    };
+    [Verdict::proceed(request.now), full]
+}

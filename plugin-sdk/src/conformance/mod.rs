@@ -1,0 +1,20 @@
+//! The laws of plugins and layers, as functions to run against your own. Behind the feature `testing`.
+//!
+//! A law that does not hold is an [`Err`] that names it: `unwrap()` it in a test.
+//!
+//! | of | laws | run |
+//! |---|---|---|
+//! | check layers | only add; an error beneath loses nothing; a cause that does not apply adds nothing | [`check_layer`], [`check_plugin`] |
+//! | verdicts | join is associative, commutative, idempotent | [`join`] |
+//! | asset plugins | diff has no effect; pushed means in sync; push is idempotent; old calls are refused | [`AssetSuite`] |
+
+mod asset;
+mod check;
+mod violation;
+
+pub use asset::AssetSuite;
+pub use check::{Beneath, check_layer, check_plugin, join};
+pub use violation::Violation;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! The laws hold for what is here, and each is seen to catch who breaks it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::executor::block_on;
+use jiff::Timestamp;
+use proptest::prelude::*;
+use tower_layer::layer_fn;
+
+use super::*;
+use crate::{
+    AssetPlugin, BoxError, Causes, CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Diff,
+    DiffRequest, PushRequest, Pushed, Quota, Recheck, Stamp, Verdict, plugin,
+    service::{CheckLayer, Proceed},
+    testing::{self, InMemoryProduction, MockAssetPlugin, MockCheckPlugin, NOW},
+};
+
+fn delay(check: &str, reason: &str, evidence: u8) -> Delay {
+    Delay {
+        check: check.into(),
+        reason: reason.into(),
+        evidence: evidence.into(),
+        recheck: Recheck::After(Duration::from_secs(1)),
+    }
+}
+
+prop_compose! {
+    fn verdict()(
+        delays in prop::collection::vec(("[ab]", "[xy]", 0..3u8), 0..4),
+        stamps in prop::collection::vec((0..3u32, 0..3u32), 0..4),
+        claims in prop::collection::vec((0..3u8, "[ab]"), 0..4),
+        age in 0..90i64,
+    ) -> Verdict {
+        let claim = |(kind, key): (u8, String)| match kind {
+            0 => Claim::Exclusive(key.as_str().into()),
+            1 => Claim::AtMost(key.as_str().into(), 3),
+            _ => Claim::Rate(key.as_str().into(), Quota { burst: 1, every: Duration::from_secs(1) }),
+        };
+        Verdict {
+            delays: delays.iter().map(|(check, reason, evidence)| delay(check, reason, *evidence)).collect(),
+            relies_on: stamps.into_iter().map(|(slot, seq)| Stamp { slot, seq }).collect(),
+            claims: claims.into_iter().map(claim).collect(),
+            as_of: Timestamp::from_second(age).unwrap(),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn join_is_a_semilattice(a in verdict(), b in verdict(), c in verdict()) {
+        join(&a, &b, &c)?;
+    }
+}
+
+/// Says what it was given, or fails.
+#[derive(Debug)]
+struct Says(Option<Verdict>, Causes);
+
+#[async_trait]
+impl CheckPlugin for Says {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: "says".into(),
+            causes: self.1,
+        }
+    }
+    async fn check(&self, _: CheckRequest) -> Result<Verdict, BoxError> {
+        self.0.clone().ok_or_else(|| "it broke".into())
+    }
+}
+
+fn requests() -> [CheckRequest; 1] {
+    [testing::check_request(&testing::asset("job/eu"))]
+}
+
+proptest! {
+    #[test]
+    fn every_check_layer_keeps_the_laws(found in prop::option::of(verdict()), intent_only: bool) {
+        let causes = if intent_only { Causes::INTENT } else { Causes::ALL };
+        block_on(check_plugin(Says(found, causes), requests()))?;
+    }
+}
+
+#[test]
+fn a_layer_that_drops_what_is_beneath_is_caught() {
+    let broken = block_on(check_layer(layer_fn(|_| Proceed), Causes::ALL, requests()));
+    assert_eq!(
+        broken.unwrap_err().law(),
+        "a layer keeps what is beneath it"
+    );
+}
+
+#[test]
+fn a_layer_that_passes_errors_on_is_caught() {
+    let broken = block_on(check_layer(
+        layer_fn(|beneath: Beneath| beneath),
+        Causes::ALL,
+        requests(),
+    ));
+    assert_eq!(
+        broken.unwrap_err().law(),
+        "an error is a delay, not an error of the stack"
+    );
+}
+
+#[test]
+fn a_check_that_blocks_the_cure_is_caught() {
+    let says = || {
+        Says(
+            Some(Verdict::delay(NOW, delay("says", "no", 0))),
+            Causes::ALL,
+        )
+    };
+    let broken = block_on(check_layer(
+        CheckLayer::new(says()),
+        Causes::INTENT,
+        requests(),
+    ));
+    assert_eq!(
+        broken.unwrap_err().law(),
+        "a check that does not apply to a cause adds nothing"
+    );
+    block_on(check_layer(
+        CheckLayer::new(says()),
+        Causes::ALL,
+        requests(),
+    ))
+    .unwrap();
+}
+
+#[test]
+fn a_mock_check_is_a_check() {
+    let mut mock = MockCheckPlugin::new();
+    mock.expect_info().returning(|| CheckInfo {
+        name: "mock".into(),
+        causes: Causes::ALL,
+    });
+    mock.expect_check()
+        .returning(|request| Ok(Verdict::proceed(request.now)));
+    block_on(check_plugin(mock, requests())).unwrap();
+}
+
+/// A plugin with one fault, over production in memory.
+struct Faulty(InMemoryProduction, Fault);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    DiffPushes,
+    PushDoesNothing,
+    UnknownIsInSync,
+    NeverDone,
+}
+
+#[async_trait]
+impl AssetPlugin for Faulty {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        if self.1 == Fault::UnknownIsInSync && request.reader.get(&request.asset).is_none() {
+            return Ok(Diff::in_sync());
+        }
+        let id = request.asset.clone();
+        let payload = request.reader.asset(&id)?.payload_json().to_owned();
+        let diff = self.0.diff(request).await;
+        if self.1 == Fault::DiffPushes {
+            self.0.tamper(&id, Some(&payload));
+        }
+        diff
+    }
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        match self.1 {
+            Fault::PushDoesNothing => Ok(Pushed::Done),
+            Fault::NeverDone => Ok(Pushed::InProgress {
+                check_again_in: Duration::from_secs(1),
+            }),
+            _ => self.0.push(request).await,
+        }
+    }
+}
+
+#[test]
+fn every_fault_of_an_asset_plugin_is_caught() {
+    let intent = testing::incarnation(1, [testing::asset("job/eu")]);
+    for (fault, law) in [
+        (Fault::DiffPushes, "diff has no effect"),
+        (Fault::PushDoesNothing, "after a push, diff says in sync"),
+        (
+            Fault::UnknownIsInSync,
+            "an asset that intent does not have is an error",
+        ),
+        (Fault::NeverDone, "a push ends"),
+    ] {
+        let plugin = Faulty(InMemoryProduction::new(), fault);
+        let broken = block_on(AssetSuite::new().run(&plugin, &intent));
+        assert_eq!(broken.unwrap_err().law(), law);
+    }
+}
+
+#[test]
+fn production_in_memory_keeps_the_laws_from_intent_to_intent() {
+    let production = InMemoryProduction::new();
+    let mut suite = AssetSuite::new().guarded();
+    let first = testing::asset("job/eu");
+    let changed = first
+        .edit()
+        .payload(&testing::Thing {
+            content: "more".into(),
+        })
+        .unwrap()
+        .build()
+        .unwrap();
+    for asset in [first, changed.clone()] {
+        block_on(suite.run(&production, &testing::incarnation(1, [asset]))).unwrap();
+    }
+    assert_eq!(production.effective_pushes(), 2);
+    assert_eq!(
+        production.payload(&changed.id()).as_deref(),
+        Some(changed.payload_json())
+    );
+}
+
+#[test]
+fn a_plugin_that_takes_old_calls_is_caught_when_it_claims_to_be_guarded() {
+    let intent = testing::incarnation(1, [testing::asset("job/eu")]);
+    let mock = || {
+        let mut mock = MockAssetPlugin::new();
+        mock.expect_diff().returning(|request| {
+            request.reader.asset(&request.asset)?;
+            Ok(Diff::in_sync())
+        });
+        mock.expect_push().returning(|_| Ok(Pushed::Done));
+        mock
+    };
+    block_on(AssetSuite::new().run(&mock(), &intent)).unwrap();
+    let broken = block_on(AssetSuite::new().guarded().run(&mock(), &intent));
+    assert_eq!(
+        broken.unwrap_err().law(),
+        "an older token is refused as fenced"
+    );
+}

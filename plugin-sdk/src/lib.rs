@@ -1,0 +1,50 @@
+//! The verbs: every trait that a user of the control plane implements, with its requests and responses.
+//!
+//! Requests and responses are plain serde data, so that a plugin can live in another process; handles travel beside
+//! them and are not serialised. No runtime and no transport here.
+//!
+//! Each plugin trait and its [`tower_service::Service`] convert both ways: see [`service`].
+
+pub mod asset_type;
+pub mod check;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+pub mod diff;
+pub mod document;
+pub mod error;
+pub mod generate;
+pub mod observe;
+pub mod problem;
+pub mod push;
+pub mod reader;
+pub mod run;
+pub mod service;
+pub mod source;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod time;
+pub mod turndown;
+pub mod validate;
+
+pub use asset_type::{AssetType, AssetTypes, Capacity};
+pub use check::{
+    CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Delay, Key, Quota, Recheck, Verdict,
+};
+pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed};
+pub use document::{Document, Located};
+pub use error::BoxError;
+pub use generate::{Drafts, Generator, GeneratorInfo, Input};
+pub use observe::{Observation, PartitionView};
+pub use problem::{Problem, Problems, Severity};
+pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
+pub use reader::IncarnationReader;
+pub use run::{Cause, Causes, FencingToken, Run, Stamp};
+pub use source::{Reading, SourceOfTruth};
+pub use time::{Mono, Now};
+pub use turndown::Turndown;
+pub use validate::{AssetView, Candidate, ExternalValidator, Validator};
+
+/// Errors of asset plugins.
+pub mod plugin {
+    pub use crate::error::PluginError as Error;
+}

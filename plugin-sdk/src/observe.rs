@@ -1,0 +1,47 @@
+//! The window a check has on the rest of its partition.
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use prodspec_model::{AssetId, IncarnationNo, addons::Need};
+use serde::{Deserialize, Serialize};
+
+use crate::{diff::Diff, error::BoxError, run::Stamp};
+
+/// A diff of another asset, stamped by the enforcer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// How that asset compares with production.
+    pub diff: Diff,
+    /// What the finding rests on: put it into `Verdict::relies_on`.
+    pub stamp: Stamp,
+    /// When the diff started: put the earliest of them into `Verdict::as_of`.
+    pub as_of: Timestamp,
+}
+
+/// One dependency edge as production may have it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Link {
+    /// The asset at the other end.
+    pub asset: AssetId,
+    /// What the consumer needs of the provider.
+    pub need: Need,
+}
+
+/// The rest of the partition, as a check may see it. Carried beside the request: layers hold no handles.
+///
+/// The edges are the union of those at the incarnation being pushed and, for each other asset, at every incarnation
+/// possibly in production.
+pub trait PartitionView: Send + Sync {
+    /// Diffs another asset at `at`, or at the last incarnation that had it.
+    fn observe(
+        &self,
+        asset: &AssetId,
+        at: IncarnationNo,
+    ) -> BoxFuture<'static, Result<Observation, BoxError>>;
+
+    /// Whom `asset` needs.
+    fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;
+
+    /// Who needs `asset`.
+    fn consumers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;
+}

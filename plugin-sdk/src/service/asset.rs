@@ -1,0 +1,115 @@
+//! [`AssetPlugin`] as a service of both diffs and pushes, and back.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use tower_service::Service;
+
+use crate::{
+    diff::{Diff, DiffRequest},
+    error::{BoxError, PluginError},
+    push::{AssetPlugin, PushRequest, Pushed},
+};
+
+/// A plugin as a service, so that tower's layers can be put around it.
+///
+/// ```
+/// # use plugin_sdk::{AssetPlugin, service::AssetService};
+/// # use std::time::Duration;
+/// # fn wrap(plugin: impl AssetPlugin) -> impl AssetPlugin {
+/// tower::ServiceBuilder::new()
+///     .concurrency_limit(8)
+///     .timeout(Duration::from_secs(5))
+///     .service(AssetService::new(plugin)) // still an AssetPlugin
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AssetService<P>(Arc<P>);
+
+impl<P> AssetService<P> {
+    /// Wraps `plugin`.
+    pub fn new(plugin: P) -> Self {
+        Self(Arc::new(plugin))
+    }
+}
+
+impl<P> Clone for AssetService<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: AssetPlugin> Service<DiffRequest> for AssetService<P> {
+    type Response = Diff;
+    type Error = PluginError;
+    type Future = BoxFuture<'static, Result<Diff, PluginError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), PluginError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: DiffRequest) -> Self::Future {
+        let plugin = self.0.clone();
+        Box::pin(async move { plugin.diff(request).await })
+    }
+}
+
+impl<P: AssetPlugin> Service<PushRequest> for AssetService<P> {
+    type Response = Pushed;
+    type Error = PluginError;
+    type Future = BoxFuture<'static, Result<Pushed, PluginError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), PluginError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: PushRequest) -> Self::Future {
+        let plugin = self.0.clone();
+        Box::pin(async move { plugin.push(request).await })
+    }
+}
+
+#[async_trait]
+impl<S> AssetPlugin for S
+where
+    S: Service<DiffRequest, Response = Diff, Error: Into<BoxError>, Future: Send>
+        + Service<PushRequest, Response = Pushed, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, PluginError> {
+        let mut service = self.clone();
+        let ready =
+            std::future::poll_fn(|cx| Service::<DiffRequest>::poll_ready(&mut service, cx)).await;
+        ready.map_err(|error| class_of(error.into(), PluginError::transient))?;
+        service
+            .call(request)
+            .await
+            .map_err(|error| class_of(error.into(), PluginError::transient))
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, PluginError> {
+        let mut service = self.clone();
+        let ready =
+            std::future::poll_fn(|cx| Service::<PushRequest>::poll_ready(&mut service, cx)).await;
+        ready.map_err(|error| class_of(error.into(), PluginError::transient))?;
+        service
+            .call(request)
+            .await
+            .map_err(|error| class_of(error.into(), PluginError::unknown))
+    }
+}
+
+/// A plugin's own error as it is; any other, such as a layer's timeout, in the class given.
+fn class_of(error: BoxError, otherwise: fn(String) -> PluginError) -> PluginError {
+    match error.downcast::<PluginError>() {
+        Ok(own) => *own,
+        Err(other) => otherwise(other.to_string()),
+    }
+}

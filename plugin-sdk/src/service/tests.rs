@@ -1,0 +1,299 @@
+//! Plugins become services and services plugins, with tower's own layers between them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use prodspec_model::Asset;
+use tokio::sync::Notify;
+use tower::{Layer, ServiceBuilder};
+
+use super::*;
+use crate::{
+    AssetPlugin, BoxError, Cause, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Diff,
+    DiffRequest, FencingToken, PushRequest, Pushed, Recheck, Run, Verdict,
+    conformance::AssetSuite,
+    plugin,
+    testing::{self, InMemoryProduction, MockAssetPlugin},
+};
+
+fn diff_request(asset: &Asset) -> DiffRequest {
+    let reader = testing::reader([asset.clone()]);
+    let incarnation = reader.incarnation().unwrap().clone();
+    DiffRequest {
+        asset: asset.id(),
+        run: Run {
+            slot: 0,
+            n: 1,
+            incarnation: incarnation.no,
+        },
+        incarnation,
+        token: FencingToken(1),
+        reader,
+    }
+}
+
+fn push_request(asset: &Asset) -> PushRequest {
+    let diff = diff_request(asset);
+    PushRequest {
+        asset: diff.asset,
+        incarnation: diff.incarnation,
+        token: diff.token,
+        run: diff.run,
+        cause: Cause::Intent,
+        change: asset.digest(),
+        continuation: false,
+        reader: diff.reader,
+    }
+}
+
+/// Never answers.
+struct Hangs;
+
+#[async_trait]
+impl AssetPlugin for Hangs {
+    async fn diff(&self, _: DiffRequest) -> Result<Diff, plugin::Error> {
+        std::future::pending().await
+    }
+    async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
+        std::future::pending().await
+    }
+}
+
+#[async_trait]
+impl CheckPlugin for Hangs {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: "hangs".into(),
+            causes: Causes::ALL,
+        }
+    }
+    async fn check(&self, _: CheckRequest) -> Result<Verdict, BoxError> {
+        std::future::pending().await
+    }
+}
+
+/// Compiles only if it is a plugin.
+fn plugin(plugin: impl AssetPlugin) -> impl AssetPlugin {
+    plugin
+}
+
+#[tokio::test]
+async fn a_plugin_in_towers_layers_is_a_plugin_and_keeps_its_laws() {
+    let production = Arc::new(InMemoryProduction::new());
+    let wrapped = plugin(
+        ServiceBuilder::new()
+            .concurrency_limit(2)
+            .timeout(Duration::from_secs(5))
+            .service(AssetService::new(Shared(production.clone()))),
+    );
+    let intent = testing::incarnation(1, [testing::asset("job/eu"), testing::asset("job/us")]);
+    let mut suite = AssetSuite::new().guarded();
+    suite.run(&wrapped, &intent).await.unwrap();
+    assert_eq!(production.effective_pushes(), 2);
+}
+
+/// A user's own plugin, beside the blanket impl.
+struct Shared(Arc<InMemoryProduction>);
+
+#[async_trait]
+impl AssetPlugin for Shared {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        self.0.diff(request).await
+    }
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.0.push(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layers_timeout_leaves_a_diff_transient_and_a_push_unknown() {
+    let wrapped = plugin(
+        ServiceBuilder::new()
+            .timeout(Duration::from_secs(5))
+            .service(AssetService::new(Hangs)),
+    );
+    let asset = testing::asset("job/eu");
+    let diff = wrapped.diff(diff_request(&asset)).await;
+    assert!(
+        matches!(diff, Err(plugin::Error::Transient { .. })),
+        "{diff:?}"
+    );
+    let push = wrapped.push(push_request(&asset)).await;
+    assert!(
+        matches!(push, Err(plugin::Error::Unknown { .. })),
+        "{push:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_plugins_own_error_keeps_its_class_through_layers() {
+    let mut mock = MockAssetPlugin::new();
+    mock.expect_diff()
+        .returning(|_| Err(plugin::Error::permanent("no such cell")));
+    let wrapped = plugin(
+        ServiceBuilder::new()
+            .concurrency_limit(1)
+            .timeout(Duration::from_secs(5))
+            .service(AssetService::new(mock)),
+    );
+    let diff = wrapped.diff(diff_request(&testing::asset("job/eu"))).await;
+    assert_eq!(diff, Err(plugin::Error::permanent("no such cell")));
+}
+
+/// Counts how many pushes are inside at once, each until it is let go.
+#[derive(Default)]
+struct Counted {
+    inside: AtomicUsize,
+    most: AtomicUsize,
+    go: Notify,
+}
+
+struct Counts(Arc<Counted>);
+
+#[async_trait]
+impl AssetPlugin for Counts {
+    async fn diff(&self, _: DiffRequest) -> Result<Diff, plugin::Error> {
+        Ok(Diff::in_sync())
+    }
+    async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
+        let inside = self.0.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most.fetch_max(inside, Ordering::SeqCst);
+        self.0.go.notified().await;
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
+        Ok(Pushed::Done)
+    }
+}
+
+#[tokio::test]
+async fn a_concurrency_limit_around_a_plugin_limits_it() {
+    let counted = Arc::new(Counted::default());
+    let wrapped = plugin(
+        ServiceBuilder::new()
+            .concurrency_limit(2)
+            .service(AssetService::new(Counts(counted.clone()))),
+    );
+    let asset = testing::asset("job/eu");
+    let pushes = futures::future::join_all((0..6).map(|_| wrapped.push(push_request(&asset))));
+    let release = async {
+        for _ in 0..6 {
+            while counted.inside.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+            counted.go.notify_one();
+            tokio::task::yield_now().await;
+        }
+    };
+    let (pushed, ()) = futures::join!(pushes, release);
+    assert!(pushed.iter().all(Result::is_ok));
+    assert_eq!(counted.most.load(Ordering::SeqCst), 2);
+}
+
+/// Delays, saying its name.
+struct Delays(&'static str);
+
+#[async_trait]
+impl CheckPlugin for Delays {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: self.0.into(),
+            causes: Causes::ALL,
+        }
+    }
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let delay = Delay {
+            check: self.0.into(),
+            reason: "not now".into(),
+            evidence: serde_json::Value::Null,
+            recheck: Recheck::After(Duration::from_secs(1)),
+        };
+        Ok(Verdict::delay(request.now, delay))
+    }
+}
+
+/// Fails, with a cause behind it.
+struct Fails;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the alerts cannot be read")]
+struct Outer(#[source] std::io::Error);
+
+#[async_trait]
+impl CheckPlugin for Fails {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: "fails".into(),
+            causes: Causes::ALL,
+        }
+    }
+    async fn check(&self, _: CheckRequest) -> Result<Verdict, BoxError> {
+        Err(Outer(std::io::Error::other("connection refused")).into())
+    }
+}
+
+fn names(verdict: &Verdict) -> Vec<String> {
+    let name = |delay: &Delay| delay.check.to_string();
+    verdict.delays.iter().map(name).collect()
+}
+
+fn request() -> CheckRequest {
+    testing::check_request(&testing::asset("job/eu"))
+}
+
+#[tokio::test]
+async fn r7_every_check_runs_and_an_error_is_a_delay_that_loses_nothing() {
+    let checks = stack(
+        ServiceBuilder::new()
+            .layer(CheckLayer::new(Delays("above")))
+            .layer(CheckLayer::new(Fails))
+            .layer(CheckLayer::new(Delays("beneath")))
+            .service(Proceed),
+    );
+    let verdict = checks.call(request()).await.unwrap();
+    assert_eq!(names(&verdict), ["above", "beneath", "fails"]);
+    assert_eq!(
+        verdict.delays[2].reason,
+        "the check failed: the alerts cannot be read: connection refused"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn r7_a_layers_timeout_beneath_is_a_delay_that_loses_nothing() {
+    let checks = stack(
+        ServiceBuilder::new()
+            .layer(CheckLayer::new(Delays("above")))
+            .timeout(Duration::from_secs(30))
+            .concurrency_limit(4)
+            .layer(CheckLayer::new(Hangs))
+            .service(Proceed),
+    );
+    let verdict = checks.call(request()).await.unwrap();
+    assert_eq!(names(&verdict), ["above", "beneath"]);
+}
+
+#[tokio::test]
+async fn a_check_stack_is_a_check_and_a_check_is_a_service() {
+    let inner = ServiceBuilder::new()
+        .timeout(Duration::from_secs(30))
+        .layer(CheckLayer::new(Delays("inner")))
+        .service(Proceed);
+    let checks = stack(
+        ServiceBuilder::new()
+            .layer(CheckLayer::new(inner))
+            .service(CheckService::new(Delays("base"))),
+    );
+    let verdict = checks.call(request()).await.unwrap();
+    assert_eq!(names(&verdict), ["base", "inner"]);
+}
+
+#[tokio::test]
+async fn a_shared_check_goes_into_a_stack_without_its_type() {
+    let some: Arc<dyn CheckPlugin> = Arc::new(Delays("shared"));
+    let checks = stack(CheckLayer::shared(some).layer(Proceed));
+    assert_eq!(names(&checks.call(request()).await.unwrap()), ["shared"]);
+}

@@ -1,0 +1,14 @@
+//! Fakes and mocks for the tests of plugins, checks and engines. Behind the feature `testing`.
+//!
+//! Fakes work ([`InMemoryProduction`] is a plugin with a production, [`FakeView`] a partition); mocks
+//! ([`MockAssetPlugin`] and the others, by `mockall`) do what a test tells them to.
+
+mod mocks;
+mod nouns;
+mod production;
+mod view;
+
+pub use mocks::{MockAssetPlugin, MockCheckPlugin, MockTurndown};
+pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader};
+pub use production::InMemoryProduction;
+pub use view::FakeView;

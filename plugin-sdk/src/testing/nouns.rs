@@ -1,0 +1,74 @@
+//! Assets, incarnations and requests for tests, made without a source or a generator.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use prodspec_model::{
+    Asset, AssetId, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId, Snapshot,
+    incarnation::Header,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{Cause, Change, CheckRequest, Effects, IncarnationReader, Observed};
+
+/// The time of requests made here: Wednesday, 2026-03-04 12:00 UTC.
+pub const NOW: Timestamp = Timestamp::constant(1_772_625_600, 0);
+
+/// A payload without meaning.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Thing {
+    /// Any text, to make two things differ.
+    pub content: String,
+}
+
+impl Message for Thing {
+    const TYPE: &'static str = "testing.v1.Thing";
+}
+
+/// An asset with an empty [`Thing`]; `edit()` it for more.
+///
+/// # Panics
+/// When `id` is no asset id.
+#[allow(clippy::expect_used, reason = "a test's constant is wrong: stop there")]
+pub fn asset(id: &str) -> Asset {
+    Asset::builder(AssetId::new(id).expect("an asset id"))
+        .payload(&Thing::default())
+        .and_then(prodspec_model::AssetBuilder::build)
+        .expect("a thing is an asset")
+}
+
+/// Incarnation `no` of the partition `test`, sealed at [`NOW`].
+#[allow(clippy::expect_used, reason = "the id is a constant")]
+pub fn incarnation(no: u32, assets: impl IntoIterator<Item = Asset>) -> Incarnation {
+    let snapshot = Snapshot::empty().edit(IncarnationNo(no), assets.into_iter().collect(), &[]);
+    let partition = PartitionId::new("test").expect("a partition id");
+    let header = Header {
+        id: IncarnationId::new(partition, IncarnationNo(no)),
+        digest: snapshot.digest(),
+        parent: None,
+        sealed_at: NOW,
+        sources: BTreeMap::new(),
+        assets: snapshot.len() as u64,
+    };
+    Incarnation::new(header, snapshot)
+}
+
+/// A reader of incarnation 1, which holds `assets`.
+pub fn reader(assets: impl IntoIterator<Item = Asset>) -> IncarnationReader {
+    IncarnationReader::new(incarnation(1, assets))
+}
+
+/// May `asset` be pushed at `test@1`, at [`NOW`], because intent changed? Without effects or a view: set the fields.
+pub fn check_request(asset: &Asset) -> CheckRequest {
+    let incarnation = incarnation(1, [asset.clone()]);
+    CheckRequest {
+        asset: asset.id(),
+        incarnation: incarnation.id().clone(),
+        change: Arc::new(Change::new(asset, "change it", vec![], Effects::default())),
+        observed: Observed::default(),
+        cause: Cause::Intent,
+        now: NOW,
+        reader: IncarnationReader::new(incarnation),
+        view: None,
+    }
+}

@@ -1,0 +1,120 @@
+//! A partition in memory, for checks that look at other assets.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use prodspec_model::{AssetId, IncarnationNo, addons::Need};
+
+use crate::{Diff, Observation, PartitionView, Stamp, error::BoxError, observe::Link};
+
+/// A [`PartitionView`] that a test fills: diffs, edges, push counters. It remembers whom it was asked about.
+///
+/// ```
+/// use plugin_sdk::{Diff, testing::{FakeView, NOW}};
+/// use prodspec_model::{AssetId, addons::Need};
+///
+/// let (job, balancer) = (AssetId::new("job/eu")?, AssetId::new("balancer/eu")?);
+/// let view = FakeView::new(NOW);
+/// view.edge(&balancer, &job, Need::Order); // the balancer needs the job
+/// view.set(&job, Diff::in_sync());
+/// assert_eq!(view.asked(), []);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FakeView(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    as_of: Timestamp,
+    assets: BTreeMap<AssetId, (Stamp, Diff)>,
+    edges: Vec<(AssetId, AssetId, Need)>,
+    asked: Vec<(AssetId, IncarnationNo)>,
+}
+
+impl FakeView {
+    /// An empty partition, whose observations are from `as_of`.
+    pub fn new(as_of: Timestamp) -> Self {
+        Self(Mutex::new(State {
+            as_of,
+            assets: BTreeMap::new(),
+            edges: Vec::new(),
+            asked: Vec::new(),
+        }))
+    }
+
+    /// Lets `asset` compare with production like this. Assets that were never set cannot be observed.
+    pub fn set(&self, asset: &AssetId, diff: Diff) {
+        let mut state = self.state();
+        let slot = u32::try_from(state.assets.len()).unwrap_or(u32::MAX);
+        let fresh = (Stamp { slot, seq: 0 }, Diff::in_sync());
+        state.assets.entry(asset.clone()).or_insert(fresh).1 = diff;
+    }
+
+    /// Lets a push of `asset` start or end: its counter rises by one.
+    pub fn step(&self, asset: &AssetId) {
+        if let Some((stamp, _)) = self.state().assets.get_mut(asset) {
+            stamp.seq += 1;
+        }
+    }
+
+    /// Adds an edge.
+    pub fn edge(&self, consumer: &AssetId, provider: &AssetId, need: Need) {
+        self.state()
+            .edges
+            .push((consumer.clone(), provider.clone(), need));
+    }
+
+    /// The stamp that an observation of `asset` carries now.
+    pub fn stamp(&self, asset: &AssetId) -> Option<Stamp> {
+        self.state().assets.get(asset).map(|(stamp, _)| *stamp)
+    }
+
+    /// Whom it was asked to observe, and at which incarnation, in order.
+    pub fn asked(&self) -> Vec<(AssetId, IncarnationNo)> {
+        self.state().asked.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn links(&self, end: impl Fn(&(AssetId, AssetId, Need)) -> Option<&AssetId>) -> Vec<Link> {
+        let state = self.state();
+        let link = |edge: &(AssetId, AssetId, Need)| {
+            end(edge).map(|other| Link {
+                asset: other.clone(),
+                need: edge.2.clone(),
+            })
+        };
+        state.edges.iter().filter_map(link).collect()
+    }
+}
+
+impl PartitionView for FakeView {
+    fn observe(
+        &self,
+        asset: &AssetId,
+        at: IncarnationNo,
+    ) -> BoxFuture<'static, Result<Observation, BoxError>> {
+        let mut state = self.state();
+        state.asked.push((asset.clone(), at));
+        let seen = state.assets.get(asset).cloned();
+        let (id, as_of) = (asset.clone(), state.as_of);
+        Box::pin(async move {
+            let (stamp, diff) = seen.ok_or_else(|| format!("`{id}` does not answer"))?;
+            Ok(Observation { diff, stamp, as_of })
+        })
+    }
+
+    fn providers(&self, asset: &AssetId, _: IncarnationNo) -> Vec<Link> {
+        self.links(|(consumer, provider, _)| (consumer == asset).then_some(provider))
+    }
+
+    fn consumers(&self, asset: &AssetId, _: IncarnationNo) -> Vec<Link> {
+        self.links(|(consumer, provider, _)| (provider == asset).then_some(consumer))
+    }
+}
