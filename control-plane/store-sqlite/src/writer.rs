@@ -1,0 +1,205 @@
+//! The one thread that writes: whatever waits is committed together and shares one write to the medium.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
+};
+
+use futures::channel::oneshot;
+use plane_store::{Batch, BatchId, Cause, CommitError, Version, Watchers, Write, limit};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::{
+    database::{self, Damage},
+    error::commit_error,
+};
+
+/// How many commits may share one write to the medium, and how many bytes.
+const GROUP: usize = 1024;
+const GROUP_BYTES: usize = 4 * limit::BATCH;
+
+/// A batch, and where its answer goes.
+pub(crate) struct Job {
+    pub(crate) batch: Batch,
+    pub(crate) answer: oneshot::Sender<Result<Version, CommitError>>,
+}
+
+/// Set for good once writing to the medium failed.
+pub(crate) type Poison = Arc<OnceLock<Cause>>;
+
+pub(crate) struct Writer {
+    connection: Connection,
+    poison: Poison,
+    watchers: Arc<Mutex<Watchers>>,
+    version: Version,
+    remembered: BTreeMap<BatchId, Version>,
+    by_version: BTreeMap<Version, BatchId>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        connection: Connection,
+        poison: Poison,
+        watchers: Arc<Mutex<Watchers>>,
+    ) -> Result<Self, Damage> {
+        let mut writer = Self {
+            connection,
+            poison,
+            watchers,
+            version: Version(0),
+            remembered: BTreeMap::new(),
+            by_version: BTreeMap::new(),
+        };
+        writer.recall()?;
+        Ok(writer)
+    }
+
+    /// Works until every sender of `jobs` is gone.
+    pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        while let Ok(job) = jobs.recv() {
+            let mut bytes = job.batch.bytes();
+            let mut group = vec![job];
+            while group.len() < GROUP && bytes < GROUP_BYTES {
+                let Ok(job) = jobs.try_recv() else { break };
+                bytes += job.batch.bytes();
+                group.push(job);
+            }
+            self.commit(group);
+        }
+    }
+
+    /// Commits one batch here and now, before the thread starts.
+    pub(crate) fn commit_alone(&mut self, batch: Batch) -> Result<Version, CommitError> {
+        let (answer, mut answered) = oneshot::channel();
+        self.commit(vec![Job { batch, answer }]);
+        let answered = answered.try_recv().ok().flatten();
+        answered.unwrap_or_else(|| Err(CommitError::unknown("no answer")))
+    }
+
+    /// Commits a group and answers each of its jobs. A refused batch refuses itself only; a failure is everybody's.
+    fn commit(&mut self, group: Vec<Job>) {
+        if let Some(cause) = self.poison.get() {
+            let source = Cause::clone(cause);
+            return refuse(group, &CommitError::Poisoned { source });
+        }
+        match self.transact(&group) {
+            Ok(results) => {
+                for (job, result) in group.into_iter().zip(results) {
+                    if result.is_ok() {
+                        self.announce(&job.batch);
+                    }
+                    // Whoever does not wait for the answer any more does not need it.
+                    let _ = job.answer.send(result);
+                }
+            }
+            Err(error) => {
+                let error = self.failed(commit_error(error));
+                refuse(group, &error);
+            }
+        }
+    }
+
+    fn transact(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Result<Version, CommitError>>> {
+        let Self {
+            connection,
+            version,
+            remembered,
+            by_version,
+            ..
+        } = self;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut results = Vec::with_capacity(group.len());
+        for job in group {
+            if let Some(first) = remembered.get(&job.batch.id) {
+                results.push(Ok(*first));
+                continue;
+            }
+            if let Some(conflict) = conflict(&transaction, &job.batch)? {
+                results.push(Err(conflict));
+                continue;
+            }
+            version.0 += 1;
+            apply(&transaction, &job.batch, *version)?;
+            remembered.insert(job.batch.id, *version);
+            by_version.insert(*version, job.batch.id);
+            results.push(Ok(*version));
+        }
+        transaction.commit()?;
+        while by_version.len() as u64 > limit::REMEMBERED_BATCHES
+            && let Some((_, oldest)) = by_version.pop_first()
+        {
+            remembered.remove(&oldest);
+        }
+        Ok(results)
+    }
+
+    /// After a failure: goes on from what is on the medium, or never again.
+    fn failed(&mut self, error: CommitError) -> CommitError {
+        let error = match error {
+            CommitError::Unavailable { .. } => match self.recall() {
+                Ok(()) => error,
+                Err(damage) => CommitError::poisoned(damage),
+            },
+            error => error,
+        };
+        if let CommitError::Poisoned { source } = &error {
+            tracing::error!(error = %source, "writing to the store's medium failed: it stays closed");
+            // Only this thread sets it.
+            let _ = self.poison.set(Cause::clone(source));
+        }
+        error
+    }
+
+    /// Reads from the medium which batches were committed.
+    fn recall(&mut self) -> Result<(), Damage> {
+        let batches = database::batches(&self.connection)?;
+        self.version = batches.last().map_or(Version(0), |(_, version)| *version);
+        self.remembered = batches.iter().copied().collect();
+        self.by_version = batches
+            .into_iter()
+            .map(|(id, version)| (version, id))
+            .collect();
+        Ok(())
+    }
+
+    fn announce(&self, batch: &Batch) {
+        if batch.announce.is_empty() {
+            return;
+        }
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        for topic in &batch.announce {
+            watchers.announce(topic, || 1);
+        }
+    }
+}
+
+fn refuse(group: Vec<Job>, error: &CommitError) {
+    for job in group {
+        let _ = job.answer.send(Err(error.clone()));
+    }
+}
+
+fn conflict(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<Option<CommitError>> {
+    for (key, expect) in &batch.expect {
+        let found = database::version_of(transaction, key)?;
+        if !expect.holds(found) {
+            let key = key.clone();
+            return Ok(Some(CommitError::Conflict { key, found }));
+        }
+    }
+    Ok(None)
+}
+
+fn apply(transaction: &Transaction<'_>, batch: &Batch, version: Version) -> rusqlite::Result<()> {
+    for write in &batch.writes {
+        match write {
+            Write::Put(key, value) => database::put(transaction, key, version, value)?,
+            Write::Delete(key) => database::delete(transaction, key)?,
+            Write::DeleteRange(range) => database::delete_range(transaction, range)?,
+        }
+    }
+    database::remember(transaction, batch.id, version)
+}
+
+#[cfg(test)]
+mod tests;

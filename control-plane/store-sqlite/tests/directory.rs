@@ -1,0 +1,126 @@
+//! One process at a time has a directory open, and what is in it is checked.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+};
+
+use futures::executor::block_on;
+use plane_store::{Batch, KeyRange, Store, owner};
+use plane_store_sqlite::{Error, SqliteStore};
+
+fn database(dir: &Path) -> PathBuf {
+    dir.join("plane.sqlite3")
+}
+
+#[test]
+fn a_second_opening_is_refused_with_the_name_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let _store = SqliteStore::open(dir.path()).unwrap();
+    let error = SqliteStore::open(dir.path()).unwrap_err();
+    assert!(matches!(&error, Error::InUse { by, .. } if *by == std::process::id().to_string()));
+}
+
+#[test]
+fn a_second_opening_that_waits_comes_after_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let (opened, waits) = mpsc::channel();
+    let path = dir.path().to_owned();
+    let second = thread::spawn(move || {
+        let store = SqliteStore::open_wait(path).unwrap();
+        opened.send(()).unwrap();
+        block_on(store.get(&["k".into()])).unwrap()
+    });
+    block_on(store.commit(Batch::new().put("k", "1"))).unwrap();
+    assert!(waits.try_recv().is_err());
+    drop(store);
+    assert_eq!(second.join().unwrap()[0].as_ref().unwrap().value, "1");
+}
+
+#[test]
+fn opening_removes_the_heartbeats_of_the_dead() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let beat = Batch::new().put(format!("{}one", owner::heartbeats().start.as_str()), "{}");
+    block_on(store.commit(beat)).unwrap();
+    drop(store);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let page = block_on(store.scan(owner::heartbeats(), 10)).unwrap();
+    assert!(page.rows.is_empty());
+}
+
+#[test]
+fn what_is_no_store_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(
+        database(dir.path()),
+        "not a database, but long enough for a header\n".repeat(50),
+    )
+    .unwrap();
+    let error = SqliteStore::open(dir.path()).unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
+    let file = dir.path().join("lock");
+    assert!(matches!(SqliteStore::open(file), Err(Error::Io { .. })));
+}
+
+/// A store of 200 values, closed.
+fn filled(dir: &Path) -> Vec<u8> {
+    let store = SqliteStore::open(dir).unwrap();
+    for n in 0..20 {
+        let batch = (0..10).fold(Batch::new(), |batch, m| {
+            batch.put(format!("key/{n}/{m}"), format!("{n}/{m}").repeat(20))
+        });
+        block_on(store.commit(batch)).unwrap();
+    }
+    drop(store);
+    fs::read(database(dir)).unwrap()
+}
+
+/// Whether `bytes` are refused as a database, clearly. If they are not, everything must be there.
+fn refused(bytes: &[u8]) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(database(dir.path()), bytes).unwrap();
+    match SqliteStore::open(dir.path()) {
+        Ok(store) => {
+            let page = block_on(store.scan(KeyRange::prefix("key/"), 1000)).unwrap();
+            assert_eq!(page.rows.len(), 200);
+            for (key, row) in page.rows {
+                let value = key.as_str().strip_prefix("key/").unwrap().repeat(20);
+                assert_eq!(row.value, value);
+            }
+            false
+        }
+        Err(Error::Damaged { .. } | Error::Format { .. } | Error::Database { .. }) => true,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn flipped_bytes_are_refused_or_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = filled(dir.path());
+    let step = bytes.len() / 150;
+    let mut found = 0;
+    for at in (0..bytes.len()).step_by(step.max(1)) {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 0x55;
+        found += u32::from(refused(&bytes));
+    }
+    assert!(
+        found > 50,
+        "{found} of 150 flips were noticed; the others fell on unused bytes"
+    );
+}
+
+#[test]
+fn a_cut_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = filled(dir.path());
+    for part in 1..10 {
+        assert!(refused(&bytes[..bytes.len() * part / 10]), "{part} tenths");
+    }
+}

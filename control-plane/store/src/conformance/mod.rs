@@ -1,0 +1,68 @@
+//! One suite that every backend passes (feature `testing`): what [`Store`] promises, checked on the real thing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test suite: a failure is a panic"
+)]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::Store;
+
+mod commits;
+mod reads;
+
+/// Makes stores of the backend under test.
+///
+/// ```
+/// use std::sync::Arc;
+/// use plane_store::{MemoryStore, Store, conformance::{self, Factory}};
+///
+/// struct Memory;
+/// #[async_trait::async_trait]
+/// impl Factory for Memory {
+///     type Store = MemoryStore;
+///     async fn create(&self) -> MemoryStore { MemoryStore::new() }
+///     async fn reopen(&self, store: MemoryStore) -> MemoryStore { store.crash() }
+/// }
+/// futures::executor::block_on(conformance::run(&Memory));
+/// ```
+#[async_trait]
+pub trait Factory: Send + Sync {
+    /// The backend.
+    type Store: Store;
+
+    /// A new, empty store, beside those made before.
+    async fn create(&self) -> Self::Store;
+
+    /// Ends `store` as hard as possible and opens it again.
+    async fn reopen(&self, store: Self::Store) -> Self::Store;
+}
+
+/// Runs every case, each on a store of its own.
+///
+/// # Panics
+/// When the backend breaks a promise.
+pub async fn run<F: Factory>(factory: &F) {
+    commits::versions_rise(&*shared(factory).await).await;
+    commits::all_or_nothing(&*shared(factory).await).await;
+    commits::expectations(&*shared(factory).await).await;
+    commits::writes_take_effect_in_order(&*shared(factory).await).await;
+    commits::ranges_are_deleted(&*shared(factory).await).await;
+    commits::resubmitting_is_harmless(factory).await;
+    commits::limits_are_exact(&*shared(factory).await).await;
+    commits::concurrent_commits_are_serial(&*shared(factory).await).await;
+    commits::what_was_acknowledged_survives(factory).await;
+    reads::gets_answer_in_order(&*shared(factory).await).await;
+    reads::scans_page_through(&*shared(factory).await).await;
+    reads::pages_end_when_large(&*shared(factory).await).await;
+    reads::reads_are_snapshots(shared(factory).await).await;
+    reads::keys_are_ordered_by_bytes(&*shared(factory).await).await;
+    reads::watchers_are_told(&*shared(factory).await).await;
+}
+
+async fn shared<F: Factory>(factory: &F) -> Arc<dyn Store> {
+    Arc::new(factory.create().await)
+}

@@ -1,0 +1,113 @@
+//! Retention: removes old incarnations, and the packs that only they reached into.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use prodspec_model::IncarnationNo;
+
+use super::{
+    Error, Incarnations, packs,
+    rows::{self, PackRow, SealedRow},
+};
+use crate::{Batch, Store, record};
+
+/// How many rows one batch removes at most.
+const PER_BATCH: usize = 1000;
+
+/// Which incarnations to keep: those that any of the rules keeps, and always the one in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keep {
+    /// This many of the newest.
+    pub count: usize,
+    /// Those sealed no longer ago than this.
+    pub age: Duration,
+    /// These: pinned, part of a live rollout, cited by a kept decision.
+    pub pinned: BTreeSet<IncarnationNo>,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Removed {
+    /// Incarnations.
+    pub incarnations: Vec<IncarnationNo>,
+    /// Packs that no incarnation reaches into any more.
+    pub packs: Vec<IncarnationNo>,
+}
+
+impl<S: Store + ?Sized> Incarnations<S> {
+    /// Removes what `keep` does not keep, and what crashes left behind. `with` is expected by every batch: the owner's
+    /// fencing token, and the pins that `keep` was read from.
+    ///
+    /// Incarnations go before packs, so that what can be read is whole at every instant.
+    ///
+    /// # Errors
+    /// When the store fails, or another incarnation was sealed meanwhile: read the pins again and try again.
+    pub async fn retain(
+        &self,
+        keep: &Keep,
+        now: Timestamp,
+        with: &Batch,
+    ) -> Result<Removed, Error> {
+        let _alone = self.writing.lock().await;
+        let Some(head) = self.head().await? else {
+            return Ok(Removed::default());
+        };
+        let sealed = self.all_sealed().await?;
+        let found = sealed.last().map(|row| row.header.id.no);
+        if found != Some(head.no) {
+            // Read from an older state than the head: what the newest reaches into is not known.
+            let known = head.no;
+            return Err(Error::Younger { known, found });
+        }
+        let mut removed = Removed::default();
+        let mut reached: BTreeSet<IncarnationNo> = BTreeSet::new();
+        let newest = sealed.len().saturating_sub(keep.count);
+        for (nth, row) in sealed.iter().enumerate() {
+            let no = row.header.id.no;
+            let age = now.duration_since(row.header.sealed_at);
+            let young = SignedDuration::try_from(keep.age).is_ok_and(|limit| age <= limit);
+            if nth >= newest || young || keep.pinned.contains(&no) || no >= head.no {
+                reached.extend(row.root.packs());
+            } else {
+                removed.incarnations.push(no);
+            }
+        }
+        for (name, _) in record::load_all::<PackRow>(&*self.store, &self.partition).await? {
+            let no = rows::number(&name);
+            removed
+                .packs
+                .extend(no.filter(|no| *no <= head.no && !reached.contains(no)));
+        }
+        let start = || {
+            let mut batch = Batch::new();
+            batch.expect.extend_from_slice(&with.expect);
+            self.clear(batch, &head)
+        };
+        for some in removed.incarnations.chunks(PER_BATCH) {
+            let mut batch = start()?;
+            for no in some {
+                let name = rows::name(*no);
+                batch = batch.write(record::delete::<SealedRow>(&self.partition, &name));
+            }
+            self.submit(batch).await?;
+        }
+        for some in removed.packs.chunks(PER_BATCH) {
+            let remove = |batch, no: &IncarnationNo| packs::remove(batch, &self.partition, *no);
+            self.submit(some.iter().fold(start()?, remove)).await?;
+        }
+        if removed == Removed::default() {
+            self.submit(start()?).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Every incarnation, by number.
+    async fn all_sealed(&self) -> Result<Vec<SealedRow>, Error> {
+        let rows = record::load_all::<SealedRow>(&*self.store, &self.partition).await?;
+        let checked = rows.into_iter().map(|(name, row)| {
+            let no = rows::number(&name).unwrap_or_default();
+            row.value.check(&self.partition, no)
+        });
+        Ok(checked.collect::<Result<_, _>>()?)
+    }
+}

@@ -1,0 +1,130 @@
+//! What an incarnation is in the store: which rows, under which keys, and how damage to each is noticed.
+//!
+//! ```text
+//! head/PARTITION                       which incarnation is in force, and its digest
+//! incarnation/PARTITION/0000000042     header and root, with a digest over both
+//! pack/PARTITION/0000000042            length and digest of a pack
+//! chunk/PARTITION/0000000042/00000     its bytes, in pieces
+//! sealing/PARTITION                    moved on by whoever writes chunks ahead of a head, or removes such
+//! ```
+
+use prodspec_model::{
+    Digest, IncarnationNo, PartitionId, Snapshot, canonical, incarnation::Header, snapshot::Root,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Key, KeyRange, Record, Topic, record};
+
+/// The incarnation in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HeadRow {
+    pub(super) incarnation: IncarnationNo,
+    pub(super) digest: Digest,
+}
+
+impl Record for HeadRow {
+    const KIND: &'static str = "head";
+}
+
+/// One incarnation, all but its packs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SealedRow {
+    pub(super) header: Header,
+    pub(super) root: Root,
+    sum: Digest,
+}
+
+impl Record for SealedRow {
+    const KIND: &'static str = "incarnation";
+}
+
+impl SealedRow {
+    pub(super) fn new(header: Header, root: Root) -> Result<Self, Error> {
+        let sum = sum(&header, &root)?;
+        Ok(Self { header, root, sum })
+    }
+
+    /// Checks that the row is what was sealed as `no`.
+    pub(super) fn check(self, partition: &PartitionId, no: IncarnationNo) -> Result<Self, Error> {
+        let fits = self.header.id.no == no && &self.header.id.partition == partition;
+        if fits && sum(&self.header, &self.root)? == self.sum {
+            return Ok(self);
+        }
+        let key = record::key(partition, Self::KIND, &name(no));
+        Err(Error::damaged(
+            format!("the record `{key}`"),
+            "its content does not match its digest",
+        ))
+    }
+}
+
+fn sum(header: &Header, root: &Root) -> Result<Digest, Error> {
+    let bytes = canonical::to_bytes(&(header, root));
+    bytes
+        .map(|bytes| Digest::of(&bytes))
+        .map_err(|error| Error::damaged("an incarnation's header", error))
+}
+
+/// One pack, all but its bytes.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PackRow {
+    pub(super) bytes: u64,
+    pub(super) digest: Digest,
+}
+
+impl Record for PackRow {
+    const KIND: &'static str = "pack";
+}
+
+/// Its version tells two writers of chunks apart.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct SealingRow {
+    pub(super) after: Option<IncarnationNo>,
+}
+
+impl Record for SealingRow {
+    const KIND: &'static str = "sealing";
+}
+
+/// How numbers stand in keys: in their order.
+pub(super) fn name(no: IncarnationNo) -> String {
+    format!("{:010}", no.0)
+}
+
+/// The number in a key.
+pub(super) fn number(name: &str) -> Option<IncarnationNo> {
+    name.parse().ok().map(IncarnationNo)
+}
+
+/// Piece `nth` of a pack.
+pub(super) fn chunk(partition: &PartitionId, no: IncarnationNo, nth: usize) -> Key {
+    format!("chunk/{partition}/{}/{nth:05}", name(no)).into()
+}
+
+/// All pieces of one pack.
+pub(super) fn chunks(partition: &PartitionId, no: IncarnationNo) -> KeyRange {
+    KeyRange::prefix(&format!("chunk/{partition}/{}/", name(no)))
+}
+
+/// All pieces of packs with higher numbers than `no`: left behind by a crash, or being written.
+pub(super) fn chunks_beyond(partition: &PartitionId, no: Option<IncarnationNo>) -> KeyRange {
+    let all = KeyRange::prefix(&format!("chunk/{partition}/"));
+    let first = no.map_or(IncarnationNo(0), IncarnationNo::next);
+    KeyRange {
+        start: format!("chunk/{partition}/{}/", name(first)).into(),
+        ..all
+    }
+}
+
+/// Announced whenever a new incarnation of `partition` is in force.
+pub(super) fn topic(partition: &PartitionId) -> Topic {
+    Topic::from(format!("head/{partition}"))
+}
+
+/// Whether a header is that of a snapshot.
+pub(super) fn describes(header: &Header, snapshot: &Snapshot) -> bool {
+    header.digest == snapshot.digest() && header.assets == snapshot.len() as u64
+}

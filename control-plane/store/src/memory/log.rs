@@ -1,0 +1,184 @@
+//! The medium of the memory store, without faults: what is written, what of it is synced, and how to go back.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+};
+
+use crate::{Batch, BatchId, CommitError, Key, KeyRange, Page, Version, Versioned, Write, limit};
+
+/// How many versions a stale read may lie behind.
+pub(super) const HISTORY: u64 = 5;
+
+/// All rows as last written, with what it takes to see or restore them as they were a few commits ago.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    rows: BTreeMap<Key, Versioned>,
+    written: u64,
+    synced: u64,
+    undo: VecDeque<Undo>,
+    remembered: BTreeMap<BatchId, u64>,
+    in_order: VecDeque<BatchId>,
+}
+
+/// What one commit replaced, in the order of its writes.
+#[derive(Debug)]
+struct Undo {
+    version: u64,
+    batch: BatchId,
+    replaced: Vec<(Key, Option<Versioned>)>,
+}
+
+impl Log {
+    /// Writes `batch` without syncing it. A batch that is remembered is not written again.
+    pub(super) fn write(&mut self, batch: &Batch) -> Result<Version, CommitError> {
+        if let Some(version) = self.remembered.get(&batch.id) {
+            return Ok(Version(*version));
+        }
+        for (key, expect) in &batch.expect {
+            let found = self.rows.get(key).map(|row| row.version);
+            if !expect.holds(found) {
+                let key = key.clone();
+                return Err(CommitError::Conflict { key, found });
+            }
+        }
+        self.written += 1;
+        let mut undo = Undo {
+            version: self.written,
+            batch: batch.id,
+            replaced: Vec::with_capacity(batch.writes.len()),
+        };
+        for write in &batch.writes {
+            self.apply(write, &mut undo);
+        }
+        self.undo.push_back(undo);
+        self.remember(batch.id);
+        Ok(Version(self.written))
+    }
+
+    fn apply(&mut self, write: &Write, undo: &mut Undo) {
+        match write {
+            Write::Put(key, value) => {
+                let row = Versioned {
+                    version: Version(undo.version),
+                    value: value.clone(),
+                };
+                let old = self.rows.insert(key.clone(), row);
+                undo.replaced.push((key.clone(), old));
+            }
+            Write::Delete(key) => {
+                if let Some((key, old)) = self.rows.remove_entry(key) {
+                    undo.replaced.push((key, Some(old)));
+                }
+            }
+            Write::DeleteRange(range) => {
+                let gone: Vec<Key> = self.range(range).map(|(key, _)| key.clone()).collect();
+                for key in gone {
+                    let old = self.rows.remove(&key);
+                    undo.replaced.push((key, old));
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, batch: BatchId) {
+        self.remembered.insert(batch, self.written);
+        self.in_order.push_back(batch);
+        if self.in_order.len() as u64 > limit::REMEMBERED_BATCHES
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.remembered.remove(&oldest);
+        }
+    }
+
+    /// Makes everything written up to `version` durable, and with it visible.
+    pub(super) fn sync(&mut self, version: Version) {
+        self.synced = self.synced.max(version.0);
+        let oldest = self.synced.saturating_sub(HISTORY);
+        while self.undo.front().is_some_and(|undo| undo.version <= oldest) {
+            self.undo.pop_front();
+        }
+    }
+
+    /// Drops what was not synced. Answers how many commits were lost.
+    pub(super) fn roll_back(&mut self) -> u64 {
+        let lost = self.written - self.synced;
+        while let Some(undo) = self.undo.pop_back_if(|undo| undo.version > self.synced) {
+            for (key, old) in undo.replaced.into_iter().rev() {
+                match old {
+                    Some(row) => self.rows.insert(key, row),
+                    None => self.rows.remove(&key),
+                };
+            }
+            self.remembered.remove(&undo.batch);
+            self.in_order.pop_back();
+        }
+        self.written = self.synced;
+        lost
+    }
+
+    /// What is durable, as of `behind` commits ago; at most [`HISTORY`].
+    pub(super) fn snapshot(&self, behind: u64) -> Snapshot<'_> {
+        Snapshot {
+            log: self,
+            version: self.synced.saturating_sub(behind.min(HISTORY)),
+        }
+    }
+
+    fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Versioned)> {
+        // A range that ends before it starts is empty; the map would not have it.
+        let end = range.end.as_ref().map(|end| end.max(&range.start));
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+        self.rows
+            .range::<Key, _>((Bound::Included(&range.start), end))
+    }
+}
+
+/// The rows as of one version.
+pub(super) struct Snapshot<'a> {
+    log: &'a Log,
+    version: u64,
+}
+
+impl Snapshot<'_> {
+    /// The value of `key`.
+    pub(super) fn get(&self, key: &Key) -> Option<Versioned> {
+        let replaced = self.undone().flat_map(|undo| &undo.replaced);
+        match replaced.into_iter().find(|(replaced, _)| replaced == key) {
+            Some((_, old)) => old.clone(),
+            None => self.log.rows.get(key).cloned(),
+        }
+    }
+
+    /// The first page of `range`.
+    pub(super) fn scan(&self, range: &KeyRange, limit: usize) -> Page {
+        let mut replaced: BTreeMap<&Key, Option<&Versioned>> = BTreeMap::new();
+        for (key, old) in self.undone().flat_map(|undo| &undo.replaced) {
+            if range.contains(key) {
+                replaced.entry(key).or_insert(old.as_ref());
+            }
+        }
+        if replaced.is_empty() {
+            return Page::collect(range, limit, self.log.range(range));
+        }
+        // Each replaced row hides at most one present one, so this many are enough.
+        let enough = limit.max(1).saturating_add(replaced.len());
+        let mut rows: BTreeMap<&Key, &Versioned> = self.log.range(range).take(enough).collect();
+        for (key, old) in replaced {
+            match old {
+                Some(row) => rows.insert(key, row),
+                None => rows.remove(key),
+            };
+        }
+        Page::collect(range, limit, rows)
+    }
+
+    /// The commits that this snapshot does not see, oldest first.
+    fn undone(&self) -> impl Iterator<Item = &Undo> {
+        let first = self
+            .log
+            .undo
+            .partition_point(|undo| undo.version <= self.version);
+        self.log.undo.range(first..)
+    }
+}

@@ -1,0 +1,331 @@
+//! A store in memory, for tests, simulation and short-lived planes: deterministic, and made to fail on demand.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
+
+use crate::{
+    Batch, CommitError, Error, Key, KeyRange, Page, Store, Topic, Version, Versioned, Watchers,
+};
+
+pub use faults::{Counts, Fault, Op, Rates};
+
+mod faults;
+mod log;
+#[cfg(test)]
+mod tests;
+
+/// A [`Store`] in memory. Clones are handles to the same store.
+///
+/// It tells *written* from *synced*, as a disk does: a commit is written, then synced, then acknowledged, and
+/// [`pause`](Self::set_pause) lets a simulator put virtual time, or a crash, between the three. It draws no randomness
+/// and reads no clock: whoever wants faults hands them in.
+///
+/// ```
+/// use plane_store::{Batch, CommitError, MemoryStore, Store, memory::Fault};
+/// # futures::executor::block_on(async {
+/// let store = MemoryStore::new();
+/// store.inject(Fault::UnknownApplied);
+/// let batch = Batch::new().put("a", "1");
+/// assert!(matches!(store.commit(batch.clone()).await, Err(CommitError::Unknown { .. })));
+/// let first = store.commit(batch.clone()).await?;
+/// assert_eq!(store.commit(batch).await?, first);
+///
+/// let after = store.crash();
+/// assert!(store.get(&["a".into()]).await.is_err(), "the old handle is dead");
+/// assert_eq!(after.get(&["a".into()]).await?[0].as_ref().unwrap().version, first);
+/// # Ok::<(), plane_store::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct MemoryStore {
+    disk: Arc<Mutex<Disk>>,
+    opening: u64,
+}
+
+/// Where a commit or a read can be held up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Point {
+    /// A read was asked for.
+    BeforeRead,
+    /// A commit was asked for; nothing is written.
+    BeforeWrite,
+    /// A commit is written and not yet synced: a crash loses it, nobody sees it.
+    BeforeSync,
+    /// A commit is durable and not yet acknowledged.
+    BeforeAck,
+}
+
+type Pause = Arc<dyn Fn(Point) -> BoxFuture<'static, ()> + Send + Sync>;
+type Faults = Box<dyn FnMut(Op<'_>) -> Option<Fault> + Send>;
+
+struct Disk {
+    log: log::Log,
+    /// Counts how often the store was opened; handles of earlier openings are dead.
+    opening: u64,
+    poisoned: bool,
+    unreachable: bool,
+    injected: VecDeque<Fault>,
+    faults: Option<Faults>,
+    pause: Option<Pause>,
+    counts: Counts,
+    watchers: Watchers,
+}
+
+impl MemoryStore {
+    /// An empty store in which nothing goes wrong.
+    pub fn new() -> Self {
+        let disk = Disk {
+            log: log::Log::default(),
+            opening: 0,
+            poisoned: false,
+            unreachable: false,
+            injected: VecDeque::new(),
+            faults: None,
+            pause: None,
+            counts: faults::NAMES.iter().map(|name| (*name, 0)).collect(),
+            watchers: Watchers::default(),
+        };
+        Self {
+            disk: Arc::new(Mutex::new(disk)),
+            opening: 0,
+        }
+    }
+
+    /// Cuts the power and opens the store again: what was not synced is gone, every handle but the one returned is
+    /// dead, and watchers end. Cures poison.
+    #[must_use = "every other handle is dead now"]
+    pub fn crash(&self) -> Self {
+        let mut disk = self.lock();
+        let lost = disk.log.roll_back();
+        disk.count("crash", 1);
+        disk.count("commit_lost_in_crash", lost);
+        disk.opening += 1;
+        disk.poisoned = false;
+        disk.watchers = Watchers::default();
+        Self {
+            disk: Arc::clone(&self.disk),
+            opening: disk.opening,
+        }
+    }
+
+    /// Makes the store refuse everything as unavailable, or ends that.
+    pub fn set_unreachable(&self, unreachable: bool) {
+        self.lock().unreachable = unreachable;
+    }
+
+    /// Makes the next operation that `fault` fits fail. Called several times, the faults queue.
+    pub fn inject(&self, fault: Fault) {
+        self.lock().injected.push_back(fault);
+    }
+
+    /// Asks `faults` before each operation whether, and how, it goes wrong. See [`Rates::seeded`].
+    pub fn set_faults(&self, faults: impl FnMut(Op<'_>) -> Option<Fault> + Send + 'static) {
+        self.lock().faults = Some(Box::new(faults));
+    }
+
+    /// Nothing goes wrong from here on: no faults, none injected, reachable.
+    pub fn heal(&self) {
+        let mut disk = self.lock();
+        disk.faults = None;
+        disk.injected.clear();
+        disk.unreachable = false;
+    }
+
+    /// Awaits `pause` at each [`Point`] of every operation.
+    pub fn set_pause(
+        &self,
+        pause: impl Fn(Point) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) {
+        self.lock().pause = Some(Arc::new(pause));
+    }
+
+    /// How often each fault happened so far.
+    pub fn counts(&self) -> Counts {
+        self.lock().counts.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn pause(&self, point: Point) {
+        let pause = self.lock().pause.clone();
+        if let Some(pause) = pause {
+            pause(point).await;
+        }
+    }
+
+    /// Reads one snapshot, unless a fault forbids it.
+    async fn read<T>(&self, read: impl FnOnce(log::Snapshot<'_>) -> T + Send) -> Result<T, Error> {
+        self.pause(Point::BeforeRead).await;
+        let mut disk = self.lock();
+        disk.usable(self.opening)?;
+        match disk.draw(Op::Read) {
+            Some(Fault::Unavailable) => Err(Error::unavailable("injected")),
+            Some(Fault::Stale(behind)) => Ok(read(disk.log.snapshot(behind))),
+            _ => Ok(read(disk.log.snapshot(0))),
+        }
+    }
+
+    /// Writes `batch`, unsynced. Answers the fault that is still to come.
+    fn write(&self, batch: &Batch) -> Result<(Version, Option<Fault>), CommitError> {
+        let mut disk = self.lock();
+        disk.usable(self.opening)?;
+        let fault = disk.draw(Op::Commit(batch));
+        match fault {
+            Some(Fault::Unavailable) => return Err(CommitError::unavailable("injected")),
+            Some(Fault::UnknownLost) => return Err(CommitError::unknown("injected")),
+            _ => {}
+        }
+        Ok((disk.log.write(batch)?, fault))
+    }
+
+    /// Makes what was written up to `version` durable and visible, and tells those who watch.
+    fn sync(
+        &self,
+        batch: &Batch,
+        version: Version,
+        fault: Option<Fault>,
+    ) -> Result<(), CommitError> {
+        let mut disk = self.lock();
+        disk.usable(self.opening).map_err(CommitError::unknown)?;
+        if let Some(Fault::Poison { kept }) = fault {
+            if kept {
+                disk.log.sync(version);
+            }
+            disk.poisoned = true;
+            return Err(CommitError::poisoned("injected"));
+        }
+        disk.log.sync(version);
+        for topic in &batch.announce {
+            disk.announce(topic);
+        }
+        Ok(())
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("opening", &self.opening)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Error> {
+        self.read(|snapshot| keys.iter().map(|key| snapshot.get(key)).collect())
+            .await
+    }
+
+    async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, Error> {
+        self.read(|snapshot| snapshot.scan(&range, limit)).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Version, CommitError> {
+        batch.check()?;
+        self.pause(Point::BeforeWrite).await;
+        let (version, fault) = self.write(&batch)?;
+        self.pause(Point::BeforeSync).await;
+        self.sync(&batch, version, fault)?;
+        self.pause(Point::BeforeAck).await;
+        if self.lock().opening != self.opening || fault == Some(Fault::UnknownApplied) {
+            return Err(CommitError::unknown("the answer was lost"));
+        }
+        Ok(version)
+    }
+
+    fn watch(&self, topic: Topic) -> BoxStream<'static, ()> {
+        let mut disk = self.lock();
+        if disk.opening != self.opening {
+            return futures::stream::empty().boxed();
+        }
+        disk.watchers.watch(topic)
+    }
+}
+
+/// Why the store refuses everything.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("the store was opened again; this handle is of an earlier opening")]
+    Closed,
+    #[error("the store does not answer")]
+    Unreachable,
+    #[error("syncing failed earlier")]
+    Poisoned,
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Poisoned => Self::poisoned(refused),
+            Refused::Closed | Refused::Unreachable => Self::unavailable(refused),
+        }
+    }
+}
+
+impl From<Refused> for CommitError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Poisoned => Self::poisoned(refused),
+            Refused::Closed | Refused::Unreachable => Self::unavailable(refused),
+        }
+    }
+}
+
+impl Disk {
+    fn usable(&mut self, opening: u64) -> Result<(), Refused> {
+        if opening != self.opening {
+            return Err(Refused::Closed);
+        }
+        if self.poisoned {
+            return Err(Refused::Poisoned);
+        }
+        if self.unreachable {
+            self.count("unreachable", 1);
+            return Err(Refused::Unreachable);
+        }
+        Ok(())
+    }
+
+    /// The fault for `op`, if one is due: the first injected one that fits, or else one drawn.
+    fn draw(&mut self, op: Op<'_>) -> Option<Fault> {
+        let injected = self.injected.iter().position(|fault| fault.fits(op));
+        let fault = match injected {
+            Some(at) => self.injected.remove(at),
+            None => self.faults.as_mut().and_then(|faults| faults(op)),
+        };
+        let fault = fault.filter(|fault| fault.fits(op))?;
+        self.count(fault.name(), 1);
+        Some(fault)
+    }
+
+    fn count(&mut self, name: &'static str, times: u64) {
+        *self.counts.entry(name).or_default() += times;
+    }
+
+    fn announce(&mut self, topic: &Topic) {
+        // Set aside, since drawing faults needs the rest of the disk.
+        let mut watchers = std::mem::take(&mut self.watchers);
+        watchers.announce(topic, || match self.draw(Op::Hint(topic)) {
+            Some(Fault::DropHint) => 0,
+            Some(Fault::RepeatHint) => 2,
+            _ => 1,
+        });
+        self.watchers = watchers;
+    }
+}

@@ -1,0 +1,179 @@
+//! The memory store keeps every store's promises, and breaks exactly those it is told to break.
+
+use std::sync::Mutex;
+
+use futures::{FutureExt, executor::block_on};
+
+use super::*;
+use crate::conformance::{self, Factory};
+
+struct Memory;
+
+#[async_trait]
+impl Factory for Memory {
+    type Store = MemoryStore;
+
+    async fn create(&self) -> MemoryStore {
+        MemoryStore::new()
+    }
+
+    async fn reopen(&self, store: MemoryStore) -> MemoryStore {
+        store.crash()
+    }
+}
+
+#[test]
+fn conforms() {
+    block_on(conformance::run(&Memory));
+}
+
+fn put(key: &str, value: &str) -> Batch {
+    Batch::new().put(key, value.to_owned())
+}
+
+fn value(store: &MemoryStore, key: &str) -> Option<String> {
+    let row = block_on(store.get(&[key.into()])).unwrap().pop().flatten();
+    row.map(|row| String::from_utf8(row.value.to_vec()).unwrap())
+}
+
+#[test]
+fn r5_a_crash_between_write_and_sync_loses_the_commit_and_only_that() {
+    let store = MemoryStore::new();
+    block_on(store.commit(put("a", "1"))).unwrap();
+    let crashed: Arc<Mutex<Option<MemoryStore>>> = Arc::default();
+    let (handle, slot) = (store.clone(), Arc::clone(&crashed));
+    store.set_pause(move |point| {
+        if point == Point::BeforeSync {
+            slot.lock().unwrap().get_or_insert_with(|| handle.crash());
+        }
+        futures::future::ready(()).boxed()
+    });
+    let batch = put("a", "2")
+        .put("b", "2")
+        .delete_range(KeyRange::prefix("a"));
+    let lost = block_on(store.commit(batch.clone()));
+    assert!(matches!(lost, Err(CommitError::Unknown { .. })), "{lost:?}");
+    let store = crashed.lock().unwrap().take().unwrap();
+    store.set_pause(|_| futures::future::ready(()).boxed());
+    assert_eq!(value(&store, "a").as_deref(), Some("1"));
+    assert_eq!(value(&store, "b"), None);
+    assert_eq!(store.counts()["commit_lost_in_crash"], 1);
+    assert_eq!(
+        block_on(store.commit(batch)).unwrap(),
+        Version(2),
+        "it is not remembered"
+    );
+}
+
+#[test]
+fn what_is_not_synced_is_not_seen() {
+    let store = MemoryStore::new();
+    store.set_pause(|point| match point {
+        Point::BeforeSync => futures::future::pending().boxed(),
+        _ => futures::future::ready(()).boxed(),
+    });
+    assert!(store.commit(put("a", "1")).now_or_never().is_none());
+    assert_eq!(value(&store, "a"), None);
+    store.set_pause(|_| futures::future::ready(()).boxed());
+    block_on(store.commit(put("b", "1"))).unwrap();
+    assert_eq!(
+        value(&store, "a").as_deref(),
+        Some("1"),
+        "synced with the next one"
+    );
+}
+
+#[test]
+fn stale_reads_see_the_store_as_it_was() {
+    let store = MemoryStore::new();
+    for n in 0..8 {
+        block_on(store.commit(put("n", &n.to_string()).put(format!("k/{n}"), ""))).unwrap();
+    }
+    block_on(store.commit(Batch::new().delete_range(KeyRange::prefix("k/")))).unwrap();
+    for behind in 1..=5 {
+        store.inject(Fault::Stale(behind));
+        assert_eq!(value(&store, "n").unwrap(), (8 - behind).to_string());
+        store.inject(Fault::Stale(behind));
+        let page = block_on(store.scan(KeyRange::prefix("k/"), 100)).unwrap();
+        assert_eq!(page.rows.len() as u64, 9 - behind);
+        store.inject(Fault::Stale(behind));
+        let page = block_on(store.scan(KeyRange::prefix("k/"), 2)).unwrap();
+        assert_eq!(page.rows.len(), 2);
+    }
+    assert_eq!(value(&store, "n").unwrap(), "7");
+}
+
+#[test]
+fn poison_lasts_until_the_store_is_opened_again() {
+    for kept in [true, false] {
+        let store = MemoryStore::new();
+        store.inject(Fault::Poison { kept });
+        let poisoned = block_on(store.commit(put("a", "1")));
+        assert!(matches!(poisoned, Err(CommitError::Poisoned { .. })));
+        let again = block_on(store.commit(put("a", "1")));
+        assert!(matches!(again, Err(CommitError::Poisoned { .. })));
+        assert!(block_on(store.get(&[])).is_err());
+        assert_eq!(value(&store.crash(), "a").is_some(), kept);
+    }
+}
+
+#[test]
+fn an_unreachable_store_refuses_and_comes_back() {
+    let store = MemoryStore::new();
+    store.set_unreachable(true);
+    let refused = block_on(store.commit(put("a", "1")));
+    assert!(matches!(refused, Err(CommitError::Unavailable { .. })));
+    assert!(block_on(store.get(&[])).is_err());
+    store.heal();
+    assert_eq!(value(&store, "a"), None);
+}
+
+#[test]
+fn hints_are_dropped_and_repeated() {
+    let store = MemoryStore::new();
+    let mut hints = store.watch("t".into());
+    let announce = || block_on(store.commit(Batch::new().announce("t"))).unwrap();
+    store.inject(Fault::DropHint);
+    announce();
+    assert_eq!(hints.next().now_or_never(), None);
+    store.inject(Fault::RepeatHint);
+    announce();
+    assert_eq!(hints.next().now_or_never(), Some(Some(())));
+    assert_eq!(hints.next().now_or_never(), Some(Some(())));
+    assert_eq!(hints.next().now_or_never(), None);
+    let _ = store.crash();
+    assert_eq!(
+        hints.next().now_or_never(),
+        Some(None),
+        "it ends with the store"
+    );
+}
+
+#[test]
+fn a_seed_draws_the_same_faults_and_every_kind_of_them() {
+    let rates = Rates {
+        unavailable: 50_000,
+        unknown: 50_000,
+        poison: 50_000,
+        stale: 50_000,
+        drop_hint: 50_000,
+        repeat_hint: 50_000,
+    };
+    let play = |seed| {
+        let mut store = MemoryStore::new();
+        store.set_faults(rates.seeded(seed));
+        for n in 0..2000 {
+            let _hints = store.watch("t".into());
+            match block_on(store.commit(put("a", &n.to_string()).announce("t"))) {
+                Err(CommitError::Poisoned { .. }) => store = store.crash(),
+                _ => drop(block_on(store.get(&["a".into()]))),
+            }
+        }
+        store.counts()
+    };
+    let counts = play(1);
+    assert_eq!(counts, play(1));
+    assert_ne!(counts, play(2));
+    let never: Vec<_> = counts.iter().filter(|(_, times)| **times == 0).collect();
+    assert_eq!(never, [(&"unreachable", &0)]);
+}

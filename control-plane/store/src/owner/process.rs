@@ -1,0 +1,301 @@
+//! One process among those that share a store: beats, acquires partitions, releases them.
+//!
+//! The shell decides when; nothing here sleeps.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use plugin_sdk::{FencingToken, Mono};
+use prodspec_model::PartitionId;
+
+use super::{Judged, Lease, Observer, Owner, ProcessId, key, topic};
+use crate::{
+    Batch, CommitError, Error, Expect, Key, Store, Version,
+    record::{self, Stored},
+};
+
+/// Reads the monotonic clock of this process.
+pub type Clock = Arc<dyn Fn() -> Mono + Send + Sync>;
+
+/// This process, as the others that share the store see it.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use plane_store::{MemoryStore, owner::{Acquire, Process}};
+/// use plugin_sdk::Mono;
+/// # futures::executor::block_on(async {
+/// let (store, term) = (Arc::new(MemoryStore::new()), Duration::from_secs(15));
+/// let partition = "shakespeare".parse()?;
+/// let mut one = Process::new(store.clone(), "one".into(), term, Arc::new(|| Mono(0)));
+/// let mut two = Process::new(store, "two".into(), term, Arc::new(|| Mono(0)));
+/// one.beat().await?;
+/// two.beat().await?;
+///
+/// assert!(matches!(one.acquire(&partition).await?, Acquire::Acquired { .. }));
+/// assert!(matches!(two.acquire(&partition).await?, Acquire::Held { by: Some(by), .. } if by == "one".into()));
+/// one.release(&partition).await?;
+/// assert!(matches!(two.acquire(&partition).await?, Acquire::Acquired { .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub struct Process {
+    store: Arc<dyn Store>,
+    id: ProcessId,
+    term: Duration,
+    clock: Clock,
+    /// The version of the heartbeat, once there is one.
+    heartbeat: Option<Version>,
+    lease: Option<Lease>,
+    /// A heartbeat of which it is not known whether it went through, and when it was begun.
+    unanswered: Option<(Batch, Mono)>,
+    held: BTreeMap<PartitionId, FencingToken>,
+    observer: Observer,
+}
+
+/// What came of a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Beat {
+    /// The others know that this process lives.
+    Renewed(Lease),
+    /// Another process took this one for dead, and may own what it owned. The next beat begins anew.
+    DeclaredDead {
+        /// What was owned until now.
+        lost: Vec<PartitionId>,
+    },
+}
+
+/// What came of trying to own a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Acquire {
+    /// This process owns it.
+    Acquired {
+        /// Every commit for the partition expects [`owner::key`](super::key) at this version.
+        token: FencingToken,
+    },
+    /// Another process owns it, or was faster.
+    Held {
+        /// Who owns it, if that is known.
+        by: Option<ProcessId>,
+        /// When to try again; earlier if [`owner::topic`](super::topic) is announced.
+        look_again_at: Mono,
+    },
+    /// This process has no lease: beat first.
+    NoLease,
+}
+
+impl Process {
+    /// A process that owns nothing yet. `id` must be new with every start, `term` the same for all.
+    pub fn new(store: Arc<dyn Store>, id: ProcessId, term: Duration, clock: Clock) -> Self {
+        Self {
+            store,
+            id,
+            term,
+            clock,
+            heartbeat: None,
+            lease: None,
+            unanswered: None,
+            held: BTreeMap::new(),
+            observer: Observer::new(term),
+        }
+    }
+
+    /// Who this is.
+    pub fn id(&self) -> &ProcessId {
+        &self.id
+    }
+
+    /// How long this process may go on, once it has beaten.
+    pub fn lease(&self) -> Option<Lease> {
+        self.lease
+    }
+
+    /// What this process owns, as far as it knows.
+    pub fn held(&self) -> &BTreeMap<PartitionId, FencingToken> {
+        &self.held
+    }
+
+    /// Tells the others that this process lives. To be called by [`Lease::renew_at`].
+    ///
+    /// # Errors
+    /// When the store cannot be written. A beat without an answer is submitted again by the next call.
+    pub async fn beat(&mut self) -> Result<Beat, Error> {
+        loop {
+            let again = self.unanswered.is_some();
+            let (batch, begun) = self.unanswered.take().unwrap_or_else(|| self.next_beat());
+            match self.store.commit(batch.clone()).await {
+                Ok(version) => {
+                    let lease = self.renewed(version, begun);
+                    if !again {
+                        return Ok(Beat::Renewed(lease));
+                    }
+                }
+                Err(CommitError::Conflict { .. }) => return Ok(self.declared_dead()),
+                Err(error) => {
+                    if error.may_resubmit() {
+                        self.unanswered = Some((batch, begun));
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Tries to own `partition`.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written. Trying again is safe.
+    pub async fn acquire(&mut self, partition: &PartitionId) -> Result<Acquire, Error> {
+        let fresh = |lease: &Lease| lease.may_start((self.clock)());
+        if self.unanswered.is_some() || !self.lease.as_ref().is_some_and(fresh) {
+            return Ok(Acquire::NoLease);
+        }
+        if let Some(token) = self.held.get(partition) {
+            return Ok(Acquire::Acquired { token: *token });
+        }
+        let owner = record::load::<Owner>(&*self.store, partition, "").await?;
+        let rival = owner
+            .as_ref()
+            .filter(|owner| owner.value.process != self.id);
+        let mut beat = None;
+        if let Some(rival) = rival {
+            let heartbeat = rival.value.process.heartbeat();
+            beat = self.version_of(heartbeat).await?;
+            // Read after the heartbeat was: a term counts from when it is certain to have been seen.
+            let judged = self
+                .observer
+                .judge(&rival.value.process, beat, (self.clock)());
+            if let Judged::Alive { until } = judged {
+                return Ok(held(Some(rival), until));
+            }
+        }
+        let batch = self.claim(partition, owner.as_ref(), beat);
+        match self.store.commit(batch).await {
+            Ok(version) => Ok(self.acquired(partition, owner.as_ref(), version)),
+            Err(CommitError::Conflict { .. }) => {
+                let soon = (self.clock)() + self.term / 9;
+                Ok(held(owner.as_ref(), soon))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives `partition` up. Nothing happens if it is not owned. Also for a partition whose journal says that
+    /// ownership was lost.
+    ///
+    /// # Errors
+    /// When the store cannot be written. The partition then becomes free when this process leaves or dies.
+    pub async fn release(&mut self, partition: &PartitionId) -> Result<(), Error> {
+        let Some(token) = self.held.remove(partition) else {
+            return Ok(());
+        };
+        let batch = Batch::new().announce(topic(partition));
+        let batch = batch.expect_at(key(partition), Version(token.0));
+        match self.store.commit(batch.delete(key(partition))).await {
+            Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives everything up: others need not wait for a term.
+    ///
+    /// # Errors
+    /// When the store cannot be written. Others then take over after a term.
+    pub async fn leave(mut self) -> Result<(), Error> {
+        let batch = Batch::new().delete(self.id.heartbeat());
+        let free = std::mem::take(&mut self.held);
+        let batch = free
+            .keys()
+            .fold(batch, |batch, partition| batch.announce(topic(partition)));
+        self.store.commit(batch).await?;
+        Ok(())
+    }
+
+    fn next_beat(&self) -> (Batch, Mono) {
+        let begun = (self.clock)();
+        let heartbeat = self.id.heartbeat();
+        let batch = Batch::new().expect(heartbeat.clone(), Expect::as_found(self.heartbeat));
+        (batch.put(heartbeat, "{}"), begun)
+    }
+
+    fn renewed(&mut self, version: Version, begun: Mono) -> Lease {
+        let lease = Lease {
+            renewed_at: begun,
+            term: self.term,
+        };
+        self.heartbeat = Some(version);
+        self.lease = Some(lease);
+        lease
+    }
+
+    fn declared_dead(&mut self) -> Beat {
+        self.heartbeat = None;
+        self.lease = None;
+        let held = std::mem::take(&mut self.held);
+        Beat::DeclaredDead {
+            lost: held.into_keys().collect(),
+        }
+    }
+
+    /// The commit that makes this process the owner if everything still is as it was read: this process is not taken
+    /// for dead, the owner is the one that was read, and its heartbeat has not moved.
+    fn claim(
+        &self,
+        partition: &PartitionId,
+        owner: Option<&Stored<Owner>>,
+        beat: Option<Version>,
+    ) -> Batch {
+        let found = owner.map(|owner| owner.version);
+        let batch = Batch::new()
+            .expect(self.id.heartbeat(), Expect::as_found(self.heartbeat))
+            .expect(key(partition), Expect::as_found(found));
+        let mine = serde_json::json!({ "process": self.id.as_str() }).to_string();
+        match owner {
+            // An earlier try without an answer went through. Only the commit makes sure that it still holds.
+            Some(owner) if owner.value.process == self.id => batch,
+            Some(owner) => {
+                let heartbeat = owner.value.process.heartbeat();
+                let batch = batch.expect(heartbeat.clone(), Expect::as_found(beat));
+                batch.delete(heartbeat).put(key(partition), mine)
+            }
+            None => batch.put(key(partition), mine),
+        }
+    }
+
+    fn acquired(
+        &mut self,
+        partition: &PartitionId,
+        owner: Option<&Stored<Owner>>,
+        version: Version,
+    ) -> Acquire {
+        let token = match owner {
+            Some(owner) if owner.value.process == self.id => owner.version,
+            _ => version,
+        };
+        let token = FencingToken(token.0);
+        self.held.insert(partition.clone(), token);
+        Acquire::Acquired { token }
+    }
+
+    async fn version_of(&self, key: Key) -> Result<Option<Version>, Error> {
+        let mut rows = self.store.get(&[key]).await?;
+        Ok(rows.pop().flatten().map(|row| row.version))
+    }
+}
+
+fn held(owner: Option<&Stored<Owner>>, look_again_at: Mono) -> Acquire {
+    Acquire::Held {
+        by: owner.map(|owner| owner.value.process.clone()),
+        look_again_at,
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process")
+            .field("id", &self.id)
+            .field("lease", &self.lease)
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,342 @@
+//! Owners that pause, crash, see old data and lose answers, against a judge who knows the true time.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::{executor::block_on, future::BoxFuture, task::noop_waker};
+use plugin_sdk::{FencingToken, Mono};
+use prodspec_model::PartitionId;
+use proptest::{prelude::*, test_runner::TestRunner};
+
+use super::*;
+use crate::{Batch, CommitError, MemoryStore, Store, Version, memory::Fault};
+
+const TERM: Duration = Duration::from_secs(15);
+
+fn partition() -> PartitionId {
+    "a".parse().unwrap()
+}
+
+/// The true time, and clocks that run beside it.
+#[derive(Clone, Default)]
+struct Time(Arc<AtomicU64>);
+
+impl Time {
+    fn pass(&self, time: Duration) {
+        self.0.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn clock(&self, offset: Duration) -> Clock {
+        let time = self.clone();
+        Arc::new(move || Mono(time.0.load(Ordering::Relaxed)) + offset)
+    }
+}
+
+fn process(store: &MemoryStore, time: &Time, name: &str, offset: u64) -> Process {
+    let clock = time.clock(Duration::from_secs(offset));
+    Process::new(Arc::new(store.clone()), name.into(), TERM, clock)
+}
+
+fn token(acquired: Acquire) -> FencingToken {
+    match acquired {
+        Acquire::Acquired { token } => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_dead_owner_is_replaced_after_a_term_and_learns_of_it() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 1_000_000);
+    let mut two = process(&store, &time, "two", 0);
+    block_on(one.beat()).unwrap();
+    block_on(two.beat()).unwrap();
+    let first = token(block_on(one.acquire(&partition())).unwrap());
+    let waits = block_on(two.acquire(&partition())).unwrap();
+    assert!(
+        matches!(waits, Acquire::Held { look_again_at, .. } if look_again_at == Mono(0) + TERM)
+    );
+    time.pass(TERM);
+    block_on(two.beat()).unwrap();
+    let second = token(block_on(two.acquire(&partition())).unwrap());
+    assert!(second > first);
+    assert_eq!(
+        block_on(one.beat()).unwrap(),
+        Beat::DeclaredDead {
+            lost: vec![partition()]
+        }
+    );
+    assert!(one.held().is_empty());
+}
+
+#[test]
+fn a_paused_owner_that_wakes_is_refused_by_the_store() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let (mut one, mut two) = (
+        process(&store, &time, "one", 0),
+        process(&store, &time, "two", 7),
+    );
+    block_on(one.beat()).unwrap();
+    let old = token(block_on(one.acquire(&partition())).unwrap());
+    for _ in 0..2 {
+        time.pass(TERM);
+        block_on(two.beat()).unwrap();
+        block_on(two.acquire(&partition())).unwrap();
+    }
+    assert!(two.held().contains_key(&partition()));
+    let late = Batch::new().expect_at(key(&partition()), Version(old.0));
+    let refused = block_on(store.commit(late.put("a", "late")));
+    assert!(matches!(refused, Err(CommitError::Conflict { .. })));
+}
+
+#[test]
+fn whoever_leaves_is_replaced_at_once() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let (mut one, mut two) = (
+        process(&store, &time, "one", 0),
+        process(&store, &time, "two", 0),
+    );
+    block_on(one.beat()).unwrap();
+    block_on(two.beat()).unwrap();
+    token(block_on(one.acquire(&partition())).unwrap());
+    block_on(one.leave()).unwrap();
+    token(block_on(two.acquire(&partition())).unwrap());
+}
+
+#[test]
+fn without_heartbeats_takeover_is_immediate() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 0);
+    block_on(one.beat()).unwrap();
+    token(block_on(one.acquire(&partition())).unwrap());
+    block_on(store.commit(Batch::new().delete_range(heartbeats()))).unwrap();
+    let mut two = process(&store, &time, "two", 0);
+    block_on(two.beat()).unwrap();
+    token(block_on(two.acquire(&partition())).unwrap());
+}
+
+#[test]
+fn an_acquisition_whose_answer_was_lost_is_found_again() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 0);
+    block_on(one.beat()).unwrap();
+    store.inject(Fault::UnknownApplied);
+    assert!(block_on(one.acquire(&partition())).is_err());
+    let found = token(block_on(one.acquire(&partition())).unwrap());
+    let owner = block_on(store.get(&[key(&partition())])).unwrap();
+    assert_eq!(owner[0].as_ref().unwrap().version, Version(found.0));
+}
+
+/// One thing a process may do.
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    Beat,
+    Acquire,
+    Release,
+    /// Ends without a word; another run of it begins.
+    Crash,
+}
+
+/// What a process believes, as its engines were told.
+struct Actor {
+    name: usize,
+    runs: usize,
+    offset: Duration,
+    idle: Option<Process>,
+    busy: Option<BoxFuture<'static, (Process, Option<Told>)>>,
+    lease: Option<Lease>,
+    token: Option<FencingToken>,
+}
+
+#[derive(Debug)]
+enum Told {
+    Beat(Beat),
+    Acquire(Acquire),
+    Released,
+}
+
+impl Actor {
+    fn new(name: usize, offset: Duration) -> Self {
+        Self {
+            name,
+            runs: 0,
+            offset,
+            idle: None,
+            busy: None,
+            lease: None,
+            token: None,
+        }
+    }
+
+    fn start(&mut self, store: &MemoryStore, time: &Time) {
+        self.runs += 1;
+        let id = format!("{}-{}", self.name, self.runs);
+        let clock = time.clock(self.offset);
+        self.idle = Some(Process::new(
+            Arc::new(store.clone()),
+            id.into(),
+            TERM,
+            clock,
+        ));
+        (self.busy, self.lease, self.token) = (None, None, None);
+    }
+
+    fn act(&mut self, action: Action, store: &MemoryStore, time: &Time) {
+        if matches!(action, Action::Crash) {
+            return self.start(store, time);
+        }
+        let Some(mut process) = self.idle.take() else {
+            return;
+        };
+        if matches!(action, Action::Release) {
+            self.token = None;
+        }
+        self.busy = Some(Box::pin(async move {
+            let told = match action {
+                Action::Beat => process.beat().await.ok().map(Told::Beat),
+                Action::Acquire => process.acquire(&partition()).await.ok().map(Told::Acquire),
+                Action::Release | Action::Crash => process
+                    .release(&partition())
+                    .await
+                    .ok()
+                    .map(|()| Told::Released),
+            };
+            (process, told)
+        }));
+    }
+
+    /// Goes one step further in what it is doing.
+    fn poll(&mut self) {
+        let Some(busy) = &mut self.busy else { return };
+        let waker = noop_waker();
+        let Poll::Ready((process, told)) = busy.as_mut().poll(&mut Context::from_waker(&waker))
+        else {
+            return;
+        };
+        (self.busy, self.idle) = (None, Some(process));
+        match told {
+            Some(Told::Beat(Beat::Renewed(lease))) => self.lease = Some(lease),
+            Some(Told::Beat(Beat::DeclaredDead { .. })) => (self.lease, self.token) = (None, None),
+            Some(Told::Acquire(Acquire::Acquired { token })) => self.token = Some(token),
+            Some(Told::Acquire(_) | Told::Released) | None => {}
+        }
+    }
+
+    /// Whether its engines may start something now.
+    fn works(&self, time: &Time) -> Option<FencingToken> {
+        let now = time.clock(self.offset)();
+        self.token
+            .filter(|_| self.lease.is_some_and(|lease| lease.may_start(now)))
+    }
+}
+
+/// Pending once, so that everybody else can come in between.
+struct Between(bool);
+
+impl Future for Between {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        30 => Just(Action::Beat),
+        30 => Just(Action::Acquire),
+        1 => Just(Action::Release),
+        2 => Just(Action::Crash),
+    ]
+}
+
+fn fault() -> impl Strategy<Value = Option<Fault>> {
+    prop_oneof![
+        60 => Just(None),
+        1 => Just(Some(Fault::UnknownApplied)),
+        1 => Just(Some(Fault::UnknownLost)),
+        1 => Just(Some(Fault::Unavailable)),
+        2 => (1..=5u64).prop_map(|behind| Some(Fault::Stale(behind))),
+    ]
+}
+
+type Step = (usize, Action, u8, u64, Option<Fault>);
+
+fn steps() -> impl Strategy<Value = (Vec<u64>, Vec<Step>)> {
+    let pause = prop_oneof![12 => 0..800u64, 1 => 5_000..20_000u64];
+    let step = (0..3usize, action(), 0..12u8, pause, fault());
+    let offsets = proptest::collection::vec(0..1_000_000u64, 3);
+    (offsets, proptest::collection::vec(step, 100..300))
+}
+
+/// How often things happened that the rules are there for.
+#[derive(Debug, Default)]
+struct Coverage {
+    /// Somebody works with a new token.
+    tokens: u64,
+    /// Two believe that they own the partition; only the lease keeps one of them still.
+    beliefs: u64,
+}
+
+/// Plays `steps`. Pauses of any length fall between and within all of them: a process does nothing until it is picked
+/// again.
+fn play(offsets: &[u64], steps: &[Step], coverage: &mut Coverage) -> Result<(), TestCaseError> {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    store.set_pause(|_| Box::pin(Between(false)));
+    let mut actors: Vec<Actor> = (0..3)
+        .map(|name| Actor::new(name, Duration::from_secs(offsets[name])))
+        .collect();
+    for actor in &mut actors {
+        actor.start(&store, &time);
+    }
+    let mut greatest = FencingToken(0);
+    for (who, action, polls, pause, fault) in steps {
+        if let Some(fault) = fault {
+            store.inject(*fault);
+        }
+        actors[*who].act(*action, &store, &time);
+        for _ in 0..=*polls {
+            actors[*who].poll();
+            time.pass(Duration::from_millis(*pause) / (u32::from(*polls) + 1));
+        }
+        let believers = actors.iter().filter(|actor| actor.token.is_some()).count();
+        coverage.beliefs += u64::from(believers > 1);
+        let at_work: Vec<_> = actors
+            .iter()
+            .filter_map(|actor| actor.works(&time))
+            .collect();
+        prop_assert!(at_work.len() <= 1, "two at work: {at_work:?}");
+        if let Some(token) = at_work.first() {
+            prop_assert!(*token >= greatest, "{token:?} after {greatest:?}");
+            coverage.tokens += u64::from(*token > greatest);
+            greatest = *token;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn never_two_work_at_once_and_tokens_rise() {
+    let coverage = std::cell::RefCell::new(Coverage::default());
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let played = runner.run(&steps(), |(offsets, steps)| {
+        play(&offsets, &steps, &mut coverage.borrow_mut())
+    });
+    played.unwrap();
+    let coverage = coverage.into_inner();
+    assert!(coverage.tokens > 1000, "{coverage:?}");
+    assert!(coverage.beliefs > 100, "{coverage:?}");
+}
