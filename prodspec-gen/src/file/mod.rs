@@ -1,0 +1,198 @@
+//! Files and directories as sources of truth.
+
+mod directory;
+mod stable;
+mod watch;
+
+use std::{marker::PhantomData, path::PathBuf, sync::Arc};
+
+use async_trait::async_trait;
+use futures::stream::{BoxStream, StreamExt};
+use plugin_sdk::{Document, Problem, Problems, Reading, SourceOfTruth};
+use prodspec_model::{Digest, Revision, SourceName};
+
+pub use directory::Directory;
+
+use crate::format::{Format, Json, Limits, Toml, Yaml, declares_end};
+
+/// A YAML file with one document or several.
+pub type YamlFile = File<Yaml>;
+/// A TOML file.
+pub type TomlFile = File<Toml>;
+/// A JSON file.
+pub type JsonFile = File<Json>;
+/// A directory of YAML files.
+pub type YamlDirectory = Directory<Yaml>;
+/// A directory of TOML files.
+pub type TomlDirectory = Directory<Toml>;
+/// A directory of JSON files.
+pub type JsonDirectory = Directory<Json>;
+
+/// What files and directories have in common.
+#[derive(Debug, Clone)]
+struct Settings {
+    path: PathBuf,
+    name: Arc<str>,
+    limits: Limits,
+    end_marker: bool,
+    watched: bool,
+}
+
+impl Settings {
+    fn new(path: PathBuf, watched: bool) -> Self {
+        let name = path
+            .file_name()
+            .map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy())
+            .into();
+        Self {
+            path,
+            name,
+            limits: Limits::default(),
+            end_marker: false,
+            watched,
+        }
+    }
+
+    /// The documents of one file's bytes.
+    fn documents<F: Format>(&self, path: &str, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let good = &bytes[..error.valid_up_to()];
+            let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let start = good
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1);
+            let [line, column] =
+                [line, good.len() - start + 1].map(|at| u32::try_from(at).unwrap_or(u32::MAX));
+            Problem::new("not UTF-8; save the file as UTF-8 text").at("", line, column)
+        });
+        let nodes = text.and_then(|text| {
+            if self.end_marker {
+                declares_end::<F>(text)?;
+            }
+            F::parse(text, &self.limits)
+        });
+        let place = |mut problem: Problem| {
+            problem.document = path.to_owned();
+            self.said(problem)
+        };
+        let nodes = nodes.map_err(place)?;
+        if nodes.is_empty() {
+            let empty = "the file is empty; to remove everything on purpose, see Turndown";
+            return Err(place(Problem::new(empty).at("", 1, 1)).into());
+        }
+        let numbered = (0..).zip(nodes);
+        Ok(numbered
+            .map(|(index, root)| Document::new(&self.name, path, index, root))
+            .collect())
+    }
+
+    fn said(&self, problem: Problem) -> Problem {
+        problem.by(format!("source {}", self.name))
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        if self.watched {
+            watch::hints(&self.path)
+        } else {
+            futures::stream::pending().boxed()
+        }
+    }
+}
+
+/// One file. Read as a whole or not at all; an empty file is an error.
+///
+/// ```
+/// use plugin_sdk::SourceOfTruth;
+/// use prodspec_gen::YamlFile;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("manifest.yaml");
+/// std::fs::write(&path, "clusters: [eu, us]\n...\n")?;
+///
+/// let manifest = YamlFile::new(&path).with_end_marker();
+/// let reading = manifest.read().await?;
+/// assert_eq!(reading.documents[0].name(), "manifest.yaml#0");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct File<F> {
+    settings: Settings,
+    format: PhantomData<F>,
+}
+
+impl<F: Format> File<F> {
+    /// Reads `path` when asked. The source is named after the file.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            settings: Settings::new(path.into(), false),
+            format: PhantomData,
+        }
+    }
+
+    /// Reads `path` when asked, and hints when the file may have changed. Editors that replace a file work.
+    pub fn watch(path: impl Into<PathBuf>) -> Self {
+        Self {
+            settings: Settings::new(path.into(), true),
+            format: PhantomData,
+        }
+    }
+
+    /// Names the source, where the file's name is not the one that generators ask for.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.settings.name = name.into();
+        self
+    }
+
+    /// The file must declare its end, so that a cut at the end of a line is noticed too: the last line must be the
+    /// format's [end marker](Format::END), `...` for YAML.
+    #[must_use]
+    pub fn with_end_marker(mut self) -> Self {
+        self.settings.end_marker = true;
+        self
+    }
+
+    /// Sets what the file may cost.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// The documents in `bytes`, as if the file held them.
+    ///
+    /// # Errors
+    /// As reading the file.
+    pub fn parse(&self, bytes: &[u8]) -> Result<Reading, Problems> {
+        Ok(Reading {
+            revision: Revision(Digest::of(bytes).to_string().into()),
+            documents: self.settings.documents::<F>(&self.settings.name, bytes)?,
+        })
+    }
+}
+
+#[async_trait]
+impl<F: Format> SourceOfTruth for File<F> {
+    fn name(&self) -> SourceName {
+        SourceName(self.settings.name.clone())
+    }
+
+    async fn read(&self) -> Result<Reading, Problems> {
+        let Settings { path, limits, .. } = self.settings.clone();
+        let read = tokio::task::spawn_blocking(move || stable::read(&path, limits.bytes)).await;
+        let bytes = read
+            .unwrap_or_else(|panic| Err(Problem::new(panic)))
+            .map_err(|problem| self.settings.said(problem))?;
+        self.parse(&bytes)
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        self.settings.changes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

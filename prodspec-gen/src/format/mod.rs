@@ -1,0 +1,191 @@
+//! File formats: text to trees with positions, strictly and in bounded time.
+//!
+//! What no format here lets through: duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and
+//! alias expansion beyond the limits, a root that is a bare value.
+
+mod json;
+mod number;
+mod toml;
+mod yaml;
+
+use plugin_sdk::{
+    Problem,
+    document::{Name, Node, Value},
+};
+
+pub use json::Json;
+pub use toml::Toml;
+pub use yaml::Yaml;
+
+/// How much a file may cost, checked before and while it is parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest file, in bytes. 16 MiB by default.
+    pub bytes: u64,
+    /// The deepest nesting. 64 by default.
+    pub depth: usize,
+    /// What all aliases of a file together may expand to, in bytes of text plus 64 for each value. 16 MiB by default.
+    pub expansion: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 20,
+            depth: 64,
+            expansion: 16 << 20,
+        }
+    }
+}
+
+/// A file format.
+pub trait Format: Send + Sync + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// The endings of its files, without the dot.
+    const EXTENSIONS: &'static [&'static str];
+    /// The line that declares a file's end, where one is asked for. `None`: every file of the format shows its end.
+    const END: Option<&'static str>;
+
+    /// Reads all documents of `text`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with line and column.
+    fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem>;
+}
+
+/// Whether `text` declares its end: the end marker is its last line, and stands nowhere before.
+///
+/// # Errors
+/// Says where the marker is missing or too early.
+pub(crate) fn declares_end<F: Format>(text: &str) -> Result<(), Problem> {
+    let Some(marker) = F::END else { return Ok(()) };
+    let is_marker = |line: &str| line.trim_end() == marker;
+    let last = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .last();
+    let first = text.lines().enumerate().find(|(_, line)| is_marker(line));
+    let problem = |line: usize, message: String| Err(wrong(message, line, 1));
+    match (first, last) {
+        (Some((at, _)), Some((end, _))) if at == end => Ok(()),
+        (Some((at, _)), _) => problem(
+            at + 1,
+            format!(
+                "the end marker `{marker}` must stand once, as the last line; something follows it"
+            ),
+        ),
+        (None, last) => problem(
+            last.map_or(1, |(at, _)| at + 1),
+            format!(
+                "the file may be cut off: it does not end with the line `{marker}`; wait until it is written completely, or add the line"
+            ),
+        ),
+    }
+}
+
+fn wrong(message: impl std::fmt::Display, line: usize, column: usize) -> Problem {
+    let number = |at| u32::try_from(at).unwrap_or(u32::MAX);
+    Problem::new(message).at("", number(line), number(column))
+}
+
+fn too_deep(limits: &Limits, line: usize, column: usize) -> Problem {
+    let message = format!("nested deeper than {} levels; flatten it", limits.depth);
+    wrong(message, line, column)
+}
+
+/// A document's root must be a map or a list: a cut of a bare value could be a shorter bare value.
+fn check_root(node: Node) -> Result<Node, Problem> {
+    let (line, column) = (node.line as usize, node.column as usize);
+    match node.value {
+        Value::Map(_) | Value::Sequence(_) => Ok(node),
+        Value::Null => Err(wrong(
+            "an empty document; remove it or fill it",
+            line,
+            column,
+        )),
+        _ => Err(wrong("a document must be a map or a list", line, column)),
+    }
+}
+
+/// No key may stand twice. In O(n log n), whatever the keys.
+fn check_unique(entries: &[(Name, Node)]) -> Result<(), Problem> {
+    let mut names: Vec<&Name> = entries.iter().map(|(name, _)| name).collect();
+    names.sort_by(|a, b| (&a.text, a.line, a.column).cmp(&(&b.text, b.line, b.column)));
+    match names.windows(2).find(|pair| pair[0].text == pair[1].text) {
+        None => Ok(()),
+        Some(pair) => {
+            let message = format!(
+                "the key `{}` stands twice in one map, first in line {}; remove one",
+                pair[0].text, pair[0].line
+            );
+            Err(wrong(
+                message,
+                pair[1].line as usize,
+                pair[1].column as usize,
+            ))
+        }
+    }
+}
+
+/// Where the lines of a text begin, for parsers that know byte offsets only.
+struct Lines<'t> {
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    fn of(text: &'t str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self {
+            text,
+            starts: std::iter::once(0)
+                .chain(ends.map(|(at, _)| at + 1))
+                .collect(),
+        }
+    }
+
+    /// Line and column of a byte offset, from 1. The column counts characters, on very long lines bytes: a file that
+    /// is one line must not cost quadratic time.
+    fn at(&self, offset: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts[line - 1];
+        let column = match self.text.get(start..offset) {
+            Some(before) if before.len() <= 4096 => before.chars().count(),
+            _ => offset - start,
+        };
+        (line, column + 1)
+    }
+
+    fn wrong(&self, message: impl std::fmt::Display, offset: usize) -> Problem {
+        let (line, column) = self.at(offset);
+        wrong(message, line, column)
+    }
+
+    fn node(&self, value: Value, offset: usize) -> Node {
+        let (line, column) = self.at(offset);
+        node(value, line, column)
+    }
+
+    fn name(&self, text: &str, offset: usize) -> Name {
+        let Node { line, column, .. } = self.node(Value::Null, offset);
+        Name {
+            line,
+            column,
+            text: text.into(),
+        }
+    }
+}
+
+fn node(value: Value, line: usize, column: usize) -> Node {
+    let number = |at| u32::try_from(at).unwrap_or(u32::MAX);
+    Node {
+        line: number(line),
+        column: number(column),
+        value,
+    }
+}
+
+#[cfg(test)]
+mod tests;

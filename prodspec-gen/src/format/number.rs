@@ -1,0 +1,44 @@
+//! Numbers as all formats read them: integers exact within 64 bits, floats finite, anything else an error.
+
+use plugin_sdk::document::Value;
+
+/// The integer written as `digits` (with sign, without prefix) to `radix`.
+///
+/// # Errors
+/// When it does not fit 64 bits.
+pub(super) fn integer(digits: &str, radix: u32) -> Result<Value, String> {
+    if let Ok(int) = i64::from_str_radix(digits, radix) {
+        return Ok(Value::Int(int));
+    }
+    u64::from_str_radix(digits, radix)
+        .map(Value::Uint)
+        .map_err(|_| {
+            format!(
+                "the integer {} does not fit 64 bits; write it as a string",
+                shorten(digits)
+            )
+        })
+}
+
+/// The finite float written as `text`.
+///
+/// # Errors
+/// When it is out of range.
+pub(super) fn float(text: &str) -> Result<Value, String> {
+    match text.parse::<f64>() {
+        Ok(float) if float.is_finite() => Ok(Value::Float(float)),
+        _ => Err(format!(
+            "{} is not a finite 64-bit number; use a finite number, or leave the field out",
+            shorten(text)
+        )),
+    }
+}
+
+/// At most the first characters of a hostile text.
+pub(super) fn shorten(text: &str) -> String {
+    let mut shown: String = text.chars().take(40).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}

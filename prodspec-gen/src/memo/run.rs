@@ -1,0 +1,313 @@
+//! One run: the calls that changed inputs make necessary, stage by stage, on an overlay over the memo.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use plugin_sdk::{Document, Problems, document::DocumentKey, generate::Unit};
+use prodspec_model::{Asset, AssetId, SourceName};
+
+use super::{Made, Memo, Overlay, UnitKey, twins, unit::Shared};
+use crate::pipeline::Pipeline;
+
+/// A run under way.
+pub(super) struct Run<'p> {
+    pub(super) pipeline: &'p Pipeline,
+    pub(super) memo: &'p Memo,
+    pub(super) overlay: Overlay,
+    pub(super) problems: Problems,
+    /// Whether a source could not be read: its documents are those of last time.
+    unread: bool,
+    /// Stages of which a call failed: what they would make is not known.
+    failed: BTreeSet<usize>,
+    /// Those calls: what they made last time is no evidence.
+    stale: BTreeSet<(usize, UnitKey)>,
+}
+
+impl<'p> Run<'p> {
+    pub(super) fn new(
+        pipeline: &'p Pipeline,
+        memo: &'p Memo,
+        overlay: Overlay,
+        problems: Problems,
+    ) -> Self {
+        Self {
+            pipeline,
+            memo,
+            overlay,
+            unread: !problems.is_empty(),
+            problems,
+            failed: BTreeSet::new(),
+            stale: BTreeSet::new(),
+        }
+    }
+
+    /// Runs every stage whose inputs changed. One that would consume what a failed one makes is left out.
+    pub(super) fn stages(&mut self) {
+        for stage in 0..self.pipeline.0.generators.len() {
+            if self.waits_for_failed(stage) {
+                self.failed.insert(stage);
+                continue;
+            }
+            let shared = self.shared_changed(stage);
+            if shared || !self.is_whole(stage) {
+                self.stage(stage, shared);
+            }
+        }
+        self.find_twins();
+    }
+
+    /// Whether everything that should be there was made, so that what is missing is a problem of its own.
+    pub(super) fn is_complete(&self) -> bool {
+        self.failed.is_empty() && !self.unread
+    }
+
+    fn is_whole(&self, stage: usize) -> bool {
+        self.pipeline.0.generators[stage].info.unit == Unit::Whole
+    }
+
+    fn waits_for_failed(&self, stage: usize) -> bool {
+        let info = &self.pipeline.0.generators[stage].info;
+        let amended = match &info.unit {
+            Unit::Asset(type_name) => Some(type_name),
+            _ => None,
+        };
+        let wanted: Vec<_> = info.consumes.iter().chain(amended).collect();
+        self.failed.iter().any(|failed| {
+            let given = &self.pipeline.0.generators[*failed].info;
+            let amends = match &given.unit {
+                Unit::Asset(type_name) => Some(type_name),
+                _ => None,
+            };
+            given
+                .makes
+                .iter()
+                .chain(amends)
+                .any(|given| wanted.contains(&given))
+        })
+    }
+
+    /// Whether something changed that every call of the stage sees.
+    fn shared_changed(&self, stage: usize) -> bool {
+        let info = &self.pipeline.0.generators[stage].info;
+        let reads = |key: &DocumentKey| info.reads.contains(&key.source);
+        let consumes = |id: &AssetId| {
+            let either = [self.remembered(id), self.last(id)];
+            either.into_iter().flatten().any(|asset| {
+                info.consumes
+                    .iter()
+                    .any(|wanted| **wanted == *asset.type_str())
+            })
+        };
+        !self.memo.warm
+            || self.overlay.documents.keys().any(reads)
+            || !info.consumes.is_empty() && self.overlay.versions.keys().any(consumes)
+    }
+
+    fn stage(&mut self, stage: usize, shared_changed: bool) {
+        let units = self.units(stage, shared_changed);
+        if units.is_empty() {
+            return;
+        }
+        let shared = self.shared(stage);
+        for unit in units {
+            match self.call(stage, &unit, &shared) {
+                Ok(made) => self.put(stage, unit, made),
+                Err(problems) => {
+                    self.failed.insert(stage);
+                    self.stale.insert((stage, unit));
+                    self.problems.extend(problems);
+                }
+            }
+        }
+    }
+
+    /// What the stage must be called for, gone inputs included.
+    fn units(&self, stage: usize, all: bool) -> BTreeSet<UnitKey> {
+        match &self.pipeline.0.generators[stage].info.unit {
+            Unit::Whole => [UnitKey::Whole].into(),
+            Unit::Document(source) => {
+                let changed = self
+                    .overlay
+                    .documents
+                    .keys()
+                    .filter(|key| key.source == *source);
+                let rest = self
+                    .memo
+                    .documents_of(source)
+                    .map(|(key, _)| key)
+                    .filter(|_| all);
+                changed
+                    .chain(rest)
+                    .cloned()
+                    .map(UnitKey::Document)
+                    .collect()
+            }
+            Unit::Asset(type_name) => {
+                let changed = self.overlay.versions.keys();
+                let rest = self.memo.versions.keys().filter(|_| all);
+                let concerned = |id: &&AssetId| {
+                    let is = |asset: &Asset| asset.type_str() == &**type_name;
+                    self.remembered(id).is_some_and(is) || self.before(id, stage).is_some_and(is)
+                };
+                changed
+                    .chain(rest)
+                    .filter(concerned)
+                    .cloned()
+                    .map(UnitKey::Asset)
+                    .collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// What every call of the stage sees.
+    fn shared(&self, stage: usize) -> Shared {
+        let info = &self.pipeline.0.generators[stage].info;
+        let documents = info
+            .reads
+            .iter()
+            .flat_map(|source| self.documents_of(source));
+        Shared {
+            documents: documents.cloned().collect(),
+            assets: self.consumed(stage, &info.consumes),
+        }
+    }
+
+    fn consumed(&self, stage: usize, wanted: &[Arc<str>]) -> Vec<Asset> {
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let ids: BTreeSet<&AssetId> = self
+            .memo
+            .versions
+            .keys()
+            .chain(self.overlay.versions.keys())
+            .collect();
+        ids.into_iter()
+            .filter_map(|id| self.before(id, stage))
+            .filter(|asset| wanted.iter().any(|wanted| **wanted == *asset.type_str()))
+            .cloned()
+            .collect()
+    }
+
+    /// The documents of a source as this run sees them, by key.
+    pub(super) fn documents_of(&self, source: &SourceName) -> Vec<&Document> {
+        let kept = self
+            .memo
+            .documents_of(source)
+            .filter(|(key, _)| !self.overlay.documents.contains_key(*key))
+            .map(|(_, document)| document);
+        let new = self.overlay.documents.values().flatten();
+        let mut all: Vec<&Document> = kept
+            .chain(new.filter(|document| document.key().source == *source))
+            .collect();
+        all.sort_by(|a, b| a.key().cmp(b.key()));
+        all
+    }
+
+    /// One document as this run sees it.
+    pub(super) fn document(&self, key: &DocumentKey) -> Option<&Document> {
+        match self.overlay.documents.get(key) {
+            Some(changed) => changed.as_ref(),
+            None => self.memo.documents.get(key),
+        }
+    }
+
+    /// Every version of an asset as this run sees it.
+    fn versions(&self, id: &AssetId) -> &[Made] {
+        let changed = self.overlay.versions.get(id);
+        changed
+            .or_else(|| self.memo.versions.get(id))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The asset as the stages before `stage` made it.
+    pub(super) fn before(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
+        let made = self
+            .versions(id)
+            .iter()
+            .rev()
+            .find(|made| made.stage < stage);
+        made.map(|made| &made.asset)
+    }
+
+    /// The asset as all stages made it.
+    pub(super) fn last(&self, id: &AssetId) -> Option<&Asset> {
+        self.versions(id).last().map(|made| &made.asset)
+    }
+
+    /// The asset as the last good run had it.
+    fn remembered(&self, id: &AssetId) -> Option<&Asset> {
+        self.memo.versions.get(id)?.last().map(|made| &made.asset)
+    }
+
+    /// Replaces what one call made. What comes out the same is no change.
+    fn put(&mut self, stage: usize, unit: UnitKey, made: Vec<Asset>) {
+        let key = (stage, unit);
+        let changed = self.overlay.units.get(&key);
+        let old = changed
+            .or_else(|| self.memo.units.get(&key))
+            .cloned()
+            .unwrap_or_default();
+        if same(&old, &made) {
+            return;
+        }
+        let mut by_id: BTreeMap<AssetId, [Vec<Asset>; 2]> = BTreeMap::new();
+        for (side, assets) in [old, made.clone()].into_iter().enumerate() {
+            for asset in assets {
+                by_id.entry(asset.id()).or_default()[side].push(asset);
+            }
+        }
+        for (id, [before, after]) in by_id {
+            if same(&before, &after) {
+                continue;
+            }
+            let mut versions = self.versions(&id).to_vec();
+            versions.retain(|made| made.stage != stage || made.unit != key.1);
+            versions.extend(after.into_iter().map(|asset| Made {
+                stage,
+                unit: key.1.clone(),
+                asset,
+            }));
+            versions.sort_by(|a, b| (a.stage, &a.unit).cmp(&(b.stage, &b.unit)));
+            self.overlay.versions.insert(id, versions);
+        }
+        self.overlay.units.insert(key, made);
+    }
+
+    /// An asset has one maker; others may amend it, each once.
+    fn find_twins(&mut self) {
+        let generators = &self.pipeline.0.generators;
+        for (id, versions) in &self.overlay.versions {
+            let named = |made: &Made| {
+                (
+                    generators[made.stage].info.name.to_string(),
+                    made.asset.clone(),
+                )
+            };
+            let fresh = |made: &&Made| !self.stale.contains(&(made.stage, made.unit.clone()));
+            let makers = versions.iter().filter(|made| !made.amends()).filter(fresh);
+            let repeated = versions
+                .windows(2)
+                .filter(|pair| (pair[0].stage, &pair[0].unit) == (pair[1].stage, &pair[1].unit))
+                .flatten()
+                .filter(|made| made.amends());
+            for makers in [
+                makers.map(named).collect::<Vec<_>>(),
+                repeated.map(named).collect(),
+            ] {
+                if makers.len() > 1 {
+                    self.problems.push(twins(id, &makers));
+                }
+            }
+        }
+    }
+}
+
+/// Equal to the byte, provenance included: who is called for an asset sees where it came from.
+fn same(before: &[Asset], after: &[Asset]) -> bool {
+    let same = |(before, after): (&Asset, &Asset)| before.block().bytes() == after.block().bytes();
+    before.len() == after.len() && before.iter().zip(after).all(same)
+}

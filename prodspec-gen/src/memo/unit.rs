@@ -1,0 +1,136 @@
+//! One call of one generator: what goes in, what may come out, and whose name stands on the problems.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use plugin_sdk::{Document, Drafts, Input, Problem, Problems};
+use prodspec_model::Asset;
+
+use super::{UnitKey, run::Run};
+use crate::pipeline::Stage;
+
+/// What every call of a stage sees.
+pub(super) struct Shared {
+    pub(super) documents: Vec<Document>,
+    pub(super) assets: Vec<Asset>,
+}
+
+impl Run<'_> {
+    /// Calls a generator for one unit. A unit that is gone makes nothing.
+    pub(super) fn call(
+        &mut self,
+        stage: usize,
+        unit: &UnitKey,
+        shared: &Shared,
+    ) -> Result<Vec<Asset>, Problems> {
+        let (document, asset) = match unit {
+            UnitKey::Whole => (None, None),
+            UnitKey::Document(key) => match self.document(key) {
+                Some(document) => (Some(document.clone()), None),
+                None => return Ok(Vec::new()),
+            },
+            UnitKey::Asset(id) => match self.before(id, stage) {
+                Some(asset) if self.is_called_for(stage, asset) => (None, Some(asset.clone())),
+                _ => return Ok(Vec::new()),
+            },
+        };
+        let documents = document.iter().chain(
+            shared
+                .documents
+                .iter()
+                .filter(|shared| Some(*shared) != document.as_ref()),
+        );
+        let input = Input::new(documents.collect(), &shared.assets);
+        let input = match &asset {
+            Some(asset) => input.about(asset),
+            None => input,
+        };
+        let only = match (&shared.documents[..], &asset) {
+            ([only], None) => Some(only),
+            _ => None,
+        };
+        let place = Place {
+            stage: &self.pipeline.0.generators[stage],
+            document: document.as_ref().or(only),
+            asset: asset.as_ref(),
+        };
+        let (made, problems) = place.generate(&input);
+        if problems.any_error() {
+            return Err(problems);
+        }
+        self.problems.extend(problems);
+        Ok(made)
+    }
+
+    fn is_called_for(&self, stage: usize, asset: &Asset) -> bool {
+        use plugin_sdk::generate::Unit;
+        let unit = &self.pipeline.0.generators[stage].info.unit;
+        matches!(unit, Unit::Asset(type_name) if **type_name == *asset.type_str())
+    }
+}
+
+/// Where a call is made: what it is about, or the only document it sees.
+struct Place<'a> {
+    stage: &'a Stage,
+    document: Option<&'a Document>,
+    asset: Option<&'a Asset>,
+}
+
+impl Place<'_> {
+    fn generate(&self, input: &Input<'_>) -> (Vec<Asset>, Problems) {
+        let mut out = Drafts::of(&self.stage.info.name);
+        let generator = &self.stage.generator;
+        let ended = catch_unwind(AssertUnwindSafe(|| generator.generate(input, &mut out)));
+        let (made, mut problems) = out.finish();
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(found)) if found.is_empty() => {
+                problems.push(Problem::new("failed without saying why"));
+            }
+            Ok(Err(found)) => problems.extend(found),
+            Err(_) => problems.push(Problem::new("panicked; mend the generator")),
+        }
+        problems.extend(made.iter().filter_map(|asset| self.undeclared(asset)));
+        problems.for_each_mut(|problem| self.stamp(problem));
+        (made, problems)
+    }
+
+    /// Types are declared, so that generators can be put in order.
+    fn undeclared(&self, made: &Asset) -> Option<Problem> {
+        let type_name = made.type_str();
+        let amended = self.asset.filter(|asset| asset.id_str() == made.id_str());
+        let message = match amended {
+            Some(asset) if asset.type_str() != type_name => {
+                format!("amended into a {type_name}; an asset keeps its type")
+            }
+            None if !self
+                .stage
+                .info
+                .makes
+                .iter()
+                .any(|made| **made == *type_name) =>
+            {
+                format!("makes a {type_name} without declaring it; add `.makes` to its info")
+            }
+            _ => return None,
+        };
+        Some(Problem::with(made, message))
+    }
+
+    /// Adds to a problem what its finder did not know.
+    fn stamp(&self, problem: &mut Problem) {
+        if problem.by.is_empty() {
+            problem.by = Box::from(&*self.stage.info.name);
+        }
+        if let Some(asset) = self.asset {
+            problem.asset.get_or_insert_with(|| asset.id());
+        }
+        if problem.document.is_empty() {
+            let origin = match (self.document, self.asset) {
+                (Some(document), _) => document.provenance(),
+                (None, Some(asset)) => asset.provenance(),
+                (None, None) => return,
+            };
+            *problem = std::mem::take(problem).origin(&origin);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The order of generators: who makes a type, then who amends it, then who consumes it.
+
+use std::sync::Arc;
+
+use petgraph::{
+    algo::{astar, toposort},
+    graph::{DiGraph, NodeIndex},
+    visit::EdgeRef,
+};
+use plugin_sdk::generate::{GeneratorInfo, Unit};
+
+use super::{Stage, builder::Error};
+
+/// Puts `stages` in order; among those that do not depend on each other, as they were added.
+pub(super) fn order(stages: Vec<Stage>) -> Result<Vec<Stage>, Error> {
+    let infos: Vec<&GeneratorInfo> = stages.iter().map(|stage| &stage.info).collect();
+    let graph = graph(&infos);
+    let sorted = toposort(&graph, None).map_err(|cycle| Error::Cycle {
+        path: path(&graph, &infos, cycle.node_id()),
+    })?;
+    let mut places: Vec<Option<Stage>> = stages.into_iter().map(Some).collect();
+    Ok(sorted
+        .into_iter()
+        .filter_map(|node| places[node.index()].take())
+        .collect())
+}
+
+/// Edges from those that must run first, with the type that is the reason.
+fn graph(infos: &[&GeneratorInfo]) -> DiGraph<(), Arc<str>> {
+    let mut graph = DiGraph::new();
+    let nodes: Vec<NodeIndex> = infos.iter().map(|_| graph.add_node(())).collect();
+    for first in 0..infos.len() {
+        for second in 0..infos.len() {
+            if let Some(type_name) = reason(infos, first, second) {
+                graph.add_edge(nodes[first], nodes[second], type_name.clone());
+            }
+        }
+    }
+    graph
+}
+
+/// The type for which `first` must run before `second`, if there is one. Both may be the same generator: one that
+/// consumes what it makes waits for itself; one that makes more of what it is called for does not.
+fn reason<'i>(infos: &[&'i GeneratorInfo], first: usize, second: usize) -> Option<&'i Arc<str>> {
+    let (before, after) = (infos[first], infos[second]);
+    let consumed = after
+        .consumes
+        .iter()
+        .find(|wanted| before.makes.contains(wanted) || amended(before) == Some(wanted));
+    let called_for = amended(after).filter(|wanted| {
+        let in_turn = amended(before) == Some(wanted) && first < second;
+        let made = before.makes.contains(wanted);
+        first != second && (made || in_turn && !after.makes.contains(wanted))
+    });
+    consumed.or(called_for)
+}
+
+/// The type that a per-asset generator is called for.
+fn amended(info: &GeneratorInfo) -> Option<&Arc<str>> {
+    match &info.unit {
+        Unit::Asset(type_name) => Some(type_name),
+        _ => None,
+    }
+}
+
+/// One way round a cycle through `node`, for people.
+fn path(graph: &DiGraph<(), Arc<str>>, infos: &[&GeneratorInfo], node: NodeIndex) -> String {
+    let step = |from: NodeIndex, to: NodeIndex| {
+        let reason = graph
+            .edges_connecting(from, to)
+            .next()
+            .map_or("?", |edge| edge.weight());
+        format!(
+            "`{}` gives {reason} to `{}`",
+            infos[from.index()].name,
+            infos[to.index()].name
+        )
+    };
+    let back = |first: NodeIndex| {
+        let (_, nodes) = astar(graph, first, |at| at == node, |_| 1, |_| 0)?;
+        let steps = nodes.windows(2).map(|pair| step(pair[0], pair[1]));
+        Some(
+            std::iter::once(step(node, first))
+                .chain(steps)
+                .collect::<Vec<_>>(),
+        )
+    };
+    graph
+        .edges(node)
+        .filter_map(|edge| back(edge.target()))
+        .min_by_key(Vec::len)
+        .map_or_else(
+            || infos[node.index()].name.to_string(),
+            |steps| steps.join(", "),
+        )
+}

@@ -1,0 +1,156 @@
+//! The pipeline: everything that decides how configuration becomes intent. Built once, immutable.
+
+mod builder;
+mod graph;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use plugin_sdk::{
+    AssetTypes, Candidate, ExternalValidator, Generator, GeneratorInfo, Problems, Reading,
+    SourceOfTruth, Validator,
+};
+use prodspec_model::{Incarnation, PartitionId, SourceName};
+
+pub use builder::{Builder, Error};
+
+use crate::{
+    guard::{self, Guards},
+    kernel::Timing,
+    memo::Memo,
+};
+
+/// From sources of truth to intent. Cheap to clone.
+///
+/// ```
+/// use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Problems};
+/// use prodspec_gen::{Pipeline, YamlFile, validators};
+/// use prodspec_model::{Asset, AssetId, Message, PartitionId};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize)]
+/// #[serde(deny_unknown_fields)]
+/// struct Manifest { clusters: Vec<String> }
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct FrontendJob { cluster: String }
+/// impl Message for FrontendJob { const TYPE: &'static str = "shakespeare.v1.FrontendJob"; }
+///
+/// struct ShakespeareModel;
+/// impl Generator for ShakespeareModel {
+///     fn info(&self) -> GeneratorInfo {
+///         GeneratorInfo::whole("shakespeare").reads("manifest.yaml").makes::<FrontendJob>()
+///     }
+///     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+///         for document in input.documents() {
+///             let manifest: Manifest = document.read()?;
+///             for cluster in manifest.clusters {
+///                 let id = AssetId::new(&format!("job/{cluster}"))?;
+///                 out.asset(Asset::builder(id).payload(&FrontendJob { cluster })?, document.provenance())?;
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let manifest = YamlFile::watch("manifest.yaml");
+/// let pipeline = Pipeline::builder(PartitionId::new("shakespeare")?)
+///     .source(manifest.clone())
+///     .generator(ShakespeareModel)
+///     .validators(validators::standard())
+///     .asset_type(AssetType::<FrontendJob>::new())
+///     .build()?;
+///
+/// // What would this manifest give?
+/// let reading = manifest.parse(b"clusters: [eu, us]")?;
+/// let candidate = pipeline.check([("manifest.yaml", reading)], None)?;
+/// assert_eq!(candidate.snapshot.len(), 2);
+///
+/// let reading = manifest.parse(b"clusters: [eu]\nclutsers: [us]")?;
+/// let problems = pipeline.check([("manifest.yaml", reading)], None).unwrap_err();
+/// assert_eq!(
+///     problems.to_string(),
+///     "manifest.yaml#0:2:1: clutsers: unknown field `clutsers`, expected `clusters` (says shakespeare)",
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Pipeline(pub(crate) Arc<Inner>);
+
+/// What a pipeline is made of.
+pub(crate) struct Inner {
+    pub(crate) partition: PartitionId,
+    pub(crate) sources: Vec<Arc<dyn SourceOfTruth>>,
+    /// In an order in which everything is made before it is consumed.
+    pub(crate) generators: Vec<Stage>,
+    pub(crate) validators: Vec<Arc<dyn Validator>>,
+    pub(crate) external: Vec<External>,
+    pub(crate) types: Arc<AssetTypes>,
+    pub(crate) guards: Guards,
+    pub(crate) timing: Timing,
+}
+
+/// One generator with what it says about itself.
+pub(crate) struct Stage {
+    pub(crate) info: GeneratorInfo,
+    pub(crate) generator: Box<dyn Generator>,
+}
+
+/// A validator outside, and how long it may take.
+#[derive(Clone)]
+pub(crate) struct External {
+    pub(crate) validator: Arc<dyn ExternalValidator>,
+    pub(crate) deadline: Duration,
+}
+
+impl Pipeline {
+    /// Starts a pipeline for one partition.
+    pub fn builder(partition: PartitionId) -> Builder {
+        Builder::new(partition)
+    }
+
+    /// Whose intent it makes.
+    pub fn partition(&self) -> &PartitionId {
+        &self.0.partition
+    }
+
+    /// Where it reads from.
+    pub fn sources(&self) -> &[Arc<dyn SourceOfTruth>] {
+        &self.0.sources
+    }
+
+    /// What is known of types.
+    pub fn types(&self) -> &Arc<AssetTypes> {
+        &self.0.types
+    }
+
+    /// What these readings would make of `parent`, without touching anything. External validators are not asked.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn check<N: AsRef<str>>(
+        &self,
+        readings: impl IntoIterator<Item = (N, Reading)>,
+        parent: Option<&Incarnation>,
+    ) -> Result<Candidate, Problems> {
+        let readings: BTreeMap<_, _> = readings
+            .into_iter()
+            .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(reading)))
+            .collect();
+        let draft = Memo::new().draft(self, readings, parent)?;
+        let judged = guard::judge(&self.0.guards, &draft.candidate, &[]);
+        if judged.problems.any_error() {
+            return Err(judged.problems);
+        }
+        Ok(draft.candidate)
+    }
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let generators = self.0.generators.iter().map(|stage| &*stage.info.name);
+        f.debug_struct("Pipeline")
+            .field("partition", &self.0.partition)
+            .field("generators", &generators.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,320 @@
+//! The shell around the regeneration kernel: listens to sources, reads, runs, seals, and says how it stands.
+
+mod handle;
+mod work;
+
+use std::{collections::BTreeMap, future::Future, sync::Arc};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Either, select},
+    stream::{BoxStream, SelectAll, StreamExt, select_all},
+};
+use plane_runtime::{Kernel as _, Runtime};
+use plugin_sdk::{Mono, Problem, Problems};
+use prodspec_model::{Incarnation, SourceName};
+use tokio::sync::{mpsc, watch};
+
+pub use handle::Handle;
+
+use self::work::Finished;
+use crate::{
+    guard::SealOverride,
+    kernel::{Effect, Event, Generated, Kernel, Verdict},
+    memo::{Draft, Memo, Readings},
+    pipeline::Pipeline,
+    seal::Seals,
+    status::Status,
+};
+
+/// Keeps the intent of one partition equal to its sources.
+///
+/// ```
+/// use std::sync::Arc;
+/// use plane_runtime::TokioRuntime;
+/// use prodspec_gen::{Regeneration, seal::InMemory};
+/// # use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Problems};
+/// # use prodspec_gen::{Pipeline, YamlFile};
+/// # use prodspec_model::{Asset, AssetId, Message, PartitionId};
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Job { replicas: u32 }
+/// # impl Message for Job { const TYPE: &'static str = "example.v1.Job"; }
+/// # struct Model;
+/// # impl Generator for Model {
+/// #     fn info(&self) -> GeneratorInfo { GeneratorInfo::whole("model").reads("jobs.yaml").makes::<Job>() }
+/// #     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+/// #         for document in input.documents() {
+/// #             out.asset(Asset::builder(AssetId::new("job")?).payload(&document.read::<Job>()?)?, document.provenance())?;
+/// #         }
+/// #         Ok(())
+/// #     }
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("jobs.yaml");
+/// std::fs::write(&path, "replicas: 2")?;
+/// let pipeline = Pipeline::builder(PartitionId::new("example")?)
+///     .source(YamlFile::watch(&path))
+///     .generator(Model)
+///     .asset_type(AssetType::<Job>::new())
+///     .build()?;
+///
+/// let (regeneration, handle) = Regeneration::new(TokioRuntime::current(), pipeline, Arc::new(InMemory::new()));
+/// tokio::spawn(regeneration.run());
+/// let status = handle.next_run().await;
+/// assert_eq!(status.incarnation.unwrap().id.to_string(), "example@1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Regeneration<R> {
+    runtime: R,
+    pipeline: Pipeline,
+    seals: Arc<dyn Seals>,
+    kernel: Kernel,
+    memo: Memo,
+    latest: Option<Incarnation>,
+    readings: Readings,
+    draft: Option<Draft>,
+    spent: Vec<SealOverride>,
+    work: Option<BoxFuture<'static, Finished>>,
+    wake: Option<Mono>,
+    asked: mpsc::Receiver<()>,
+    status: watch::Sender<Status>,
+}
+
+impl<R: Runtime> Regeneration<R> {
+    /// Prepares regeneration; [`Regeneration::run`] does it.
+    pub fn new(runtime: R, pipeline: Pipeline, seals: Arc<dyn Seals>) -> (Self, Handle) {
+        let (ask, asked) = mpsc::channel(1);
+        let (status, watched) = watch::channel(Status::default());
+        let regeneration = Self {
+            kernel: Kernel::new(pipeline.0.timing),
+            memo: Memo::new(),
+            latest: None,
+            readings: BTreeMap::new(),
+            draft: None,
+            spent: Vec::new(),
+            work: None,
+            wake: None,
+            runtime,
+            pipeline,
+            seals,
+            asked,
+            status,
+        };
+        let handle = Handle {
+            ask,
+            status: watched,
+        };
+        (regeneration, handle)
+    }
+
+    /// Runs until every handle is gone. The first run starts at once. Dropping the future stops it: what is sealed
+    /// stays, what is not is not.
+    pub async fn run(mut self) {
+        let sources = &self.pipeline.0.sources;
+        let mut hints = select_all(sources.iter().map(|source| source.changes()));
+        let mut event = Some(Event::Asked);
+        while let Some(happened) = event {
+            self.step(happened);
+            event = self.next_event(&mut hints).await;
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let before = self.kernel.is_running();
+            let mut effects = Vec::new();
+            self.kernel.step(self.runtime.now(), event, &mut effects);
+            if before && (!self.kernel.is_running() || effects.contains(&Effect::ReadSources)) {
+                self.status.send_modify(|status| status.runs += 1);
+                self.draft = None;
+            }
+            let running = self.kernel.is_running();
+            self.status.send_if_modified(|status| {
+                std::mem::replace(&mut status.running, running) != running
+            });
+            for effect in effects {
+                events.extend(self.perform(effect));
+            }
+        }
+    }
+
+    /// Starts what takes time, does what does not.
+    fn perform(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::ReadSources => self.work = Some(self.read()),
+            Effect::RunGenerators => return Some(Event::Generated(self.generate())),
+            Effect::Validate => self.work = self.validate(),
+            Effect::Seal => self.work = self.seal(),
+            Effect::RecordRevisions => self.work = self.record(),
+            Effect::Wake(then) => self.wake = Some(then),
+        }
+        None
+    }
+
+    async fn next_event(&mut self, hints: &mut SelectAll<BoxStream<'static, ()>>) -> Option<Event> {
+        let wake = match self.wake {
+            Some(then) => self.runtime.sleep_until(then),
+            None => futures::future::pending().boxed(),
+        };
+        let work: BoxFuture<'_, Finished> = match &mut self.work {
+            Some(work) => work.boxed(),
+            None => futures::future::pending().boxed(),
+        };
+        let hint = async {
+            match hints.next().await {
+                Some(()) => Event::SourceChanged,
+                None => futures::future::pending().await,
+            }
+        };
+        let asked = self.asked.recv();
+        let outside = select(Box::pin(hint), Box::pin(asked));
+        let finished = match select(select(work, wake), outside).await {
+            Either::Left((Either::Left((finished, _)), _)) => finished,
+            Either::Left((Either::Right(((), _)), _)) => {
+                self.wake = None;
+                return Some(Event::Tick);
+            }
+            Either::Right((Either::Left((event, _)), _)) => return Some(event),
+            Either::Right((Either::Right((asked, _)), _)) => return asked.map(|()| Event::Asked),
+        };
+        self.work = None;
+        Some(self.finish(finished))
+    }
+
+    fn generate(&mut self) -> Generated {
+        let readings = std::mem::take(&mut self.readings);
+        let unread = readings.values().any(Result::is_err);
+        match self
+            .memo
+            .draft(&self.pipeline, readings, self.latest.as_ref())
+        {
+            Ok(draft) => {
+                let changed = self.latest.is_none() || !draft.candidate.changes.is_empty();
+                self.report(draft.warnings.clone());
+                self.draft = Some(draft);
+                if changed {
+                    Generated::Changed
+                } else {
+                    Generated::Unchanged
+                }
+            }
+            Err(problems) => {
+                self.report(problems);
+                if unread {
+                    Generated::Failed
+                } else {
+                    Generated::Refused
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, finished: Finished) -> Event {
+        match finished {
+            Finished::Read { readings, latest } => {
+                self.readings = readings;
+                match latest {
+                    Ok(latest) => {
+                        let header = latest.as_ref().map(|latest| latest.header().clone());
+                        self.status
+                            .send_modify(|status| status.incarnation = header);
+                        self.latest = latest;
+                    }
+                    Err(error) => {
+                        let problems = failed("cannot read the incarnation in force", &*error);
+                        self.readings
+                            .insert(SourceName("store".into()), Err(problems));
+                    }
+                }
+                Event::Read
+            }
+            Finished::Validated(Ok(judged)) => {
+                let refused = judged.problems.any_error();
+                self.spent = judged.used;
+                self.add_problems(judged.problems);
+                Event::Validated(if refused {
+                    Verdict::Refused
+                } else {
+                    Verdict::Passed
+                })
+            }
+            Finished::Validated(Err(error)) => {
+                self.add_problems(failed("cannot read overrides", &*error));
+                Event::Validated(Verdict::Failed)
+            }
+            Finished::Sealed(Ok(incarnation)) => {
+                tracing::info!(incarnation = %incarnation.id(), assets = incarnation.header().assets, "sealed");
+                let header = incarnation.header().clone();
+                self.status
+                    .send_modify(|status| status.incarnation = Some(header));
+                self.latest = Some(incarnation);
+                self.accept();
+                Event::Recorded(true)
+            }
+            Finished::Recorded(Ok(())) => {
+                self.accept();
+                Event::Recorded(true)
+            }
+            Finished::Sealed(Err(error)) | Finished::Recorded(Err(error)) => {
+                self.add_problems(failed("cannot seal", &*error));
+                Event::Recorded(false)
+            }
+        }
+    }
+
+    /// The draft is in force: the next run costs what changes from here.
+    fn accept(&mut self) {
+        if let Some(draft) = self.draft.take() {
+            let seen = draft.sources.clone();
+            self.status.send_modify(|status| status.seen = seen);
+            self.memo.accept(draft);
+        }
+    }
+
+    fn report(&self, problems: Problems) {
+        self.status
+            .send_modify(|status| status.problems = Problems::none());
+        self.add_problems(problems);
+    }
+
+    fn add_problems(&self, problems: Problems) {
+        let partition = self.pipeline.partition();
+        for problem in &problems {
+            tracing::warn!(%partition, %problem, "generation");
+        }
+        self.status
+            .send_modify(|status| status.problems.extend(problems));
+        let errors = self.status.borrow().problems.len();
+        metrics::gauge!("prodspec_generation_problems", "partition" => partition.to_string())
+            .set(errors as f64);
+    }
+}
+
+fn failed(what: &str, error: &dyn std::error::Error) -> Problems {
+    Problem::new(format!("{what}: {error}; it is tried again"))
+        .by("store")
+        .into()
+}
+
+impl<R> std::fmt::Debug for Regeneration<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Regeneration")
+            .field("pipeline", &self.pipeline)
+            .field("kernel", &self.kernel)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs regeneration until `shutdown` completes.
+pub async fn until<R: Runtime>(regeneration: Regeneration<R>, shutdown: impl Future<Output = ()>) {
+    let run = std::pin::pin!(regeneration.run());
+    let shutdown = std::pin::pin!(shutdown);
+    select(run, shutdown).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! The whole way from a source to a seal, in virtual time.
+
+use std::{sync::Mutex, time::Duration};
+
+use futures::channel::mpsc as hints;
+use plane_runtime::TokioRuntime;
+use plugin_sdk::{BoxError, Candidate, ExternalValidator, Reading, SourceOfTruth};
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::{
+    guard::SHRINK,
+    seal::{InMemory, Seal},
+    testing::{self, items},
+};
+
+/// A source that tests edit.
+#[derive(Clone)]
+struct Edited {
+    content: Arc<Mutex<Result<Json, String>>>,
+    reads: Arc<std::sync::atomic::AtomicUsize>,
+    hint: Arc<Mutex<Vec<hints::UnboundedSender<()>>>>,
+}
+
+impl Edited {
+    fn new(content: Json) -> Self {
+        Self {
+            content: Arc::new(Mutex::new(Ok(content))),
+            reads: Arc::default(),
+            hint: Arc::default(),
+        }
+    }
+
+    /// Changes the content without a hint.
+    fn set(&self, content: Result<Json, &str>) {
+        *self.content.lock().unwrap() = content.map_err(str::to_owned);
+    }
+
+    fn hint(&self) {
+        for hint in &*self.hint.lock().unwrap() {
+            hint.unbounded_send(()).unwrap();
+        }
+    }
+
+    fn reads(&self) -> usize {
+        self.reads.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+#[async_trait::async_trait]
+impl SourceOfTruth for Edited {
+    fn name(&self) -> SourceName {
+        SourceName("docs".into())
+    }
+    async fn read(&self) -> Result<Reading, Problems> {
+        self.reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        match self.content.lock().unwrap().clone() {
+            Ok(content) => Ok(items(content)),
+            Err(message) => Err(Problem::new(message).by("source docs").into()),
+        }
+    }
+    fn changes(&self) -> BoxStream<'static, ()> {
+        let (send, hints) = hints::unbounded();
+        self.hint.lock().unwrap().push(send);
+        hints.boxed()
+    }
+}
+
+struct World {
+    source: Edited,
+    seals: Arc<InMemory>,
+    handle: Handle,
+}
+
+fn start(
+    content: Json,
+    change: impl FnOnce(crate::pipeline::Builder) -> crate::pipeline::Builder,
+) -> World {
+    let source = Edited::new(content);
+    let builder = Pipeline::builder(prodspec_model::PartitionId::new("test").unwrap())
+        .source(source.clone())
+        .generator(testing::Items)
+        .validators(crate::validators::standard())
+        .asset_type(plugin_sdk::AssetType::<testing::Item>::new());
+    let seals = Arc::new(InMemory::new());
+    let runtime = TokioRuntime::current();
+    let (regeneration, handle) =
+        Regeneration::new(runtime, change(builder).build().unwrap(), seals.clone());
+    tokio::spawn(regeneration.run());
+    World {
+        source,
+        seals,
+        handle,
+    }
+}
+
+impl World {
+    /// Waits for the end of the run that is under way or comes next.
+    async fn run(&self) -> Status {
+        let mut status = self.handle.watch();
+        let runs = status.borrow().runs;
+        let reached = status
+            .wait_for(|status| status.runs > runs && !status.running)
+            .await
+            .unwrap();
+        reached.clone()
+    }
+
+    fn sealed(&self) -> u32 {
+        self.handle
+            .status()
+            .incarnation
+            .map_or(0, |header| header.id.no.0)
+    }
+}
+
+fn manifest(n: usize) -> Json {
+    (0..n)
+        .map(|at| (format!("i{at}"), json!({"n": 1})))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_becomes_an_incarnation_and_an_unchanged_result_seals_nothing() {
+    let world = start(manifest(2), |builder| builder);
+    let status = world.run().await;
+    assert!(status.is_good());
+    let first = status.incarnation.unwrap();
+    assert_eq!(
+        (first.id.to_string().as_str(), first.assets, first.parent),
+        ("test@1", 2, None)
+    );
+
+    world.source.set(Ok(manifest(3)));
+    world.source.hint();
+    let second = world.run().await.incarnation.unwrap();
+    assert_eq!(
+        (second.id.to_string().as_str(), second.assets),
+        ("test@2", 3)
+    );
+    assert_ne!(second.sources, first.sources);
+
+    let shifted = json!({"i0": {"n": 1, "refers": []}, "i1": {"n": 1}, "i2": {"n": 1}});
+    world.source.set(Ok(shifted));
+    world.source.hint();
+    let status = world.run().await;
+    assert_eq!(world.seals.sealed().len(), 2, "nothing new");
+    assert_ne!(
+        world.seals.last_seen(),
+        second.sources,
+        "but its revision is on record"
+    );
+    assert_eq!(status.seen, world.seals.last_seen());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r3_any_error_seals_nothing() {
+    let world = start(manifest(2), |builder| builder);
+    world.run().await;
+    for (wrong, says) in [
+        (
+            Ok(json!({"a": {"n": 13}, "b": {"n": 1}})),
+            "13 is not allowed",
+        ),
+        (
+            Ok(json!({"a": {"n": 1, "refers": ["none"]}})),
+            "refers to `none`",
+        ),
+        (Ok(json!({})), "no asset would be left"),
+        (Err("torn"), "torn (says source docs)"),
+    ] {
+        world.source.set(wrong);
+        world.source.hint();
+        let status = world.run().await;
+        assert!(
+            status.problems.to_string().contains(says),
+            "{}",
+            status.problems
+        );
+        assert!(!status.is_good());
+        assert_eq!(world.sealed(), 1);
+    }
+    world.source.set(Ok(manifest(3)));
+    let status = world.run().await;
+    assert!(
+        status.is_good(),
+        "what could not be read is tried again without a hint: {}",
+        status.problems
+    );
+    assert_eq!(world.sealed(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r2_many_hints_are_one_run() {
+    let world = start(manifest(2), |builder| builder);
+    world.run().await;
+    for n in 3..10 {
+        world.source.set(Ok(manifest(n)));
+        world.source.hint();
+        tokio::time::advance(Duration::from_millis(50)).await;
+    }
+    let status = world.run().await;
+    assert_eq!(
+        (world.sealed(), status.runs, world.source.reads()),
+        (2, 2, 2)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_hint_is_made_up_for_in_time() {
+    let world = start(manifest(2), |builder| builder);
+    world.run().await;
+    world.source.set(Ok(manifest(3)));
+    world.run().await;
+    assert_eq!(world.sealed(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_an_override_is_spent_by_the_seal_that_took_it() {
+    let world = start(manifest(20), |builder| builder);
+    world.run().await;
+    world.source.set(Ok(manifest(10)));
+    let refused = world.handle.next_run().await.problems.to_string();
+    let digest = refused.split("override shrink-guard for ").nth(1).unwrap();
+    let digest = digest.split_whitespace().next().unwrap().parse().unwrap();
+    let word = SealOverride {
+        guard: SHRINK.into(),
+        digest,
+        who: "ada".into(),
+        why: "moved".into(),
+    };
+    world.seals.allow(word.clone());
+    assert!(world.handle.next_run().await.is_good());
+    assert_eq!(world.sealed(), 2);
+    assert_eq!(world.seals.overrides().await.unwrap(), []);
+    world.source.set(Ok(manifest(20)));
+    assert!(world.handle.next_run().await.is_good());
+    world.source.set(Ok(manifest(10)));
+    assert!(
+        !world.handle.next_run().await.is_good(),
+        "the same change asks again"
+    );
+}
+
+/// Answers as told.
+struct Board(Answer);
+
+type Answer = fn(&Candidate) -> Option<Result<Problems, BoxError>>;
+
+#[async_trait::async_trait]
+impl ExternalValidator for Board {
+    fn name(&self) -> &str {
+        "board"
+    }
+    async fn validate(&self, candidate: Candidate) -> Result<Problems, BoxError> {
+        match (self.0)(&candidate) {
+            Some(answer) => answer,
+            None => futures::future::pending().await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r3_an_external_validator_that_fails_or_is_late_means_not_valid() {
+    let answers: [(Answer, &str); 3] = [
+        (|_| None, "did not answer within 5s"),
+        (
+            |_| Some(Err("no route".into())),
+            "could not say whether this is valid: no route",
+        ),
+        (
+            |_| Some(Ok(Problem::new("too many").into())),
+            "too many (says board)",
+        ),
+    ];
+    for (answer, says) in answers {
+        let world = start(manifest(2), |builder| {
+            builder.external_validator(Board(answer), Duration::from_secs(5))
+        });
+        let status = world.run().await;
+        assert!(
+            status.problems.to_string().contains(says),
+            "{}",
+            status.problems
+        );
+        assert_eq!(world.sealed(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r3_an_override_lets_this_very_content_past_a_dead_validator() {
+    let world = start(manifest(2), |builder| {
+        builder.external_validator(Board(|_| None), Duration::from_secs(5))
+    });
+    let said = world.run().await.problems.to_string();
+    let digest = said.split("override board for ").nth(1).unwrap();
+    let digest = digest.split_whitespace().next().unwrap().parse().unwrap();
+    world.seals.allow(SealOverride {
+        guard: "board".into(),
+        digest,
+        who: "ada".into(),
+        why: "the board is down".into(),
+    });
+    assert!(world.handle.next_run().await.is_good());
+    assert_eq!(world.sealed(), 1);
+    world.source.set(Ok(manifest(3)));
+    assert!(!world.handle.next_run().await.is_good());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_sealer_is_noticed_and_built_upon() {
+    let world = start(manifest(2), |builder| builder);
+    world.run().await;
+    let other = testing::incarnation(manifest(4));
+    let mut header = other.header().clone();
+    (header.id.no, header.parent) = (
+        prodspec_model::IncarnationNo(2),
+        Some(prodspec_model::IncarnationNo(1)),
+    );
+    let seal = Seal {
+        header,
+        snapshot: other.snapshot().clone(),
+        put: vec![],
+        removed: vec![],
+        spent: vec![],
+    };
+    world.seals.seal(seal).await.unwrap();
+    let status = world.handle.next_run().await;
+    assert!(status.is_good(), "{}", status.problems);
+    assert_eq!(world.sealed(), 3);
+    assert_eq!(status.incarnation.unwrap().assets, 2);
+}

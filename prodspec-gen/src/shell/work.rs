@@ -1,0 +1,139 @@
+//! What takes time in a run: reading, asking validators outside, sealing. Each is a future that owns what it needs.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
+use plane_runtime::{Runtime, timeout_at};
+use plugin_sdk::{BoxError, Mono, Problem, Problems, Reading, SourceOfTruth};
+use prodspec_model::{Digest, Incarnation, SourceName};
+
+use super::Regeneration;
+use crate::{
+    guard::{Judged, SealOverride, judge},
+    memo::Readings,
+    pipeline::External,
+    seal::Seal,
+};
+
+/// How something that takes time ended.
+pub(super) enum Finished {
+    Read {
+        readings: Readings,
+        latest: Result<Option<Incarnation>, BoxError>,
+    },
+    Validated(Result<Judged, BoxError>),
+    Sealed(Result<Incarnation, BoxError>),
+    Recorded(Result<(), BoxError>),
+}
+
+impl<R: Runtime> Regeneration<R> {
+    pub(super) fn read(&self) -> BoxFuture<'static, Finished> {
+        let deadline = self.runtime.now().mono + self.pipeline.0.timing.read_deadline;
+        let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
+        let seals = Arc::clone(&self.seals);
+        Box::pin(async move {
+            let read = |source: &Arc<dyn SourceOfTruth>| {
+                read_one(runtime.clone(), Arc::clone(source), deadline)
+            };
+            let readings = join_all(pipeline.0.sources.iter().map(read)).await;
+            Finished::Read {
+                readings: readings.into_iter().collect(),
+                latest: seals.latest().await,
+            }
+        })
+    }
+
+    pub(super) fn validate(&self) -> Option<BoxFuture<'static, Finished>> {
+        let candidate = self.draft.as_ref()?.candidate.clone();
+        let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
+        let seals = Arc::clone(&self.seals);
+        Some(Box::pin(async move {
+            let overrides = match seals.overrides().await {
+                Ok(overrides) => overrides,
+                Err(error) => return Finished::Validated(Err(error)),
+            };
+            let mut judged = judge(&pipeline.0.guards, &candidate, &overrides);
+            let asked = pipeline.0.external.iter().map(|external| {
+                let candidate = candidate.clone();
+                let deadline = runtime.now().mono + external.deadline;
+                let runtime = runtime.clone();
+                async move {
+                    let answer = AssertUnwindSafe(external.validator.validate(candidate));
+                    let answer = timeout_at(&runtime, deadline, answer.catch_unwind()).await;
+                    let panicked = |_| Err("it panicked".into());
+                    (
+                        external,
+                        answer.map(|answer| answer.unwrap_or_else(panicked)),
+                    )
+                }
+            });
+            for (external, answer) in join_all(asked).await {
+                take_answer(&mut judged, external, answer, &overrides, candidate.digest);
+            }
+            Finished::Validated(Ok(judged))
+        }))
+    }
+
+    pub(super) fn seal(&self) -> Option<BoxFuture<'static, Finished>> {
+        let partition = self.pipeline.partition();
+        let now = self.runtime.now().wall;
+        let seal = Seal::of(partition, self.draft.as_ref()?, self.spent.clone(), now);
+        let seals = Arc::clone(&self.seals);
+        Some(Box::pin(
+            async move { Finished::Sealed(seals.seal(seal).await) },
+        ))
+    }
+
+    pub(super) fn record(&self) -> Option<BoxFuture<'static, Finished>> {
+        let sources = self.draft.as_ref()?.sources.clone();
+        let seals = Arc::clone(&self.seals);
+        Some(Box::pin(async move {
+            Finished::Recorded(seals.seen(&sources).await)
+        }))
+    }
+}
+
+async fn read_one<R: Runtime>(
+    runtime: R,
+    source: Arc<dyn SourceOfTruth>,
+    deadline: Mono,
+) -> (SourceName, Result<Reading, Problems>) {
+    let name = source.name();
+    let unread = |message: &str| {
+        let problem = Problem::new(message).by(format!("source {}", name.0));
+        Err(problem.into())
+    };
+    let read = AssertUnwindSafe(source.read()).catch_unwind();
+    let reading = match timeout_at(&runtime, deadline, read).await {
+        Some(Ok(reading)) => reading,
+        Some(Err(_)) => unread("panicked; mend the source"),
+        None => unread("could not be read in time; it is tried again"),
+    };
+    (name, reading)
+}
+
+/// An external validator's answer: none in time, or an error, means not valid, unless this content is let through.
+fn take_answer(
+    judged: &mut Judged,
+    external: &External,
+    answer: Option<Result<Problems, BoxError>>,
+    overrides: &[SealOverride],
+    content: Digest,
+) {
+    let name = external.validator.name();
+    let message = match answer {
+        Some(Ok(problems)) => {
+            let said = problems.into_iter().map(|problem| match &*problem.by {
+                "" => problem.by(name),
+                _ => problem,
+            });
+            return judged.problems.extend(said);
+        }
+        Some(Err(error)) => format!("could not say whether this is valid: {error}"),
+        None => format!("did not answer within {:?}", external.deadline),
+    };
+    judged.refuse(name, content, overrides, &message);
+}
