@@ -1,0 +1,93 @@
+//! Every number the enforcer goes by, with its default. All durations are measured on the injected clock.
+
+use std::time::Duration;
+
+use plugin_sdk::Guard;
+use prodspec_model::TypeName;
+
+/// How one partition is enforced.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Every asset is looked at once in this time though nothing changed. Default 5 min.
+    pub drift_period: Duration,
+    /// No evidence may be older when a push is admitted. Default 60 s.
+    pub evidence_age: Duration,
+    /// How long an observation of a neighbour may be shared among checks. Default 5 s.
+    pub observation_ttl: Duration,
+    /// The deadline of one run of the check stack. Default 30 s.
+    pub check_deadline: Duration,
+    /// The first wait after a transient failure. Default 1 s.
+    pub backoff_base: Duration,
+    /// The longest wait after a transient failure. Default 5 min.
+    pub backoff_cap: Duration,
+    /// Consecutive failures of a plugin, whichever the asset, that open its circuit breaker. Default 10.
+    pub breaker_failures: u32,
+    /// How long an open breaker waits before it probes; doubles up to `backoff_cap`. Default 5 s.
+    pub breaker_wait: Duration,
+    /// Diff, never push: the first step of onboarding. Default off.
+    pub observe_only: bool,
+    /// Seeds the jitter. Two enforcers with one seed and the same events do the same.
+    pub seed: u64,
+    /// The guard to leave out, for tests that show that each guard is needed.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Option<crate::kernel::Bug>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            drift_period: Duration::from_secs(300),
+            evidence_age: Duration::from_secs(60),
+            observation_ttl: Duration::from_secs(5),
+            check_deadline: Duration::from_secs(30),
+            backoff_base: Duration::from_secs(1),
+            backoff_cap: Duration::from_secs(300),
+            breaker_failures: 10,
+            breaker_wait: Duration::from_secs(5),
+            observe_only: false,
+            seed: 0,
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
+        }
+    }
+}
+
+/// How one type of asset is enforced.
+#[derive(Debug, Clone)]
+pub struct TypeConfig {
+    /// The type.
+    pub name: TypeName,
+    /// How well the provider keeps old calls out. Default advisory.
+    pub guard: Guard,
+    /// Whether the plugin can turn assets of the type down. Default no.
+    pub turndown: bool,
+    /// Diff, never push. Default off.
+    pub observe_only: bool,
+    /// Diffs at once. Default 256.
+    pub diffs: u32,
+    /// Pushes at once. Default 256.
+    pub pushes: u32,
+    /// The deadline of one diff. Default 30 s.
+    pub diff_deadline: Duration,
+    /// The deadline of one call of push. Default 10 min.
+    pub push_deadline: Duration,
+    /// The deadline of a push with all its follow-ups. Default 1 h.
+    pub push_total: Duration,
+}
+
+impl TypeConfig {
+    /// The defaults for `name`.
+    pub fn new(name: TypeName) -> Self {
+        Self {
+            name,
+            guard: Guard::Advisory,
+            turndown: false,
+            observe_only: false,
+            diffs: 256,
+            pushes: 256,
+            diff_deadline: Duration::from_secs(30),
+            push_deadline: Duration::from_secs(600),
+            push_total: Duration::from_secs(3600),
+        }
+    }
+}

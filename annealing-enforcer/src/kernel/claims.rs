@@ -1,0 +1,187 @@
+//! Claims: what running pushes hold, counted in one place.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plugin_sdk::{Claim, Key, Mono, Quota};
+
+/// Who holds what, and who waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    held: BTreeMap<Key, BTreeMap<u32, u32>>,
+    /// Theoretical arrival time of the next push per key (the generic cell rate algorithm).
+    rates: BTreeMap<Key, Mono>,
+    waiting: BTreeMap<Key, VecDeque<u32>>,
+}
+
+/// A claim that is not free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// By others, who give it back.
+    Held(Key),
+    /// By time.
+    Until(Key, Mono),
+}
+
+impl Claims {
+    #[cfg(test)]
+    pub(super) fn held(&self) -> &BTreeMap<Key, BTreeMap<u32, u32>> {
+        &self.held
+    }
+
+    /// Whether `slot` can have `claim` now. What it already holds counts as free.
+    fn free(&self, slot: u32, claim: &Claim, now: Mono) -> Result<(), Taken> {
+        let others = |key: &Key| {
+            self.held.get(key).map_or(0, |holders| {
+                holders.keys().filter(|&&holder| holder != slot).count() as u32
+            })
+        };
+        match claim {
+            Claim::Exclusive(key) if others(key) > 0 => Err(Taken::Held(key.clone())),
+            Claim::AtMost(key, most) if others(key) >= *most => Err(Taken::Held(key.clone())),
+            Claim::Rate(key, quota) => match self.rate_opens(key, quota) {
+                opens if opens > now => Err(Taken::Until(key.clone(), opens)),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn rate_opens(&self, key: &Key, quota: &Quota) -> Mono {
+        let tolerance = quota.every.saturating_mul(quota.burst.saturating_sub(1));
+        self.rates
+            .get(key)
+            .map_or(Mono(0), |&arrival| arrival - tolerance)
+    }
+
+    /// Holds again what `slot` held under the last owner, free or not.
+    pub(super) fn restore(&mut self, slot: u32, claims: &[Claim]) {
+        for claim in claims {
+            if let Claim::Exclusive(key) | Claim::AtMost(key, _) = claim {
+                let holders = self.held.entry(key.clone()).or_default();
+                *holders.entry(slot).or_default() += 1;
+            }
+        }
+    }
+
+    /// Takes all of `claims` for `slot`, or none and says which is taken.
+    pub(super) fn take(&mut self, slot: u32, claims: &[Claim], now: Mono) -> Result<(), Taken> {
+        claims
+            .iter()
+            .try_for_each(|claim| self.free(slot, claim, now))?;
+        for claim in claims {
+            if let Claim::Rate(key, quota) = claim {
+                let arrival = self.rates.get(key).copied().unwrap_or_default().max(now);
+                self.rates.insert(key.clone(), arrival + quota.every);
+            }
+        }
+        self.restore(slot, claims);
+        Ok(())
+    }
+
+    /// Gives one claim back and says whom to wake.
+    pub(super) fn give_back(&mut self, slot: u32, claim: &Claim) -> Option<(Key, u32)> {
+        let (Claim::Exclusive(key) | Claim::AtMost(key, _)) = claim else {
+            return None;
+        };
+        if let Some(holders) = self.held.get_mut(key) {
+            if let Some(count) = holders.get_mut(&slot) {
+                *count -= 1;
+                if *count == 0 {
+                    holders.remove(&slot);
+                }
+            }
+            if holders.is_empty() {
+                self.held.remove(key);
+            }
+        }
+        self.next_waiting(key)
+    }
+
+    /// The asset that has waited longest for `key`.
+    pub(super) fn next_waiting(&mut self, key: &Key) -> Option<(Key, u32)> {
+        let queue = self.waiting.get_mut(key)?;
+        let slot = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(key);
+        }
+        slot.map(|slot| (key.clone(), slot))
+    }
+
+    /// Puts `slot` behind the others who wait for `key`.
+    pub(super) fn park(&mut self, slot: u32, key: &Key) {
+        let queue = self.waiting.entry(key.clone()).or_default();
+        if !queue.contains(&slot) {
+            queue.push_back(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Mono {
+        Mono(0) + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn r9_all_claims_or_none() {
+        let mut claims = Claims::default();
+        let (a, b): (Key, Key) = ("a".into(), "b".into());
+        claims
+            .take(1, &[Claim::Exclusive(a.clone())], at(0))
+            .unwrap();
+        let both = [Claim::Exclusive(b.clone()), Claim::Exclusive(a.clone())];
+        assert_eq!(claims.take(2, &both, at(0)), Err(Taken::Held(a.clone())));
+        assert_eq!(
+            claims.take(3, &[Claim::Exclusive(b)], at(0)),
+            Ok(()),
+            "b was not taken with a"
+        );
+        claims.park(2, &a);
+        assert_eq!(
+            claims.give_back(1, &Claim::Exclusive(a.clone())),
+            Some((a, 2))
+        );
+    }
+
+    #[test]
+    fn r9_at_most_counts_holders() {
+        let mut claims = Claims::default();
+        let two = || [Claim::AtMost("domain".into(), 2)];
+        assert!(claims.take(1, &two(), at(0)).is_ok());
+        assert!(claims.take(2, &two(), at(0)).is_ok());
+        assert!(
+            claims.take(1, &two(), at(0)).is_ok(),
+            "a holder's second push is not a second holder"
+        );
+        assert!(claims.take(3, &two(), at(0)).is_err());
+        claims.give_back(1, &two()[0]);
+        assert!(
+            claims.take(3, &two(), at(0)).is_err(),
+            "taken twice, given back once"
+        );
+        claims.give_back(1, &two()[0]);
+        assert!(claims.take(3, &two(), at(0)).is_ok());
+    }
+
+    #[test]
+    fn r9_rate_is_burst_then_steady() {
+        let mut claims = Claims::default();
+        let quota = Quota {
+            burst: 2,
+            every: Duration::from_secs(10),
+        };
+        let rate = [Claim::Rate("all".into(), quota)];
+        assert!(claims.take(1, &rate, at(0)).is_ok());
+        assert!(claims.take(2, &rate, at(0)).is_ok());
+        assert_eq!(
+            claims.take(3, &rate, at(5)),
+            Err(Taken::Until("all".into(), at(10)))
+        );
+        assert!(claims.take(3, &rate, at(10)).is_ok());
+        assert!(claims.take(4, &rate, at(10)).is_err());
+    }
+}

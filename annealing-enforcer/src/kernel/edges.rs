@@ -1,0 +1,126 @@
+//! The edges that production may have beside those of the newest intent: of contents last found in sync and of all
+//! pushed since. An edit often drops an edge and shrinks its provider at once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use prodspec_model::{
+    Asset, AssetId,
+    addons::{DependsOn, Edge},
+};
+
+/// Edges in production by consumer and by provider. Shared with checks under way; copied when it changes meanwhile.
+#[derive(Debug, Clone, Default)]
+pub struct InProduction {
+    by_consumer: BTreeMap<AssetId, BTreeSet<Edge>>,
+    by_provider: BTreeMap<AssetId, BTreeSet<AssetId>>,
+}
+
+impl InProduction {
+    /// The edges of `consumer` that production may have.
+    pub fn of(&self, consumer: &AssetId) -> impl Iterator<Item = &Edge> {
+        self.by_consumer.get(consumer).into_iter().flatten()
+    }
+
+    /// The consumers that production may have of `provider`.
+    pub fn consumers(&self, provider: &AssetId) -> impl Iterator<Item = &AssetId> {
+        self.by_provider.get(provider).into_iter().flatten()
+    }
+
+    fn set(&mut self, consumer: &AssetId, edges: BTreeSet<Edge>) {
+        for edge in self.by_consumer.remove(consumer).into_iter().flatten() {
+            if let Some(consumers) = self.by_provider.get_mut(&edge.provider.id) {
+                consumers.remove(consumer);
+                if consumers.is_empty() {
+                    self.by_provider.remove(&edge.provider.id);
+                }
+            }
+        }
+        for edge in &edges {
+            self.by_provider
+                .entry(edge.provider.id.clone())
+                .or_default()
+                .insert(consumer.clone());
+        }
+        if !edges.is_empty() {
+            self.by_consumer.insert(consumer.clone(), edges);
+        }
+    }
+}
+
+/// The kernel's account of them.
+#[derive(Debug, Default)]
+pub(super) struct Edges {
+    shared: Arc<InProduction>,
+    /// When a provider last got a consumer it did not have: evidence about it from before is void.
+    touched: BTreeMap<AssetId, u64>,
+    count: u64,
+}
+
+impl Edges {
+    pub(super) fn shared(&self) -> Arc<InProduction> {
+        self.shared.clone()
+    }
+
+    /// Whether production has exactly the edges of the newest intent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shared.by_consumer.is_empty()
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether `provider` got a new consumer after `seen`.
+    pub(super) fn touched_since(&self, provider: &AssetId, seen: u64) -> bool {
+        self.touched.get(provider).is_some_and(|&at| at > seen)
+    }
+
+    /// All edges kept for `consumer`.
+    pub(super) fn of(&self, consumer: &AssetId) -> Vec<Edge> {
+        self.shared.of(consumer).cloned().collect()
+    }
+
+    /// Production may have these: known before any check under way started, or part of intent then.
+    pub(super) fn keep(&mut self, consumer: &AssetId, edges: &[Edge]) {
+        let all: BTreeSet<Edge> = self.shared.of(consumer).chain(edges).cloned().collect();
+        if all.len() > self.shared.of(consumer).count() {
+            Arc::make_mut(&mut self.shared).set(consumer, all);
+        }
+    }
+
+    /// A push starts that brings these: evidence about their providers from before is void.
+    pub(super) fn bring(&mut self, consumer: &AssetId, edges: &[Edge]) {
+        self.count += 1;
+        for edge in edges {
+            if !self.shared.of(consumer).any(|known| known == edge) {
+                self.touched.insert(edge.provider.id.clone(), self.count);
+            }
+        }
+        self.keep(consumer, edges);
+    }
+
+    /// Production has these edges of `consumer` and no others; empty when they are those of the newest intent.
+    pub(super) fn settle(&mut self, consumer: &AssetId, edges: Vec<Edge>) {
+        if self.shared.by_consumer.contains_key(consumer) || !edges.is_empty() {
+            Arc::make_mut(&mut self.shared).set(consumer, edges.into_iter().collect());
+        }
+    }
+
+    /// No check is under way: nobody holds evidence from before.
+    pub(super) fn forget_touched(&mut self) {
+        self.touched.clear();
+    }
+}
+
+/// The edges that an asset declares.
+pub(super) fn declared(asset: &Asset) -> Vec<Edge> {
+    asset
+        .addon::<DependsOn>()
+        .ok()
+        .flatten()
+        .map(|depends| depends.edges)
+        .unwrap_or_default()
+}

@@ -1,0 +1,160 @@
+//! What can happen to the kernel, and what it asks for in return.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use plane_store::records::{AssetRecord, Decision, Orphaned};
+use plugin_sdk::{Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Verdict, plugin};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
+
+use super::{edges::InProduction, people::Command};
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A newer incarnation was sealed.
+    Publish(Incarnation),
+    /// An asset's pin moved.
+    Pin {
+        /// Which asset.
+        asset: AssetId,
+        /// Where to.
+        pin: Pin,
+    },
+    /// A diff ended: an iteration's own, or an observation.
+    DiffDone {
+        /// Which call.
+        run: Run,
+        /// What it said.
+        answer: Result<Diff, plugin::Error>,
+    },
+    /// The check stack ended.
+    CheckDone {
+        /// Which call.
+        run: Run,
+        /// What it found; an error is a delay.
+        answer: Result<Verdict, String>,
+    },
+    /// A push, a follow-up of one, or a turndown ended.
+    PushDone {
+        /// Which call.
+        run: Run,
+        /// What it said.
+        answer: Result<Pushed, plugin::Error>,
+    },
+    /// A check wants to know how another asset compares with production.
+    Observe {
+        /// Whom to answer.
+        ticket: u64,
+        /// The check's own call.
+        asker: Run,
+        /// Whom it asks about.
+        asset: AssetId,
+    },
+    /// The journal is durable up to this record, counted from the first.
+    Durable(u64),
+    /// The lease is good until then.
+    Renewed(Mono),
+    /// A person said something.
+    Person(Command),
+    /// Time went on.
+    Tick,
+}
+
+/// Which incarnation is an asset's intent.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Pin {
+    /// The newest one sealed.
+    Latest,
+    /// This one, and why it was pinned.
+    At(Incarnation, Cause),
+    /// None yet: the asset is left alone.
+    NotYet,
+}
+
+/// What the kernel asks its shell to do. Reused from step to step.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// To be made durable, in order.
+    pub records: Vec<Record>,
+    /// To be called; each answer comes back as an event.
+    pub calls: Vec<Call>,
+    /// Answers to [`Event::Observe`].
+    pub replies: Vec<(u64, Result<Observation, String>)>,
+    /// Whether any asset settled or stopped being settled.
+    pub settled_changed: bool,
+}
+
+/// Something to remember.
+#[derive(Debug, Clone)]
+pub enum Record {
+    /// What is known of one asset in production. `None`: nothing worth keeping.
+    Asset(AssetId, Option<AssetRecord>),
+    /// Every asset of this incarnation without a record of its own was in sync with it.
+    Floor(IncarnationNo),
+    /// An asset left intent (or came back to it: `None`).
+    Orphan(AssetId, Option<Orphaned>),
+    /// An iteration did something.
+    Decision(AssetId, Decision),
+    /// A person's word, or its end.
+    Person(Command, Timestamp),
+}
+
+/// Something to call.
+#[derive(Debug, Clone)]
+pub enum Call {
+    /// Compare.
+    Diff(Target),
+    /// Ask the checks.
+    Check(CheckCall),
+    /// Push, or follow a push up.
+    Push(PushCall),
+    /// Drop the call; its answer is no longer wanted.
+    Abandon(Run),
+}
+
+/// One asset at one incarnation, for one call.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Which call.
+    pub run: Run,
+    /// Which plugin, by the order of registration.
+    pub plugin: u16,
+    /// The asset's intent.
+    pub asset: Asset,
+    /// The incarnation it is read from.
+    pub incarnation: Incarnation,
+}
+
+/// A run of the check stack.
+#[derive(Debug, Clone)]
+pub struct CheckCall {
+    /// For which asset.
+    pub target: Target,
+    /// What the push would change.
+    pub change: Arc<Change>,
+    /// What production has.
+    pub observed: Observed,
+    /// Why it is pushed.
+    pub cause: Cause,
+    /// The edges production may have beside those of the incarnation.
+    pub edges: Arc<InProduction>,
+    /// The newest incarnation, whose edges count too.
+    pub latest: Incarnation,
+}
+
+/// A push.
+#[derive(Debug, Clone)]
+pub struct PushCall {
+    /// For which asset.
+    pub target: Target,
+    /// Why.
+    pub cause: Cause,
+    /// The change that was checked.
+    pub change: Digest,
+    /// A follow-up of a push that is in progress.
+    pub continuation: bool,
+    /// Take it out of production instead.
+    pub turndown: bool,
+}

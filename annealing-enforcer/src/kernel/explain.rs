@@ -1,0 +1,232 @@
+//! Explain: a current answer for every asset to "why is it, or is it not, being pushed", as data.
+
+use jiff::Timestamp;
+use plane_store::records::Trigger;
+use plugin_sdk::{Cause, Change, Delay, Now};
+use prodspec_model::{AssetId, IncarnationNo, TypeName};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Kernel,
+    event::Pin,
+    iteration::{Phase, Wait},
+    slot::{State, flag},
+    waiting::wall_at,
+};
+
+/// Where an asset is, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AssetStatus {
+    /// Production is as intended.
+    Settled,
+    /// To be looked at.
+    Queued,
+    /// Being compared.
+    Diffing,
+    /// Being checked.
+    Checking,
+    /// Being pushed.
+    Pushing,
+    /// Waiting; see [`Explanation::waiting`].
+    Waiting,
+    /// It left intent, and is left alone.
+    Orphaned,
+    /// It has no pin yet, and is left alone.
+    NotYet,
+}
+
+/// What a waiting asset waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Waiting {
+    /// Checks delay it.
+    Checks(Vec<Delay>),
+    /// It failed.
+    Failure(String),
+    /// Another push or a claim is in its way.
+    Others(String),
+    /// A person has to act.
+    Person(String),
+    /// A push may still be under way.
+    UnknownOutcome,
+    /// Work on it is under way in production.
+    Production,
+    /// Intent that falls due by time.
+    Time,
+    /// This process does not own the partition for sure.
+    Ownership,
+}
+
+/// One asset, explained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Which asset.
+    pub asset: AssetId,
+    /// Its type.
+    pub type_name: TypeName,
+    /// Where it is.
+    pub status: AssetStatus,
+    /// The incarnation that is its intent, if it has one.
+    pub incarnation: Option<IncarnationNo>,
+    /// Why that one: `latest`, `pinned`, `not yet`.
+    pub pin: String,
+    /// Why it would be pushed.
+    pub cause: Option<Cause>,
+    /// Why it was looked at last.
+    pub trigger: Trigger,
+    /// What a push would change, as of the last diff.
+    pub change: Option<Change>,
+    /// What it waits for.
+    pub waiting: Option<Waiting>,
+    /// When it is looked at again at the latest.
+    pub next_look: Option<Timestamp>,
+    /// Consecutive failures.
+    pub failures: u32,
+}
+
+/// A partition in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The newest incarnation known.
+    pub incarnation: IncarnationNo,
+    /// Assets that are enforced.
+    pub assets: u32,
+    /// Of these, not settled.
+    pub unsettled: u32,
+    /// Assets that left intent and are left alone.
+    pub orphans: Vec<AssetId>,
+    /// Types whose plugin only fails: calls are held back.
+    pub open_breakers: Vec<TypeName>,
+}
+
+impl Kernel {
+    /// Explains one asset.
+    pub fn explain(&self, now: Now, id: &AssetId) -> Option<Explanation> {
+        let slot = self.table.find(id.as_str())?;
+        let entry = self.table.slot(slot);
+        if !entry.has(flag::ORPHAN) && !self.table.has_intent(slot) && entry.pin == 0 {
+            return None;
+        }
+        let it = self.iterations.at(entry.iteration);
+        let wait = it.and_then(|it| match &it.phase {
+            Phase::Waiting(wait) => Some(wait),
+            _ => None,
+        });
+        let pin = match self.table.pin_of(slot) {
+            Pin::Latest => "latest",
+            Pin::At(..) => "pinned",
+            Pin::NotYet => "not yet",
+        };
+        Some(Explanation {
+            asset: id.clone(),
+            type_name: self.kinds[entry.kind as usize].config.name.clone(),
+            status: self.status_of(slot),
+            incarnation: self
+                .table
+                .intent(slot)
+                .map(|(_, incarnation)| incarnation.no()),
+            pin: pin.to_owned(),
+            cause: it.map(|it| it.cause),
+            trigger: entry.trigger,
+            change: it
+                .and_then(|it| it.change.as_deref().cloned())
+                .filter(|_| !entry.has(flag::IN_SYNC)),
+            waiting: wait.map(waiting),
+            next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
+            failures: it.map_or(0, |it| it.failures),
+        })
+    }
+
+    fn status_of(&self, slot: u32) -> AssetStatus {
+        let entry = self.table.slot(slot);
+        let phase = self.iterations.at(entry.iteration).map(|it| &it.phase);
+        match phase {
+            Some(Phase::Journaling(_) | Phase::Pushing | Phase::Continuing) => AssetStatus::Pushing,
+            Some(Phase::Checking | Phase::Permit) => AssetStatus::Checking,
+            _ if entry.has(flag::ORPHAN) => AssetStatus::Orphaned,
+            _ if !self.table.has_intent(slot) => AssetStatus::NotYet,
+            _ if self.table.is_settled(slot) => AssetStatus::Settled,
+            Some(Phase::Diffing) => AssetStatus::Diffing,
+            Some(Phase::Waiting(_)) => AssetStatus::Waiting,
+            _ if entry.state == State::Queued => AssetStatus::Queued,
+            _ => AssetStatus::Diffing,
+        }
+    }
+
+    /// The partition in numbers.
+    pub fn status(&self) -> Status {
+        let orphan = |(at, _): &(u32, &super::slot::Slot)| self.table.slot(*at).has(flag::ORPHAN);
+        let breakers = self
+            .kinds
+            .iter()
+            .filter(|kind| kind.breaker.is_open())
+            .map(|kind| kind.config.name.clone());
+        Status {
+            incarnation: self.table.latest().no(),
+            assets: self
+                .table
+                .slots()
+                .filter(|(_, slot)| slot.location.is_some())
+                .count() as u32,
+            unsettled: self.unsettled,
+            orphans: self
+                .table
+                .slots()
+                .filter(orphan)
+                .filter_map(|(at, _)| self.table.id(at))
+                .collect(),
+            open_breakers: breakers.collect(),
+        }
+    }
+
+    /// Every asset that has a slot, orphans included, in the order in which they came.
+    pub fn assets(&self) -> impl Iterator<Item = AssetId> {
+        (0..self.table.len())
+            .filter(|&at| {
+                let entry = self.table.slot(at);
+                entry.location.is_some() || entry.has(flag::ORPHAN)
+            })
+            .filter_map(|at| self.table.id(at))
+    }
+
+    /// Whether everything that has an intent is settled at `no` or a newer incarnation.
+    pub fn all_settled_at(&self, no: IncarnationNo) -> bool {
+        self.table.latest().no() >= no && self.unsettled == 0
+    }
+
+    /// Whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are.
+    pub fn is_settled_at(&self, id: &AssetId, no: IncarnationNo) -> bool {
+        if self.table.latest().no() < no {
+            return false;
+        }
+        self.table
+            .find(id.as_str())
+            .is_none_or(|slot| self.table.is_settled(slot))
+    }
+
+    /// Incarnations that may not be collected: somebody's intent, or what the store's records speak of.
+    pub fn cited(&self) -> Vec<IncarnationNo> {
+        let mut cited = self.table.cited();
+        cited.extend(self.floor);
+        cited.extend(self.iterations.iter().map(|it| it.incarnation.no()));
+        cited.sort();
+        cited.dedup();
+        cited
+    }
+}
+
+fn waiting(wait: &Wait) -> Waiting {
+    match wait {
+        Wait::Backoff(why) => Waiting::Failure(why.clone()),
+        Wait::Delayed(delays, _) => Waiting::Checks(delays.clone()),
+        Wait::Parked(why) => Waiting::Others(why.clone()),
+        Wait::Held(why) => Waiting::Person(why.clone()),
+        Wait::Unknown => Waiting::UnknownOutcome,
+        Wait::InProgress => Waiting::Production,
+        Wait::LookAgain => Waiting::Time,
+        Wait::Lease => Waiting::Ownership,
+    }
+}

@@ -1,0 +1,139 @@
+//! What is remembered: settled or not, records of assets, decisions.
+
+use plane_store::records::{AssetRecord, Decision, OpenPush, Outcome, Settled};
+use plugin_sdk::Now;
+use prodspec_model::{AssetId, Digest};
+
+use super::{
+    Kernel, edges,
+    event::{Effects, Record},
+    slot::flag,
+    waiting::wall_at,
+};
+
+impl Kernel {
+    /// The last diff said something else than in sync.
+    pub(super) fn out_of_sync(&mut self, slot: u32, out: &mut Effects) {
+        if self.table.slot(slot).has(flag::IN_SYNC) {
+            self.mark(slot, out, |entry| entry.set(flag::IN_SYNC, false));
+        }
+    }
+
+    /// Changes a slot and keeps the count of unsettled assets right.
+    pub(super) fn mark(
+        &mut self,
+        slot: u32,
+        out: &mut Effects,
+        change: impl FnOnce(&mut super::slot::Slot),
+    ) {
+        let before = self.counts_as_unsettled(slot);
+        change(self.table.slot_mut(slot));
+        let after = self.counts_as_unsettled(slot);
+        self.unsettled = self.unsettled + u32::from(after) - u32::from(before);
+        out.settled_changed = true;
+    }
+
+    pub(super) fn counts_as_unsettled(&self, slot: u32) -> bool {
+        let entry = self.table.slot(slot);
+        !entry.has(flag::ORPHAN) && !entry.has(flag::IN_SYNC) && self.table.has_intent(slot)
+    }
+
+    /// Asks for something to be remembered, and numbers it.
+    pub(super) fn record(&mut self, record: Record, out: &mut Effects) -> u64 {
+        out.records.push(record);
+        self.recorded += 1;
+        self.recorded
+    }
+
+    /// Remembers what is known of an asset: its settled state, its open push, its edges, its claims.
+    pub(super) fn remember(&mut self, now: Now, slot: u32, out: &mut Effects) -> u64 {
+        let Some(id) = self.table.id(slot) else {
+            return self.recorded;
+        };
+        self.table.slot_mut(slot).set(flag::RECORDED, true);
+        self.table.slot_mut(slot).set(flag::UNRECORDED, false);
+        let record = self.asset_record(now, slot, &id);
+        self.record(Record::Asset(id, Some(record)), out)
+    }
+
+    fn asset_record(&self, now: Now, slot: u32, id: &AssetId) -> AssetRecord {
+        let entry = self.table.slot(slot);
+        let intent = self.table.intent(slot);
+        let settled =
+            intent
+                .as_ref()
+                .filter(|_| entry.has(flag::REACHED))
+                .map(|(asset, incarnation)| Settled {
+                    incarnation: incarnation.no(),
+                    content: asset.digest(),
+                    at: now.wall,
+                });
+        let mut edges = self.edges.of(id);
+        if edges.is_empty() && settled.is_some() {
+            edges = intent
+                .map(|(asset, _)| edges::declared(&asset))
+                .unwrap_or_default();
+        }
+        let it = self.iterations.at(entry.iteration);
+        let open = it.filter(|_| entry.in_flight()).map(|it| OpenPush {
+            incarnation: it.incarnation.no(),
+            change: it
+                .change
+                .as_ref()
+                .map_or(Digest([0; 32]), |change| change.digest),
+            token: self.token,
+            at: now.wall,
+            until: wall_at(now, it.call_until),
+            relies_on: it
+                .relies_on
+                .iter()
+                .filter_map(|&relied| self.table.id(relied))
+                .collect(),
+        });
+        AssetRecord {
+            settled,
+            open,
+            edges,
+            claims: it.map(|it| it.claims.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Records a decision, unless it is the same wait as last time.
+    pub(super) fn decide(&mut self, now: Now, slot: u32, outcome: Outcome, out: &mut Effects) {
+        let entry = self.table.slot(slot);
+        let (at, trigger) = (entry.iteration, entry.trigger);
+        let (Some(it), Some(id)) = (self.iterations.at_mut(at), self.table.id(slot)) else {
+            return;
+        };
+        let said = match &outcome {
+            Outcome::Delayed(delays) => {
+                let reasons: Vec<_> = delays
+                    .iter()
+                    .map(|delay| format!("{}: {}", delay.check, delay.reason))
+                    .collect();
+                Some(Digest::of(reasons.join("\n").as_bytes()))
+            }
+            Outcome::Held(why) | Outcome::Failed(why) => Some(Digest::of(why.as_bytes())),
+            _ => None,
+        };
+        if said.is_some() && said == it.said {
+            return;
+        }
+        it.said = said;
+        let decision = Decision {
+            at: now.wall,
+            trigger,
+            cause: it.cause,
+            incarnation: it.incarnation.no(),
+            token: self.token,
+            change: it.change.as_ref().map(|change| change.digest),
+            summary: it
+                .change
+                .as_ref()
+                .map(|change| change.summary.clone())
+                .unwrap_or_default(),
+            outcome,
+        };
+        self.record(Record::Decision(id, decision), out);
+    }
+}

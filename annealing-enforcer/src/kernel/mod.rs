@@ -1,0 +1,416 @@
+//! The enforcer's kernel: pin, diff, check, push for every asset of a partition, for ever. Pure.
+//!
+//! Start reading at `step`; what an asset goes through is in `iterate` and `waiting`, the one place
+//! where a push is admitted is `admission`, what becomes of it is in `outcome`, what is remembered in `memory`.
+
+mod admission;
+mod branch;
+mod claims;
+mod command;
+mod edges;
+mod event;
+mod explain;
+mod iterate;
+mod iteration;
+mod kinds;
+mod memory;
+mod observe;
+mod outcome;
+mod people;
+mod publish;
+mod recover;
+mod schedule;
+mod slot;
+mod table;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use plugin_sdk::{FencingToken, Mono, Now, plugin};
+use prodspec_model::{Incarnation, IncarnationNo};
+
+pub use branch::{Branch, Bug};
+pub use edges::InProduction;
+pub use event::{Call, CheckCall, Effects, Event, Pin, PushCall, Record, Target};
+pub use explain::{AssetStatus, Explanation, Status, Waiting};
+pub use iteration::Wait;
+pub use people::Command;
+pub use recover::Recovered;
+
+use crate::config::{Config, TypeConfig};
+use claims::Claims;
+use edges::Edges;
+use iteration::Iterations;
+use kinds::Kind;
+use observe::Observations;
+use people::People;
+use schedule::{Drift, Timers};
+use slot::{Class, NONE, State, Trigger};
+use table::Table;
+
+/// How often, and how many at a time, assets found in sync are remembered while others are unsettled.
+const REMEMBER_EVERY: Duration = Duration::from_secs(1);
+const REMEMBER_LOT: usize = 500;
+
+/// Decides, for one partition, what is diffed, checked and pushed when.
+#[derive(Debug)]
+pub struct Kernel {
+    config: Config,
+    token: FencingToken,
+    lease_until: Mono,
+    kinds: Vec<Kind>,
+    table: Table,
+    iterations: Iterations,
+    timers: Timers,
+    drift: Drift,
+    observations: Observations,
+    claims: Claims,
+    /// How many pushes in flight rely on an asset, and who waits for that to end.
+    holds: BTreeMap<u32, u32>,
+    hold_waiters: BTreeMap<u32, BTreeSet<u32>>,
+    /// Who waits for an asset to settle.
+    settle_waiters: BTreeMap<u32, BTreeSet<u32>>,
+    /// What settled last when, while checks were under way: a check may name an asset that settled meanwhile.
+    settle_log: BTreeMap<u32, Mono>,
+    checking: u32,
+    edges: Edges,
+    people: People,
+    /// Pins of assets that are not known yet, or not any more.
+    early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
+    /// Assets with an intent and a plugin that are not settled.
+    unsettled: u32,
+    /// Settled without a push and not remembered yet.
+    unrecorded: VecDeque<u32>,
+    remember_at: Mono,
+    floor: Option<IncarnationNo>,
+    recorded: u64,
+    journaling: VecDeque<(u64, u32)>,
+    random: u64,
+    branches: BTreeMap<Branch, u64>,
+}
+
+impl plane_runtime::Kernel for Kernel {
+    type Event = Event;
+    type Effects = Effects;
+
+    fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
+        match event {
+            Event::DiffDone { run, answer } => self.diff_done(now, run, answer, out),
+            Event::CheckDone { run, answer } => self.check_done(now, run, answer, out),
+            Event::PushDone { run, answer } => self.push_done(now, run, answer, out),
+            Event::Observe {
+                ticket,
+                asker,
+                asset,
+            } => self.observe(now, ticket, asker, &asset, out),
+            Event::Durable(upto) => self.durable(now, upto, out),
+            Event::Publish(incarnation) => self.publish(now, incarnation, out),
+            Event::Pin { asset, pin } => self.move_pin(now, &asset, pin, out),
+            Event::Renewed(until) => self.lease_until = until,
+            Event::Person(command) => self.person(now, command, out),
+            Event::Tick => {}
+        }
+        self.time_passed(now, out);
+        self.dispatch(now, out);
+    }
+}
+
+impl Kernel {
+    /// A kernel for the partition of `latest`, before it knows of any asset. See [`Kernel::recover`].
+    fn new(
+        now: Now,
+        config: Config,
+        kinds: Vec<TypeConfig>,
+        token: FencingToken,
+        latest: Incarnation,
+    ) -> Self {
+        Self {
+            token,
+            lease_until: Mono(0),
+            kinds: kinds.into_iter().map(Kind::new).collect(),
+            table: Table::new(latest),
+            iterations: Iterations::default(),
+            timers: Timers::default(),
+            drift: Drift::new(config.drift_period, now.mono),
+            observations: Observations::default(),
+            claims: Claims::default(),
+            holds: BTreeMap::new(),
+            hold_waiters: BTreeMap::new(),
+            settle_waiters: BTreeMap::new(),
+            settle_log: BTreeMap::new(),
+            checking: 0,
+            edges: Edges::default(),
+            people: People::default(),
+            early_pins: BTreeMap::new(),
+            unsettled: 0,
+            unrecorded: VecDeque::new(),
+            remember_at: now.mono + REMEMBER_EVERY,
+            floor: None,
+            recorded: 0,
+            journaling: VecDeque::new(),
+            random: config.seed ^ token.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            branches: BTreeMap::new(),
+            config,
+        }
+    }
+
+    /// When the kernel wants a [`Event::Tick`], if nothing else happens.
+    pub fn next_wake(&self, now: Now) -> Option<Mono> {
+        if !self.has_lease(now) {
+            return self.timers.next();
+        }
+        let probes = self
+            .kinds
+            .iter()
+            .filter(|kind| kind.queued > 0 || !kind.asked.is_empty())
+            .filter(|kind| kind.diffs < kind.config.diffs)
+            .filter_map(|kind| kind.breaker.probe_at());
+        let drift = self.drift.next(self.table.len());
+        let remember = (!self.unrecorded.is_empty()).then_some(self.remember_at);
+        let observation = self.observations.next_deadline();
+        self.timers
+            .next()
+            .into_iter()
+            .chain(observation)
+            .chain(drift)
+            .chain(probes)
+            .chain(remember)
+            .min()
+    }
+
+    /// How often each branch was taken.
+    pub fn branches(&self) -> &BTreeMap<Branch, u64> {
+        &self.branches
+    }
+
+    /// How many assets with an intent are not settled.
+    pub fn unsettled(&self) -> u32 {
+        self.unsettled
+    }
+
+    /// The newest incarnation known.
+    pub fn latest(&self) -> &Incarnation {
+        self.table.latest()
+    }
+
+    fn count(&mut self, branch: Branch) {
+        *self.branches.entry(branch).or_default() += 1;
+    }
+
+    /// Whether a guard is left out on purpose.
+    #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
+    fn planted(&self, bug: Bug) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.config.planted == Some(bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+
+    /// Unrenewed for two thirds of a term, an owner starts nothing.
+    fn has_lease(&self, now: Now) -> bool {
+        now.mono < self.lease_until || self.planted(Bug::DropFence)
+    }
+
+    fn may_diff(&self, now: Now, kind: u16) -> bool {
+        let kind = &self.kinds[kind as usize];
+        kind.diffs < kind.config.diffs && kind.breaker.allows(now.mono) && self.has_lease(now)
+    }
+
+    /// A uniformly random number below `below`, from the seed.
+    fn random(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % below.max(1)
+    }
+
+    /// Something wants an asset to be looked at.
+    fn trigger(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
+        let entry = self.table.slot_mut(slot);
+        match entry.state {
+            State::Idle => {}
+            State::Queued if class >= entry.class => return,
+            State::Queued => {}
+            State::Running => {
+                if trigger != Trigger::DriftScan {
+                    // What cuts waits short is not forgotten for what does not.
+                    if !entry.has(slot::flag::RERUN)
+                        || slot::cuts(trigger)
+                        || !slot::cuts(entry.trigger)
+                    {
+                        entry.trigger = trigger;
+                    }
+                    entry.set(slot::flag::RERUN, true);
+                    entry.class = entry.class.min(class);
+                }
+                return;
+            }
+            State::Waiting => {
+                let at = entry.iteration;
+                if self.must_wait(slot) {
+                    return;
+                }
+                let patient = self.iterations.at(at).is_some_and(
+                    |it| matches!(&it.phase, iteration::Phase::Waiting(wait) if wait.is_patient()),
+                );
+                if (patient && !slot::cuts(trigger)) || trigger == Trigger::DriftScan {
+                    return;
+                }
+            }
+        }
+        self.enqueue(now, slot, trigger, class);
+    }
+
+    /// Puts an asset into its plugin's queue, whatever it was doing.
+    fn enqueue(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
+        let entry = self.table.slot_mut(slot);
+        if entry.state != State::Queued {
+            self.kinds[entry.kind as usize].queued += 1;
+        }
+        (entry.state, entry.trigger, entry.class) = (State::Queued, trigger, class);
+        self.kinds[entry.kind as usize]
+            .ready
+            .push(class, slot, now.mono);
+        if let Some(iteration) = self.iterations.at_mut(entry.iteration) {
+            iteration.phase = iteration::Phase::Queued;
+            iteration.advance();
+        }
+    }
+
+    /// Starts diffs and observations while plugins have room.
+    fn dispatch(&mut self, now: Now, out: &mut Effects) {
+        // Looking at one asset may wake one of another type.
+        while (0..self.kinds.len() as u16).any(|kind| self.start_diffs(now, kind, out)) {}
+        if self.checking == 0 {
+            self.settle_log.clear();
+            self.edges.forget_touched();
+        }
+        if !self.unrecorded.is_empty() {
+            self.remember_quiet(now, out);
+        }
+    }
+
+    /// Starts what one plugin has room for. Says whether it took anything from its queue.
+    fn start_diffs(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
+        let mut any = false;
+        self.start_observations(now, kind, out);
+        while self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind) {
+            let table = &self.table;
+            let stale = |slot: u32, class| {
+                let slot = table.slot(slot);
+                slot.state != State::Queued || slot.class != class || slot.kind != kind
+            };
+            let patience = self.config.drift_period / 4;
+            let Some(slot) = self.kinds[kind as usize]
+                .ready
+                .pop(now.mono, patience, stale)
+            else {
+                break;
+            };
+            self.kinds[kind as usize].queued -= 1;
+            self.start_diff(now, slot, out);
+            any = true;
+        }
+        any
+    }
+
+    /// Assets found in sync without a push are remembered in bulk: all at once when nothing is unsettled, else in lots.
+    fn remember_quiet(&mut self, now: Now, out: &mut Effects) {
+        if self.unsettled == 0 {
+            for slot in std::mem::take(&mut self.unrecorded) {
+                self.table.slot_mut(slot).set(slot::flag::UNRECORDED, false);
+            }
+            let no = self.table.latest().no();
+            self.floor = Some(no);
+            self.record(Record::Floor(no), out);
+        } else if now.mono >= self.remember_at {
+            self.remember_at = now.mono + REMEMBER_EVERY;
+            for _ in 0..REMEMBER_LOT {
+                let Some(slot) = self.unrecorded.pop_front() else {
+                    return;
+                };
+                if self.table.slot(slot).has(slot::flag::UNRECORDED) {
+                    self.remember(now, slot, out);
+                }
+            }
+        }
+    }
+
+    /// Fires what is due: timers, observations' deadlines, the drift scan.
+    fn time_passed(&mut self, now: Now, out: &mut Effects) {
+        let iterations = &self.iterations;
+        self.timers.tidy(|at, generation| {
+            iterations
+                .at(at)
+                .is_some_and(|it| it.generation == generation)
+        });
+        while let Some((at, generation)) = self.timers.pop_due(now.mono) {
+            self.timer_fired(now, at, generation, out);
+        }
+        if self
+            .observations
+            .next_deadline()
+            .is_some_and(|at| at <= now.mono)
+        {
+            self.expire_observations(now, out);
+        }
+        if self.has_lease(now) {
+            while let Some(slot) = self.drift.pop_due(now.mono, self.table.len()) {
+                self.trigger(now, slot, Trigger::DriftScan, Class::Drift);
+            }
+        }
+    }
+
+    /// A diff of a plugin ended: its capacity is free, its breaker hears of it.
+    fn diff_ended(&mut self, now: Now, kind: u16, error: Option<&plugin::Error>) {
+        self.kinds[kind as usize].diffs -= 1;
+        self.call_ended(now, kind, error);
+    }
+
+    fn call_ended(&mut self, now: Now, kind: u16, error: Option<&plugin::Error>) {
+        let Config {
+            breaker_failures,
+            breaker_wait,
+            backoff_cap,
+            ..
+        } = self.config;
+        let breaker = &mut self.kinds[kind as usize].breaker;
+        match error {
+            Some(plugin::Error::Transient { .. } | plugin::Error::Unknown { .. }) => {
+                if breaker.failed(now.mono, breaker_failures, breaker_wait, backoff_cap) {
+                    self.count(Branch::BreakerOpened);
+                }
+            }
+            _ => breaker.succeeded(),
+        }
+    }
+
+    /// Ends an asset's iteration: it is idle again, or has a rerun queued.
+    fn finish(&mut self, now: Now, slot: u32) {
+        let entry = self.table.slot_mut(slot);
+        let rerun = entry.has(slot::flag::RERUN);
+        entry.set(slot::flag::RERUN, false);
+        entry.state = State::Idle;
+        let (trigger, class) = (entry.trigger, entry.class);
+        self.give_back_all(now, slot);
+        let iteration = std::mem::replace(&mut self.table.slot_mut(slot).iteration, NONE);
+        let woken_for = self
+            .iterations
+            .at_mut(iteration)
+            .and_then(|it| it.woken_for.take());
+        self.iterations.remove(iteration);
+        self.pass_on(now, woken_for);
+        if rerun {
+            self.enqueue(now, slot, trigger, class);
+        }
+    }
+}

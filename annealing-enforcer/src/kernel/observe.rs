@@ -1,0 +1,304 @@
+//! Observations: diffs of an asset that a check of another one asks for, shared among checks and stamped.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use jiff::Timestamp;
+use plugin_sdk::{Diff, Mono, Now, Observation, Run, Stamp, plugin};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation};
+
+use super::{
+    Kernel,
+    branch::Branch,
+    event::{Call, Effects, Target},
+};
+
+/// Observations under way, and fresh enough to be shared.
+#[derive(Debug, Default)]
+pub(super) struct Observations {
+    running: BTreeMap<(u32, u32), Running>,
+    deadlines: BTreeSet<(Mono, u32, u32)>,
+    fresh: BTreeMap<u32, Fresh>,
+    /// What is in `fresh`, or was, in the order in which it came.
+    by_age: VecDeque<(Mono, u32)>,
+}
+
+/// An observation that waits for the plugin's capacity.
+#[derive(Debug)]
+pub(super) struct Asked {
+    ticket: u64,
+    slot: u32,
+    asset: Asset,
+    incarnation: Incarnation,
+}
+
+#[derive(Debug)]
+struct Running {
+    tickets: Vec<u64>,
+    kind: u16,
+    seq: u32,
+    started: Now,
+    deadline: Mono,
+    content: Digest,
+}
+
+#[derive(Debug)]
+struct Fresh {
+    diff: Diff,
+    seq: u32,
+    as_of: Timestamp,
+    since: Mono,
+    content: Digest,
+}
+
+impl Observations {
+    #[cfg(test)]
+    pub(super) fn running_of(&self, kind: u16) -> u32 {
+        let of = |running: &&Running| running.kind == kind;
+        self.running.values().filter(of).count() as u32
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        self.deadlines.first().map(|entry| entry.0)
+    }
+
+    /// A push of `slot` starts: what was seen of it is no longer fresh.
+    pub(super) fn forget(&mut self, slot: u32) {
+        self.fresh.remove(&slot);
+    }
+
+    /// Forgets what is older.
+    fn age(&mut self, not_before: Mono) {
+        while let Some((since, slot)) = self.by_age.pop_front_if(|entry| entry.0 < not_before) {
+            if self
+                .fresh
+                .get(&slot)
+                .is_some_and(|fresh| fresh.since <= since)
+            {
+                self.fresh.remove(&slot);
+            }
+        }
+    }
+
+    fn reusable(&self, slot: u32, seq: u32, content: Digest, not_before: Mono) -> Option<&Fresh> {
+        let fresh = self.fresh.get(&slot)?;
+        (fresh.seq == seq && fresh.content == content && fresh.since >= not_before).then_some(fresh)
+    }
+}
+
+impl Kernel {
+    /// A check asks about `id`.
+    pub(super) fn observe(
+        &mut self,
+        now: Now,
+        ticket: u64,
+        asker: Run,
+        id: &AssetId,
+        out: &mut Effects,
+    ) {
+        match self.observation_of(asker, id) {
+            Err(why) => out.replies.push((ticket, Err(why))),
+            Ok((slot, asset, incarnation)) => self.observe_asset(
+                now,
+                Asked {
+                    ticket,
+                    slot,
+                    asset,
+                    incarnation,
+                },
+                out,
+            ),
+        }
+    }
+
+    /// Which form of `id` to diff for `asker`: at its incarnation, else the newest known one.
+    fn observation_of(
+        &self,
+        asker: Run,
+        id: &AssetId,
+    ) -> Result<(u32, Asset, Incarnation), String> {
+        let slot = self
+            .table
+            .find(id.as_str())
+            .ok_or_else(|| format!("`{id}` has no plugin, or is not known"))?;
+        let of_asker = self
+            .iterations
+            .at(self.table.slot(asker.slot).iteration)
+            .map(|asking| asking.incarnation.clone());
+        let at = of_asker.unwrap_or_else(|| self.table.latest().clone());
+        if let Some(asset) = at.asset(id) {
+            return Ok((slot, asset, at));
+        }
+        if let Some(there) = self.table.elsewhere(slot) {
+            return Ok((slot, there.asset.clone(), there.last.clone()));
+        }
+        let latest = self.table.latest().clone();
+        let asset = latest
+            .asset(id)
+            .ok_or_else(|| format!("no incarnation in use has `{id}`"))?;
+        Ok((slot, asset, latest))
+    }
+
+    fn observe_asset(&mut self, now: Now, asked: Asked, out: &mut Effects) {
+        let slot = self.table.slot(asked.slot);
+        let (seq, kind) = (slot.seq, slot.kind);
+        let stamp = Stamp {
+            slot: asked.slot,
+            seq,
+        };
+        if slot.in_flight() {
+            self.count(Branch::ObservedInFlight);
+            let diff = Diff::InProgress {
+                check_again_in: self.config.backoff_base,
+            };
+            out.replies.push((
+                asked.ticket,
+                Ok(Observation {
+                    diff,
+                    stamp,
+                    as_of: now.wall,
+                }),
+            ));
+            return;
+        }
+        let content = asked.asset.digest();
+        let not_before = now.mono - self.config.observation_ttl;
+        if let Some(fresh) = self
+            .observations
+            .reusable(asked.slot, seq, content, not_before)
+        {
+            let found = Observation {
+                diff: fresh.diff.clone(),
+                stamp,
+                as_of: fresh.as_of,
+            };
+            out.replies.push((asked.ticket, Ok(found)));
+            self.count(Branch::ObservationShared);
+            return;
+        }
+        let shared = self
+            .observations
+            .running
+            .iter_mut()
+            .find(|((slot, _), running)| {
+                *slot == asked.slot && running.seq == seq && running.content == content
+            });
+        if let Some((_, running)) = shared {
+            running.tickets.push(asked.ticket);
+            self.count(Branch::ObservationShared);
+            return;
+        }
+        self.kinds[kind as usize].asked.push_back(asked);
+        self.start_observations(now, kind, out);
+    }
+
+    /// Starts what the plugin has room for.
+    pub(super) fn start_observations(&mut self, now: Now, kind: u16, out: &mut Effects) {
+        while !self.kinds[kind as usize].asked.is_empty() && self.may_diff(now, kind) {
+            let Some(asked) = self.kinds[kind as usize].asked.pop_front() else {
+                return;
+            };
+            let slot = self.table.slot_mut(asked.slot);
+            slot.n += 1;
+            let run = Run {
+                slot: asked.slot,
+                n: slot.n,
+                incarnation: asked.incarnation.no(),
+            };
+            let state = &mut self.kinds[kind as usize];
+            state.diffs += 1;
+            state.breaker.called();
+            let deadline = now.mono + state.config.diff_deadline;
+            let content = asked.asset.digest();
+            let running = Running {
+                tickets: vec![asked.ticket],
+                kind,
+                seq: slot.seq,
+                started: now,
+                deadline,
+                content,
+            };
+            self.observations.running.insert((run.slot, run.n), running);
+            self.observations
+                .deadlines
+                .insert((deadline, run.slot, run.n));
+            self.count(Branch::Observed);
+            out.calls.push(Call::Diff(Target {
+                run,
+                plugin: kind,
+                asset: asked.asset,
+                incarnation: asked.incarnation,
+            }));
+        }
+    }
+
+    /// A diff ended that no iteration waits for. Says whether it was an observation.
+    pub(super) fn observed(
+        &mut self,
+        now: Now,
+        run: Run,
+        answer: Result<Diff, plugin::Error>,
+        out: &mut Effects,
+    ) -> bool {
+        let Some(running) = self.observations.running.remove(&(run.slot, run.n)) else {
+            return false;
+        };
+        self.observations
+            .deadlines
+            .remove(&(running.deadline, run.slot, run.n));
+        self.diff_ended(now, running.kind, answer.as_ref().err());
+        let stamp = Stamp {
+            slot: run.slot,
+            seq: running.seq,
+        };
+        for ticket in running.tickets {
+            let found = answer.clone().map(|diff| Observation {
+                diff,
+                stamp,
+                as_of: running.started.wall,
+            });
+            out.replies
+                .push((ticket, found.map_err(|error| error.to_string())));
+        }
+        if let Ok(diff) = answer {
+            let fresh = Fresh {
+                diff,
+                seq: running.seq,
+                as_of: running.started.wall,
+                since: running.started.mono,
+                content: running.content,
+            };
+            let since = fresh.since;
+            self.observations.fresh.insert(run.slot, fresh);
+            self.observations.by_age.push_back((since, run.slot));
+            self.observations
+                .age(now.mono - self.config.observation_ttl);
+        }
+        true
+    }
+
+    /// Ends observations whose deadline has passed, and forgets what is no longer fresh.
+    pub(super) fn expire_observations(&mut self, now: Now, out: &mut Effects) {
+        while let Some(&(_, slot, n)) = self
+            .observations
+            .deadlines
+            .first()
+            .filter(|entry| entry.0 <= now.mono)
+        {
+            let run = Run {
+                slot,
+                n,
+                incarnation: prodspec_model::IncarnationNo(0),
+            };
+            self.count(Branch::DiffDeadline);
+            out.calls.push(Call::Abandon(run));
+            self.observed(
+                now,
+                run,
+                Err(plugin::Error::transient("the diff passed its deadline")),
+                out,
+            );
+        }
+        self.observations
+            .age(now.mono - self.config.observation_ttl);
+    }
+}

@@ -1,0 +1,436 @@
+//! From admission to a known outcome: write ahead, push, follow up, resolve, settle; and what is remembered of it.
+
+use plane_store::records::Outcome;
+use plugin_sdk::{Claim, Key, Now, Pushed, Run, plugin};
+use prodspec_model::Digest;
+
+use super::{
+    Kernel,
+    branch::{Branch, Bug},
+    edges,
+    event::{Call, Effects, PushCall, Target},
+    iteration::{Phase, Wait},
+    slot::{Class, Trigger, flag},
+};
+
+impl Kernel {
+    /// The push is admitted: it starts once that is durable (R13).
+    pub(super) fn admitted(&mut self, now: Now, at: u32, out: &mut Effects) {
+        self.count(Branch::Admitted);
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let slot = it.slot;
+        it.stales = 0;
+        // It may have been let through without the claim that it was woken for.
+        let woken_for = it.woken_for.take();
+        let taken = |key: &Key| {
+            let of = |claim: &Claim| matches!(claim, Claim::Exclusive(own) | Claim::AtMost(own, _) if own == key);
+            it.claims.iter().any(of)
+        };
+        let free = woken_for.filter(|key| !taken(key));
+        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+        it.push_until = now.mono + config.push_total;
+        it.call_until = now.mono + config.push_deadline;
+        let (finishes_own, incarnation) = (it.voids >= 3, it.incarnation.clone());
+        if finishes_own {
+            self.count(Branch::FinishesOwn);
+        }
+        let Some(id) = self.table.id(slot) else {
+            return;
+        };
+        let before = self.edges.count();
+        if let Some(asset) = incarnation.asset(&id) {
+            self.edges.bring(&id, &edges::declared(&asset));
+        }
+        if self.edges.count() > before {
+            self.count(Branch::NewEdge);
+        }
+        self.decide(now, slot, Outcome::Admitted, out);
+        let number = self.remember(now, slot, out);
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.phase = Phase::Journaling(number);
+            it.advance();
+        }
+        self.journaling.push_back((number, at));
+        self.pass_on(now, free);
+        if self.planted(Bug::PushBeforeDurable) {
+            self.durable(now, number, out);
+        }
+    }
+
+    /// The journal is durable up to a record: what waited for that may start.
+    pub(super) fn durable(&mut self, now: Now, upto: u64, out: &mut Effects) {
+        while self.journaling.front().is_some_and(|entry| entry.0 <= upto) {
+            let Some((number, at)) = self.journaling.pop_front() else {
+                return;
+            };
+            let journaling = |it: &super::iteration::Iteration| matches!(it.phase, Phase::Journaling(n) if n == number);
+            if self.iterations.at(at).is_some_and(journaling) {
+                self.start_push(now, at, out);
+            }
+        }
+    }
+
+    /// The push starts, unless it took so long to become durable that its reasons are gone.
+    fn start_push(&mut self, now: Now, at: u32, out: &mut Effects) {
+        let Some(it) = self.iterations.at(at) else {
+            return;
+        };
+        let slot = it.slot;
+        let old = now.mono.since(it.diff_started) >= self.config.evidence_age;
+        if !self.may_go_on(now, at) || old {
+            self.count(Branch::Withdrawn);
+            self.count_void(at);
+            self.close(now, at, out);
+            self.remember(now, slot, out);
+            return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
+        }
+        self.call_push(now, at, false, out);
+    }
+
+    /// Ownership, pin, intent and pauses still allow the push.
+    fn may_go_on(&self, now: Now, at: u32) -> bool {
+        let Some(it) = self.iterations.at(at) else {
+            return false;
+        };
+        let slot = self.table.slot(it.slot);
+        let moved = slot.pin != it.pin
+            || (slot.changed > it.latest && it.voids < 3)
+            || self.table.intent(it.slot).is_none();
+        let moved = moved && !self.planted(Bug::IgnoreMovedPin) && !self.planted(Bug::RemoveOrphan);
+        let id = self.table.id(it.slot);
+        let type_name = self.kinds[slot.kind as usize].config.name.as_str();
+        let paused = id.is_some_and(|id| self.people.pause(&id, type_name, now.wall).is_some());
+        self.has_lease(now) && !moved && !paused
+    }
+
+    /// R11 counts it when newer intent ends what was admitted.
+    fn count_void(&mut self, at: u32) {
+        if let Some(it) = self.iterations.at_mut(at)
+            && self.table.slot(it.slot).changed > it.latest
+        {
+            it.voids = it.voids.saturating_add(1);
+        }
+    }
+
+    fn call_push(&mut self, now: Now, at: u32, continuation: bool, out: &mut Effects) {
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let slot = self.table.slot_mut(it.slot);
+        slot.n += 1;
+        it.run = slot.n;
+        let run = Run {
+            slot: it.slot,
+            n: slot.n,
+            incarnation: it.incarnation.no(),
+        };
+        it.phase = Phase::Pushing;
+        it.advance();
+        let kind = slot.kind;
+        let config = &self.kinds[kind as usize].config;
+        let deadline = (now.mono + config.push_deadline).min(it.push_until);
+        it.call_until = deadline;
+        self.timers.set(deadline, at, it.generation);
+        let known = self.table.known(it.slot);
+        let asset = known
+            .as_ref()
+            .and_then(|known| it.incarnation.snapshot().get(known.id_str()))
+            .or(known);
+        let (Some(asset), Some(change)) = (asset, &it.change) else {
+            return;
+        };
+        out.calls.push(Call::Push(PushCall {
+            target: Target {
+                run,
+                plugin: kind,
+                asset,
+                incarnation: it.incarnation.clone(),
+            },
+            cause: it.cause,
+            change: change.digest,
+            continuation,
+            turndown: it.turndown,
+        }));
+    }
+
+    pub(super) fn push_done(
+        &mut self,
+        now: Now,
+        run: Run,
+        answer: Result<Pushed, plugin::Error>,
+        out: &mut Effects,
+    ) {
+        match self.awaiting(run, |phase| matches!(phase, Phase::Pushing)) {
+            Some(at) => self.push_ended(now, at, answer, out),
+            None => self.count(Branch::Late),
+        }
+    }
+
+    /// A call of push ended, or its deadline passed.
+    pub(super) fn push_ended(
+        &mut self,
+        now: Now,
+        at: u32,
+        answer: Result<Pushed, plugin::Error>,
+        out: &mut Effects,
+    ) {
+        let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
+            return;
+        };
+        self.call_ended(now, self.table.slot(slot).kind, answer.as_ref().err());
+        match answer {
+            Ok(Pushed::InProgress { check_again_in }) => {
+                self.count(Branch::PushInProgress);
+                let Some(it) = self.iterations.at_mut(at) else {
+                    return;
+                };
+                it.phase = Phase::Continuing;
+                it.advance();
+                let least = self.config.backoff_base / 10;
+                let wait = check_again_in.clamp(least, self.config.drift_period.max(least));
+                self.timers.set(now.mono + wait, at, it.generation);
+            }
+            Ok(_) => self.pushed(now, at, out),
+            Err(plugin::Error::Unknown { message }) => self.outcome_unknown(now, at, message, out),
+            Err(error) => {
+                self.close(now, at, out);
+                self.remember(now, slot, out);
+                self.failed(now, slot, &error, out);
+            }
+        }
+    }
+
+    fn pushed(&mut self, now: Now, at: u32, out: &mut Effects) {
+        self.count(Branch::Pushed);
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let (slot, turndown) = (it.slot, it.turndown);
+        if turndown {
+            self.count(Branch::TurnedDown);
+        }
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let digest = it
+            .change
+            .as_ref()
+            .map_or(Digest([0; 32]), |change| change.digest);
+        let times = it
+            .pushed
+            .filter(|(last, _)| *last == digest)
+            .map_or(0, |(_, times)| times);
+        it.pushed = Some((digest, times + 1));
+        it.pushes = it.pushes.saturating_add(1);
+        (it.failures, it.voids) = (0, 0);
+        self.close(now, at, out);
+        self.decide(now, slot, Outcome::Pushed, out);
+        self.remember(now, slot, out);
+        let class = self.table.slot(slot).class;
+        self.enqueue(now, slot, Trigger::LookAgain, class);
+    }
+
+    /// R14: call it again; ownership, pin and intent are looked at again, the checks are not.
+    pub(super) fn follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
+        let Some(it) = self.iterations.at(at) else {
+            return;
+        };
+        if !self.has_lease(now) {
+            let generation = it.generation;
+            return self
+                .timers
+                .set(now.mono + std::time::Duration::from_secs(1), at, generation);
+        }
+        if now.mono >= it.push_until || !self.may_go_on(now, at) {
+            self.count(Branch::ContinuationEnded);
+            self.count_void(at);
+            return self.outcome_unknown(
+                now,
+                at,
+                "the push was given up while in progress".into(),
+                out,
+            );
+        }
+        let slot = it.slot;
+        self.count(Branch::Continued);
+        self.call_push(now, at, true, out);
+        if !self.is_guarded(slot) {
+            // A new owner has to know how long this call may take.
+            self.remember(now, slot, out);
+        }
+    }
+
+    /// Nobody knows what the push did, or still does: diff before anything else.
+    fn outcome_unknown(&mut self, now: Now, at: u32, why: String, out: &mut Effects) {
+        self.count(Branch::OutcomeUnknown);
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let (slot, until) = (it.slot, it.call_until);
+        it.failures = it.failures.saturating_add(1);
+        self.decide(now, slot, Outcome::Failed(why), out);
+        if self.is_guarded(slot) {
+            self.release_permit(now, slot, out);
+            return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
+        }
+        self.wait_unknown(now, slot, until.since(now.mono), out);
+    }
+
+    /// Waits, longer than a drift period if need be, until an advisory provider's push must be over.
+    pub(super) fn wait_unknown(
+        &mut self,
+        now: Now,
+        slot: u32,
+        wait: std::time::Duration,
+        out: &mut Effects,
+    ) {
+        self.wait_for(now, slot, Wait::Unknown, wait, out);
+        let at = self.table.slot(slot).iteration;
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.advance();
+            it.wakes = Some(now.mono + wait);
+            self.timers.set(now.mono + wait, at, it.generation);
+        }
+    }
+
+    /// A diff has shown what an unknown push did.
+    pub(super) fn resolve(&mut self, now: Now, at: u32, out: &mut Effects) {
+        self.count(Branch::Resolved);
+        self.close(now, at, out);
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let slot = it.slot;
+        it.seq = self.table.slot(slot).seq;
+        self.remember(now, slot, out);
+    }
+
+    /// The outcome is known: the push counter is even again, holds and exclusive claims are free, whoever waited looks.
+    fn close(&mut self, now: Now, at: u32, out: &mut Effects) {
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let slot = it.slot;
+        let relied_on = std::mem::take(&mut it.relies_on);
+        let (kept, free): (Vec<_>, Vec<_>) = std::mem::take(&mut it.claims)
+            .into_iter()
+            .partition(|claim| matches!(claim, Claim::AtMost(..)));
+        // Pushed again and again without settling, it still is one of those that count.
+        let (kept, again) = once_each(kept);
+        it.claims = kept;
+        self.table.slot_mut(slot).seq += 1;
+        for relied in relied_on {
+            self.drop_hold(now, relied);
+        }
+        for claim in free.into_iter().chain(again) {
+            self.give_back(now, slot, &claim);
+        }
+        self.wake_hold_waiters(now, slot);
+        self.release_permit(now, slot, out);
+    }
+
+    fn drop_hold(&mut self, now: Now, relied: u32) {
+        if let Some(count) = self.holds.get_mut(&relied) {
+            *count -= 1;
+            if *count == 0 {
+                self.holds.remove(&relied);
+                self.wake_hold_waiters(now, relied);
+            }
+        }
+    }
+
+    fn wake_hold_waiters(&mut self, now: Now, slot: u32) {
+        for waiter in self.hold_waiters.remove(&slot).unwrap_or_default() {
+            self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
+        }
+    }
+
+    fn give_back(&mut self, now: Now, slot: u32, claim: &Claim) {
+        if let Some((key, next)) = self.claims.give_back(slot, claim) {
+            self.wake_for(now, next, key);
+        }
+    }
+
+    /// Claims that last until the asset settles, fails for good or is re-pinned.
+    pub(super) fn give_back_all(&mut self, now: Now, slot: u32) {
+        let at = self.table.slot(slot).iteration;
+        let claims = self
+            .iterations
+            .at_mut(at)
+            .map(|it| std::mem::take(&mut it.claims))
+            .unwrap_or_default();
+        for claim in claims {
+            self.give_back(now, slot, &claim);
+        }
+    }
+
+    pub(super) fn release_permit(&mut self, now: Now, slot: u32, out: &mut Effects) {
+        let entry = self.table.slot(slot);
+        // In flight or unknown, a push keeps its place in the plugin only while a call or follow-up is due.
+        let kind = entry.kind;
+        let Some(it) = self.iterations.at_mut(entry.iteration) else {
+            return;
+        };
+        if std::mem::take(&mut it.permit) {
+            self.kinds[kind as usize].pushes -= 1;
+            self.grant_permits(now, kind, out);
+        }
+    }
+
+    /// In sync at the present intent.
+    pub(super) fn settle(&mut self, now: Now, slot: u32, out: &mut Effects) {
+        let entry = self.table.slot(slot);
+        let (news, pinned) = (
+            !entry.has(flag::IN_SYNC) || !entry.has(flag::REACHED),
+            entry.pin != 0,
+        );
+        let at = entry.iteration;
+        self.give_back_all(now, slot);
+        if let Some(it) = self.iterations.at_mut(at) {
+            (it.failures, it.voids, it.stales, it.asleep, it.said) = (0, 0, 0, None, None);
+        }
+        if !news {
+            return;
+        }
+        let pushed = self.iterations.at(at).is_some_and(|it| it.pushed.is_some());
+        self.mark(slot, out, |entry| {
+            entry.set(flag::IN_SYNC | flag::REACHED, true)
+        });
+        if pinned || pushed || !self.edges.is_empty() {
+            let production = pinned.then(|| self.table.intent(slot)).flatten();
+            let kept = production
+                .map(|(asset, _)| edges::declared(&asset))
+                .unwrap_or_default();
+            if let Some(id) = self.table.id(slot) {
+                self.edges.settle(&id, kept);
+            }
+        }
+        if pushed || pinned || self.table.slot(slot).has(flag::RECORDED) {
+            self.remember(now, slot, out);
+        } else {
+            self.table.slot_mut(slot).set(flag::UNRECORDED, true);
+            self.unrecorded.push_back(slot);
+        }
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.forget_pushes();
+        }
+        if self.checking > 0 {
+            self.settle_log.insert(slot, now.mono);
+        }
+        for waiter in self.settle_waiters.remove(&slot).unwrap_or_default() {
+            self.count(Branch::WokenBySettling);
+            self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
+        }
+    }
+}
+
+/// The first claim of each key, and the rest.
+fn once_each(claims: Vec<Claim>) -> (Vec<Claim>, Vec<Claim>) {
+    let mut seen = std::collections::BTreeSet::new();
+    claims.into_iter().partition(|claim| match claim {
+        Claim::Exclusive(key) | Claim::AtMost(key, _) => seen.insert(key.clone()),
+        _ => false,
+    })
+}

@@ -1,0 +1,260 @@
+//! A newer incarnation, or a moved pin: who is touched, who is new, who has left. O(changes · log N).
+
+use plane_store::records::Orphaned;
+use plugin_sdk::Now;
+use prodspec_model::{Asset, AssetId, Incarnation, Message, addons, snapshot::Location};
+
+use super::{
+    Kernel,
+    branch::{Branch, Bug},
+    edges,
+    event::{Effects, Pin, Record},
+    iteration::REPINNED,
+    slot::{Class, Slot, State, Trigger, flag},
+    table::Elsewhere,
+};
+
+/// An asset that the newer incarnation has elsewhere, otherwise, or not at all.
+struct Touched {
+    slot: u32,
+    before: Option<Asset>,
+    after: Option<Location>,
+    changed: bool,
+}
+
+impl Kernel {
+    /// Takes a newer incarnation in. An older one, or the same, changes nothing.
+    pub(super) fn publish(&mut self, now: Now, newer: Incarnation, out: &mut Effects) {
+        let older = self.table.latest().clone();
+        if newer.no() <= older.no() {
+            return;
+        }
+        let mut touched = Vec::new();
+        let mut new = Vec::new();
+        for place in older.snapshot().diff_locations(newer.snapshot()) {
+            let before = place.before.and_then(|at| older.snapshot().at(at));
+            let known = match &before {
+                Some(asset) => self.table.find(asset.id_str()),
+                // What the older incarnation does not have is known only if it was there before that.
+                None if self.table.knows_of_latest_only() => None,
+                None => place
+                    .after
+                    .and_then(|at| newer.snapshot().at(at))
+                    .and_then(|a| self.table.find(a.id_str())),
+            };
+            match (known, place.after) {
+                (Some(slot), after) => touched.push(Touched {
+                    slot,
+                    before,
+                    after,
+                    changed: place.changed,
+                }),
+                (None, Some(at)) => new.push(at),
+                (None, None) => {}
+            }
+        }
+        let before = touched
+            .iter()
+            .filter(|place| self.counts_as_unsettled(place.slot));
+        let before = before.count() as u32;
+        // Slots name places in the newest incarnation: all of them move before any is looked at again.
+        for place in &touched {
+            self.table.slot_mut(place.slot).location = place.after;
+            if place.after.is_none() {
+                let there = place.before.clone().map(|asset| Elsewhere {
+                    asset,
+                    last: older.clone(),
+                });
+                self.table.set_elsewhere(place.slot, there);
+            }
+        }
+        self.table.set_latest(newer.clone());
+        let after = touched
+            .iter()
+            .filter(|place| self.counts_as_unsettled(place.slot));
+        self.unsettled = self.unsettled + after.count() as u32 - before;
+        // Whoever waits for this incarnation may find that it changes nothing.
+        out.settled_changed = true;
+        self.table.reserve(new.len());
+        for location in new {
+            self.add(now, location, out);
+        }
+        for place in touched.into_iter().filter(|place| place.changed) {
+            self.touch(now, place, out);
+        }
+    }
+
+    /// An asset that was never known before.
+    pub(super) fn add(&mut self, now: Now, location: Location, out: &mut Effects) -> Option<u32> {
+        let latest = self.table.latest().clone();
+        let asset = latest.snapshot().at(location)?;
+        let kind = self.kind_of(asset.type_str())?;
+        let slot = self
+            .table
+            .insert(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
+        if let Some(pin) = self.early_pins.remove(&asset.id()) {
+            self.table.set_pin(slot, pin);
+        }
+        self.unsettled += u32::from(self.counts_as_unsettled(slot));
+        out.settled_changed = true;
+        self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
+        Some(slot)
+    }
+
+    /// The place of a type among those registered; modelled-only types have none.
+    pub(super) fn kind_of(&self, type_name: &str) -> Option<u16> {
+        self.kinds
+            .iter()
+            .position(|kind| kind.config.name.as_str() == type_name)
+            .map(|at| at as u16)
+    }
+
+    /// An asset whose content changed, or that left or came back.
+    fn touch(&mut self, now: Now, place: Touched, out: &mut Effects) {
+        let slot = place.slot;
+        match (&place.before, place.after) {
+            (Some(before), None) => self.orphan(now, slot, before.clone(), out),
+            (before, Some(_)) => {
+                let returned = before.is_none();
+                let pinned = self.table.slot(slot).pin != 0;
+                if returned {
+                    self.came_back(slot, out);
+                }
+                if let Some(before) = before
+                    .as_ref()
+                    .filter(|_| !pinned && !self.planted(Bug::ForgetVanishedEdge))
+                {
+                    self.edges.keep(&before.id(), &edges::declared(before));
+                }
+                if !pinned {
+                    self.intent_changed(now, slot, Trigger::IntentChanged, Class::Intent, out);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// The asset's intent is another one: nothing that was found about it holds.
+    fn intent_changed(
+        &mut self,
+        now: Now,
+        slot: u32,
+        trigger: Trigger,
+        class: Class,
+        out: &mut Effects,
+    ) {
+        let no = self.table.latest().no();
+        self.mark(slot, out, |entry| {
+            entry.changed = no;
+            entry.set(flag::IN_SYNC | flag::REACHED, false);
+        });
+        self.observations.forget(slot);
+        if let Some(it) = self.iterations.at_mut(self.table.slot(slot).iteration) {
+            (it.failures, it.asleep, it.said) = (0, None, None);
+            it.forget_pushes();
+        }
+        self.trigger(now, slot, trigger, class);
+    }
+
+    /// R15: an asset that left intent is left alone and listed, unless it was turned down before.
+    fn orphan(&mut self, now: Now, slot: u32, asset: Asset, out: &mut Effects) {
+        let entry = self.table.slot(slot);
+        // In sync at a pin of its own says nothing about a turndown in the newest incarnation.
+        let gone = asset.has_addon(addons::Turndown::TYPE)
+            && entry.pin == 0
+            && entry.has(flag::IN_SYNC)
+            && !entry.in_flight();
+        let (id, no) = (asset.id(), self.table.latest().no());
+        if gone {
+            self.mark(slot, out, |entry| {
+                entry.changed = no;
+                entry.set(flag::ORPHAN | flag::IN_SYNC | flag::REACHED, false);
+            });
+            self.edges.settle(&id, Vec::new());
+            self.record(Record::Asset(id, None), out);
+        } else {
+            self.count(Branch::Orphaned);
+            let mut kept = edges::declared(&asset);
+            kept.extend(self.edges.of(&id));
+            self.edges.keep(&id, &kept);
+            self.mark(slot, out, |entry| {
+                entry.changed = no;
+                entry.set(flag::ORPHAN, true);
+                entry.set(flag::IN_SYNC | flag::REACHED, false);
+            });
+            let last = self
+                .table
+                .elsewhere(slot)
+                .map_or(no, |there| there.last.no());
+            let orphaned = Orphaned {
+                last,
+                at: now.wall,
+                asset: asset.canonical().to_owned(),
+                edges: self.edges.of(&id),
+            };
+            self.record(Record::Orphan(id, Some(orphaned)), out);
+        }
+        self.leave_alone(now, slot);
+        if self.planted(Bug::RemoveOrphan) {
+            self.trigger(now, slot, Trigger::IntentChanged, Class::Intent);
+        }
+    }
+
+    /// No iteration of its own any more, but for a push whose outcome is still to be seen.
+    fn leave_alone(&mut self, now: Now, slot: u32) {
+        let entry = self.table.slot(slot);
+        match entry.state {
+            State::Running => {}
+            _ if entry.in_flight() => {}
+            State::Idle => {}
+            State::Queued => {
+                self.kinds[entry.kind as usize].queued -= 1;
+                self.table.slot_mut(slot).state = State::Idle;
+                self.give_back_all(now, slot);
+                self.finish(now, slot);
+            }
+            State::Waiting => {
+                self.give_back_all(now, slot);
+                self.finish(now, slot);
+            }
+        }
+    }
+
+    fn came_back(&mut self, slot: u32, out: &mut Effects) {
+        self.table.set_elsewhere(slot, None);
+        if self.table.slot(slot).has(flag::ORPHAN) {
+            self.count(Branch::Returned);
+            self.mark(slot, out, |entry| entry.set(flag::ORPHAN, false));
+            if let Some(id) = self.table.id(slot) {
+                self.record(Record::Orphan(id, None), out);
+            }
+        }
+    }
+
+    /// Moves an asset's pin. A re-pin voids whatever is under way (R8, R11).
+    pub(super) fn move_pin(&mut self, now: Now, id: &AssetId, pin: Pin, out: &mut Effects) {
+        let Some(slot) = self.table.find(id.as_str()) else {
+            self.early_pins.insert(id.clone(), pin);
+            return;
+        };
+        let class = match &pin {
+            Pin::At(_, plugin_sdk::Cause::Rollback) => Class::Rollback,
+            _ => Class::Intent,
+        };
+        if let Some((before, _)) = self.table.intent(slot) {
+            self.edges.keep(id, &edges::declared(&before));
+        }
+        let counted = self.counts_as_unsettled(slot);
+        self.table.set_pin(slot, pin);
+        let counts = self.counts_as_unsettled(slot);
+        self.unsettled = self.unsettled + u32::from(counts) - u32::from(counted);
+        if !self.table.slot(slot).in_flight() {
+            self.give_back_all(now, slot);
+        }
+        // Places of pins are used again: the number alone does not tell.
+        if let Some(it) = self.iterations.at_mut(self.table.slot(slot).iteration) {
+            it.pin = REPINNED;
+        }
+        self.intent_changed(now, slot, Trigger::PinMoved, class, out);
+    }
+}

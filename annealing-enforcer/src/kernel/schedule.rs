@@ -1,0 +1,280 @@
+//! When an asset is looked at next: queues by class with aging, timers for the restless, a cursor for the rest.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    time::Duration,
+};
+
+use plugin_sdk::Mono;
+
+use super::slot::Class;
+
+/// Assets of one plugin that are ready for a diff.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    queues: [VecDeque<Entry>; Class::ALL.len()],
+}
+
+/// An asset in a queue: 8 bytes, for there may be a million.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    slot: u32,
+    /// Since when, in units of 2^20 ns; wraps around after 52 days.
+    since: u32,
+}
+
+fn units(time: Mono) -> u32 {
+    (time.0 >> 20) as u32
+}
+
+impl Entry {
+    fn waited(self, now: Mono) -> Duration {
+        Duration::from_nanos(u64::from(units(now).wrapping_sub(self.since)) << 20)
+    }
+}
+
+impl Ready {
+    #[cfg(test)]
+    pub(super) fn contains(&self, class: Class, slot: u32) -> bool {
+        self.queues[class as usize]
+            .iter()
+            .any(|entry| entry.slot == slot)
+    }
+
+    pub(super) fn push(&mut self, class: Class, slot: u32, now: Mono) {
+        self.queues[class as usize].push_back(Entry {
+            slot,
+            since: units(now),
+        });
+    }
+
+    /// The next asset: the highest class first, but whoever has waited longer than `patience` before that. Entries
+    /// for which `stale` holds were queued again elsewhere and are dropped.
+    pub(super) fn pop(
+        &mut self,
+        now: Mono,
+        patience: Duration,
+        stale: impl Fn(u32, Class) -> bool,
+    ) -> Option<u32> {
+        for class in Class::ALL {
+            let queue = &mut self.queues[class as usize];
+            while queue.front().is_some_and(|entry| stale(entry.slot, class)) {
+                queue.pop_front();
+            }
+            if queue.is_empty() && queue.capacity() > 1024 {
+                queue.shrink_to_fit();
+            }
+        }
+        let waited = |queue: &VecDeque<Entry>| queue.front().map(|entry| entry.waited(now));
+        let queues = self.queues.iter().enumerate();
+        let aged = queues.filter_map(|(at, queue)| Some((waited(queue)?, at)));
+        let longest = aged
+            .filter(|(waited, _)| *waited > patience)
+            .max_by_key(|(waited, _)| *waited);
+        let first = || self.queues.iter().position(|queue| !queue.is_empty());
+        let from = longest.map(|(_, at)| at).or_else(first)?;
+        self.queues[from].pop_front().map(|entry| entry.slot)
+    }
+}
+
+/// Timers of restless assets. An entry is good while the asset's iteration has its generation.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    heap: BinaryHeap<Reverse<(Mono, u32, u32)>>,
+    /// Deadlines of diffs come in the order in which they were set, or nearly: no heap needed.
+    diffs: VecDeque<(Mono, u32, u32)>,
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, at: Mono, iteration: u32, generation: u32) {
+        self.heap.push(Reverse((at, iteration, generation)));
+    }
+
+    pub(super) fn set_diff(&mut self, at: Mono, iteration: u32, generation: u32) {
+        match self.diffs.back() {
+            Some(&(last, ..)) if last > at => self.set(at, iteration, generation),
+            _ => self.diffs.push_back((at, iteration, generation)),
+        }
+    }
+
+    /// Drops entries at the front for which `live` does not hold.
+    pub(super) fn tidy(&mut self, live: impl Fn(u32, u32) -> bool) {
+        while self
+            .diffs
+            .front()
+            .is_some_and(|&(_, iteration, generation)| !live(iteration, generation))
+        {
+            self.diffs.pop_front();
+        }
+        while self
+            .heap
+            .peek()
+            .is_some_and(|Reverse((_, iteration, generation))| !live(*iteration, *generation))
+        {
+            self.heap.pop();
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn contains(&self, iteration: u32, generation: u32) -> bool {
+        let set = |entry: &(Mono, u32, u32)| (entry.1, entry.2) == (iteration, generation);
+        self.diffs.iter().any(set) || self.heap.iter().any(|Reverse(entry)| set(entry))
+    }
+
+    pub(super) fn next(&self) -> Option<Mono> {
+        let diff = self.diffs.front().map(|entry| entry.0);
+        let other = self.heap.peek().map(|Reverse(entry)| entry.0);
+        diff.into_iter().chain(other).min()
+    }
+
+    /// The next entry that is due.
+    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(u32, u32)> {
+        if self.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            return self
+                .heap
+                .pop()
+                .map(|Reverse((_, iteration, generation))| (iteration, generation));
+        }
+        self.diffs
+            .pop_front_if(|entry| entry.0 <= now)
+            .map(|(_, iteration, generation)| (iteration, generation))
+    }
+}
+
+/// Walks a fixed permutation of all slots once a period, without a timer for any of them.
+#[derive(Debug)]
+pub(super) struct Drift {
+    period: Duration,
+    started: Mono,
+    looked: Mono,
+    done: u32,
+    of: u32,
+    stride: u32,
+}
+
+/// Due slots are taken in lots at least this far apart, so that an idle million wakes the machine a hundred times a
+/// second and not a hundred thousand.
+const LOT: Duration = Duration::from_millis(10);
+
+impl Drift {
+    pub(super) fn new(period: Duration, now: Mono) -> Self {
+        Self {
+            period,
+            started: now,
+            looked: now,
+            done: 0,
+            of: 0,
+            stride: 1,
+        }
+    }
+
+    /// When the next lot is due.
+    pub(super) fn next(&self, slots: u32) -> Option<Mono> {
+        if slots == 0 {
+            return None;
+        }
+        if self.done >= self.of {
+            return Some(self.started + self.period.max(LOT));
+        }
+        let each = self.period.as_nanos() as u64 / u64::from(self.of);
+        let due = self.started + Duration::from_nanos(each * u64::from(self.done + 1));
+        Some(due.max(self.looked + LOT))
+    }
+
+    /// The next slot whose turn it is, if it is due.
+    pub(super) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<u32> {
+        if self.done >= self.of {
+            if slots == 0 || (self.of > 0 && now < self.started + self.period) {
+                return None;
+            }
+            // A pass over a fixed set of slots; assets that came during it were looked at when they came.
+            self.started = if self.of == 0 {
+                now
+            } else {
+                now.max(self.started + self.period)
+            };
+            (self.done, self.of, self.stride) = (0, slots, stride(slots));
+        }
+        let turn = now.since(self.started).as_nanos() * u128::from(self.of)
+            / self.period.as_nanos().max(1);
+        self.looked = now;
+        if u128::from(self.done) >= turn {
+            return None;
+        }
+        let at = (u64::from(self.done) * u64::from(self.stride)) % u64::from(self.of);
+        self.done += 1;
+        Some(at as u32)
+    }
+}
+
+/// A step that visits all of `0..of` and keeps neighbours far apart: near the golden section, coprime with `of`.
+fn stride(of: u32) -> u32 {
+    let near = ((f64::from(of) * 0.618_033_988_75) as u32).max(1);
+    (near..).find(|&step| gcd(step, of) == 1).unwrap_or(1)
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn at(millis: u64) -> Mono {
+        Mono(0) + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn drift_visits_every_slot_once_a_period_and_evenly() {
+        let mut drift = Drift::new(Duration::from_secs(60), at(0));
+        assert_eq!(
+            drift.pop_due(at(0), 1000),
+            None,
+            "the first is not due at once"
+        );
+        let mut now = at(0);
+        let mut seen = BTreeSet::new();
+        let mut most = 0;
+        while now < at(60_000) {
+            now = drift.next(1000).unwrap();
+            let lot: Vec<_> = std::iter::from_fn(|| drift.pop_due(now, 1000)).collect();
+            most = most.max(lot.len());
+            seen.extend(lot);
+        }
+        assert_eq!(seen.len(), 1000);
+        assert!(most <= 2, "{most} at once");
+    }
+
+    #[test]
+    fn a_million_idle_assets_wake_a_hundred_times_a_second() {
+        let mut drift = Drift::new(Duration::from_secs(60), at(0));
+        drift.pop_due(at(0), 1_000_000);
+        let (mut now, mut wakes) = (at(0), 0);
+        while now < at(1_000) {
+            now = drift.next(1_000_000).unwrap();
+            while drift.pop_due(now, 1_000_000).is_some() {}
+            wakes += 1;
+        }
+        assert!((50..=110).contains(&wakes), "{wakes}");
+    }
+
+    #[test]
+    fn l2_whoever_waits_too_long_goes_first() {
+        let mut ready = Ready::default();
+        let patience = Duration::from_secs(10);
+        ready.push(Class::Drift, 7, at(0));
+        for slot in 0..5 {
+            ready.push(Class::Intent, slot, at(9_000));
+        }
+        assert_eq!(ready.pop(at(9_000), patience, |_, _| false), Some(0));
+        assert_eq!(ready.pop(at(10_001), patience, |_, _| false), Some(7));
+        assert_eq!(
+            ready.pop(at(10_001), patience, |slot, _| slot == 1),
+            Some(2)
+        );
+    }
+}

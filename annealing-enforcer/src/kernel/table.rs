@@ -1,0 +1,300 @@
+//! All assets ever known, by slot and by id, and the incarnations that are somebody's intent.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use plugin_sdk::Cause;
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo};
+
+use super::{
+    event::Pin,
+    slot::{Slot, flag},
+};
+
+/// The slots, the id index, the pins.
+#[derive(Debug)]
+pub(super) struct Table {
+    slots: Vec<Slot>,
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    latest: Incarnation,
+    /// Place 0 stands for the newest incarnation and holds nothing.
+    pins: Vec<Option<Pinned>>,
+    /// Assets that are not in the newest incarnation: orphans, and those pinned to an older one.
+    elsewhere: std::collections::BTreeMap<u32, Elsewhere>,
+}
+
+/// A pin that some slots share.
+#[derive(Debug, Clone)]
+struct Pinned {
+    at: Option<(Incarnation, Cause)>,
+    slots: u32,
+}
+
+/// An asset that the newest incarnation does not have.
+#[derive(Debug, Clone)]
+pub(super) struct Elsewhere {
+    pub(super) asset: Asset,
+    pub(super) last: Incarnation,
+}
+
+impl Table {
+    pub(super) fn new(latest: Incarnation) -> Self {
+        Self {
+            slots: Vec::new(),
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            latest,
+            pins: vec![None],
+            elsewhere: std::collections::BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub(super) fn slot(&self, at: u32) -> &Slot {
+        &self.slots[at as usize]
+    }
+
+    pub(super) fn slot_mut(&mut self, at: u32) -> &mut Slot {
+        &mut self.slots[at as usize]
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        (0..).zip(&self.slots)
+    }
+
+    pub(super) fn latest(&self) -> &Incarnation {
+        &self.latest
+    }
+
+    /// Makes `newer` the newest incarnation. Locations of slots are the caller's to move.
+    pub(super) fn set_latest(&mut self, newer: Incarnation) {
+        self.latest = newer;
+    }
+
+    pub(super) fn find(&self, id: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(id);
+        self.index
+            .find(hash, |&at| self.with_id(at, |known| known == id))
+            .copied()
+    }
+
+    /// Room for `more` assets without growing step by step.
+    pub(super) fn reserve(&mut self, more: usize) {
+        if more > self.slots.len() {
+            self.slots.reserve_exact(more);
+        } else {
+            self.slots.reserve(more);
+        }
+        let Self {
+            slots,
+            index,
+            hasher,
+            latest,
+            elsewhere,
+            ..
+        } = self;
+        index.reserve(more, |&at| {
+            hasher.hash_one(
+                id_of(slots, latest, elsewhere, at)
+                    .as_ref()
+                    .map_or("", Asset::id_str),
+            )
+        });
+    }
+
+    /// Adds a slot for `id`, which is new.
+    pub(super) fn insert(&mut self, id: &str, slot: Slot) -> u32 {
+        let at = self.slots.len() as u32;
+        self.slots.push(slot);
+        let Self {
+            slots,
+            index,
+            hasher,
+            latest,
+            elsewhere,
+            ..
+        } = self;
+        index.insert_unique(hasher.hash_one(id), at, |&other| {
+            hasher.hash_one(
+                id_of(slots, latest, elsewhere, other)
+                    .as_ref()
+                    .map_or("", Asset::id_str),
+            )
+        });
+        at
+    }
+
+    /// Adds a slot for an asset that the newest incarnation does not have.
+    pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> u32 {
+        let id = there.asset.id();
+        self.elsewhere.insert(self.slots.len() as u32, there);
+        self.insert(id.as_str(), slot)
+    }
+
+    /// The incarnations that are somebody's intent, or had an orphan last.
+    pub(super) fn cited(&self) -> Vec<IncarnationNo> {
+        let pinned = self.pins.iter().flatten().filter(|pinned| pinned.slots > 0);
+        let pinned =
+            pinned.filter_map(|pinned| pinned.at.as_ref().map(|(incarnation, _)| incarnation.no()));
+        let elsewhere = self.elsewhere.values().map(|there| there.last.no());
+        std::iter::once(self.latest.no())
+            .chain(pinned)
+            .chain(elsewhere)
+            .collect()
+    }
+
+    /// Whether every asset that has a slot is in the newest incarnation.
+    pub(super) fn knows_of_latest_only(&self) -> bool {
+        self.elsewhere.is_empty()
+    }
+
+    pub(super) fn elsewhere(&self, at: u32) -> Option<&Elsewhere> {
+        self.elsewhere.get(&at)
+    }
+
+    /// Says that the newest incarnation has the asset no longer, or (`None`) has it again.
+    pub(super) fn set_elsewhere(&mut self, at: u32, there: Option<Elsewhere>) {
+        match there {
+            Some(there) => self.elsewhere.insert(at, there),
+            None => self.elsewhere.remove(&at),
+        };
+    }
+
+    /// The newest known form of the asset: of the newest incarnation that had it.
+    pub(super) fn known(&self, at: u32) -> Option<Asset> {
+        id_of(&self.slots, &self.latest, &self.elsewhere, at)
+    }
+
+    pub(super) fn id(&self, at: u32) -> Option<AssetId> {
+        self.known(at).map(|asset| asset.id())
+    }
+
+    fn with_id<T>(&self, at: u32, then: impl FnOnce(&str) -> T) -> T {
+        match self.known(at) {
+            Some(asset) => then(asset.id_str()),
+            None => then(""),
+        }
+    }
+
+    /// What the asset's intent is now: by its pin. `None`: it has none, and is left alone.
+    pub(super) fn intent(&self, at: u32) -> Option<(Asset, Incarnation)> {
+        let slot = self.slot(at);
+        match self.pins.get(slot.pin as usize)? {
+            None => {
+                let asset = self.latest.snapshot().at(slot.location?)?;
+                Some((asset, self.latest.clone()))
+            }
+            Some(pinned) => {
+                let (incarnation, _) = pinned.at.as_ref()?;
+                let asset = self.known(at)?;
+                Some((
+                    incarnation.snapshot().get(asset.id_str())?,
+                    incarnation.clone(),
+                ))
+            }
+        }
+    }
+
+    /// Whether the asset has an intent: without looking the asset itself up where that is not needed.
+    pub(super) fn has_intent(&self, at: u32) -> bool {
+        let slot = self.slot(at);
+        if slot.pin == 0 {
+            slot.location.is_some()
+        } else {
+            self.intent(at).is_some()
+        }
+    }
+
+    /// The cause that the asset's pin gives, if it is pinned.
+    pub(super) fn pin_cause(&self, at: u32) -> Option<Cause> {
+        self.pins
+            .get(self.slot(at).pin as usize)?
+            .as_ref()?
+            .at
+            .as_ref()
+            .map(|(_, cause)| *cause)
+    }
+
+    /// The asset's pin as people see it.
+    pub(super) fn pin_of(&self, at: u32) -> Pin {
+        match self.pins.get(self.slot(at).pin as usize) {
+            Some(Some(Pinned {
+                at: Some((incarnation, cause)),
+                ..
+            })) => Pin::At(incarnation.clone(), *cause),
+            Some(Some(Pinned { at: None, .. })) => Pin::NotYet,
+            _ => Pin::Latest,
+        }
+    }
+
+    /// Moves the asset's pin.
+    pub(super) fn set_pin(&mut self, at: u32, pin: Pin) {
+        let old = self.slot(at).pin as usize;
+        if let Some(Some(pinned)) = self.pins.get_mut(old) {
+            pinned.slots -= 1;
+        }
+        let place = match pin {
+            Pin::Latest => 0,
+            Pin::At(incarnation, cause) => self.pin_place(Some((incarnation, cause))),
+            Pin::NotYet => self.pin_place(None),
+        };
+        if let Some(Some(pinned)) = self.pins.get_mut(place) {
+            pinned.slots += 1;
+        }
+        self.slot_mut(at).pin = place as u16;
+    }
+
+    fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> usize {
+        let entry = Pinned {
+            at: wanted,
+            slots: 0,
+        };
+        let rest = || self.pins.iter().enumerate().skip(1);
+        let same = |pinned: &Option<Pinned>| {
+            pinned
+                .as_ref()
+                .is_some_and(|pinned| pinned.name() == entry.name())
+        };
+        let unused =
+            |pinned: &Option<Pinned>| pinned.as_ref().is_some_and(|pinned| pinned.slots == 0);
+        if let Some((place, _)) = rest().find(|(_, pinned)| same(pinned)) {
+            return place;
+        }
+        if let Some((place, _)) = rest().find(|(_, pinned)| unused(pinned)) {
+            self.pins[place] = Some(entry);
+            return place;
+        }
+        self.pins.push(Some(entry));
+        self.pins.len() - 1
+    }
+
+    /// Whether the last diff said in sync and no push is in flight.
+    pub(super) fn is_settled(&self, at: u32) -> bool {
+        let slot = self.slot(at);
+        slot.has(flag::IN_SYNC) && !slot.in_flight()
+    }
+}
+
+impl Pinned {
+    fn name(&self) -> Option<(IncarnationNo, Cause)> {
+        self.at
+            .as_ref()
+            .map(|(incarnation, cause)| (incarnation.no(), *cause))
+    }
+}
+
+fn id_of(
+    slots: &[Slot],
+    latest: &Incarnation,
+    elsewhere: &std::collections::BTreeMap<u32, Elsewhere>,
+    at: u32,
+) -> Option<Asset> {
+    match slots[at as usize].location {
+        Some(location) => latest.snapshot().at(location),
+        None => elsewhere.get(&at).map(|there| there.asset.clone()),
+    }
+}

@@ -1,0 +1,369 @@
+//! R7 to R12: what is compared before a push is let through.
+
+use std::time::Duration;
+
+use plane_store::records::{Override, Pause, Scope};
+use plugin_sdk::{Claim, Diff, Pushed, Recheck};
+
+use super::rig::{Rig, delay, destroys, differs, exclusive, id, thing};
+use crate::kernel::{AssetStatus, Branch, Command, Event, Pin, Waiting};
+
+#[test]
+fn r7_any_delay_holds_the_push() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.checked("a", |mut verdict| {
+        verdict.delays = vec![delay(Recheck::After(Duration::from_secs(5)))];
+        verdict
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    let explained = rig.kernel.explain(rig.now, &id("a")).unwrap();
+    assert!(matches!(explained.waiting, Some(Waiting::Checks(delays)) if delays.len() == 1));
+    rig.pass(Duration::from_secs(6));
+    assert!(
+        rig.until_push("a", |verdict| verdict).is_some(),
+        "the delay is over"
+    );
+}
+
+#[test]
+fn r7_a_failed_check_is_a_delay() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Err("on fire".into()),
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    rig.pass(Duration::from_secs(11));
+    rig.diffed("a", differs);
+    let late = rig.check("a").unwrap();
+    rig.pass(Duration::from_secs(31));
+    assert_eq!(rig.kernel.branches()[&Branch::CheckDeadline], 1);
+    let answer = Ok(plugin_sdk::Verdict::proceed(rig.now.wall));
+    rig.step(Event::CheckDone {
+        run: late.target.run,
+        answer,
+    });
+    rig.durable();
+    assert!(
+        rig.push("a").is_none(),
+        "a verdict after its deadline is no verdict"
+    );
+}
+
+#[test]
+fn r7_a_known_time_puts_the_asset_to_sleep_but_not_out_of_sight() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let monday = rig.now.wall + Duration::from_secs(3600);
+    rig.checked("a", |mut verdict| {
+        verdict.delays = vec![delay(Recheck::At(monday))];
+        verdict
+    });
+    let mut looks = 0;
+    while rig.now.wall < monday {
+        assert!(
+            rig.until_diff("a") <= Duration::from_secs(300),
+            "looked at every drift period all the same"
+        );
+        rig.diffed("a", differs);
+        looks += 1;
+        assert_eq!(
+            rig.check("a").is_some(),
+            rig.now.wall >= monday,
+            "asleep: no check before the time it named"
+        );
+    }
+    assert_eq!(looks, 12);
+}
+
+#[test]
+fn r7_an_override_lifts_one_check_for_one_change() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let change = rig
+        .check("a")
+        .map(|check| (check.target.run, check.change.digest))
+        .unwrap();
+    let word = Override {
+        asset: id("a"),
+        change: change.1,
+        check: "test".into(),
+        who: "me".into(),
+        why: "urgent".into(),
+    };
+    rig.step(Event::Person(Command::Override(word)));
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+    verdict.delays = vec![delay(Recheck::After(Duration::from_secs(5)))];
+    let mut other = verdict.clone();
+    other.delays[0].check = "other".into();
+    rig.step(Event::CheckDone {
+        run: change.0,
+        answer: Ok(verdict.join(other)),
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none(), "the other check still delays");
+    rig.pass(Duration::from_secs(6));
+    let pushed = rig.until_push("a", |mut verdict| {
+        verdict.delays = vec![delay(Recheck::After(Duration::from_secs(5)))];
+        verdict
+    });
+    assert!(pushed.is_some());
+}
+
+#[test]
+fn r8_changed_evidence_voids_the_verdict() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    rig.diffed("b", differs);
+    let seen = rig.observe(check.target.run, "b", Diff::in_sync());
+    rig.checked("b", |verdict| verdict);
+    rig.durable();
+    rig.pushed("b", Ok(Pushed::Done));
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+    verdict.relies_on = vec![seen.stamp];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict),
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none(), "b was pushed after it was seen");
+    assert_eq!(rig.kernel.branches()[&Branch::StaleEvidence], 1);
+    assert!(rig.diff("a").is_some(), "once more from the diff");
+}
+
+#[test]
+fn r8_a_push_in_flight_holds_what_it_relies_on() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.diffed("a", differs);
+    rig.diffed("b", differs);
+    let check = rig.check("a").unwrap();
+    let seen = rig.observe(check.target.run, "b", Diff::in_sync());
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+    verdict.relies_on = vec![seen.stamp];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict),
+    });
+    rig.durable();
+    let push = rig.push("a").expect("a is pushed, relying on b");
+    rig.checked("b", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("b").is_none(), "a's push in flight relies on b");
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    assert!(
+        rig.until_push("b", |verdict| verdict).is_some(),
+        "woken when the outcome is known"
+    );
+}
+
+#[test]
+fn r8_a_moved_pin_voids_the_diff() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let old = rig.latest.clone();
+    rig.diffed("a", differs);
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin: Pin::At(old, plugin_sdk::Cause::Intent),
+    });
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    assert!(rig.diff("a").is_some());
+}
+
+#[test]
+fn r9_claims_are_taken_all_or_nothing() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let push = rig
+        .until_push("a", |verdict| verdict.claim(exclusive("one")))
+        .unwrap();
+    rig.diffed("b", differs);
+    rig.checked("b", |verdict| {
+        verdict.claim(exclusive("other")).claim(exclusive("one"))
+    });
+    rig.durable();
+    assert!(rig.push("b").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::ClaimTaken], 1);
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    let woken = rig.until_push("b", |verdict| {
+        verdict.claim(exclusive("other")).claim(exclusive("one"))
+    });
+    assert!(woken.is_some(), "woken when the claim is free");
+}
+
+#[test]
+fn r9_blast_radius_is_held_until_the_asset_settles() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let one = || Claim::AtMost("domain".into(), 1);
+    let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    rig.diffed("b", differs);
+    rig.checked("b", |verdict| verdict.claim(one()));
+    rig.durable();
+    assert!(rig.push("b").is_none(), "a is pushed, but not yet settled");
+    rig.in_sync("a");
+    assert!(
+        rig.until_push("b", |verdict| verdict.claim(one()))
+            .is_some()
+    );
+}
+
+#[test]
+fn r10_old_evidence_is_refused() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let born = rig.now.wall - Duration::from_secs(60);
+    rig.checked("a", |mut verdict| {
+        verdict.as_of = born;
+        verdict
+    });
+    rig.durable();
+    assert!(
+        rig.push("a").is_none(),
+        "cached evidence counts by its own birth"
+    );
+    rig.diffed("a", differs);
+    let future = rig.now.wall + Duration::from_secs(1);
+    rig.checked("a", |mut verdict| {
+        verdict.as_of = future;
+        verdict
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none(), "a clock that went back");
+    assert_eq!(rig.kernel.branches()[&Branch::Aged], 2);
+    assert!(rig.until_push("a", |verdict| verdict).is_some());
+}
+
+#[test]
+fn r10_a_push_that_became_durable_too_late_is_withdrawn() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.pass(Duration::from_secs(61));
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::Withdrawn], 1);
+    assert_eq!(rig.remembered("a").unwrap().open, None, "and closed");
+}
+
+#[test]
+fn r11_moving_intent_does_not_starve_a_push() {
+    let mut rig = Rig::new(vec![thing("a", 0), thing("b", 0)]);
+    rig.in_sync("b");
+    rig.diffed("a", differs);
+    rig.publish(vec![thing("b", 1)], &[]);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(
+        rig.push("a").is_some(),
+        "a newer incarnation that changes others voids nothing"
+    );
+
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    for size in 1..=3 {
+        rig.diffed("a", differs);
+        rig.publish(vec![thing("a", size)], &[]);
+        rig.checked("a", |verdict| verdict);
+        rig.durable();
+        assert!(rig.push("a").is_none(), "void {size}");
+    }
+    rig.diffed("a", differs);
+    rig.publish(vec![thing("a", 4)], &[]);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    let push = rig
+        .push("a")
+        .expect("after three voids the iteration finishes at its own incarnation");
+    assert_eq!(push.target.incarnation.no().0, 4);
+}
+
+#[test]
+fn r11_a_pause_always_voids() {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    rig.diffed("a", differs);
+    let pause = Pause {
+        scope: Scope::Partition,
+        who: "me".into(),
+        why: "incident".into(),
+        until: None,
+    };
+    rig.step(Event::Person(Command::Pause(pause)));
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    rig.step(Event::Person(Command::Resume(Scope::Partition)));
+    assert!(rig.until_push("a", |verdict| verdict).is_some());
+}
+
+#[test]
+fn r12_destructive_needs_an_approval() {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    rig.diffed("a", destroys);
+    let digest = rig
+        .check("a")
+        .map(|check| {
+            (
+                rig.step(Event::CheckDone {
+                    run: check.target.run,
+                    answer: Ok(plugin_sdk::Verdict::proceed(rig.now.wall)),
+                }),
+                check.change.digest,
+            )
+        })
+        .unwrap()
+        .1;
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    let explained = rig.kernel.explain(rig.now, &id("a")).unwrap();
+    assert_eq!(explained.status, AssetStatus::Waiting);
+    assert!(
+        matches!(explained.waiting, Some(Waiting::Person(why)) if why.contains(&digest.to_string()))
+    );
+    rig.approve("a", thing("a", 7).digest());
+    rig.diffed("a", destroys);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(
+        rig.push("a").is_none(),
+        "an approval of another change is none"
+    );
+    rig.approve("a", digest);
+    rig.diffed("a", destroys);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_some());
+}
+
+#[test]
+fn r11_a_neighbours_new_content_voids_too() {
+    let mut rig = Rig::new(vec![thing("a", 0), thing("b", 0)]);
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    rig.in_sync("b");
+    let seen = rig.observe(check.target.run, "b", Diff::in_sync());
+    rig.publish(vec![thing("b", 1)], &[]);
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+    verdict.relies_on = vec![seen.stamp];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict),
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::MovedIntent], 1);
+}

@@ -1,0 +1,530 @@
+//! Anything may happen in any order: random answers, edits, pins, people, leases, takeovers and leaps of time. After
+//! every step the kernel's structure holds, and once all is well again everything settles.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use plane_store::records::{Approval, Pause, Scope};
+use plugin_sdk::{
+    Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed,
+    Pushed, Quota, Recheck, Stamp, Verdict, plugin,
+};
+use prodspec_model::{
+    Asset, AssetId, AssetRef, Incarnation, Message, TypeName,
+    addons::{DependsOn, Edge, Need, Turndown},
+};
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::rig::{Rig, Thing, delay, destroys, differs, id};
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Call, Command, Event, Pin, Record, Recovered},
+};
+
+#[derive(Serialize, Deserialize)]
+struct Other {
+    size: u32,
+}
+
+impl Message for Other {
+    const TYPE: &'static str = "test.v1.Other";
+}
+
+#[derive(Serialize, Deserialize)]
+struct Idea {
+    size: u32,
+}
+
+impl Message for Idea {
+    const TYPE: &'static str = "test.v1.Idea";
+}
+
+const ASSETS: u32 = 6;
+
+/// A source of choices: what proptest drew, then zeros.
+struct Dice {
+    drawn: std::vec::IntoIter<u32>,
+}
+
+impl Dice {
+    fn roll(&mut self, sides: u32) -> u32 {
+        self.drawn.next().unwrap_or(0) % sides
+    }
+
+    fn is_over(&self) -> bool {
+        self.drawn.len() == 0
+    }
+
+    fn time(&mut self) -> Duration {
+        let times = [
+            0, 1, 150, 1_100, 4_000, 12_000, 31_000, 61_000, 310_000, 700_000,
+        ];
+        Duration::from_millis(times[self.roll(times.len() as u32) as usize])
+    }
+}
+
+fn name(at: u32) -> String {
+    format!("a{at}")
+}
+
+fn asset(dice: &mut Dice, at: u32) -> Asset {
+    let size = dice.roll(3);
+    let builder = Asset::builder(id(&name(at)));
+    let builder = match dice.roll(8) {
+        0 => builder.payload(&Idea { size }),
+        1 | 2 => builder.payload(&Other { size }),
+        _ => builder.payload(&Thing { size }),
+    };
+    let mut builder = builder.unwrap();
+    if dice.roll(3) == 0 {
+        let provider = AssetRef {
+            id: id(&name((at + 1) % ASSETS)),
+        };
+        let edges = vec![Edge {
+            provider,
+            need: Need::Order,
+        }];
+        builder = builder.addon(&DependsOn { edges }).unwrap();
+    }
+    if dice.roll(6) == 0 {
+        let (reason, approved_by) = ("moved".into(), "me".into());
+        builder = builder
+            .addon(&Turndown {
+                reason,
+                approved_by,
+            })
+            .unwrap();
+    }
+    builder.build().unwrap()
+}
+
+fn kinds() -> Vec<TypeConfig> {
+    vec![
+        TypeConfig {
+            guard: Guard::Guarded,
+            diffs: 3,
+            pushes: 2,
+            turndown: true,
+            ..TypeConfig::new(TypeName::new(Thing::TYPE).unwrap())
+        },
+        TypeConfig {
+            diffs: 2,
+            pushes: 1,
+            push_total: Duration::from_secs(900),
+            ..TypeConfig::new(TypeName::new(Other::TYPE).unwrap())
+        },
+    ]
+}
+
+/// A kernel, and what its store would hold.
+struct Chaos {
+    rig: Rig,
+    sealed: Vec<Incarnation>,
+    pins: BTreeMap<String, Pin>,
+    stamps: Vec<Stamp>,
+    token: u64,
+    ticket: u64,
+    durable: u64,
+    /// How many of the rig's records this owner found.
+    found: usize,
+}
+
+impl Chaos {
+    fn new(dice: &mut Dice) -> Self {
+        let assets = (0..ASSETS - 1).map(|at| asset(dice, at)).collect();
+        let latest = super::rig::seal(None, assets, &[]);
+        let now = Rig::new(Vec::new()).now;
+        let config = Config {
+            breaker_failures: 3,
+            ..Config::default()
+        };
+        let recovered = Recovered::nothing(latest.clone());
+        let rig = Rig::recover(config, kinds(), FencingToken(1), recovered, now);
+        rig.kernel.check_invariants(rig.now);
+        let (pins, stamps) = (BTreeMap::new(), Vec::new());
+        Self {
+            rig,
+            sealed: vec![latest],
+            pins,
+            stamps,
+            token: 1,
+            ticket: 0,
+            durable: 0,
+            found: 0,
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        self.rig.step(event);
+        self.rig.kernel.check_invariants(self.rig.now);
+        let replies = std::mem::take(&mut self.rig.replies);
+        self.stamps
+            .extend(replies.into_values().flatten().map(|found| found.stamp));
+    }
+
+    fn turn(&mut self, dice: &mut Dice) {
+        match dice.roll(16) {
+            0..=6 => self.answer(dice),
+            7 | 8 => self.persist(dice),
+            9 | 10 => {
+                let time = dice.time();
+                self.pass(time);
+            }
+            11 => self.edit(dice),
+            12 => self.pin(dice),
+            13 => self.person(dice),
+            14 => self.ask(dice),
+            _ => match dice.roll(4) {
+                0 => self.take_over(),
+                1 => self.step(Event::Renewed(self.rig.now.mono)),
+                2 => {
+                    let days = Duration::from_secs(30 * 86_400);
+                    let (back, wall) = (dice.roll(2) == 0, self.rig.now.wall);
+                    self.rig.now.wall = if back { wall - days } else { wall + days };
+                }
+                _ => self.step(Event::Renewed(Mono(u64::MAX))),
+            },
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.rig.now.mono = self.rig.now.mono + time;
+        self.rig.now.wall += time;
+        self.step(Event::Tick);
+    }
+
+    fn persist(&mut self, dice: &mut Dice) {
+        let open = self.rig.recorded - self.durable;
+        self.durable += open - u64::from(dice.roll(3)).min(open);
+        self.step(Event::Durable(self.durable));
+    }
+
+    /// Answers any call, or one that was answered already.
+    fn answer(&mut self, dice: &mut Dice) {
+        let calls = self.rig.calls.len() as u32;
+        if calls == 0 {
+            return;
+        }
+        let at = dice.roll(calls) as usize;
+        let call = match dice.roll(12) {
+            0 => self.rig.calls[at].clone(),
+            _ => self.rig.calls.remove(at),
+        };
+        let event = match call {
+            Call::Diff(target) => Event::DiffDone {
+                run: target.run,
+                answer: a_diff(dice, &target.asset),
+            },
+            Call::Check(check) => {
+                let answer = self.verdict(dice, &check.change);
+                Event::CheckDone {
+                    run: check.target.run,
+                    answer,
+                }
+            }
+            Call::Push(push) => Event::PushDone {
+                run: push.target.run,
+                answer: a_push(dice),
+            },
+            Call::Abandon(_) => return,
+        };
+        self.step(event);
+    }
+
+    fn verdict(&mut self, dice: &mut Dice, change: &Change) -> Result<Verdict, String> {
+        let wall = self.rig.now.wall;
+        let mut verdict = Verdict::proceed(wall);
+        match dice.roll(8) {
+            0 => return Err("on fire".into()),
+            1 => verdict.as_of = wall - Duration::from_secs(120),
+            2 => {
+                verdict.delays.push(delay(match dice.roll(4) {
+                    0 => Recheck::At(wall + dice.time()),
+                    1 => Recheck::At(wall - Duration::from_secs(9)),
+                    2 => Recheck::After(dice.time()),
+                    _ => Recheck::WhenSettled(id(&name(dice.roll(ASSETS)))),
+                }));
+            }
+            3 => {
+                let approval = Approval {
+                    asset: id(&name(dice.roll(ASSETS))),
+                    change: change.digest,
+                    who: "me".into(),
+                    why: "seen".into(),
+                };
+                self.step(Event::Person(Command::Approve(approval)));
+            }
+            _ => {}
+        }
+        for _ in 0..dice.roll(3) {
+            verdict = verdict.claim(match dice.roll(5) {
+                0 | 1 => Claim::Exclusive("one".into()),
+                2 => Claim::AtMost("domain".into(), 1 + dice.roll(2)),
+                3 => Claim::Exclusive("two".into()),
+                _ => Claim::Rate(
+                    "rate".into(),
+                    Quota {
+                        burst: dice.roll(3),
+                        every: dice.time(),
+                    },
+                ),
+            });
+        }
+        for _ in 0..dice.roll(3) {
+            let (seen, lie) = (self.stamps.len() as u32, dice.roll(10) == 0);
+            let slot = dice.roll(ASSETS);
+            verdict.relies_on.push(match seen {
+                _ if lie => Stamp {
+                    slot: slot * 1_000_000,
+                    seq: slot,
+                },
+                0 => Stamp { slot, seq: 0 },
+                _ => self.stamps[dice.roll(seen) as usize],
+            });
+        }
+        Ok(verdict)
+    }
+
+    fn edit(&mut self, dice: &mut Dice) {
+        let mut put = Vec::new();
+        let mut removed = Vec::new();
+        for _ in 0..1 + dice.roll(2) {
+            let at = dice.roll(ASSETS);
+            match dice.roll(3) {
+                0 => removed.push(name(at)),
+                _ => put.push(asset(dice, at)),
+            }
+        }
+        removed.retain(|name| put.iter().all(|asset| asset.id_str() != name));
+        let removed: Vec<_> = removed.iter().map(String::as_str).collect();
+        self.publish(put, &removed);
+    }
+
+    fn publish(&mut self, put: Vec<Asset>, removed: &[&str]) {
+        self.rig.publish(put, removed);
+        self.rig.kernel.check_invariants(self.rig.now);
+        self.sealed.push(self.rig.latest.clone());
+    }
+
+    fn pin(&mut self, dice: &mut Dice) {
+        let sealed = self.sealed[dice.roll(self.sealed.len() as u32) as usize].clone();
+        let pin = match dice.roll(4) {
+            0 => Pin::NotYet,
+            1 => Pin::At(sealed, Cause::Intent),
+            2 => Pin::At(sealed, Cause::Rollback),
+            _ => Pin::Latest,
+        };
+        let asset = name(dice.roll(ASSETS));
+        self.pins.insert(asset.clone(), pin.clone());
+        self.step(Event::Pin {
+            asset: id(&asset),
+            pin,
+        });
+    }
+
+    fn person(&mut self, dice: &mut Dice) {
+        let asset = id(&name(dice.roll(ASSETS)));
+        let scope = match dice.roll(2) {
+            0 => Scope::Asset(asset.clone()),
+            _ => Scope::Partition,
+        };
+        self.step(Event::Person(match dice.roll(5) {
+            0 => Command::Pause(Pause {
+                scope,
+                who: "me".into(),
+                why: "so".into(),
+                until: None,
+            }),
+            1 | 2 => Command::Resume(scope),
+            3 => Command::Acknowledge(asset),
+            _ => Command::LookNow(asset),
+        }));
+    }
+
+    fn ask(&mut self, dice: &mut Dice) {
+        let asking = self.rig.calls.iter().find_map(|call| match call {
+            Call::Check(check) => Some(check.target.run),
+            _ => None,
+        });
+        let Some(asker) = asking else { return };
+        self.ticket += 1;
+        let asset = id(&name(dice.roll(ASSETS)));
+        self.step(Event::Observe {
+            ticket: self.ticket,
+            asker,
+            asset,
+        });
+    }
+
+    /// Another process goes on from what is durable.
+    fn take_over(&mut self) {
+        let lost = (self.rig.recorded - self.durable) as usize;
+        let kept = self.rig.records.len() - lost;
+        self.rig.records.truncate(kept);
+        let (mut assets, mut orphans) = (BTreeMap::new(), BTreeMap::new());
+        let mut recovered = Recovered::nothing(self.rig.latest.clone());
+        let sealed = |no| self.sealed.iter().find(|sealed| sealed.no() == no).cloned();
+        for record in &self.rig.records {
+            match record.clone() {
+                Record::Asset(asset, state) => drop(assets.insert(asset, state)),
+                Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
+                Record::Floor(no) => recovered.floor = sealed(no),
+                Record::Person(command, _) => recovered.people.push(command),
+                Record::Decision(..) => {}
+            }
+        }
+        let some = |(asset, state): (_, Option<_>)| Some((asset, state?));
+        recovered.assets = assets.into_iter().filter_map(some).collect();
+        let listed = |asset: &AssetId| orphans.get(asset).is_some_and(Option::is_some);
+        let gone = recovered
+            .assets
+            .iter()
+            .map(|(asset, _)| asset)
+            .filter(|asset| !listed(asset) && self.rig.latest.asset(asset).is_none());
+        let last = |asset: &AssetId| {
+            self.sealed
+                .iter()
+                .rev()
+                .find_map(|sealed| Some((sealed.asset(asset)?, sealed.clone())))
+        };
+        recovered.gone = gone.filter_map(last).collect();
+        let orphans = orphans.into_values().flatten();
+        recovered.orphans = orphans
+            .map(|orphan| {
+                let last = sealed(orphan.last);
+                (orphan, last)
+            })
+            .collect();
+        let moved = self
+            .pins
+            .iter()
+            .filter(|(_, pin)| !matches!(pin, Pin::Latest));
+        recovered.pins = moved.map(|(asset, pin)| (id(asset), pin.clone())).collect();
+        self.token += 1;
+        let records = std::mem::take(&mut self.rig.records);
+        let (config, now) = (self.rig.config.clone(), self.rig.now);
+        self.rig = Rig::recover(config, kinds(), FencingToken(self.token), recovered, now);
+        (self.found, self.durable) = (records.len(), 0);
+        self.rig.records.splice(0..0, records);
+        self.stamps.clear();
+        self.rig.kernel.check_invariants(self.rig.now);
+    }
+
+    /// All is well again: plugins tell the truth, checks say yes, people let everything through.
+    fn heal(&mut self) {
+        self.step(Event::Renewed(Mono(u64::MAX)));
+        self.step(Event::Person(Command::Resume(Scope::Partition)));
+        for at in 0..ASSETS {
+            self.step(Event::Person(Command::Resume(Scope::Asset(id(&name(at))))));
+        }
+        let end = self.rig.now.mono + Duration::from_secs(3_600);
+        while self.rig.now.mono < end {
+            while let Some(call) = self.rig.calls.pop() {
+                self.well(call);
+            }
+            if self.durable < self.rig.recorded {
+                self.durable = self.rig.recorded;
+                self.step(Event::Durable(self.durable));
+                continue;
+            }
+            let wake = self.rig.kernel.next_wake(self.rig.now).unwrap_or(end);
+            self.pass(wake.since(self.rig.now.mono));
+        }
+        while let Some(call) = self.rig.calls.pop() {
+            self.well(call);
+        }
+        let kernel = &self.rig.kernel;
+        let waits: Vec<_> = kernel
+            .assets()
+            .filter_map(|asset| kernel.explain(self.rig.now, &asset))
+            .collect();
+        assert!(kernel.all_settled_at(self.rig.latest.no()), "{waits:#?}");
+        assert!(kernel.claims.held().is_empty() && kernel.holds.is_empty());
+        assert_eq!(kernel.iterations.iter().count(), 0, "{waits:#?}");
+    }
+
+    fn well(&mut self, call: Call) {
+        let event = match call {
+            Call::Diff(target) => Event::DiffDone {
+                run: target.run,
+                answer: Ok(Diff::in_sync()),
+            },
+            Call::Check(check) => {
+                let answer = Ok(Verdict::proceed(self.rig.now.wall));
+                Event::CheckDone {
+                    run: check.target.run,
+                    answer,
+                }
+            }
+            Call::Push(push) => Event::PushDone {
+                run: push.target.run,
+                answer: Ok(Pushed::Done),
+            },
+            Call::Abandon(_) => return,
+        };
+        self.step(event);
+    }
+}
+
+fn an_error(dice: &mut Dice) -> plugin::Error {
+    match dice.roll(5) {
+        0 => plugin::Error::permanent("no"),
+        1 => plugin::Error::unknown("lost"),
+        2 => plugin::Error::Throttled {
+            after: dice.time(),
+            message: "slowly".into(),
+        },
+        3 => plugin::Error::Unhealthy {
+            message: "ill".into(),
+        },
+        _ => plugin::Error::transient("down"),
+    }
+}
+
+fn a_diff(dice: &mut Dice, asset: &Asset) -> Result<Diff, plugin::Error> {
+    Ok(match dice.roll(12) {
+        0..=2 => Diff::in_sync(),
+        3..=6 => differs(asset),
+        7 => destroys(asset),
+        8 => Diff::InProgress {
+            check_again_in: dice.time(),
+        },
+        9 => {
+            let summary = format!("so {}", dice.roll(1_000));
+            let fields = vec![plugin_sdk::FieldChange::new("at", 0, dice.roll(1_000))];
+            let change = Change::new(asset, summary, fields, ChangeEffects::default());
+            Diff::Differs {
+                change: Box::new(change),
+                observed: Observed::default(),
+            }
+        }
+        10 => Diff::Foreign {
+            owner: "them".into(),
+        },
+        _ => return Err(an_error(dice)),
+    })
+}
+
+fn a_push(dice: &mut Dice) -> Result<Pushed, plugin::Error> {
+    Ok(match dice.roll(6) {
+        0..=2 => Pushed::Done,
+        3 | 4 => Pushed::InProgress {
+            check_again_in: dice.time(),
+        },
+        _ => return Err(an_error(dice)),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn l1_whatever_happens_nothing_is_lost(drawn in proptest::collection::vec(any::<u32>(), 0..1_500)) {
+        let mut dice = Dice { drawn: drawn.into_iter() };
+        let mut chaos = Chaos::new(&mut dice);
+        while !dice.is_over() {
+            chaos.turn(&mut dice);
+        }
+        chaos.heal();
+    }
+}

@@ -1,0 +1,284 @@
+//! Corners: one test for each way in which the kernel once lost, leaked or overlooked something.
+
+use std::time::Duration;
+
+use plane_runtime::Kernel as _;
+use plugin_sdk::{Cause, Claim, Diff, Pushed, plugin};
+use prodspec_model::{Asset, addons::Turndown};
+
+use super::rig::{Rig, differs, exclusive, id, kind, seal, thing};
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Branch, Effects, Event, Pin},
+};
+
+fn turned(asset: &Asset) -> Asset {
+    let addon = Turndown {
+        reason: "moved".into(),
+        approved_by: "me".into(),
+    };
+    asset.edit().addon(&addon).unwrap().build().unwrap()
+}
+
+fn pin(rig: &mut Rig, name: &str, pin: Pin) {
+    let asset = id(name);
+    rig.step(Event::Pin { asset, pin });
+}
+
+fn unknown() -> Result<Pushed, plugin::Error> {
+    Err(plugin::Error::unknown("connection lost"))
+}
+
+#[test]
+fn an_unsettled_asset_that_leaves_is_no_longer_counted() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.in_sync("b");
+    rig.publish(Vec::new(), &["a"]);
+    assert!(rig.kernel.all_settled_at(rig.latest.no()));
+}
+
+#[test]
+fn an_asset_that_comes_back_after_its_turndown_is_counted_again() {
+    let mut rig = Rig::new(vec![turned(&thing("a", 1)), thing("b", 1)]);
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.publish(Vec::new(), &["a"]);
+    rig.publish(vec![thing("a", 2)], &[]);
+    assert!(!rig.kernel.all_settled_at(rig.latest.no()));
+    rig.in_sync("a");
+    assert!(rig.kernel.all_settled_at(rig.latest.no()));
+}
+
+#[test]
+fn an_incarnation_that_changes_nothing_is_news_for_those_who_wait() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    let mut out = Effects::default();
+    let newer = seal(Some(&rig.latest), Vec::new(), &[]);
+    rig.kernel.step(rig.now, Event::Publish(newer), &mut out);
+    assert!(out.settled_changed);
+}
+
+#[test]
+fn r8_a_pin_that_gets_a_used_place_voids_the_diff_too() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let first = rig.latest.clone();
+    rig.publish(vec![thing("a", 2)], &[]);
+    let second = rig.latest.clone();
+    rig.diff("a").unwrap();
+    pin(&mut rig, "a", Pin::At(second, Cause::Intent));
+    rig.pass(Duration::from_secs(31));
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    pin(&mut rig, "a", Pin::At(first, Cause::Rollback));
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_none(), "checked for what it was before");
+    assert_eq!(rig.diff("a").unwrap().incarnation.no().0, 1);
+}
+
+#[test]
+fn r17_an_asset_pinned_to_an_older_incarnation_settles_there() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let first = rig.latest.clone();
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.in_sync("a");
+    pin(&mut rig, "a", Pin::At(first, Cause::Intent));
+    rig.in_sync("a");
+    assert!(rig.calls.is_empty(), "looked at once");
+    assert!(rig.kernel.all_settled_at(rig.latest.no()));
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    let cause = rig.check("a").unwrap().cause;
+    assert_eq!(cause, Cause::Drift, "R6: drift there is drift");
+}
+
+#[test]
+fn r9_a_re_pin_does_not_free_what_a_push_in_flight_holds() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let one = || exclusive("one");
+    rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
+    let first = rig.latest.clone();
+    pin(&mut rig, "a", Pin::At(first, Cause::Rollback));
+    assert!(
+        rig.until_push("b", |verdict| verdict.claim(one()))
+            .is_none()
+    );
+}
+
+#[test]
+fn r9_whoever_leaves_intent_takes_no_claim_along() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let one = || Claim::AtMost("domain".into(), 1);
+    let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
+    rig.publish(Vec::new(), &["a"]);
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    assert!(
+        rig.until_push("b", |verdict| verdict.claim(one()))
+            .is_some()
+    );
+}
+
+#[test]
+fn r9_whoever_was_woken_for_a_claim_and_needs_it_no_longer_passes_it_on() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
+    let one = || exclusive("one");
+    let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
+    for name in ["b", "c"] {
+        assert!(
+            rig.until_push(name, |verdict| verdict.claim(one()))
+                .is_none()
+        );
+    }
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    rig.in_sync("a");
+    rig.in_sync("b");
+    assert!(
+        rig.until_push("c", |verdict| verdict.claim(one()))
+            .is_some()
+    );
+}
+
+#[test]
+fn r9_pushes_without_end_are_remembered_as_one_claim() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    for _ in 0..3 {
+        let one = Claim::AtMost("domain".into(), 1);
+        let push = rig.until_push("a", |verdict| verdict.claim(one)).unwrap();
+        rig.step(Event::PushDone {
+            run: push.target.run,
+            answer: Ok(Pushed::Done),
+        });
+    }
+    assert_eq!(rig.remembered("a").unwrap().claims.len(), 1);
+}
+
+#[test]
+fn r13_a_push_of_an_asset_without_a_pin_is_still_resolved() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    pin(&mut rig, "a", Pin::NotYet);
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: unknown(),
+    });
+    rig.in_sync("a");
+    assert_eq!(rig.kernel.branches()[&Branch::Resolved], 1);
+    assert_eq!(rig.remembered("a").unwrap().open, None);
+}
+
+#[test]
+fn r11_intent_that_moves_while_a_push_is_written_counts_as_a_void() {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    for size in 1..=3 {
+        rig.diffed("a", differs);
+        rig.checked("a", |verdict| verdict);
+        rig.publish(vec![thing("a", size)], &[]);
+        rig.durable();
+        assert!(rig.push("a").is_none(), "withdrawn {size}");
+    }
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.publish(vec![thing("a", 4)], &[]);
+    rig.durable();
+    assert!(rig.push("a").is_some(), "finishes at its own incarnation");
+}
+
+#[test]
+fn s9_failures_under_way_when_a_breaker_opens_do_not_prolong_it() {
+    let names: Vec<_> = (0..100).map(|n| format!("a{n}")).collect();
+    let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
+    for name in &names {
+        let run = rig.diff(name).unwrap().run;
+        let answer = Err(plugin::Error::transient("down"));
+        rig.step(Event::DiffDone { run, answer });
+    }
+    rig.pass(Duration::from_secs(6));
+    assert_eq!(rig.calls.len(), 1, "a probe after the first wait");
+}
+
+#[test]
+fn l2_whoever_waits_for_push_capacity_is_looked_at_meanwhile() {
+    let narrow = TypeConfig {
+        pushes: 1,
+        ..kind()
+    };
+    let mut rig = Rig::with(
+        Config::default(),
+        narrow,
+        vec![thing("a", 1), thing("b", 1)],
+    );
+    rig.until_push("a", |verdict| verdict).unwrap();
+    rig.diffed("b", differs);
+    rig.pass(Duration::from_secs(301));
+    assert!(rig.diff("b").is_some());
+}
+
+#[test]
+fn l2_a_plugin_that_always_says_at_once_is_not_asked_in_a_hot_loop() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let start = rig.now.mono;
+    for _ in 0..20 {
+        rig.diffed("a", |_| Diff::InProgress {
+            check_again_in: Duration::ZERO,
+        });
+        rig.until_diff("a");
+    }
+    assert!(rig.now.mono.since(start) >= Duration::from_secs(2));
+}
+
+#[test]
+fn r7_a_wall_clock_put_back_prolongs_no_sleep() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let soon = rig.now.wall + Duration::from_secs(60);
+    rig.checked("a", |mut verdict| {
+        let recheck = plugin_sdk::Recheck::At(soon);
+        verdict.delays = vec![super::rig::delay(recheck)];
+        verdict
+    });
+    rig.now.wall -= Duration::from_secs(30 * 86_400);
+    rig.pass(Duration::from_secs(61));
+    rig.diffed("a", differs);
+    assert!(rig.check("a").is_some(), "it slept as long as it was told");
+}
+
+#[test]
+fn r9_whoever_fails_for_good_gives_its_claims_back() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let one = || Claim::AtMost("domain".into(), 1);
+    let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Err(plugin::Error::permanent("no such region")),
+    });
+    let push = rig.until_push("b", |verdict| verdict.claim(one()));
+    assert!(push.is_some());
+}
+
+#[test]
+fn l2_a_plugin_that_flaps_is_not_pushed_in_a_hot_loop() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let (start, mut pushes) = (rig.now.mono, 0);
+    for size in 0..60 {
+        rig.until_diff("a");
+        rig.diffed("a", |_| differs(&thing("a", size)));
+        if let Some(check) = rig.check("a") {
+            let answer = Ok(plugin_sdk::Verdict::proceed(rig.now.wall));
+            let run = check.target.run;
+            rig.step(Event::CheckDone { run, answer });
+            rig.durable();
+            rig.pushed("a", Ok(Pushed::Done));
+            pushes += 1;
+        }
+    }
+    assert!(pushes >= 30, "never given up: {pushes}");
+    assert!(rig.now.mono.since(start) >= Duration::from_secs(120));
+}

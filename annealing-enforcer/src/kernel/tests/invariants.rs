@@ -1,0 +1,150 @@
+//! What holds of the kernel's structure after every step: counters are what a recount gives, and whoever is not idle
+//! has something that will wake it.
+
+use std::collections::BTreeMap;
+
+use plugin_sdk::{Claim, Now};
+
+use crate::kernel::{
+    Kernel,
+    iteration::{Iteration, Phase},
+    slot::{NONE, Slot, State, flag},
+};
+
+impl Kernel {
+    /// Panics when the kernel's structure is broken. Good after any step, at the time of that step.
+    pub(super) fn check_invariants(&self, now: Now) {
+        let unsettled = self
+            .table
+            .slots()
+            .filter(|(at, _)| self.counts_as_unsettled(*at));
+        assert_eq!(self.unsettled, unsettled.count() as u32, "unsettled");
+        for (at, slot) in self.table.slots() {
+            self.check_slot(at, slot);
+        }
+        for it in self.iterations.iter() {
+            let at = self.table.slot(it.slot).iteration;
+            assert!(
+                self.iterations
+                    .at(at)
+                    .is_some_and(|own| std::ptr::eq(own, it)),
+                "an iteration that its asset does not know"
+            );
+            self.check_iteration(at, it);
+        }
+        self.check_counts();
+        let left = |kind: u16| self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind);
+        assert!(
+            !(0..self.kinds.len() as u16).any(left),
+            "work is left undone"
+        );
+        self.check_holdings();
+        let wake = self.next_wake(now);
+        assert!(
+            wake.is_none_or(|wake| wake > now.mono),
+            "a hot loop: {wake:?}"
+        );
+    }
+
+    fn check_slot(&self, at: u32, slot: &Slot) {
+        let it = self.iterations.at(slot.iteration);
+        assert_eq!(it.is_some(), slot.iteration != NONE);
+        let phase = it.map(|it| &it.phase);
+        let fits = match slot.state {
+            State::Idle => phase.is_none() && !slot.in_flight() && !slot.has(flag::RERUN),
+            State::Queued => {
+                let ready = &self.kinds[slot.kind as usize].ready;
+                matches!(phase, None | Some(Phase::Queued)) && ready.contains(slot.class, at)
+            }
+            State::Waiting => matches!(phase, Some(Phase::Waiting(_))),
+            State::Running => !matches!(phase, None | Some(Phase::Queued | Phase::Waiting(_))),
+        };
+        assert!(fits, "slot {at}: {slot:?} in {phase:?}");
+        let odd = matches!(
+            phase,
+            Some(Phase::Journaling(_) | Phase::Pushing | Phase::Continuing)
+        );
+        let even = matches!(phase, Some(Phase::Permit | Phase::Checking));
+        assert!(!odd || slot.in_flight(), "a push without its counter");
+        assert!(!even || !slot.in_flight(), "a check of a push in flight");
+    }
+
+    /// It has a way to wake, and holds nothing that it should not.
+    fn check_iteration(&self, at: u32, it: &Iteration) {
+        let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
+        let wakes = match it.phase {
+            Phase::Queued => true,
+            Phase::Permit => kind.permits.contains(&(at, it.generation)),
+            Phase::Journaling(number) => self.journaling.contains(&(number, at)),
+            _ => self.timers.contains(at, it.generation),
+        };
+        assert!(wakes, "nothing wakes {:?}", it.phase);
+        let working = matches!(
+            it.phase,
+            Phase::Checking | Phase::Journaling(_) | Phase::Pushing | Phase::Continuing
+        );
+        assert_eq!(it.permit, working, "a permit in {:?}", it.phase);
+        if !self.table.slot(it.slot).in_flight() {
+            assert!(it.relies_on.is_empty(), "a hold without a push");
+            let kept = |claim: &Claim| matches!(claim, Claim::AtMost(..));
+            assert!(it.claims.iter().all(kept), "a claim without a push");
+        }
+    }
+
+    fn check_counts(&self) {
+        let running = |kind: u16, phase: fn(&Iteration) -> bool| {
+            let of = |it: &&Iteration| self.table.slot(it.slot).kind == kind && phase(it);
+            self.iterations.iter().filter(of).count() as u32
+        };
+        for (at, kind) in (0..).zip(&self.kinds) {
+            let queued = |slot: &&Slot| slot.kind == at && slot.state == State::Queued;
+            let queued = self
+                .table
+                .slots()
+                .map(|(_, slot)| slot)
+                .filter(queued)
+                .count();
+            assert_eq!(kind.queued, queued as u32, "queued");
+            let diffs = running(at, |it| matches!(it.phase, Phase::Diffing));
+            assert_eq!(
+                kind.diffs,
+                diffs + self.observations.running_of(at),
+                "diffs"
+            );
+            assert_eq!(kind.pushes, running(at, |it| it.permit), "permits");
+            assert!(kind.pushes <= kind.config.pushes && kind.diffs <= kind.config.diffs);
+            let waits = running(at, |it| matches!(it.phase, Phase::Permit));
+            assert!(
+                waits == 0 || kind.pushes == kind.config.pushes,
+                "a permit is free"
+            );
+        }
+        let checking = self.iterations.iter();
+        let checking = checking
+            .filter(|it| matches!(it.phase, Phase::Checking))
+            .count();
+        assert_eq!(self.checking, checking as u32, "checking");
+    }
+
+    fn check_holdings(&self) {
+        let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut claims: BTreeMap<_, BTreeMap<u32, u32>> = BTreeMap::new();
+        for it in self.iterations.iter() {
+            for &relied in &it.relies_on {
+                *holds.entry(relied).or_default() += 1;
+            }
+            for claim in &it.claims {
+                let (Claim::Exclusive(key) | Claim::AtMost(key, _)) = claim else {
+                    panic!("a rate is kept");
+                };
+                *claims
+                    .entry(key.clone())
+                    .or_default()
+                    .entry(it.slot)
+                    .or_default() += 1;
+            }
+        }
+        assert_eq!(self.holds, holds, "holds");
+        assert_eq!(*self.claims.held(), claims, "claims");
+    }
+}

@@ -1,0 +1,198 @@
+//! Loops: drift, backoff, breakers, convergence, leases, memory.
+
+use std::time::Duration;
+
+use plane_store::records::Trigger;
+use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, plugin};
+
+use super::rig::{Rig, differs, id, kind, seal, thing};
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Branch, Event, Record, Recovered, slot::Slot},
+};
+
+#[test]
+fn a_slot_is_small() {
+    assert!(size_of::<Slot>() <= 40, "{}", size_of::<Slot>());
+}
+
+#[test]
+fn l2_every_asset_is_looked_at_within_two_drift_periods() {
+    let mut rig = Rig::new((0..50).map(|n| thing(&format!("a{n}"), 1)).collect());
+    for n in 0..50 {
+        rig.in_sync(&format!("a{n}"));
+    }
+    assert!(rig.calls.is_empty());
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..600 {
+        rig.pass(Duration::from_secs(1));
+        let due: Vec<String> = rig
+            .calls
+            .iter()
+            .filter_map(|call| match call {
+                crate::kernel::Call::Diff(target) => Some(target.asset.id_str().to_owned()),
+                _ => None,
+            })
+            .collect();
+        for name in due {
+            rig.in_sync(&name);
+            seen.insert(name);
+        }
+    }
+    assert_eq!(seen.len(), 50);
+}
+
+#[test]
+fn drift_is_a_cause_of_its_own() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    assert_eq!(rig.check("a").unwrap().cause, Cause::Intent);
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    assert!(rig.until_diff("a") <= Duration::from_secs(600));
+    rig.diffed("a", differs);
+    assert_eq!(rig.check("a").unwrap().cause, Cause::Drift, "R6: the cure");
+    assert_eq!(
+        rig.kernel.explain(rig.now, &id("a")).unwrap().trigger,
+        Trigger::DriftScan
+    );
+}
+
+#[test]
+fn failures_back_off_and_only_changed_intent_cuts_that_short() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    for attempt in 0..8 {
+        let target = rig.diff("a").unwrap();
+        rig.step(Event::DiffDone {
+            run: target.run,
+            answer: Err(plugin::Error::transient("down")),
+        });
+        let waited = rig.until_diff("a");
+        assert!(
+            waited <= Duration::from_secs(1 << attempt) && waited >= Duration::from_millis(100),
+            "{waited:?}"
+        );
+    }
+    let target = rig.diff("a").unwrap();
+    rig.step(Event::DiffDone {
+        run: target.run,
+        answer: Err(plugin::Error::permanent("no")),
+    });
+    rig.pass(Duration::from_secs(290));
+    assert!(rig.diff("a").is_none(), "permanent: at the drift period");
+    rig.publish(vec![thing("a", 2)], &[]);
+    assert!(
+        rig.diff("a").is_some(),
+        "changed intent cuts the wait short"
+    );
+}
+
+#[test]
+fn the_same_change_after_three_pushes_is_slowed_down() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    for _ in 0..3 {
+        let push = rig.until_push("a", |verdict| verdict).unwrap();
+        rig.step(Event::PushDone {
+            run: push.target.run,
+            answer: Ok(Pushed::Done),
+        });
+    }
+    rig.diffed("a", differs);
+    assert!(rig.check("a").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::NotConverging], 1);
+    let (mut pushes, start) = (0, rig.now.mono);
+    while rig.now.mono.since(start) < Duration::from_secs(3600) {
+        rig.until_diff("a");
+        rig.diffed("a", differs);
+        if rig
+            .calls
+            .iter()
+            .any(|call| matches!(call, crate::kernel::Call::Check(_)))
+        {
+            rig.checked("a", |verdict| verdict);
+            rig.durable();
+            rig.pushed("a", Ok(Pushed::Done));
+            pushes += 1;
+        }
+    }
+    assert!((1..=13).contains(&pushes), "an hour of it: {pushes} pushes");
+}
+
+#[test]
+fn s5_without_a_lease_nothing_starts() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.step(Event::Renewed(rig.now.mono));
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    rig.pass(Duration::from_secs(600));
+    assert!(rig.push("a").is_none() && rig.diff("a").is_none());
+    rig.step(Event::Renewed(Mono(u64::MAX)));
+    assert!(rig.until_push("a", |verdict| verdict).is_some());
+}
+
+#[test]
+fn s9_one_plugin_s_limit_holds_nobody_else_up() {
+    let mut rig = Rig::with(
+        Config::default(),
+        TypeConfig {
+            pushes: 1,
+            ..kind()
+        },
+        vec![thing("a", 1), thing("b", 1)],
+    );
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    rig.diffed("b", differs);
+    assert!(rig.check("b").is_none(), "capacity comes before the checks");
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    assert!(rig.check("b").is_some());
+}
+
+#[test]
+fn what_is_settled_without_a_push_is_remembered_at_once_for_all() {
+    let mut rig = Rig::new((0..20).map(|n| thing(&format!("a{n}"), 1)).collect());
+    for n in 0..20 {
+        rig.in_sync(&format!("a{n}"));
+    }
+    assert!(
+        matches!(rig.records[..], [Record::Floor(no)] if no == rig.latest.no()),
+        "{:?}",
+        rig.records
+    );
+    let mut recovered = Recovered::nothing(seal(Some(&rig.latest), vec![thing("a3", 2)], &[]));
+    recovered.floor = Some(rig.latest.clone());
+    let now = rig.now;
+    let mut next = Rig::recover(
+        Config::default(),
+        vec![kind()],
+        FencingToken(2),
+        recovered,
+        now,
+    );
+    assert!(next.diff("a3").is_some(), "unsettled first");
+    assert!(next.calls.is_empty(), "the rest over the drift period");
+    next.until_diff("a1");
+    next.diffed("a1", differs);
+    assert_eq!(
+        next.check("a1").unwrap().cause,
+        Cause::Drift,
+        "known to have been in sync before"
+    );
+}
+
+#[test]
+fn r14_a_late_answer_is_nobodys() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let slow = rig.diff("a").unwrap();
+    rig.pass(Duration::from_secs(31));
+    assert_eq!(rig.kernel.branches()[&Branch::DiffDeadline], 1);
+    rig.step(Event::DiffDone {
+        run: slow.run,
+        answer: Ok(Diff::in_sync()),
+    });
+    assert_eq!(rig.kernel.branches()[&Branch::Late], 1);
+    assert!(!rig.kernel.all_settled_at(rig.latest.no()));
+}

@@ -1,0 +1,242 @@
+//! R13 to R15: what happens to a push, and what is remembered of it.
+
+use std::time::Duration;
+
+use plugin_sdk::{Diff, Guard, Pushed, plugin};
+use prodspec_model::addons::Turndown;
+
+use super::rig::{Rig, differs, exclusive, id, kind, thing};
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{AssetStatus, Branch, Command, Event, Record},
+};
+
+#[test]
+fn r13_a_push_is_durable_before_it_starts() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    assert!(rig.push("a").is_none(), "not durable yet");
+    let open = rig
+        .remembered("a")
+        .and_then(|record| record.open)
+        .expect("written ahead");
+    assert_eq!(open.incarnation.0, 1);
+    rig.durable();
+    rig.pushed("a", Ok(Pushed::Done));
+    assert_eq!(
+        rig.remembered("a").unwrap().open,
+        None,
+        "closed with its outcome"
+    );
+}
+
+#[test]
+fn r13_a_new_owner_looks_before_anything_else() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.until_push("a", |verdict| verdict.claim(exclusive("one")))
+        .unwrap();
+    let mut next = rig.taken_over();
+    next.diffed("b", differs);
+    next.checked("b", |verdict| verdict.claim(exclusive("one")));
+    next.durable();
+    assert!(
+        next.push("b").is_none(),
+        "a's push may still be under way, with its claim"
+    );
+    next.diffed("a", differs);
+    assert_eq!(next.kernel.branches()[&Branch::Resolved], 1);
+    assert_eq!(next.remembered("a").unwrap().open, None);
+    assert!(
+        next.until_push("b", |verdict| verdict.claim(exclusive("one")))
+            .is_some()
+    );
+}
+
+#[test]
+fn r13_an_advisory_provider_is_given_until_the_deadline() {
+    let advisory = TypeConfig {
+        guard: Guard::Advisory,
+        ..kind()
+    };
+    let mut rig = Rig::with(Config::default(), advisory, vec![thing("a", 1)]);
+    rig.until_push("a", |verdict| verdict).unwrap();
+    let mut next = rig.taken_over();
+    next.pass(Duration::from_secs(590));
+    assert!(
+        next.diff("a").is_none(),
+        "the old owner's push may still be under way"
+    );
+    next.pass(Duration::from_secs(11));
+    assert!(next.diff("a").is_some());
+}
+
+#[test]
+fn r13_after_an_unknown_outcome_the_diff_comes_first() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    rig.pushed("a", Err(plugin::Error::unknown("connection lost")));
+    assert!(rig.push("a").is_none());
+    assert!(rig.remembered("a").unwrap().open.is_some(), "still open");
+    rig.diffed("a", |_| Diff::InProgress {
+        check_again_in: Duration::from_secs(1),
+    });
+    assert!(
+        rig.remembered("a").unwrap().open.is_some(),
+        "production still works on it"
+    );
+    rig.pass(Duration::from_secs(2));
+    rig.in_sync("a");
+    assert_eq!(rig.remembered("a").unwrap().open, None);
+    assert!(rig.kernel.all_settled_at(rig.latest.no()));
+}
+
+#[test]
+fn r14_in_progress_keeps_its_claims() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let push = rig
+        .until_push("a", |verdict| verdict.claim(exclusive("one")))
+        .unwrap();
+    let wait = Pushed::InProgress {
+        check_again_in: Duration::from_secs(3),
+    };
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(wait.clone()),
+    });
+    rig.diffed("b", differs);
+    rig.checked("b", |verdict| verdict.claim(exclusive("one")));
+    rig.durable();
+    assert!(
+        rig.push("b").is_none(),
+        "a keeps its claim while in progress"
+    );
+    rig.pass(Duration::from_secs(4));
+    assert!(rig.check("a").is_none(), "checks are not asked again");
+    let again = rig.push("a").expect("followed up");
+    assert!(again.continuation && again.target.run.n > push.target.run.n);
+    rig.step(Event::PushDone {
+        run: again.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    rig.in_sync("a");
+    assert!(
+        rig.until_push("b", |verdict| verdict.claim(exclusive("one")))
+            .is_some()
+    );
+}
+
+#[test]
+fn r14_moved_intent_ends_a_continuation() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    let wait = Pushed::InProgress {
+        check_again_in: Duration::from_secs(3),
+    };
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(wait),
+    });
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.pass(Duration::from_secs(4));
+    assert!(rig.push("a").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::ContinuationEnded], 1);
+    let diff = rig.diff("a").expect("diff before anything else");
+    assert_eq!(diff.incarnation.no().0, 2);
+}
+
+#[test]
+fn r15_absent_means_orphaned() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.publish(Vec::new(), &["a"]);
+    for _ in 0..100 {
+        rig.until_diff("b");
+        rig.in_sync("b");
+    }
+    assert!(
+        rig.diff("a").is_none() && rig.push("a").is_none(),
+        "left alone"
+    );
+    assert_eq!(rig.kernel.status().orphans, [id("a")]);
+    assert!(
+        rig.records.iter().any(
+            |record| matches!(record, Record::Orphan(asset, Some(_)) if asset.as_str() == "a")
+        )
+    );
+    rig.publish(vec![thing("a", 2)], &[]);
+    assert_eq!(rig.kernel.status().orphans, []);
+    assert!(rig.diff("a").is_some(), "enforced again once it is back");
+    rig.publish(Vec::new(), &["a"]);
+    rig.step(Event::Person(Command::Acknowledge(id("a"))));
+    assert_eq!(rig.kernel.status().orphans, []);
+    assert!(rig.kernel.explain(rig.now, &id("a")).is_none());
+}
+
+#[test]
+fn r15_removal_needs_addon_trait_and_approval() {
+    let turned = |asset: prodspec_model::Asset| {
+        asset
+            .edit()
+            .addon(&Turndown {
+                reason: "moved".into(),
+                approved_by: "me".into(),
+            })
+            .unwrap()
+            .build()
+            .unwrap()
+    };
+    let mut rig = Rig::new(vec![turned(thing("a", 1))]);
+    rig.diffed("a", differs);
+    assert!(rig.check("a").is_none(), "no plugin turns the type down");
+    assert_eq!(rig.kernel.branches()[&Branch::NoTurndown], 1);
+
+    let mut rig = Rig::with(
+        Config::default(),
+        TypeConfig {
+            turndown: true,
+            ..kind()
+        },
+        vec![turned(thing("a", 1))],
+    );
+    rig.diffed("a", differs);
+    let digest = rig.check("a").map(|check| {
+        rig.step(Event::CheckDone {
+            run: check.target.run,
+            answer: Ok(plugin_sdk::Verdict::proceed(rig.now.wall)),
+        });
+        check.change.digest
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none(), "not approved");
+    rig.approve("a", digest.unwrap());
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    assert!(push.turndown);
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    rig.in_sync("a");
+    rig.publish(Vec::new(), &["a"]);
+    assert_eq!(
+        rig.kernel.status().orphans,
+        [],
+        "turned down before it left: not an orphan"
+    );
+}
+
+#[test]
+fn an_approval_names_who_and_is_remembered() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.approve("a", thing("a", 1).digest());
+    assert!(rig.records.iter().any(
+        |record| matches!(record, Record::Person(Command::Approve(word), _) if word.who == "me")
+    ));
+    assert_eq!(
+        rig.kernel.explain(rig.now, &id("a")).unwrap().status,
+        AssetStatus::Diffing
+    );
+}

@@ -1,0 +1,364 @@
+//! A kernel driven by hand: events in, calls and records out, time as told.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use plane_runtime::Kernel as _;
+use plane_store::records::{Approval, AssetRecord};
+use plugin_sdk::{
+    Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
+    Observation, Observed, Pushed, Recheck, Run, Verdict, plugin,
+};
+use prodspec_model::{
+    Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
+    Snapshot, TypeName, incarnation::Header,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{
+        Call, CheckCall, Command, Effects, Event, Kernel, PushCall, Record, Recovered, Target,
+    },
+};
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Thing {
+    pub(super) size: u32,
+}
+
+impl Message for Thing {
+    const TYPE: &'static str = "test.v1.Thing";
+}
+
+pub(super) fn id(text: &str) -> AssetId {
+    AssetId::new(text).unwrap()
+}
+
+pub(super) fn thing(name: &str, size: u32) -> Asset {
+    Asset::builder(id(name))
+        .payload(&Thing { size })
+        .unwrap()
+        .build()
+        .unwrap()
+}
+
+/// An incarnation that follows `parent`.
+pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
+    let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
+    let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
+    let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
+    let snapshot = before.edit(no, put, &removed);
+    let header = Header {
+        id: IncarnationId::new(PartitionId::new("test").unwrap(), no),
+        digest: snapshot.digest(),
+        parent: parent.map(Incarnation::no),
+        sealed_at: Timestamp::UNIX_EPOCH,
+        sources: BTreeMap::new(),
+        assets: snapshot.len() as u64,
+    };
+    Incarnation::new(header, snapshot)
+}
+
+pub(super) fn differs(asset: &Asset) -> Diff {
+    let change = Change::new(asset, "make it so", Vec::new(), ChangeEffects::default());
+    Diff::Differs {
+        change: Box::new(change),
+        observed: Observed::default(),
+    }
+}
+
+pub(super) fn destroys(asset: &Asset) -> Diff {
+    let effects = ChangeEffects {
+        destructive: true,
+        ..ChangeEffects::default()
+    };
+    Diff::Differs {
+        change: Box::new(Change::new(asset, "lose it", Vec::new(), effects)),
+        observed: Observed::default(),
+    }
+}
+
+pub(super) fn delay(recheck: Recheck) -> Delay {
+    Delay {
+        check: "test".into(),
+        reason: "not now".into(),
+        evidence: serde_json::Value::Null,
+        recheck,
+    }
+}
+
+pub(super) struct Rig {
+    pub(super) kernel: Kernel,
+    pub(super) now: Now,
+    pub(super) latest: Incarnation,
+    pub(super) calls: Vec<Call>,
+    pub(super) records: Vec<Record>,
+    pub(super) replies: BTreeMap<u64, Result<Observation, String>>,
+    pub(super) recorded: u64,
+    pub(super) config: Config,
+    pub(super) kinds: Vec<TypeConfig>,
+    tickets: u64,
+}
+
+pub(super) fn kind() -> TypeConfig {
+    TypeConfig {
+        guard: Guard::Guarded,
+        ..TypeConfig::new(TypeName::new(Thing::TYPE).unwrap())
+    }
+}
+
+impl Rig {
+    pub(super) fn new(assets: Vec<Asset>) -> Self {
+        Self::with(Config::default(), kind(), assets)
+    }
+
+    pub(super) fn with(config: Config, kind: TypeConfig, assets: Vec<Asset>) -> Self {
+        let now = Now {
+            mono: Mono(1_000_000_000),
+            wall: "2026-01-01T00:00:00Z".parse().unwrap(),
+        };
+        let latest = seal(None, assets, &[]);
+        let recovered = Recovered::nothing(latest.clone());
+        Self::recover(config, vec![kind], FencingToken(1), recovered, now)
+    }
+
+    pub(super) fn recover(
+        config: Config,
+        kinds: Vec<TypeConfig>,
+        token: FencingToken,
+        recovered: Recovered,
+        now: Now,
+    ) -> Self {
+        let mut out = Effects::default();
+        let latest = recovered.latest.clone();
+        let kernel = Kernel::recover(
+            now,
+            config.clone(),
+            kinds.clone(),
+            token,
+            recovered,
+            &mut out,
+        );
+        let mut rig = Self {
+            kernel,
+            now,
+            latest,
+            calls: Vec::new(),
+            records: Vec::new(),
+            replies: BTreeMap::new(),
+            recorded: 0,
+            config,
+            kinds,
+            tickets: 0,
+        };
+        rig.absorb(&mut out);
+        rig.step(Event::Renewed(Mono(u64::MAX)));
+        rig
+    }
+
+    pub(super) fn step(&mut self, event: Event) {
+        let mut out = Effects::default();
+        self.kernel.step(self.now, event, &mut out);
+        self.absorb(&mut out);
+    }
+
+    fn absorb(&mut self, out: &mut Effects) {
+        self.recorded += out.records.len() as u64;
+        self.records.append(&mut out.records);
+        self.calls.append(&mut out.calls);
+        self.replies.extend(out.replies.drain(..));
+    }
+
+    /// Everything recorded so far becomes durable.
+    pub(super) fn durable(&mut self) {
+        self.step(Event::Durable(self.recorded));
+    }
+
+    /// Time goes on, with a tick whenever the kernel asks for one.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now.mono + time;
+        while let Some(wake) = self.kernel.next_wake(self.now).filter(|wake| *wake < end) {
+            self.to(wake.max(self.now.mono + Duration::from_nanos(1)).min(end));
+            self.step(Event::Tick);
+        }
+        self.to(end);
+        self.step(Event::Tick);
+    }
+
+    /// Time goes on until a diff of an asset is asked for; answers those of others with in sync. Says after how long.
+    pub(super) fn until_diff(&mut self, name: &str) -> Duration {
+        let start = self.now.mono;
+        loop {
+            let asked = self.calls.iter().find_map(|call| match call {
+                Call::Diff(target) => Some(target.asset.id_str().to_owned()),
+                _ => None,
+            });
+            match asked {
+                Some(asked) if asked == name => return self.now.mono.since(start),
+                Some(other) => self.in_sync(&other),
+                None => {
+                    let wake = self
+                        .kernel
+                        .next_wake(self.now)
+                        .expect("something is to come");
+                    self.to(wake.max(self.now.mono + Duration::from_nanos(1)));
+                    self.step(Event::Tick);
+                }
+            }
+        }
+    }
+
+    fn to(&mut self, mono: Mono) {
+        let passed = mono.since(self.now.mono);
+        self.now = Now {
+            mono,
+            wall: self.now.wall + passed,
+        };
+    }
+
+    pub(super) fn publish(&mut self, put: Vec<Asset>, removed: &[&str]) {
+        self.latest = seal(Some(&self.latest), put, removed);
+        self.step(Event::Publish(self.latest.clone()));
+    }
+
+    fn take<T>(&mut self, name: &str, pick: impl Fn(&Call) -> Option<(&Target, T)>) -> Option<T> {
+        let at = self
+            .calls
+            .iter()
+            .position(|call| pick(call).is_some_and(|(target, _)| target.asset.id_str() == name))?;
+        let call = self.calls.remove(at);
+        pick(&call).map(|(_, found)| found)
+    }
+
+    /// The diff asked of an asset, if one is.
+    pub(super) fn diff(&mut self, name: &str) -> Option<Target> {
+        self.take(name, |call| match call {
+            Call::Diff(target) => Some((target, target.clone())),
+            _ => None,
+        })
+    }
+
+    pub(super) fn check(&mut self, name: &str) -> Option<CheckCall> {
+        self.take(name, |call| match call {
+            Call::Check(check) => Some((&check.target, check.clone())),
+            _ => None,
+        })
+    }
+
+    pub(super) fn push(&mut self, name: &str) -> Option<PushCall> {
+        self.take(name, |call| match call {
+            Call::Push(push) => Some((&push.target, push.clone())),
+            _ => None,
+        })
+    }
+
+    pub(super) fn diffed(&mut self, name: &str, answer: impl FnOnce(&Asset) -> Diff) {
+        let target = self
+            .diff(name)
+            .unwrap_or_else(|| panic!("no diff of {name} is asked for"));
+        let answer = Ok(answer(&target.asset));
+        self.step(Event::DiffDone {
+            run: target.run,
+            answer,
+        });
+    }
+
+    pub(super) fn in_sync(&mut self, name: &str) {
+        self.diffed(name, |_| Diff::in_sync());
+    }
+
+    pub(super) fn checked(&mut self, name: &str, verdict: impl FnOnce(Verdict) -> Verdict) {
+        let check = self
+            .check(name)
+            .unwrap_or_else(|| panic!("no check of {name} is asked for"));
+        let answer = Ok(verdict(Verdict::proceed(self.now.wall)));
+        self.step(Event::CheckDone {
+            run: check.target.run,
+            answer,
+        });
+    }
+
+    pub(super) fn pushed(&mut self, name: &str, answer: Result<Pushed, plugin::Error>) {
+        let push = self
+            .push(name)
+            .unwrap_or_else(|| panic!("no push of {name} is asked for"));
+        self.step(Event::PushDone {
+            run: push.target.run,
+            answer,
+        });
+    }
+
+    /// Everything up to a push under way.
+    pub(super) fn until_push(
+        &mut self,
+        name: &str,
+        verdict: impl FnOnce(Verdict) -> Verdict,
+    ) -> Option<PushCall> {
+        self.diffed(name, differs);
+        self.checked(name, verdict);
+        self.durable();
+        self.push(name)
+    }
+
+    /// A check of `asker` observes `name`, whose plugin answers at once unless a push is in flight.
+    pub(super) fn observe(&mut self, asker: Run, name: &str, answer: Diff) -> Observation {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.step(Event::Observe {
+            ticket,
+            asker,
+            asset: id(name),
+        });
+        if !self.replies.contains_key(&ticket) {
+            self.diffed(name, |_| answer);
+        }
+        self.replies.remove(&ticket).unwrap().unwrap()
+    }
+
+    pub(super) fn approve(&mut self, name: &str, change: Digest) {
+        let approval = Approval {
+            asset: id(name),
+            change,
+            who: "me".into(),
+            why: "seen".into(),
+        };
+        self.step(Event::Person(Command::Approve(approval)));
+    }
+
+    /// What is remembered of an asset.
+    pub(super) fn remembered(&self, name: &str) -> Option<AssetRecord> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Asset(asset, state) if asset.as_str() == name => Some(state.clone()),
+            _ => None,
+        })?
+    }
+
+    /// Another process takes over what this one remembers.
+    pub(super) fn taken_over(&self) -> Self {
+        let mut recovered = Recovered::nothing(self.latest.clone());
+        let mut assets = BTreeMap::new();
+        for record in &self.records {
+            match record {
+                Record::Asset(asset, state) => assets.insert(asset.clone(), state.clone()),
+                _ => None,
+            };
+        }
+        recovered.assets = assets
+            .into_iter()
+            .filter_map(|(asset, state)| Some((asset, state?)))
+            .collect();
+        let kinds = self.kinds.clone();
+        Self::recover(
+            self.config.clone(),
+            kinds,
+            FencingToken(2),
+            recovered,
+            self.now,
+        )
+    }
+}
+
+pub(super) fn exclusive(key: &str) -> Claim {
+    Claim::Exclusive(key.into())
+}

@@ -1,0 +1,197 @@
+//! How an asset waits: what a timer, a failure, a person or a check's delay means for when it is looked at again.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use plane_store::records::Outcome;
+use plugin_sdk::{Mono, Now, Run, plugin};
+
+use super::{
+    Kernel,
+    branch::Branch,
+    event::{Call, Effects},
+    iteration::{Phase, Wait},
+    slot::{Class, State, Trigger, cuts, flag},
+};
+
+impl Kernel {
+    /// The time that an iteration had set is up.
+    pub(super) fn timer_fired(&mut self, now: Now, at: u32, generation: u32, out: &mut Effects) {
+        let Some(iteration) = self
+            .iterations
+            .at(at)
+            .filter(|it| it.generation == generation)
+        else {
+            return;
+        };
+        let slot = iteration.slot;
+        let run = Run {
+            slot,
+            n: iteration.run,
+            incarnation: iteration.incarnation.no(),
+        };
+        match &iteration.phase {
+            Phase::Diffing => {
+                self.count(Branch::DiffDeadline);
+                out.calls.push(Call::Abandon(run));
+                let error = plugin::Error::transient("the diff passed its deadline");
+                self.diff_ended(now, self.table.slot(slot).kind, Some(&error));
+                self.failed(now, slot, &error, out);
+            }
+            Phase::Checking => {
+                self.count(Branch::CheckDeadline);
+                out.calls.push(Call::Abandon(run));
+                self.checked(now, at, Err("the checks passed their deadline".into()), out);
+            }
+            Phase::Pushing => {
+                self.count(Branch::PushDeadline);
+                out.calls.push(Call::Abandon(run));
+                self.push_ended(
+                    now,
+                    at,
+                    Err(plugin::Error::unknown("the push passed its deadline")),
+                    out,
+                );
+            }
+            Phase::Continuing => self.follow_up(now, at, out),
+            Phase::Waiting(wait) => {
+                let (trigger, class) = match wait {
+                    Wait::LookAgain => (Trigger::LookAgain, Class::Drift),
+                    _ => (Trigger::RetryDue, Class::Retry),
+                };
+                self.enqueue(now, slot, trigger, class);
+            }
+            Phase::Permit => self.enqueue(now, slot, Trigger::RetryDue, Class::Retry),
+            Phase::Queued | Phase::Journaling(_) => {}
+        }
+    }
+
+    /// A diff failed, or a push did with a known outcome: wait as its class says.
+    pub(super) fn failed(&mut self, now: Now, slot: u32, error: &plugin::Error, out: &mut Effects) {
+        self.count(Branch::Failed);
+        let at = self.table.slot(slot).iteration;
+        let Some(iteration) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let attempt = iteration.failures;
+        iteration.failures = attempt.saturating_add(1);
+        let wait = match error {
+            plugin::Error::Throttled { after, .. } => (*after).min(self.config.backoff_cap),
+            plugin::Error::Permanent { .. } | plugin::Error::Unhealthy { .. } => {
+                self.config.drift_period
+            }
+            _ => self.backoff(attempt),
+        };
+        self.out_of_sync(slot, out);
+        self.decide(now, slot, Outcome::Failed(error.to_string()), out);
+        let unknown = self.table.slot(slot).in_flight();
+        if matches!(error, plugin::Error::Permanent { .. }) && !unknown {
+            // R9: it failed for good, and is nobody else's obstacle.
+            self.give_back_all(now, slot);
+        }
+        self.wait_for(
+            now,
+            slot,
+            if unknown {
+                Wait::Unknown
+            } else {
+                Wait::Backoff(error.to_string())
+            },
+            wait,
+            out,
+        );
+    }
+
+    /// Exponential with full jitter, and never at once.
+    pub(super) fn backoff(&mut self, attempt: u32) -> Duration {
+        let most = self
+            .config
+            .backoff_base
+            .saturating_mul(1 << attempt.min(20))
+            .min(self.config.backoff_cap);
+        let jitter = self.random(most.as_nanos() as u64);
+        Duration::from_nanos(jitter).max(self.config.backoff_base / 10)
+    }
+
+    /// Waits for a person or for changed intent, and looks again at the drift period.
+    pub(super) fn held(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
+        self.decide(now, slot, Outcome::Held(why.clone()), out);
+        let period = self.config.drift_period;
+        self.wait_for(now, slot, Wait::Held(why), period, out);
+    }
+
+    /// Waits for checks until the time they named.
+    pub(super) fn sleep(
+        &mut self,
+        now: Now,
+        slot: u32,
+        delays: Vec<plugin_sdk::Delay>,
+        then: Timestamp,
+        out: &mut Effects,
+    ) {
+        let at = self.table.slot(slot).iteration;
+        if let Some(iteration) = self.iterations.at_mut(at)
+            && let Some(change) = &iteration.change
+        {
+            let change = change.digest;
+            iteration.asleep = Some(super::iteration::Asleep {
+                change,
+                until: then,
+                at_latest: now.mono + until(now, then),
+                delays: delays.clone(),
+            });
+        }
+        self.wait_for(
+            now,
+            slot,
+            Wait::Delayed(delays, Some(then)),
+            until(now, then),
+            out,
+        );
+    }
+
+    /// Puts an asset to rest until `wait` is over, at the longest for a drift period.
+    pub(super) fn wait_for(
+        &mut self,
+        now: Now,
+        slot: u32,
+        wait: Wait,
+        time: Duration,
+        out: &mut Effects,
+    ) {
+        self.release_permit(now, slot, out);
+        let entry = self.table.slot_mut(slot);
+        entry.state = State::Waiting;
+        let at = entry.iteration;
+        let rerun = entry.has(flag::RERUN);
+        entry.set(flag::RERUN, false);
+        let (trigger, class, patient) = (entry.trigger, entry.class, wait.is_patient());
+        let Some(iteration) = self.iterations.at_mut(at) else {
+            return;
+        };
+        iteration.phase = Phase::Waiting(wait);
+        iteration.advance();
+        let woken_for = iteration.woken_for.take();
+        // Whatever a plugin or a check says: never in a hot loop.
+        let least = self.config.backoff_base / 10;
+        let time = time.clamp(least, self.config.drift_period.max(least));
+        iteration.wakes = Some(now.mono + time);
+        self.timers.set(now.mono + time, at, iteration.generation);
+        self.pass_on(now, woken_for);
+        if rerun && (cuts(trigger) || !patient) && !self.must_wait(slot) {
+            self.enqueue(now, slot, trigger, class);
+        }
+    }
+}
+
+/// The time from now until `then` by the wall clock, zero if it has passed.
+pub(super) fn until(now: Now, then: Timestamp) -> Duration {
+    Duration::try_from(then.duration_since(now.wall)).unwrap_or(Duration::ZERO)
+}
+
+/// The time on the wall clock when the monotonic clock will show `then`.
+pub(super) fn wall_at(now: Now, then: Mono) -> Timestamp {
+    now.wall
+        .checked_add(then.since(now.mono))
+        .unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,50 @@
+//! The loop that keeps production equal to intent: pin, diff, check, push for every asset, for ever.
+//!
+//! Most teams use it through the crate `control-plane`; alone it serves those who seal incarnations in a way of their
+//! own. Decisions are made in [`kernel`], which is pure; [`shell`] owns a partition, feeds events in, performs effects.
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//!
+//! use annealing_enforcer::{Enforcer, Settle, store::{Batch, MemoryStore, Store, incarnations::Incarnations}};
+//! use plane_runtime::TokioRuntime;
+//! use plugin_sdk::testing::{self, InMemoryProduction};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Some intent, sealed in a store.
+//! let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+//! let intent = testing::incarnation(1, [testing::asset("job/eu"), testing::asset("job/us")]);
+//! let partition = intent.id().partition.clone();
+//! Incarnations::new(store.clone(), partition.clone()).seal(&intent, None, Batch::new()).await?;
+//!
+//! // An enforcer with one plugin; production is empty.
+//! let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store)
+//!     .asset_plugin::<testing::Thing>(InMemoryProduction::new())
+//!     .build()?;
+//! let handle = enforcer.handle();
+//! let running = tokio::spawn(enforcer.run(std::future::pending()));
+//!
+//! // Production comes to match, and stays.
+//! handle.wait_settled(Settle::All(intent.no()), Duration::from_secs(10)).await?;
+//! assert_eq!(handle.status().await?.unsettled, 0);
+//! # running.abort();
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod config;
+pub mod kernel;
+pub mod registry;
+pub mod shell;
+
+pub use config::{Config, TypeConfig};
+pub use kernel::{Command, Explanation, Status};
+pub use registry::Registry;
+pub use shell::{
+    AskError, BuildError, Enforcer, EnforcerBuilder, Error, Explained, Handle, Membership, Plan,
+    Planned, Planner, Plugin, Settle,
+};
+
+/// The store that an enforcer reads intent from and remembers in.
+pub use plane_store as store;

@@ -1,0 +1,119 @@
+//! Which plugin knows which type of asset: the base service of the diff and push stacks.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::future::BoxFuture;
+use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, plugin};
+use prodspec_model::Message as _;
+use tower::Service;
+
+use crate::config::TypeConfig;
+
+/// One registered type.
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(crate) config: TypeConfig,
+    pub(crate) plugin: Arc<dyn AssetPlugin>,
+    pub(crate) turndown: Option<Arc<dyn Turndown>>,
+}
+
+/// Every registered plugin, as one service of diffs and of pushes. Routes by the asset's type.
+#[derive(Clone, Default)]
+pub struct Registry(Arc<Vec<Registered>>);
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|entry| &entry.config.name))
+            .finish()
+    }
+}
+
+impl Registry {
+    pub(crate) fn new(all: Vec<Registered>) -> Self {
+        Self(Arc::new(all))
+    }
+
+    pub(crate) fn configs(&self) -> Vec<TypeConfig> {
+        self.0.iter().map(|entry| entry.config.clone()).collect()
+    }
+
+    /// By the order of registration.
+    pub(crate) fn at(&self, kind: u16) -> Option<&Registered> {
+        self.0.get(kind as usize)
+    }
+
+    pub(crate) fn of(&self, type_name: &str) -> Option<&Registered> {
+        self.0
+            .iter()
+            .find(|entry| entry.config.name.as_str() == type_name)
+    }
+}
+
+impl Registered {
+    /// A push, or a turndown where the asset asks for it: `push` is never called for an asset with the addon.
+    pub(crate) async fn change(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        if !asset.has_addon(prodspec_model::addons::Turndown::TYPE) {
+            return self.plugin.push(request).await;
+        }
+        match &self.turndown {
+            Some(turndown) => turndown.turndown(request).await,
+            None => Err(plugin::Error::permanent(format!(
+                "no plugin turns {} down",
+                asset.type_str()
+            ))),
+        }
+    }
+}
+
+fn unknown(type_name: &str) -> plugin::Error {
+    plugin::Error::permanent(format!(
+        "no plugin is registered for {type_name}; register one or declare it modelled-only"
+    ))
+}
+
+impl Service<DiffRequest> for Registry {
+    type Response = Diff;
+    type Error = plugin::Error;
+    type Future = BoxFuture<'static, Result<Diff, plugin::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), plugin::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: DiffRequest) -> Self::Future {
+        let all = self.clone();
+        Box::pin(async move {
+            let asset = request.reader.asset(&request.asset)?;
+            let entry = all
+                .of(asset.type_str())
+                .ok_or_else(|| unknown(asset.type_str()))?;
+            entry.plugin.diff(request).await
+        })
+    }
+}
+
+impl Service<PushRequest> for Registry {
+    type Response = Pushed;
+    type Error = plugin::Error;
+    type Future = BoxFuture<'static, Result<Pushed, plugin::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), plugin::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: PushRequest) -> Self::Future {
+        let all = self.clone();
+        Box::pin(async move {
+            let asset = request.reader.asset(&request.asset)?;
+            let entry = all
+                .of(asset.type_str())
+                .ok_or_else(|| unknown(asset.type_str()))?;
+            entry.change(request).await
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! What people and programs may ask of a running enforcer.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use futures::channel::{mpsc::UnboundedSender, oneshot};
+use plane_runtime::Runtime;
+use plane_store::records::{Decision, Decisions};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
+use serde::{Deserialize, Serialize};
+
+use super::Input;
+use crate::kernel::{Branch, Command, Explanation, Pin, Status, Waiting};
+
+/// A running enforcer, from outside. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle<R> {
+    pub(crate) runtime: R,
+    pub(crate) partition: PartitionId,
+    pub(crate) store: std::sync::Arc<dyn plane_store::Store>,
+    pub(crate) inputs: UnboundedSender<Input>,
+}
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The enforcer has ended, or does not own its partition now.
+    #[error("the enforcer of {0} is not running here; ask the process that owns the partition")]
+    NotRunning(PartitionId),
+    /// The asset is neither intended nor an orphan.
+    #[error("{partition} has no enforced asset `{asset}`; modelled-only assets are not enforced")]
+    UnknownAsset {
+        /// Where it was looked for.
+        partition: PartitionId,
+        /// What was looked for.
+        asset: AssetId,
+    },
+    /// It did not settle in time.
+    #[error("{what} did not settle within {within:?}; `explain` says what it waits for")]
+    NotSettled {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        within: Duration,
+    },
+    /// The store cannot be read.
+    #[error("the store cannot be read")]
+    Store(#[from] plane_store::Error),
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settle {
+    /// Everything, at this incarnation or a newer one.
+    All(IncarnationNo),
+    /// One asset, at this incarnation or a newer one.
+    Asset(AssetId, IncarnationNo),
+}
+
+/// An asset explained down to root causes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// The asset itself, then whom it waits for, then whom those wait for.
+    pub chain: Vec<Explanation>,
+    /// The assets of a wait cycle in the chain, if there is one: none of them can move before a person acts.
+    pub cycle: Vec<AssetId>,
+    /// The asset's last decisions, oldest first.
+    pub decisions: Vec<Decision>,
+}
+
+impl<R: Runtime> Handle<R> {
+    async fn ask<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Result<T, AskError> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || AskError::NotRunning(self.partition.clone());
+        self.inputs
+            .unbounded_send(input(reply))
+            .map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+
+    /// The partition in numbers.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn status(&self) -> Result<Status, AskError> {
+        self.ask(Input::Status).await
+    }
+
+    /// How often each branch of the kernel was taken: for simulations and metrics.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn branches(&self) -> Result<std::collections::BTreeMap<Branch, u64>, AskError> {
+        self.ask(Input::Branches).await
+    }
+
+    /// Why an asset is, or is not, being pushed; followed to root causes.
+    ///
+    /// # Errors
+    /// When the enforcer is not running, or does not know the asset.
+    pub async fn explain(&self, asset: &AssetId) -> Result<Explained, AskError> {
+        let mut chain: Vec<Explanation> = Vec::new();
+        let mut next = vec![asset.clone()];
+        while let Some(id) = next.pop() {
+            if chain.iter().any(|known| known.asset == id) {
+                continue;
+            }
+            match self.ask(|reply| Input::Explain(id.clone(), reply)).await? {
+                Some(found) => {
+                    next.extend(waits_for(&found));
+                    chain.push(found);
+                }
+                None if chain.is_empty() => {
+                    return Err(AskError::UnknownAsset {
+                        partition: self.partition.clone(),
+                        asset: id,
+                    });
+                }
+                None => {}
+            }
+        }
+        let decisions =
+            plane_store::record::load::<Decisions>(&*self.store, &self.partition, asset.as_str())
+                .await?;
+        Ok(Explained {
+            cycle: circle(&chain),
+            chain,
+            decisions: decisions.map(|stored| stored.value.0).unwrap_or_default(),
+        })
+    }
+
+    /// Every enforced asset and orphan.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn assets(&self) -> Result<Vec<AssetId>, AskError> {
+        self.ask(Input::Assets).await
+    }
+
+    /// The incarnations that retention must spare: somebody's intent, or what records speak of.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn cited(&self) -> Result<Vec<IncarnationNo>, AskError> {
+        self.ask(Input::Cited).await
+    }
+
+    /// Waits until production is as intended.
+    ///
+    /// # Errors
+    /// When it is not within `within`, or the enforcer is not running.
+    pub async fn wait_settled(&self, what: Settle, within: Duration) -> Result<(), AskError> {
+        let deadline = self.runtime.now().mono + within;
+        let asked = self.ask(|reply| Input::WaitSettled(what.clone(), reply));
+        match plane_runtime::timeout_at(&self.runtime, deadline, asked).await {
+            Some(answer) => answer,
+            None => Err(AskError::NotSettled {
+                what: format!("{what:?}"),
+                within,
+            }),
+        }
+    }
+
+    /// A person's word; answers once it is durable.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn tell(&self, command: Command) -> Result<(), AskError> {
+        self.ask(|reply| Input::Tell(Box::new(command), reply))
+            .await
+    }
+
+    /// Moves an asset's pin; answers once it is durable.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn pin(&self, asset: &AssetId, pin: Pin) -> Result<(), AskError> {
+        self.ask(|reply| Input::Pin(asset.clone(), pin, reply))
+            .await
+    }
+
+    /// Hands a newer incarnation over, without waiting for the store's hint.
+    pub fn publish(&self, incarnation: Incarnation) {
+        // An enforcer that does not run reads the newest incarnation when it starts.
+        let _ = self
+            .inputs
+            .unbounded_send(Input::Kernel(crate::kernel::Event::Publish(incarnation)));
+    }
+}
+
+/// Whom an asset waits for by name.
+fn waits_for(found: &Explanation) -> Vec<AssetId> {
+    let Some(Waiting::Checks(delays)) = &found.waiting else {
+        return Vec::new();
+    };
+    let named = |delay: &plugin_sdk::Delay| match &delay.recheck {
+        plugin_sdk::Recheck::WhenSettled(asset) => Some(asset.clone()),
+        _ => None,
+    };
+    delays.iter().filter_map(named).collect()
+}
+
+/// Assets of `chain` that wait for each other, each for the next and the last for the first. Empty if there are none.
+fn circle(chain: &[Explanation]) -> Vec<AssetId> {
+    let through = |start: &Explanation| way_back(chain, &start.asset);
+    chain.iter().find_map(through).unwrap_or_default()
+}
+
+/// The shortest way from `start` through those it waits for to one that waits for `start`.
+fn way_back(chain: &[Explanation], start: &AssetId) -> Option<Vec<AssetId>> {
+    let mut seen = BTreeSet::new();
+    let mut ways = VecDeque::from([vec![start.clone()]]);
+    while let Some(way) = ways.pop_front() {
+        let last = chain.iter().find(|known| way.last() == Some(&known.asset));
+        for next in last.map(waits_for).unwrap_or_default() {
+            if next == *start {
+                return Some(way);
+            }
+            if seen.insert(next.clone()) {
+                ways.push_back([&way[..], &[next]].concat());
+            }
+        }
+    }
+    None
+}

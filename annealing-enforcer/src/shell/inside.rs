@@ -1,0 +1,26 @@
+//! The way back in for what one ownership started. A call or a commit may end when the partition has changed hands
+//! twice: what it then says would be taken for another's, whose numbers start over with every ownership.
+
+use futures::channel::mpsc::UnboundedSender;
+use plugin_sdk::FencingToken;
+
+use super::Input;
+
+/// Hands inputs in, marked with the ownership that they belong to. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Inside {
+    token: FencingToken,
+    inputs: UnboundedSender<Input>,
+}
+
+impl Inside {
+    pub(crate) fn new(token: FencingToken, inputs: UnboundedSender<Input>) -> Self {
+        Self { token, inputs }
+    }
+
+    /// Says whether anybody is there to take it.
+    pub(crate) fn send(&self, input: Input) -> bool {
+        let input = Input::Of(self.token, Box::new(input));
+        self.inputs.unbounded_send(input).is_ok()
+    }
+}

@@ -1,0 +1,231 @@
+//! Reads what the enforcer goes by from the store: incarnations, and what the last owner remembered.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
+use plane_runtime::Runtime;
+use plane_store::{
+    Store,
+    incarnations::{self, Incarnations},
+    record::{self, Record},
+    records::{Approval, AssetRecord, Floor, Orphaned, Override, Pause, PinRecord},
+};
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
+
+use super::{Error, Input};
+use crate::kernel::{Command, Event, Pin, Recovered};
+
+/// Hints may be dropped: the head is read this often whatever happens.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// One partition's intent and memory.
+pub(super) struct Intent<R> {
+    runtime: R,
+    store: Arc<dyn Store>,
+    partition: PartitionId,
+    incarnations: Arc<Incarnations<dyn Store>>,
+}
+
+impl<R: Runtime> Intent<R> {
+    pub(super) fn new(
+        runtime: R,
+        store: Arc<dyn Store>,
+        partition: PartitionId,
+        incarnations: Arc<Incarnations<dyn Store>>,
+    ) -> Self {
+        Self {
+            runtime,
+            store,
+            partition,
+            incarnations,
+        }
+    }
+
+    /// Waits for a first incarnation, and until the store can be reached, then reads everything that is remembered.
+    pub(super) async fn recover(self) -> Result<(Recovered, Self), Error> {
+        loop {
+            match self.remembered().await {
+                Ok(recovered) => return Ok((recovered, self)),
+                Err(error) if error.passes() => {
+                    tracing::warn!(%error, "what is remembered cannot be read; trying again");
+                    self.runtime.sleep(LOOK_EVERY).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn remembered(&self) -> Result<Recovered, Error> {
+        let latest = self.first().await?;
+        let floor = record::load::<Floor>(&*self.store, &self.partition, "").await?;
+        let floor = match floor {
+            Some(floor) => self.kept(floor.value.incarnation).await?,
+            None => None,
+        };
+        let mut orphans = Vec::new();
+        for (_, orphaned) in self.all::<Orphaned>().await? {
+            let last = self.kept(orphaned.last).await?;
+            orphans.push((orphaned, last));
+        }
+        let assets = named(self.all::<AssetRecord>().await?);
+        let gone = self
+            .gone(&latest, floor.as_ref(), &assets, &orphans)
+            .await?;
+        Ok(Recovered {
+            floor,
+            orphans,
+            gone,
+            assets,
+            pins: self.pins().await?,
+            people: self.people().await?,
+            latest,
+        })
+    }
+
+    /// Assets that are remembered, are not orphans, and that `latest` does not have: they left while nobody looked.
+    async fn gone(
+        &self,
+        latest: &Incarnation,
+        floor: Option<&Incarnation>,
+        records: &[(AssetId, AssetRecord)],
+        orphans: &[(Orphaned, Option<Incarnation>)],
+    ) -> Result<Vec<(Asset, Incarnation)>, Error> {
+        let before = |floor: &Incarnation| floor.snapshot().diff(latest.snapshot());
+        let floor = floor.map(before).unwrap_or_default();
+        let left = floor.iter().filter(|change| change.after.is_none());
+        let known = records.iter().map(|(id, _)| id.clone());
+        let mut missing: BTreeSet<AssetId> = known.chain(left.map(|change| change.id())).collect();
+        missing.retain(|id| latest.asset(id).is_none());
+        for (orphan, _) in orphans {
+            if let Ok(asset) = Asset::try_from(orphan.asset.as_str()) {
+                missing.remove(&asset.id());
+            }
+        }
+        let (mut found, mut parent) = (Vec::new(), latest.header().parent);
+        while let Some(no) = parent.filter(|_| !missing.is_empty()) {
+            let Some(older) = self.kept(no).await? else {
+                break;
+            };
+            missing.retain(|id| match older.asset(id) {
+                Some(asset) => {
+                    found.push((asset, older.clone()));
+                    false
+                }
+                None => true,
+            });
+            parent = older.header().parent;
+        }
+        if !missing.is_empty() {
+            tracing::warn!(
+                ?missing,
+                "left intent long ago; their last incarnation is not kept"
+            );
+        }
+        Ok(found)
+    }
+
+    /// All records of one kind, by name.
+    async fn all<T: Record>(&self) -> Result<Vec<(String, T)>, Error> {
+        let all = record::load_all::<T>(&*self.store, &self.partition).await?;
+        Ok(all
+            .into_iter()
+            .map(|(name, stored)| (name, stored.value))
+            .collect())
+    }
+
+    async fn first(&self) -> Result<Incarnation, Error> {
+        let mut hints = self.store.watch(self.incarnations.topic());
+        loop {
+            if let Some(latest) = self.latest().await? {
+                return Ok(latest);
+            }
+            futures::future::select(hints.next(), self.runtime.sleep(LOOK_EVERY)).await;
+        }
+    }
+
+    async fn latest(&self) -> Result<Option<Incarnation>, Error> {
+        self.incarnations.latest().await.map_err(Error::Incarnation)
+    }
+
+    /// The newest incarnation, if it is newer than `seen`. Costs one small read if it is not.
+    async fn newer_than(&self, seen: IncarnationNo) -> Result<Option<Incarnation>, Error> {
+        let head = self.incarnations.head().await.map_err(Error::Incarnation)?;
+        match head {
+            Some(head) if head.no > seen => self.latest().await,
+            _ => Ok(None),
+        }
+    }
+
+    /// An incarnation that may have been collected.
+    async fn kept(&self, no: IncarnationNo) -> Result<Option<Incarnation>, Error> {
+        match self.incarnations.load(no).await {
+            Ok(incarnation) => Ok(Some(incarnation)),
+            Err(incarnations::Error::Unknown(_)) => Ok(None),
+            Err(error) => Err(Error::Incarnation(error)),
+        }
+    }
+
+    async fn pins(&self) -> Result<Vec<(AssetId, Pin)>, Error> {
+        let mut pins = Vec::new();
+        for (asset, pin) in named(self.all::<PinRecord>().await?) {
+            let pin = match pin {
+                PinRecord::At { incarnation, cause } => match self.kept(incarnation).await? {
+                    Some(incarnation) => Pin::At(incarnation, cause),
+                    // Fail static: an intent that cannot be read is not replaced by another one.
+                    None => Pin::NotYet,
+                },
+                _ => Pin::NotYet,
+            };
+            pins.push((asset, pin));
+        }
+        Ok(pins)
+    }
+
+    async fn people(&self) -> Result<Vec<Command>, Error> {
+        let pauses = self.all::<Pause>().await?;
+        let approvals = self.all::<Approval>().await?;
+        let overrides = self.all::<Override>().await?;
+        let pauses = pauses.into_iter().map(|(_, word)| Command::Pause(word));
+        let approvals = approvals
+            .into_iter()
+            .map(|(_, word)| Command::Approve(word));
+        let overrides = overrides
+            .into_iter()
+            .map(|(_, word)| Command::Override(word));
+        Ok(pauses.chain(approvals).chain(overrides).collect())
+    }
+
+    /// Hands every newer incarnation to the kernel, for ever.
+    pub(super) async fn follow(self, events: UnboundedSender<Input>) {
+        let mut hints = self.store.watch(self.incarnations.topic());
+        let mut seen = IncarnationNo::default();
+        loop {
+            match self.newer_than(seen).await {
+                Ok(Some(latest)) => {
+                    seen = latest.no();
+                    if events
+                        .unbounded_send(Input::Kernel(Event::Publish(latest)))
+                        .is_err()
+                    {
+                        return;
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the newest incarnation; the last one stays in force");
+                }
+            }
+            let hint = futures::future::select(hints.next(), self.runtime.sleep(LOOK_EVERY)).await;
+            // The store is closed: no more hints, only looking.
+            if let Either::Left((None, sleep)) = hint {
+                sleep.await;
+            }
+        }
+    }
+}
+
+fn named<T>(all: Vec<(String, T)>) -> Vec<(AssetId, T)> {
+    all.into_iter()
+        .filter_map(|(name, value)| Some((AssetId::new(&name).ok()?, value)))
+        .collect()
+}

@@ -1,0 +1,486 @@
+//! The shell around the kernel: owns a partition, feeds events in, performs effects. Decides nothing.
+
+mod beside;
+mod build;
+mod calls;
+mod handle;
+mod inside;
+mod intent;
+mod membership;
+mod plan;
+mod scribe;
+mod telemetry;
+mod view;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::{
+    FutureExt, StreamExt,
+    channel::{
+        mpsc::{self, UnboundedReceiver, UnboundedSender},
+        oneshot,
+    },
+    future::{BoxFuture, Either},
+};
+use plane_runtime::{Kernel as _, Runtime};
+use plane_store::{Store, incarnations::Incarnations, owner::Acquire, records::PinRecord};
+use plugin_sdk::{
+    CheckRequest, Diff, DiffRequest, FencingToken, Mono, Observation, PushRequest, Pushed, Run,
+    Verdict, service::Stack,
+};
+use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+
+pub use build::{BuildError, EnforcerBuilder, Plugin};
+pub use handle::{AskError, Explained, Handle, Settle};
+pub use membership::{Membership, TERM};
+pub use plan::{Plan, Planned, Planner};
+
+use crate::{
+    config::Config,
+    kernel::{Branch, Command, Effects, Event, Explanation, Kernel, Pin, Status},
+    registry::Registry,
+};
+use beside::Beside;
+use calls::Calls;
+use inside::Inside;
+use scribe::{Entry, Scribe};
+
+/// Answers that are there at once are steps of one moment; in a long row of them the clock is read again so often.
+const CLOCK_EVERY: usize = 16;
+
+/// Events taken before the shell lets others run.
+const BATCH: usize = 2048;
+
+/// What comes in from outside the kernel's own calls.
+pub(crate) enum Input {
+    Kernel(Event),
+    Observe {
+        asker: Run,
+        asset: AssetId,
+        reply: oneshot::Sender<Result<Observation, String>>,
+    },
+    Status(oneshot::Sender<Status>),
+    Branches(oneshot::Sender<BTreeMap<Branch, u64>>),
+    Explain(AssetId, oneshot::Sender<Option<Explanation>>),
+    Assets(oneshot::Sender<Vec<AssetId>>),
+    Cited(oneshot::Sender<Vec<IncarnationNo>>),
+    WaitSettled(Settle, oneshot::Sender<()>),
+    Tell(Box<Command>, oneshot::Sender<()>),
+    Pin(AssetId, Pin, oneshot::Sender<()>),
+    /// From something that an ownership started, for that one only.
+    Of(FencingToken, Box<Input>),
+    /// Another process owns the partition.
+    Lost,
+    /// The store is broken.
+    Stopped(String),
+}
+
+/// Why an enforcer ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store is broken: nothing more is started.
+    #[error("the store stopped: {0}; look at it, then start again")]
+    Stopped(String),
+    /// The store cannot be read.
+    #[error(
+        "what is remembered of the partition cannot be read; look at the store, then start again"
+    )]
+    Store(#[from] plane_store::Error),
+    /// An incarnation cannot be read.
+    #[error("an incarnation cannot be read; look at the store, then start again")]
+    Incarnation(#[source] plane_store::incarnations::Error),
+}
+
+impl Error {
+    /// Whether trying again later may help.
+    fn passes(&self) -> bool {
+        use plane_store::{Error::Unavailable, incarnations};
+        matches!(
+            self,
+            Self::Store(Unavailable { .. })
+                | Self::Incarnation(incarnations::Error::Store(Unavailable { .. }))
+        )
+    }
+}
+
+/// Enforces one partition: pin, diff, check, push for every asset, for ever.
+pub struct Enforcer<R> {
+    pub(crate) runtime: R,
+    pub(crate) partition: PartitionId,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
+    pub(crate) membership: Membership<R>,
+    pub(crate) config: Config,
+    pub(crate) registry: Registry,
+    pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
+    pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
+    pub(crate) checks: Stack<CheckRequest, Verdict>,
+    pub(crate) while_owner: Option<WhileOwner<R>>,
+    pub(crate) inputs: UnboundedReceiver<Input>,
+    pub(crate) sender: UnboundedSender<Input>,
+}
+
+/// What else runs while the partition is owned.
+pub(crate) type WhileOwner<R> =
+    Box<dyn Fn(FencingToken, Handle<R>) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Why an ownership ended.
+enum End {
+    Shutdown,
+    Lost,
+}
+
+impl<R: Runtime> Enforcer<R> {
+    /// What others may ask of it while it runs.
+    pub fn handle(&self) -> Handle<R> {
+        Handle {
+            runtime: self.runtime.clone(),
+            partition: self.partition.clone(),
+            store: self.store.clone(),
+            inputs: self.sender.clone(),
+        }
+    }
+
+    /// Enforces until `shutdown` completes. Waits while another process owns the partition, and again when one has
+    /// taken it over.
+    ///
+    /// # Errors
+    /// When the store is broken. Production is left as it is.
+    pub async fn run(
+        mut self,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let mut shutdown: BoxFuture<'static, ()> = Box::pin(shutdown);
+        loop {
+            let Some((token, asked)) = self.own(&mut shutdown).await else {
+                return Ok(());
+            };
+            tracing::info!(partition = %self.partition, token = token.0, "owns the partition");
+            match self.enforce(token, asked, &mut shutdown).await? {
+                End::Shutdown => {
+                    self.membership.release(&self.partition).await;
+                    return Ok(());
+                }
+                End::Lost => {
+                    tracing::warn!(partition = %self.partition, "another process owns the partition now");
+                    // The journal may have noticed before the heartbeat: what was lost is asked for anew.
+                    self.membership.release(&self.partition).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until this process owns the partition, and keeps what people ask for meanwhile. `None`: shut down first.
+    async fn own(
+        &mut self,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Option<(FencingToken, Vec<Input>)> {
+        self.membership.enrol(&self.partition, self.sender.clone());
+        let mut asked = Vec::new();
+        let mut owned = Box::pin(acquire(self.membership.clone(), self.partition.clone())).fuse();
+        loop {
+            futures::select_biased! {
+                () = shutdown.fuse() => return None,
+                token = owned => return Some((token, asked)),
+                // Answers to an earlier ownership are nobody's; questions about now have no answer here.
+                input = self.inputs.next() => {
+                    if let Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::WaitSettled(..))) = input {
+                        asked.push(patient);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One ownership, from recovery to its end.
+    async fn enforce(
+        &mut self,
+        token: FencingToken,
+        asked: Vec<Input>,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<End, Error> {
+        let while_owner = self.while_owner.as_ref();
+        let _beside =
+            while_owner.map(|task| Beside::start(&self.runtime, task(token, self.handle())));
+        let intent = intent::Intent::new(
+            self.runtime.clone(),
+            self.store.clone(),
+            self.partition.clone(),
+            self.incarnations.clone(),
+        );
+        let (recovered, watch) =
+            match futures::future::select(Box::pin(intent.recover()), &mut *shutdown).await {
+                Either::Left((recovered, _)) => recovered?,
+                Either::Right(_) => return Ok(End::Shutdown),
+            };
+        let (records, entries) = mpsc::unbounded();
+        self.spawn_scribe(token, entries);
+        let follow = watch.follow(self.sender.clone());
+        let _following = Beside::start(&self.runtime, Box::pin(follow));
+        let mut effects = Effects::default();
+        let (now, config) = (self.runtime.now(), self.config.clone());
+        let kernel = Kernel::recover(
+            now,
+            config,
+            self.registry.configs(),
+            token,
+            recovered,
+            &mut effects,
+        );
+        let mut ownership = Ownership {
+            runtime: self.runtime.clone(),
+            kernel,
+            effects,
+            calls: self.calls(token),
+            telemetry: telemetry::Telemetry::new(&self.partition),
+            records,
+            tickets: 0,
+            observers: BTreeMap::new(),
+            settling: Vec::new(),
+            alarm: None,
+        };
+        let lease = self.membership.lease_until().await;
+        ownership.step(Event::Renewed(lease));
+        for input in asked {
+            if let Some(end) = ownership.take(input) {
+                return end;
+            }
+        }
+        ownership.run(&mut self.inputs, shutdown).await
+    }
+
+    fn spawn_scribe(&self, token: FencingToken, entries: UnboundedReceiver<Vec<Entry>>) {
+        let (store, partition) = (self.store.clone(), self.partition.clone());
+        let scribe = Scribe::new(
+            self.runtime.clone(),
+            store,
+            partition,
+            token,
+            Inside::new(token, self.sender.clone()),
+            entries,
+        );
+        self.runtime.spawn(Box::pin(scribe.run()));
+    }
+
+    fn calls(&self, token: FencingToken) -> Calls<R> {
+        Calls {
+            runtime: self.runtime.clone(),
+            registry: self.registry.clone(),
+            diffs: self.diffs.clone(),
+            pushes: self.pushes.clone(),
+            checks: self.checks.clone(),
+            token,
+            events: Inside::new(token, self.sender.clone()),
+            running: BTreeMap::new(),
+        }
+    }
+}
+
+/// Asks for ownership until it is given.
+async fn acquire<R: Runtime>(membership: Membership<R>, partition: PartitionId) -> FencingToken {
+    loop {
+        match membership.acquire(&partition).await {
+            Ok(Acquire::Acquired { token }) => return token,
+            Ok(Acquire::Held { by, look_again_at }) => {
+                tracing::debug!(%partition, ?by, "another process owns the partition");
+                membership.wait(Some(look_again_at)).await;
+            }
+            Ok(_) => membership.wait(None).await,
+            Err(error) => {
+                tracing::warn!(%error, "cannot ask for ownership");
+                membership.wait(None).await;
+            }
+        }
+    }
+}
+
+/// One ownership of the partition: a kernel and everything around it that dies with it.
+struct Ownership<R> {
+    runtime: R,
+    kernel: Kernel,
+    effects: Effects,
+    calls: Calls<R>,
+    telemetry: telemetry::Telemetry,
+    records: UnboundedSender<Vec<Entry>>,
+    tickets: u64,
+    observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
+    settling: Vec<(Settle, oneshot::Sender<()>)>,
+    alarm: Option<(Mono, BoxFuture<'static, ()>)>,
+}
+
+impl<R: Runtime> Ownership<R> {
+    async fn run(
+        &mut self,
+        inputs: &mut UnboundedReceiver<Input>,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<End, Error> {
+        loop {
+            self.set_alarm();
+            let alarm = async {
+                match &mut self.alarm {
+                    Some((_, alarm)) => alarm.await,
+                    None => futures::future::pending().await,
+                }
+            };
+            let mut first = None;
+            futures::select_biased! {
+                () = shutdown.fuse() => return Ok(End::Shutdown),
+                input = inputs.next() => first = input,
+                () = Box::pin(alarm).fuse() => self.alarm = None,
+            }
+            match first {
+                None => self.step(Event::Tick),
+                Some(input) => {
+                    if let Some(end) = self.take(input) {
+                        return end;
+                    }
+                    for _ in 0..BATCH {
+                        let Ok(input) = inputs.try_recv() else { break };
+                        if let Some(end) = self.take(input) {
+                            return end;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_alarm(&mut self) {
+        let now = self.runtime.now();
+        let wake = self.kernel.next_wake(now);
+        if wake != self.alarm.as_ref().map(|alarm| alarm.0) {
+            self.alarm = wake.map(|at| (at, self.runtime.sleep_until(at)));
+        }
+    }
+
+    /// Takes one input in. `Some`: the ownership has ended.
+    fn take(&mut self, input: Input) -> Option<Result<End, Error>> {
+        match input {
+            Input::Kernel(event) => {
+                self.calls.ended(&event);
+                self.step(event);
+            }
+            Input::Observe {
+                asker,
+                asset,
+                reply,
+            } => {
+                self.tickets += 1;
+                self.observers.insert(self.tickets, reply);
+                self.step(Event::Observe {
+                    ticket: self.tickets,
+                    asker,
+                    asset,
+                });
+            }
+            // Whoever asked has given up, and may have asked somebody else since: too late to do it now.
+            Input::Tell(_, reply) | Input::Pin(_, _, reply) if reply.is_canceled() => {}
+            Input::Tell(command, reply) => {
+                self.step(Event::Person(*command));
+                self.when_durable(reply);
+            }
+            Input::Pin(asset, pin, reply) => {
+                self.move_pin(asset, pin);
+                self.when_durable(reply);
+            }
+            Input::WaitSettled(what, reply) => {
+                self.settling.push((what, reply));
+                self.answer_settled();
+            }
+            // Whoever asked may have gone: then nobody is told.
+            Input::Status(reply) => drop(reply.send(self.kernel.status())),
+            Input::Branches(reply) => drop(reply.send(self.kernel.branches().clone())),
+            Input::Explain(asset, reply) => {
+                drop(reply.send(self.kernel.explain(self.runtime.now(), &asset)))
+            }
+            Input::Assets(reply) => drop(reply.send(self.kernel.assets().collect())),
+            Input::Cited(reply) => drop(reply.send(self.kernel.cited())),
+            Input::Of(token, input) if token == self.calls.token => return self.take(*input),
+            Input::Of(..) => {}
+            Input::Lost => return Some(Ok(End::Lost)),
+            Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
+        }
+        None
+    }
+
+    fn move_pin(&mut self, asset: AssetId, pin: Pin) {
+        let record = match &pin {
+            Pin::Latest => None,
+            Pin::At(incarnation, cause) => Some(PinRecord::At {
+                incarnation: incarnation.no(),
+                cause: *cause,
+            }),
+            Pin::NotYet => Some(PinRecord::NotYet),
+        };
+        // A closed scribe has said why: that ends this ownership.
+        let _ = self
+            .records
+            .unbounded_send(vec![Entry::Pin(asset.clone(), record)]);
+        self.step(Event::Pin { asset, pin });
+    }
+
+    /// Answers once everything recorded so far is durable.
+    fn when_durable(&mut self, reply: oneshot::Sender<()>) {
+        // A closed scribe has said why: that ends this ownership.
+        let _ = self.records.unbounded_send(vec![Entry::Answer(reply)]);
+    }
+
+    /// Feeds an event, and everything that follows from it at once, to the kernel.
+    fn step(&mut self, event: Event) {
+        let mut next = Some(event);
+        let mut ready = std::collections::VecDeque::new();
+        let mut now = self.runtime.now();
+        for turn in 1.. {
+            let Some(event) = next.take().or_else(|| ready.pop_front()) else {
+                return;
+            };
+            if turn % CLOCK_EVERY == 0 {
+                now = self.runtime.now();
+            }
+            self.telemetry.ended(&event);
+            self.kernel.step(now, event, &mut self.effects);
+            self.write();
+            for (ticket, answer) in self.effects.replies.drain(..) {
+                if let Some(observer) = self.observers.remove(&ticket) {
+                    let _ = observer.send(answer);
+                }
+            }
+            for call in self.effects.calls.drain(..) {
+                ready.extend(self.calls.perform(now, call));
+            }
+            if std::mem::take(&mut self.effects.settled_changed) {
+                self.telemetry.settled(&self.kernel);
+                self.answer_settled();
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        if self.effects.records.is_empty() {
+            return;
+        }
+        let entries = self.effects.records.drain(..).map(Entry::Kernel).collect();
+        // A closed scribe has said why: that ends this ownership.
+        let _ = self.records.unbounded_send(entries);
+    }
+
+    fn answer_settled(&mut self) {
+        if self.settling.is_empty() {
+            return;
+        }
+        let kernel = &self.kernel;
+        let settled = |what: &Settle| match what {
+            Settle::All(no) => kernel.all_settled_at(*no),
+            Settle::Asset(asset, no) => kernel.is_settled_at(asset, *no),
+        };
+        let (done, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.settling)
+            .into_iter()
+            .partition(|(what, _)| settled(what));
+        self.settling = waiting;
+        self.settling.retain(|(_, reply)| !reply.is_canceled());
+        for (_, reply) in done {
+            let _ = reply.send(());
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Makes the kernel's records durable: one batch in flight, whatever comes meanwhile fills the next.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::{
+    StreamExt,
+    channel::{mpsc::UnboundedReceiver, oneshot},
+};
+use plane_runtime::Runtime;
+use plane_store::{
+    Store, Write,
+    journal::{Journal, Outcome, Ticket},
+    owner, record,
+    records::{AssetRecord, Decisions, Floor, Orphaned, Pause, PinRecord, Scope},
+};
+use plugin_sdk::FencingToken;
+use prodspec_model::{AssetId, PartitionId};
+
+use super::{Input, inside::Inside};
+use crate::kernel::{Command, Event, Record};
+
+/// How long to wait before a batch is submitted again.
+const RESUBMIT: Duration = Duration::from_millis(200);
+/// How many assets' decisions are kept at hand.
+const AT_HAND: usize = 4096;
+
+/// Something to write.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all entries are of the large kind"
+)]
+pub(crate) enum Entry {
+    /// A record of the kernel's.
+    Kernel(Record),
+    /// A pin that a person or a rollout moved; `None`: back to the newest.
+    Pin(AssetId, Option<PinRecord>),
+    /// Answered once everything handed over before it is durable.
+    Answer(oneshot::Sender<()>),
+}
+
+/// What becomes durable with one ticket of the journal.
+struct Waiting {
+    ticket: Ticket,
+    /// How many of the kernel's records are durable then.
+    kernel_records: u64,
+    answers: Vec<oneshot::Sender<()>>,
+}
+
+/// The writer of one ownership of one partition.
+pub(crate) struct Scribe<R> {
+    pub(crate) runtime: R,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) partition: PartitionId,
+    pub(crate) events: Inside,
+    pub(crate) entries: UnboundedReceiver<Vec<Entry>>,
+    pub(crate) journal: Journal,
+    pub(crate) decisions: BTreeMap<AssetId, Decisions>,
+}
+
+impl<R: Runtime> Scribe<R> {
+    pub(crate) fn new(
+        runtime: R,
+        store: Arc<dyn Store>,
+        partition: PartitionId,
+        token: FencingToken,
+        events: Inside,
+        entries: UnboundedReceiver<Vec<Entry>>,
+    ) -> Self {
+        let journal = Journal::new(owner::key(&partition), token);
+        Self {
+            runtime,
+            store,
+            partition,
+            events,
+            entries,
+            journal,
+            decisions: BTreeMap::new(),
+        }
+    }
+
+    /// Writes until the enforcer stops, or the journal does.
+    pub(crate) async fn run(mut self) {
+        let mut kernel_records = 0;
+        let mut waiting: Vec<Waiting> = Vec::new();
+        while let Some(first) = self.entries.next().await {
+            let mut entries = first;
+            while let Ok(more) = self.entries.try_recv() {
+                entries.extend(more);
+            }
+            let answers = take_answers(&mut entries);
+            kernel_records += entries
+                .iter()
+                .filter(|entry| matches!(entry, Entry::Kernel(_)))
+                .count() as u64;
+            let writes = match self.writes(entries).await {
+                Ok(writes) => writes,
+                Err(error) => return self.stop(&error),
+            };
+            let ticket = self.journal.record(writes);
+            waiting.push(Waiting {
+                ticket,
+                kernel_records,
+                answers,
+            });
+            while !self.journal.is_idle() {
+                let Some(batch) = self.journal.next_batch() else {
+                    break;
+                };
+                let result = self.store.commit(batch).await;
+                match self.journal.committed(result) {
+                    Outcome::Durable(upto) => self.durable(&mut waiting, upto),
+                    Outcome::Resubmit(error) => {
+                        tracing::warn!(%error, "the store did not take a batch; submitting it again");
+                        self.runtime.sleep(RESUBMIT).await;
+                    }
+                    Outcome::LostOwnership => {
+                        let _ = self.events.send(Input::Lost);
+                        return;
+                    }
+                    Outcome::Stopped(error) => return self.stop(&error),
+                    _ => return self.stop(&"the journal answered something unknown"),
+                }
+            }
+            // There may have been nothing to write.
+            if self.journal.is_idle() {
+                self.durable(&mut waiting, ticket);
+            }
+        }
+    }
+
+    /// Tells everybody who waits for what is durable up to `upto`.
+    fn durable(&self, waiting: &mut Vec<Waiting>, upto: Ticket) {
+        let (done, rest) = std::mem::take(waiting)
+            .into_iter()
+            .partition(|entry| entry.ticket <= upto);
+        *waiting = rest;
+        let done: Vec<Waiting> = done;
+        let Some(last) = done.last() else { return };
+        let durable = Event::Durable(last.kernel_records);
+        // Whoever asked may have gone, and the enforcer may have stopped: then nobody is told.
+        let _ = self.events.send(Input::Kernel(durable));
+        for answer in done.into_iter().flat_map(|entry| entry.answers) {
+            let _ = answer.send(());
+        }
+    }
+
+    fn stop(&self, error: &dyn std::fmt::Display) {
+        let _ = self.events.send(Input::Stopped(error.to_string()));
+    }
+
+    async fn writes(&mut self, entries: Vec<Entry>) -> Result<Vec<Write>, plane_store::Error> {
+        self.load_decisions(&entries).await?;
+        let mut writes = Vec::with_capacity(entries.len());
+        let mut decided = std::collections::BTreeSet::new();
+        for entry in entries {
+            let entry = match entry {
+                Entry::Pin(asset, pin) => {
+                    writes.push(self.put_or_delete(&asset, pin.as_ref())?);
+                    continue;
+                }
+                Entry::Answer(_) => continue,
+                Entry::Kernel(record) => record,
+            };
+            match entry {
+                Record::Asset(asset, state) => {
+                    writes.push(self.put_or_delete::<AssetRecord>(&asset, state.as_ref())?)
+                }
+                Record::Orphan(asset, state) => {
+                    writes.push(self.put_or_delete::<Orphaned>(&asset, state.as_ref())?)
+                }
+                Record::Floor(incarnation) => {
+                    writes.push(record::put(&self.partition, "", &Floor { incarnation })?)
+                }
+                Record::Person(command, _) => writes.extend(self.person(&command)?),
+                Record::Decision(asset, decision) => {
+                    self.decisions
+                        .entry(asset.clone())
+                        .or_default()
+                        .push(decision);
+                    decided.insert(asset);
+                }
+            }
+        }
+        for asset in decided {
+            if let Some(decisions) = self.decisions.get(&asset) {
+                writes.push(record::put(&self.partition, asset.as_str(), decisions)?);
+            }
+        }
+        Ok(writes)
+    }
+
+    fn put_or_delete<T: record::Record>(
+        &self,
+        asset: &AssetId,
+        state: Option<&T>,
+    ) -> Result<Write, plane_store::Error> {
+        match state {
+            Some(state) => record::put(&self.partition, asset.as_str(), state),
+            None => Ok(record::delete::<T>(&self.partition, asset.as_str())),
+        }
+    }
+
+    fn person(&self, command: &Command) -> Result<Option<Write>, plane_store::Error> {
+        Ok(Some(match command {
+            Command::Pause(pause) => {
+                record::put(&self.partition, &scope_name(&pause.scope), pause)?
+            }
+            Command::Resume(scope) => record::delete::<Pause>(&self.partition, &scope_name(scope)),
+            Command::Approve(word) => record::put(
+                &self.partition,
+                &format!("{}/{}", word.asset, word.change),
+                word,
+            )?,
+            Command::Override(word) => record::put(
+                &self.partition,
+                &format!("{}/{}/{}", word.asset, word.change, word.check),
+                word,
+            )?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// An asset's last decisions are one record: what is there already is read before it is added to.
+    async fn load_decisions(&mut self, entries: &[Entry]) -> Result<(), plane_store::Error> {
+        if self.decisions.len() > AT_HAND {
+            self.decisions.clear();
+        }
+        let decided = entries.iter().filter_map(|entry| match entry {
+            Entry::Kernel(Record::Decision(asset, _)) => Some(asset),
+            _ => None,
+        });
+        let missing: std::collections::BTreeSet<_> = decided
+            .filter(|asset| !self.decisions.contains_key(*asset))
+            .cloned()
+            .collect();
+        for asset in missing {
+            let known = loop {
+                let load = record::load::<Decisions>(&*self.store, &self.partition, asset.as_str());
+                match load.await {
+                    Err(error @ plane_store::Error::Unavailable { .. }) => {
+                        tracing::warn!(%error, "decisions cannot be read; trying again");
+                        self.runtime.sleep(RESUBMIT).await;
+                    }
+                    known => break known?,
+                }
+            };
+            self.decisions
+                .insert(asset, known.map(|stored| stored.value).unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+/// Takes out who wants an answer.
+fn take_answers(entries: &mut Vec<Entry>) -> Vec<oneshot::Sender<()>> {
+    let (answers, rest): (Vec<_>, Vec<_>) = std::mem::take(entries)
+        .into_iter()
+        .partition(|entry| matches!(entry, Entry::Answer(_)));
+    *entries = rest;
+    let answer = |entry| match entry {
+        Entry::Answer(answer) => Some(answer),
+        Entry::Kernel(_) | Entry::Pin(..) => None,
+    };
+    answers.into_iter().filter_map(answer).collect()
+}
+
+fn scope_name(scope: &Scope) -> String {
+    match scope {
+        Scope::Asset(asset) => format!("asset/{asset}"),
+        Scope::Type(name) => format!("type/{name}"),
+        _ => "partition".to_owned(),
+    }
+}
