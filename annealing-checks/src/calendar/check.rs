@@ -1,0 +1,123 @@
+//! The calendar, and the check that keeps pushes within it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use plugin_sdk::{
+    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Recheck, Verdict,
+};
+use serde_json::{Value, json};
+
+use super::{
+    builder::{CalendarBuilder, Freeze},
+    civil::day,
+    holidays::Holidays,
+    window::Window,
+};
+use crate::Types;
+
+/// How soon a calendar that never opens is asked again.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// When pushes may start: weekly windows in one time zone, less holidays and freezes.
+///
+/// By default it applies to intent only: drift, rollbacks and emergencies do not wait for office hours. A window that
+/// closes stops starts, not pushes under way.
+///
+/// ```
+/// use annealing_checks::calendar::Calendar;
+/// use jiff::civil::date;
+///
+/// let calendar = Calendar::builder("America/New_York")
+///     .weekly("Mon-Thu 09:00-12:00, 13:00-17:00")
+///     .holiday(date(2026, 11, 26), "Thanksgiving")
+///     .freeze(date(2026, 12, 18), date(2027, 1, 4), "holiday traffic")
+///     .build()?;
+/// let on_thanksgiving = "2026-11-26T10:00-05:00".parse()?;
+/// let next = calendar.next_open(on_thanksgiving);
+/// assert_eq!(next, Some("2026-11-30T09:00-05:00".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Calendar {
+    pub(super) name: CheckName,
+    pub(super) causes: Causes,
+    pub(super) types: Types,
+    pub(super) zone: TimeZone,
+    pub(super) zone_name: String,
+    /// By opening time.
+    pub(super) windows: Vec<Window>,
+    pub(super) holidays: Holidays,
+    /// By start.
+    pub(super) freezes: Vec<Freeze>,
+    /// After this day only weekly and yearly things happen.
+    pub(super) last_dated: Option<Date>,
+}
+
+impl Calendar {
+    /// Starts a calendar in the IANA time zone `zone`.
+    pub fn builder(zone: &str) -> CalendarBuilder {
+        CalendarBuilder::new(zone)
+    }
+
+    /// Monday to Friday, 09:00 to 17:00, in the IANA time zone `zone`. For other hours or holidays, use the builder.
+    ///
+    /// # Errors
+    /// When there is no such zone.
+    pub fn weekdays(zone: &str) -> Result<Self, super::Error> {
+        Self::builder(zone).weekly("Mon-Fri 09:00-17:00").build()
+    }
+
+    fn closed(&self, now: Timestamp) -> Delay {
+        let why = self.why_closed(now);
+        let local = |at: Timestamp| at.to_zoned(self.zone.clone()).to_string();
+        let (reason, next, recheck) = match self.next_opening(now) {
+            Some(opening) => (
+                format!("{why}; opens {} ({})", local(opening.at), opening.window),
+                json!({"at": local(opening.at), "window": opening.window}),
+                Recheck::At(opening.at),
+            ),
+            None => (
+                format!("{why}; never opens: correct the calendar"),
+                Value::Null,
+                Recheck::After(NEVER),
+            ),
+        };
+        Delay {
+            check: self.name.clone(),
+            reason,
+            evidence: json!({"zone": self.zone_name, "now": local(now), "next_open": next}),
+            recheck,
+        }
+    }
+
+    fn why_closed(&self, now: Timestamp) -> String {
+        let frozen = |freeze: &&Freeze| freeze.from <= now && now < freeze.until;
+        if let Some(freeze) = self.freezes.iter().find(frozen) {
+            return format!("frozen: {}", freeze.reason);
+        }
+        match self.holidays.on(day(&self.zone, now)) {
+            Some(name) => format!("closed: {name}"),
+            None => "outside the weekly windows".into(),
+        }
+    }
+}
+
+#[async_trait]
+impl CheckPlugin for Calendar {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: self.name.clone(),
+            causes: self.causes,
+        }
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let now = request.now;
+        if !self.types.apply(&request) || self.is_open(now) {
+            return Ok(Verdict::proceed(now));
+        }
+        Ok(Verdict::delay(now, self.closed(now)))
+    }
+}

@@ -1,0 +1,36 @@
+//! From what a clock on the wall shows to an instant: the daylight saving rules, in one place.
+
+use jiff::{
+    Timestamp,
+    civil::{Date, DateTime},
+    tz::{AmbiguousOffset, TimeZone},
+};
+
+/// The first instant at which the clock of `zone` shows `at` or later.
+///
+/// In a gap that is the gap's end; of a repeated time it is the first occurrence. Beyond the range of instants it is
+/// the nearest one.
+pub(super) fn first_instant(zone: &TimeZone, at: DateTime) -> Timestamp {
+    let ambiguous = zone.to_ambiguous_timestamp(at);
+    let offset = ambiguous.offset();
+    let Ok(earlier) = ambiguous.earlier() else {
+        return if at.year() < 0 {
+            Timestamp::MIN
+        } else {
+            Timestamp::MAX
+        };
+    };
+    match offset {
+        // Of a time in a gap, `earlier` is before the gap.
+        AmbiguousOffset::Gap { after, .. } => zone
+            .following(earlier)
+            .find(|transition| transition.offset() == after)
+            .map_or(earlier, |transition| transition.timestamp()),
+        _ => earlier,
+    }
+}
+
+/// The day that the calendar of `zone` shows.
+pub(super) fn day(zone: &TimeZone, at: Timestamp) -> Date {
+    zone.to_datetime(at).date()
+}

@@ -1,0 +1,585 @@
+//! The calendar against worked cases, against an oracle that watches the clock minute by minute, and at its edges.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::executor::block_on;
+use jiff::{
+    Span, Timestamp, ToSpan,
+    civil::{Date, DateTime, Weekday, date},
+    tz::TimeZone,
+};
+use plugin_sdk::{
+    Cause, Causes, CheckPlugin, CheckRequest, Recheck, Verdict,
+    service::{Proceed, stack},
+    testing::{self, NOW, Thing},
+};
+use prodspec_model::Message;
+use proptest::prelude::*;
+use tower::Layer;
+
+use super::*;
+use crate::Types;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn local(zone: &str, text: &str) -> Timestamp {
+    let civil: DateTime = text.parse().unwrap();
+    civil.in_tz(zone).unwrap().timestamp()
+}
+
+fn calendar(zone: &str, windows: &str) -> Calendar {
+    Calendar::builder(zone).weekly(windows).build().unwrap()
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    zone: String,
+    window: String,
+    day: Option<Date>,
+    elapsed_hours: Option<i64>,
+    asked: Option<String>,
+    next_open: Option<String>,
+    open: Option<bool>,
+}
+
+#[test]
+fn worked_cases() {
+    let cases: Vec<Case> =
+        serde_json::from_str(include_str!("../../tests/data/calendar.json")).unwrap();
+    assert_eq!(cases.len(), 5);
+    for case in cases {
+        let calendar = calendar(&case.zone, &case.window);
+        if let (Some(day), Some(hours)) = (case.day, case.elapsed_hours) {
+            let start = day.in_tz(&case.zone).unwrap().timestamp();
+            let minutes = (0..36 * 60).map(|minute| start + (minute * 60).seconds());
+            let end = day.tomorrow().unwrap().in_tz(&case.zone).unwrap();
+            let open = minutes
+                .filter(|at| *at < end.timestamp() && calendar.is_open(*at))
+                .count();
+            assert_eq!(open as i64, hours * 60, "{day}");
+        }
+        if let (Some(asked), Some(next)) = (&case.asked, &case.next_open) {
+            let next = local(&case.zone, next);
+            assert_eq!(calendar.next_open(local(&case.zone, asked)), Some(next));
+        }
+        if let (Some(asked), Some(open)) = (&case.asked, case.open) {
+            let days = [("Fri", "2026-06-05"), ("Sat", "2026-06-06")];
+            let (name, date) = days
+                .iter()
+                .find(|(name, _)| asked.starts_with(name))
+                .unwrap();
+            let asked = asked.replace(name, date).replace(' ', "T");
+            assert_eq!(calendar.is_open(local(&case.zone, &asked)), open, "{asked}");
+        }
+    }
+}
+
+const ZONES: [&str; 10] = [
+    "America/New_York",
+    "America/Los_Angeles",
+    "America/St_Johns",
+    "America/Sao_Paulo",
+    "Europe/London",
+    "Africa/Cairo",
+    "Asia/Beirut",
+    "Asia/Kathmandu",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+];
+
+/// A window as the oracle sees it: day of the week from Monday, minutes of the day.
+#[derive(Debug, Clone, Copy)]
+struct Plain {
+    day: i8,
+    opens: i64,
+    closes: i64,
+}
+
+impl Plain {
+    fn text(&self) -> String {
+        let day = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"][usize::from(self.day as u8)];
+        let clock = |minutes: i64| format!("{:02}:{:02}", minutes / 60, minutes % 60);
+        format!("{day} {}-{}", clock(self.opens), clock(self.closes))
+    }
+
+    fn ends(&self, date: Date) -> (DateTime, DateTime) {
+        let midnight = date.at(0, 0, 0, 0);
+        let closes = self.closes + if self.closes <= self.opens { 1440 } else { 0 };
+        (midnight + self.opens.minutes(), midnight + closes.minutes())
+    }
+}
+
+/// Watches the clock of a zone minute by minute. What has happened stays so, though the clock may go back.
+struct Oracle<'a> {
+    zone: &'a TimeZone,
+    windows: &'a [Plain],
+    holiday: Date,
+    freeze: (DateTime, DateTime),
+    passed: BTreeMap<(Date, usize), (bool, bool)>,
+    frozen: (bool, bool),
+}
+
+impl Oracle<'_> {
+    /// Whether it is open at `at`. Must be asked for each minute in turn.
+    fn minute(&mut self, at: Timestamp) -> bool {
+        let shown = self.zone.to_datetime(at);
+        self.frozen.0 |= shown >= self.freeze.0;
+        self.frozen.1 |= shown >= self.freeze.1;
+        let mut open = false;
+        for back in 0..3 {
+            let date = shown.date() - back.days();
+            for (nth, window) in self.windows.iter().enumerate() {
+                if date.weekday().to_monday_zero_offset() != window.day || date == self.holiday {
+                    continue;
+                }
+                let (opens, closes) = window.ends(date);
+                let passed = self.passed.entry((date, nth)).or_default();
+                passed.0 |= shown >= opens;
+                passed.1 |= shown >= closes;
+                open |= passed.0 && !passed.1;
+            }
+        }
+        open && (self.frozen.1 || !self.frozen.0)
+    }
+}
+
+fn plain() -> impl Strategy<Value = Plain> {
+    let minute = prop_oneof![
+        0..240i64,
+        0..1440i64,
+        Just(0),
+        Just(60),
+        Just(120),
+        Just(180)
+    ];
+    (0..7i8, minute.clone(), minute).prop_map(|(day, opens, closes)| Plain { day, opens, closes })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn next_open_is_exact_against_a_minute_by_minute_oracle(
+        zone in prop::sample::select(&ZONES[..]),
+        year in 1975..2037i16,
+        windows in prop::collection::vec(plain(), 1..12),
+        before in 0..2880i64,
+        holiday in 0..5i64,
+        (frozen_from, frozen_for) in (0..7200i64, 0..2000i64),
+    ) {
+        let zone_name = zone;
+        let zone = TimeZone::get(zone_name).unwrap();
+        // Near a transition, if there is one: that is where it is hard.
+        let new_year = date(year, 1, 1).to_zoned(zone.clone()).unwrap().timestamp();
+        let near = zone.following(new_year).next().map_or(new_year, |next| next.timestamp());
+        let near = near - (near.as_second().rem_euclid(60)).seconds();
+        let start = near - before.minutes() - 72.hours();
+        let first_day = zone.to_datetime(start);
+        let freeze_from = first_day + frozen_from.minutes();
+        let freeze = (freeze_from, freeze_from + frozen_for.minutes());
+        let holiday = first_day.date() + (3 + holiday).days();
+        let mut builder = Calendar::builder(zone_name)
+            .holiday(holiday, "a holiday")
+            .freeze(freeze.0, freeze.1, "a freeze");
+        for window in &windows {
+            builder = builder.weekly(&window.text());
+        }
+        let calendar = builder.build().unwrap();
+        let mut oracle = Oracle {
+            zone: &zone,
+            windows: &windows,
+            holiday,
+            freeze,
+            passed: BTreeMap::new(),
+            frozen: (false, false),
+        };
+        // The first three days let the oracle see everything that could still be open.
+        let open: Vec<(Timestamp, bool)> = (0..7 * 1440i64)
+            .map(|minute| start + (minute * 60).seconds())
+            .map(|at| (at, oracle.minute(at)))
+            .skip(3 * 1440)
+            .collect();
+        let end = open.last().unwrap().0;
+        let (middle, is_open) = open[open.len() / 2];
+        prop_assert_eq!(calendar.is_open(middle), is_open);
+        let mut next = None;
+        for (at, is_open) in open.into_iter().rev() {
+            if is_open {
+                next = Some(at);
+            }
+            match (calendar.next_open(at), next) {
+                (found, Some(_)) => prop_assert_eq!(found, next, "asked at {}", at),
+                (Some(found), None) => prop_assert!(found > end, "asked at {}", at),
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_time_in_the_gap_opens_at_the_gaps_end() {
+    let calendar = calendar("America/New_York", "Sun 02:15-05:00");
+    assert_eq!(
+        calendar.next_open(at("2026-03-08T06:00Z")),
+        Some(at("2026-03-08T07:00Z"))
+    );
+    assert!(!calendar.is_open(at("2026-03-08T06:59:59.999999999Z")));
+}
+
+#[test]
+fn a_repeated_hour_counts_once_from_its_first_occurrence() {
+    let calendar = calendar("America/New_York", "Sun 01:15-01:45");
+    assert_eq!(
+        calendar.next_open(at("2026-11-01T04:00Z")),
+        Some(at("2026-11-01T05:15Z"))
+    );
+    assert!(!calendar.is_open(at("2026-11-01T06:30Z")), "01:30 again");
+}
+
+#[test]
+fn a_window_belongs_to_the_day_it_opens() {
+    let holiday = |date| {
+        Calendar::builder("UTC")
+            .weekly("Fri 18:00-04:00")
+            .holiday(date, "off")
+            .build()
+            .unwrap()
+    };
+    let saturday_night = at("2026-06-06T02:00Z");
+    assert!(!holiday(date(2026, 6, 5)).is_open(saturday_night));
+    assert!(holiday(date(2026, 6, 6)).is_open(saturday_night));
+}
+
+#[test]
+fn windows_of_many_forms_are_read() {
+    let open = |windows: &str, at: &str| calendar("UTC", windows).is_open(self::at(at));
+    // 2026-06-05 is a Friday.
+    assert!(open(
+        "mon-fri 09:00-12:00, 13:00-17:00",
+        "2026-06-05T11:59Z"
+    ));
+    assert!(!open(
+        "Mon-Fri 09:00-12:00, 13:00-17:00",
+        "2026-06-05T12:00Z"
+    ));
+    assert!(open(
+        "Mon-Fri 09:00-12:00, 13:00-17:00",
+        "2026-06-05T13:00Z"
+    ));
+    assert!(open("Fri-Mon 00:00-24:00", "2026-06-07T23:59Z"));
+    assert!(!open("Fri-Mon 00:00-24:00", "2026-06-09T00:00Z"));
+    assert!(open("Tue,Fri 10:00-11:00", "2026-06-05T10:00Z"));
+    assert!(open("daily 00:00-00:00", "2026-06-05T10:00Z"));
+    for wrong in [
+        "",
+        "Mon",
+        "Mon 9-17",
+        "Mon 09:00",
+        "Mon 24:00-25:00",
+        "Mon 09:60-10:00",
+        "Noday 09:00-10:00",
+        "Mon- 09:00-10:00",
+        "Mon 09:00-10:00,",
+    ] {
+        let built = Calendar::builder("UTC").weekly(wrong).build();
+        assert!(matches!(built, Err(Error::Window { .. })), "{wrong}");
+    }
+}
+
+#[test]
+fn without_windows_only_freezes_and_holidays_close() {
+    let calendar = Calendar::builder("UTC")
+        .freeze(date(2026, 6, 5), date(2026, 6, 7), "launch")
+        .freeze(date(2026, 6, 6), date(2026, 6, 8), "launch again")
+        .holiday(date(2026, 6, 8), "after the launch")
+        .build()
+        .unwrap();
+    assert!(calendar.is_open(at("2026-06-04T23:59:59Z")));
+    assert_eq!(
+        calendar.next_open(at("2026-06-05T00:00Z")),
+        Some(at("2026-06-09T00:00Z"))
+    );
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_when_built() {
+    assert!(matches!(
+        Calendar::weekdays("Atlantis/Capital"),
+        Err(Error::Zone { .. })
+    ));
+    let backwards = Calendar::builder("UTC").freeze(date(2026, 2, 2), date(2026, 2, 1), "x");
+    assert!(matches!(backwards.build(), Err(Error::Freeze { .. })));
+}
+
+#[test]
+fn the_ends_of_time_do_not_panic() {
+    let strange = Calendar::builder("America/New_York")
+        .weekly("Mon 23:00-22:00")
+        .freeze(Date::MIN, date(1, 1, 1), "before")
+        .freeze(date(9000, 1, 1), Date::MAX, "after")
+        .build()
+        .unwrap();
+    for calendar in [
+        Calendar::weekdays("Pacific/Apia").unwrap(),
+        Calendar::builder("Asia/Kathmandu").build().unwrap(),
+        strange,
+    ] {
+        for edge in [Timestamp::MIN, Timestamp::MAX] {
+            let next = calendar.next_open(edge);
+            assert!(next.is_none_or(|next| next >= edge && calendar.is_open(next)));
+        }
+    }
+    let always = Calendar::builder("UTC").build().unwrap();
+    assert!(always.is_open(Timestamp::MIN));
+}
+
+fn ics(events: &str) -> String {
+    let events = events.replace('|', "\r\n");
+    format!("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\n{events}\r\nEND:VCALENDAR\r\n")
+}
+
+fn event(body: &str) -> String {
+    format!("BEGIN:VEVENT|UID:1|DTSTAMP:20260101T000000Z|{body}|END:VEVENT")
+}
+
+fn with_ics(text: &str) -> Result<Calendar, Error> {
+    Calendar::builder("America/New_York")
+        .icalendar(text)
+        .build()
+}
+
+/// The days between two years that are closed at noon.
+fn closed_days(body: &str, years: std::ops::Range<i16>) -> Vec<String> {
+    let calendar = with_ics(&ics(&event(body))).unwrap();
+    date(years.start, 1, 1)
+        .series(Span::new().days(1))
+        .take_while(|day| day.year() < years.end)
+        .filter(|day| {
+            let noon = day.at(12, 0, 0, 0).in_tz("America/New_York").unwrap();
+            !calendar.is_open(noon.timestamp())
+        })
+        .map(|day| day.to_string())
+        .collect()
+}
+
+#[test]
+fn icalendar_days_are_holidays() {
+    for (body, years, days) in [
+        (
+            "SUMMARY:One day|DTSTART;VALUE=DATE:20260704",
+            2026..2028,
+            vec!["2026-07-04"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20261224|DTEND;VALUE=DATE:20261227",
+            2026..2027,
+            vec!["2026-12-24", "2026-12-25", "2026-12-26"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20261231|DURATION:P2D",
+            2026..2028,
+            vec!["2026-12-31", "2027-01-01"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20261225|RRULE:FREQ=YEARLY",
+            2025..2029,
+            vec!["2026-12-25", "2027-12-25", "2028-12-25"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20261231|DTEND;VALUE=DATE:20270102|RRULE:FREQ=YEARLY;COUNT=2",
+            2026..2030,
+            vec!["2026-12-31", "2027-01-01", "2027-12-31", "2028-01-01"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20251127|RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH|EXDATE;VALUE=DATE:20261126",
+            2025..2029,
+            vec!["2025-11-27", "2027-11-25", "2028-11-23"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20260525|RRULE:FREQ=YEARLY;BYMONTH=5;BYDAY=-1MO;UNTIL=20280529",
+            2026..2032,
+            vec!["2026-05-25", "2027-05-31", "2028-05-29"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20241105|RRULE:FREQ=YEARLY;INTERVAL=4;BYMONTH=11;BYDAY=TU;BYMONTHDAY=2,3,4,5,6,7,8",
+            2024..2033,
+            vec!["2024-11-05", "2028-11-07", "2032-11-02"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20240229|RRULE:FREQ=YEARLY",
+            2024..2030,
+            vec!["2024-02-29", "2028-02-29"],
+        ),
+        (
+            "STATUS:CANCELLED|DTSTART;VALUE=DATE:20260704",
+            2026..2027,
+            vec![],
+        ),
+    ] {
+        assert_eq!(closed_days(body, years), days, "{body}");
+    }
+}
+
+#[test]
+fn icalendar_times_are_freezes() {
+    for start_and_end in [
+        "DTSTART:20260601T140000Z|DTEND:20260601T160000Z",
+        "DTSTART;TZID=America/New_York:20260601T100000|DTEND;TZID=Europe/Zurich:20260601T180000",
+        "DTSTART:20260601T100000|DURATION:PT2H",
+    ] {
+        let calendar = with_ics(&ics(&event(start_and_end))).unwrap();
+        assert!(calendar.is_open(at("2026-06-01T13:59:59Z")));
+        assert_eq!(
+            calendar.next_open(at("2026-06-01T14:00Z")),
+            Some(at("2026-06-01T16:00Z")),
+            "{start_and_end}"
+        );
+    }
+}
+
+#[test]
+fn icalendar_that_is_not_understood_is_refused() {
+    let day = "DTSTART;VALUE=DATE:20260704";
+    let mut texts: Vec<String> = [
+        "SUMMARY:no start",
+        "DTSTART;VALUE=DATE:20260732",
+        "DTSTART:20260601T140000Z|DTEND:later",
+        "DTSTART;TZID=Atlantis/Capital:20260601T100000",
+        "DTSTART:20260601T140000Z|DTEND:20260601T160000Z|RRULE:FREQ=YEARLY",
+        "DTSTART;VALUE=DATE:20260704|DTEND;VALUE=DATE:20290704",
+        "DTSTART;VALUE=DATE:20260704|DTEND;VALUE=DATE:20260704",
+        "DTSTART;VALUE=DATE:20260704|RDATE;VALUE=DATE:20260705",
+    ]
+    .map(|body| ics(&event(body)))
+    .to_vec();
+    for rule in [
+        "FREQ=WEEKLY",
+        "FREQ=YEARLY;BYWEEKNO=20",
+        "FREQ=YEARLY;BYDAY=MO",
+        "FREQ=YEARLY;BYMONTH=13",
+        "FREQ=YEARLY;BYMONTH=5;BYDAY=9MO",
+        "FREQ=YEARLY;COUNT=0",
+        "FREQ=YEARLY;COUNT=4000000000",
+        "FREQ=YEARLY;INTERVAL=0",
+        "BYMONTH=5",
+        "",
+    ] {
+        texts.push(ics(&event(&format!("{day}|RRULE:{rule}"))));
+    }
+    let whole = ics(&event(day));
+    texts.push(whole.trim_end_matches("END:VCALENDAR\r\n").to_owned());
+    texts.push("hello".to_owned());
+    texts.push(String::new());
+    for text in texts {
+        let built = with_ics(&text);
+        assert!(matches!(built, Err(Error::ICalendar { .. })), "{text}");
+    }
+}
+
+#[test]
+fn a_calendar_that_never_opens_says_so() {
+    let every = "RRULE:FREQ=YEARLY;BYMONTHDAY=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31";
+    let text = ics(&event(&format!("DTSTART;VALUE=DATE:20200101|{every}")));
+    let calendar = with_ics(&text).unwrap();
+    assert_eq!(calendar.next_open(NOW), None);
+    let verdict = check(&calendar, request(NOW));
+    assert_eq!(
+        verdict.delays[0].recheck,
+        Recheck::After(Duration::from_secs(86_400))
+    );
+}
+
+fn request(now: Timestamp) -> CheckRequest {
+    CheckRequest {
+        now,
+        ..testing::check_request(&testing::asset("job/eu"))
+    }
+}
+
+fn check(calendar: &Calendar, request: CheckRequest) -> Verdict {
+    block_on(calendar.check(request)).unwrap()
+}
+
+#[test]
+fn a_closed_calendar_says_why_and_when_it_opens() {
+    let calendar = Calendar::builder("America/New_York")
+        .weekly("Mon-Fri 09:00-17:00")
+        .holiday(date(2026, 11, 26), "Thanksgiving")
+        .freeze(date(2026, 11, 27), date(2026, 11, 28), "Black Friday")
+        .build()
+        .unwrap();
+    for (now, why) in [
+        ("2026-11-26T15:00Z", "closed: Thanksgiving"),
+        ("2026-11-27T15:00Z", "frozen: Black Friday"),
+        ("2026-11-28T15:00Z", "outside the weekly windows"),
+    ] {
+        let verdict = check(&calendar, request(at(now)));
+        let delay = &verdict.delays[0];
+        assert_eq!(delay.recheck, Recheck::At(at("2026-11-30T14:00Z")));
+        assert_eq!(
+            delay.reason,
+            format!("{why}; opens 2026-11-30T09:00:00-05:00[America/New_York] (Mon 09:00-17:00)")
+        );
+        assert_eq!(
+            delay.evidence["next_open"]["at"],
+            "2026-11-30T09:00:00-05:00[America/New_York]"
+        );
+    }
+    assert!(check(&calendar, request(at("2026-11-30T14:00Z"))).is_proceed());
+}
+
+#[test]
+fn only_assets_of_its_types_wait() {
+    let calendar = |types| {
+        let builder = Calendar::builder("UTC").freeze(date(2000, 1, 1), date(3000, 1, 1), "x");
+        builder.types(types).build().unwrap()
+    };
+    let other = calendar(Types::only(["db.v1.Schema"]));
+    let this = calendar(Types::only(["db.v1.Schema", Thing::TYPE]));
+    assert!(check(&other, request(NOW)).is_proceed());
+    assert!(!check(&this, request(NOW)).is_proceed());
+    let unreadable = CheckRequest {
+        reader: Default::default(),
+        ..request(NOW)
+    };
+    assert!(!check(&other, unreadable).is_proceed(), "fails closed");
+}
+
+#[test]
+fn r6_a_calendar_never_blocks_the_cure_unless_told_to() {
+    let closed = || Calendar::builder("UTC").freeze(date(2000, 1, 1), date(3000, 1, 1), "x");
+    let blocked = |calendar: CalendarBuilder| {
+        let layer = CalendarLayer::new(calendar.build().unwrap());
+        let checks = stack(layer.layer(Proceed));
+        let causes = [
+            Cause::Intent,
+            Cause::Drift,
+            Cause::Rollback,
+            Cause::Emergency,
+        ];
+        causes.map(|cause| {
+            let request = CheckRequest {
+                cause,
+                ..request(NOW)
+            };
+            !block_on(checks.call(request)).unwrap().is_proceed()
+        })
+    };
+    assert_eq!(blocked(closed()), [true, false, false, false]);
+    let strict = closed().causes(Causes::of(&[Cause::Intent, Cause::Drift]));
+    assert_eq!(blocked(strict), [true, true, false, false]);
+}
+
+#[test]
+fn every_day_of_the_week_has_its_name() {
+    let names = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    for (name, day) in names.iter().zip(Weekday::Monday.cycle_forward()) {
+        let text = format!("{name} 09:00-17:00");
+        let opening = calendar("UTC", &text).next_opening(NOW).unwrap();
+        assert_eq!(opening.window, text);
+        assert_eq!(TimeZone::UTC.to_datetime(opening.at).weekday(), day);
+    }
+}

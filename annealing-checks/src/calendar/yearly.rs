@@ -1,0 +1,158 @@
+//! Days that come back every year: the `FREQ=YEARLY` rules that public holiday calendars use (RFC 5545, 3.3.10).
+//!
+//! Our own, because the rules of holidays need a page, and a rule that is not understood must be refused, not guessed.
+
+use jiff::civil::{Date, Weekday};
+
+/// How many occurrences a `COUNT` may ask for.
+const MOST: u32 = 10_000;
+
+/// A yearly rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Yearly {
+    first: Date,
+    interval: i16,
+    until: Date,
+    months: Vec<i8>,
+    month_days: Vec<i8>,
+    /// The n-th such weekday of the month, from its end if negative; all of them if 0.
+    weekdays: Vec<(i8, Weekday)>,
+}
+
+impl Yearly {
+    /// Reads the value of an `RRULE` of an event that first happens on `first`.
+    ///
+    /// # Errors
+    /// Names the part that is not understood.
+    pub(super) fn parse(rule: &str, first: Date) -> Result<Self, String> {
+        let mut yearly = Self {
+            first,
+            interval: 1,
+            until: Date::MAX,
+            months: Vec::new(),
+            month_days: Vec::new(),
+            weekdays: Vec::new(),
+        };
+        let (mut count, mut is_yearly) = (None, false);
+        for part in rule.split(';') {
+            let wrong = || format!("the recurrence part `{part}`");
+            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            match name {
+                "FREQ" if value == "YEARLY" => is_yearly = true,
+                "INTERVAL" => yearly.interval = value.parse().map_err(|_| wrong())?,
+                "COUNT" => count = Some(value.parse().map_err(|_| wrong())?),
+                "UNTIL" => {
+                    let date = value.get(..8).and_then(|date| date.parse().ok());
+                    yearly.until = date.ok_or_else(wrong)?;
+                }
+                "BYMONTH" => yearly.months = numbers(value, 1..=12).ok_or_else(wrong)?,
+                "BYMONTHDAY" => yearly.month_days = numbers(value, -31..=31).ok_or_else(wrong)?,
+                "BYDAY" => yearly.weekdays = weekdays(value).ok_or_else(wrong)?,
+                "WKST" => {} // Matters to weekly rules only.
+                _ => return Err(wrong()),
+            }
+        }
+        yearly.finish(is_yearly, count)
+    }
+
+    fn finish(mut self, is_yearly: bool, count: Option<u32>) -> Result<Self, String> {
+        if !is_yearly {
+            return Err("a recurrence without FREQ=YEARLY".into());
+        }
+        if self.interval < 1 {
+            return Err(format!("the interval {}", self.interval));
+        }
+        if !self.weekdays.is_empty() && self.months.is_empty() {
+            return Err("BYDAY without BYMONTH".into());
+        }
+        match count {
+            None => {}
+            Some(n @ 1..=MOST) => self.until = self.nth(n),
+            Some(n) => return Err(format!("COUNT={n}, 1 to {MOST} are possible")),
+        }
+        Ok(self)
+    }
+
+    /// The day of the n-th occurrence, from 1.
+    fn nth(&self, n: u32) -> Date {
+        let mut left = n;
+        let mut day = self.first;
+        loop {
+            left -= u32::from(self.starts_on(day));
+            match day.tomorrow() {
+                Ok(next) if left > 0 => day = next,
+                _ => return day,
+            }
+        }
+    }
+
+    /// The last day on which it can happen; `None` when it never ends.
+    pub(super) fn ends(&self) -> Option<Date> {
+        (self.until < Date::MAX).then_some(self.until)
+    }
+
+    /// Whether it happens on `day`.
+    pub(super) fn starts_on(&self, day: Date) -> bool {
+        if day <= self.first || day > self.until {
+            return day == self.first;
+        }
+        (day.year() - self.first.year()) % self.interval == 0
+            && self.in_month(day)
+            && self.on_day(day)
+    }
+
+    fn in_month(&self, day: Date) -> bool {
+        match self.months.as_slice() {
+            [] => !self.month_days.is_empty() || day.month() == self.first.month(),
+            months => months.contains(&day.month()),
+        }
+    }
+
+    fn on_day(&self, day: Date) -> bool {
+        let from_end = day.day() - day.days_in_month() - 1;
+        let by_date = self.month_days.is_empty()
+            || self.month_days.contains(&day.day())
+            || self.month_days.contains(&from_end);
+        let nth = (day.day() - 1) / 7 + 1;
+        let nth_from_end = (from_end + 1) / 7 - 1;
+        let by_weekday = self.weekdays.is_empty()
+            || self.weekdays.iter().any(|(n, weekday)| {
+                *weekday == day.weekday() && [0, nth, nth_from_end].contains(n)
+            });
+        match (self.month_days.is_empty(), self.weekdays.is_empty()) {
+            (true, true) => day.day() == self.first.day(),
+            _ => by_date && by_weekday,
+        }
+    }
+}
+
+fn numbers(value: &str, range: std::ops::RangeInclusive<i8>) -> Option<Vec<i8>> {
+    let number = |text: &str| text.parse().ok().filter(|n| *n != 0 && range.contains(n));
+    value.split(',').map(number).collect()
+}
+
+fn weekdays(value: &str) -> Option<Vec<(i8, Weekday)>> {
+    let weekday = |text: &str| {
+        let at = text.len().checked_sub(2)?;
+        let (n, name) = (text.get(..at)?, text.get(at..)?);
+        let weekday = match name {
+            "MO" => Weekday::Monday,
+            "TU" => Weekday::Tuesday,
+            "WE" => Weekday::Wednesday,
+            "TH" => Weekday::Thursday,
+            "FR" => Weekday::Friday,
+            "SA" => Weekday::Saturday,
+            "SU" => Weekday::Sunday,
+            _ => return None,
+        };
+        let n = match n {
+            "" => 0,
+            some => some
+                .parse()
+                .ok()
+                .filter(|n| (-5..=5).contains(n) && *n != 0)?,
+        };
+        Some((n, weekday))
+    };
+    value.split(',').map(weekday).collect()
+}

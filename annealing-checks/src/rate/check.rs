@@ -1,0 +1,45 @@
+//! The check behind [`RateLayer`](super::RateLayer). It only declares claims: the enforcer's kernel counts.
+
+use async_trait::async_trait;
+use plugin_sdk::{
+    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Quota, Verdict,
+};
+
+use crate::Scope;
+
+/// At most so many pushes per time within each part of a scope. Applies to every cause.
+#[derive(Debug, Clone)]
+pub struct Rate {
+    name: CheckName,
+    scope: Scope,
+    quota: Quota,
+}
+
+impl Rate {
+    /// A check named `name`: pushes within each part of `scope` keep `quota`.
+    pub fn new(name: &str, scope: Scope, quota: Quota) -> Self {
+        Self {
+            name: name.into(),
+            scope,
+            quota,
+        }
+    }
+}
+
+#[async_trait]
+impl CheckPlugin for Rate {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: self.name.clone(),
+            causes: Causes::ALL,
+        }
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let keys = self.scope.keys(&self.name, &request)?;
+        Ok(keys
+            .into_iter()
+            .map(|key| Claim::Rate(key, self.quota))
+            .fold(Verdict::proceed(request.now), Verdict::claim))
+    }
+}

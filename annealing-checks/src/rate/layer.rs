@@ -1,0 +1,44 @@
+//! [`Rate`] as a layer of a check stack.
+
+use plugin_sdk::{
+    Quota,
+    service::{Check, CheckLayer},
+};
+use tower_layer::Layer;
+
+use super::Rate;
+use crate::Scope;
+
+/// At most so many pushes per time within each part of a scope.
+///
+/// ```
+/// use annealing_checks::{RateLayer, Scope};
+/// use plugin_sdk::{Quota, service::Proceed};
+/// use std::time::Duration;
+///
+/// let checks = tower::ServiceBuilder::new()
+///     // Two at once in a cluster, then one a minute.
+///     .layer(RateLayer::new(
+///         "cluster-rate",
+///         Scope::per_cluster(),
+///         Quota { burst: 2, every: Duration::from_secs(60) },
+///     ))
+///     .service(Proceed);
+/// ```
+#[derive(Debug, Clone)]
+pub struct RateLayer(CheckLayer<Rate>);
+
+impl RateLayer {
+    /// A layer with a check named `name`: pushes within each part of `scope` keep `quota`.
+    pub fn new(name: &str, scope: Scope, quota: Quota) -> Self {
+        Self(CheckLayer::new(Rate::new(name, scope, quota)))
+    }
+}
+
+impl<S> Layer<S> for RateLayer {
+    type Service = Check<S, Rate>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        self.0.layer(inner)
+    }
+}

@@ -1,0 +1,43 @@
+//! The check behind [`SerializeLayer`](super::SerializeLayer). It only declares claims: the enforcer's kernel counts.
+
+use async_trait::async_trait;
+use plugin_sdk::{
+    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Verdict,
+};
+
+use crate::Scope;
+
+/// One push at a time within each part of a scope. Applies to every cause.
+#[derive(Debug, Clone)]
+pub struct Serialize {
+    name: CheckName,
+    scope: Scope,
+}
+
+impl Serialize {
+    /// A check named `name`: at most one push at a time within each part of `scope`.
+    pub fn new(name: &str, scope: Scope) -> Self {
+        Self {
+            name: name.into(),
+            scope,
+        }
+    }
+}
+
+#[async_trait]
+impl CheckPlugin for Serialize {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: self.name.clone(),
+            causes: Causes::ALL,
+        }
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let keys = self.scope.keys(&self.name, &request)?;
+        Ok(keys
+            .into_iter()
+            .map(Claim::Exclusive)
+            .fold(Verdict::proceed(request.now), Verdict::claim))
+    }
+}

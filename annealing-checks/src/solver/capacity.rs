@@ -1,0 +1,153 @@
+//! The capacity rule: at every instant, demand in production <= capacity in production, for every edge.
+//!
+//! A provider shrinks only after its consumers have shrunk; a consumer grows only after its providers have grown.
+
+use plugin_sdk::observe::Link;
+use prodspec_model::{AssetId, addons::Need};
+use serde_json::{Value, json};
+
+use super::{OrderRule, Push, Question, Seen, Wait};
+
+/// Orders changes of serving capacity along `Need::Capacity` edges.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capacity;
+
+impl OrderRule for Capacity {
+    fn questions(&self, push: &Push<'_>) -> Vec<Question> {
+        let mut questions = Vec::new();
+        for (unit, (from, to)) in &push.effects().capacity {
+            if to < from {
+                questions.extend(shrink(push, unit, *to));
+            } else if to > from {
+                questions.extend(grow(push, unit, *to));
+            }
+        }
+        questions
+    }
+}
+
+/// As a provider: what is left must fit the sum of the consumers.
+fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
+    let consumers = ends(push.consumers(), unit, push.asset());
+    if consumers.is_empty() {
+        return None;
+    }
+    let unit = unit.to_owned();
+    Some(Question::new(consumers.clone(), move |seen| {
+        let demand = Demand::new(seen, &consumers, &unit, 0);
+        if demand.total <= u128::from(left) {
+            return Vec::new();
+        }
+        let mut first = demand.shrinking(seen);
+        if first.is_empty() {
+            first = demand.positive();
+        }
+        let total = demand.total;
+        let reason = format!("must shrink first: {total} {unit} are used, {left} would be left");
+        waits(first, &reason, &demand.evidence(left))
+    }))
+}
+
+/// As a consumer: each provider must have what all its consumers use, with this one at its new value.
+fn grow(push: &Push<'_>, unit: &str, to: u64) -> Vec<Question> {
+    let providers = ends(push.providers(), unit, push.asset());
+    let question = |provider: AssetId| {
+        let others = ends(&push.consumers_of(&provider), unit, push.asset());
+        let unit = unit.to_owned();
+        let about: Vec<_> = others.iter().chain([&provider]).cloned().collect();
+        Question::new(about, move |seen| {
+            let demand = Demand::new(seen, &others, &unit, to);
+            let there = seen.capacity(&provider, &unit);
+            if demand.total <= u128::from(there) {
+                return Vec::new();
+            }
+            let total = demand.total;
+            let evidence = demand.evidence(there);
+            let short = format!("{total} {unit} of `{provider}` would be used, it has {there}");
+            let mut shrinking = demand.shrinking(seen);
+            shrinking.retain(|consumer| *consumer != provider);
+            let mut found = waits(shrinking, &format!("must shrink first: {short}"), &evidence);
+            if found.is_empty() || change(seen, &provider, &unit) > 0 {
+                let reason = format!("must grow first: {short}");
+                found.extend(waits(vec![provider], &reason, &evidence));
+            }
+            found
+        })
+    };
+    providers.into_iter().map(question).collect()
+}
+
+/// What consumers use of one provider.
+struct Demand<'a> {
+    unit: &'a str,
+    each: Vec<(&'a AssetId, u64)>,
+    total: u128,
+}
+
+impl<'a> Demand<'a> {
+    /// What `consumers` use in production, and `more` beside.
+    fn new(seen: &Seen, consumers: &'a [AssetId], unit: &'a str, more: u64) -> Self {
+        let used = |consumer: &'a AssetId| (consumer, seen.capacity(consumer, unit));
+        let each: Vec<_> = consumers.iter().map(used).collect();
+        let total = each.iter().map(|(_, used)| u128::from(*used)).sum::<u128>();
+        Self {
+            unit,
+            each,
+            total: total + u128::from(more),
+        }
+    }
+
+    /// The consumers that a push would make smaller.
+    fn shrinking(&self, seen: &Seen) -> Vec<AssetId> {
+        let shrinks = |(consumer, _): &&(&AssetId, u64)| change(seen, consumer, self.unit) < 0;
+        let shrinking = self.each.iter().filter(shrinks);
+        shrinking.map(|(consumer, _)| (*consumer).clone()).collect()
+    }
+
+    /// The consumers that use anything.
+    fn positive(&self) -> Vec<AssetId> {
+        let positive = self.each.iter().filter(|(_, used)| *used > 0);
+        positive.map(|(consumer, _)| (*consumer).clone()).collect()
+    }
+
+    fn evidence(&self, capacity: u64) -> Value {
+        let each = self.each.iter();
+        let consumers: serde_json::Map<_, _> = each
+            .map(|(consumer, used)| (consumer.to_string(), Value::from(*used)))
+            .collect();
+        json!({
+            "unit": self.unit,
+            "demand": u64::try_from(self.total).unwrap_or(u64::MAX),
+            "capacity": capacity,
+            "consumers": consumers,
+        })
+    }
+}
+
+/// In which direction a push of `asset` would change its capacity.
+fn change(seen: &Seen, asset: &AssetId, unit: &str) -> i8 {
+    let effects = seen.effects(asset);
+    let change = effects.and_then(|effects| effects.capacity.get(unit));
+    change.map_or(0, |(from, to)| to.cmp(from) as i8)
+}
+
+/// The other ends of the capacity edges in `unit`, each once.
+fn ends(links: &[Link], unit: &str, but: &AssetId) -> Vec<AssetId> {
+    let matters = |link: &&Link| {
+        link.asset != *but
+            && matches!(&link.need, Need::Capacity { unit: needed } if needed == unit)
+    };
+    let mut ends: Vec<_> = links
+        .iter()
+        .filter(matters)
+        .map(|link| link.asset.clone())
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    ends
+}
+
+fn waits(on: Vec<AssetId>, reason: &str, evidence: &Value) -> Vec<Wait> {
+    let wait = |asset| Wait::on(asset, reason).because(evidence.clone());
+    on.into_iter().map(wait).collect()
+}

@@ -1,0 +1,163 @@
+//! The solver itself: asks every rule, looks at the neighbours at once, and says whom the push waits for.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use plugin_sdk::{
+    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Diff, Observation,
+    PartitionView, Recheck, Verdict,
+};
+use prodspec_model::AssetId;
+use serde_json::{Value, json};
+
+use super::{Capacity, OrderRule, Push, Question, Seen, StaticOrder, VersionOrder, Wait};
+
+/// How soon a push without a view of its partition is checked again.
+const WITHOUT_VIEW: Duration = Duration::from_secs(60);
+
+/// Delays a push until the assets it depends on, or that depend on it, allow it. Applies to every cause.
+///
+/// The edges come from [`PartitionView`], the effects from the push's own diff. Every finding about a neighbour is
+/// relied on: the enforcer admits the push only if none of them has been pushed since.
+#[derive(Clone)]
+pub struct DependencySolver {
+    name: CheckName,
+    rules: Vec<Arc<dyn OrderRule>>,
+}
+
+impl DependencySolver {
+    /// Capacity edges only.
+    pub fn capacity() -> Self {
+        Self {
+            name: "dependency-solver".into(),
+            rules: vec![Arc::new(Capacity)],
+        }
+    }
+
+    /// Every kind of edge: capacity, version order, static order.
+    pub fn standard() -> Self {
+        Self::capacity().with(VersionOrder).with(StaticOrder)
+    }
+
+    /// Adds a rule.
+    #[must_use]
+    pub fn with(mut self, rule: impl OrderRule) -> Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+
+    fn questions(&self, request: &CheckRequest, view: &dyn PartitionView) -> Vec<Question> {
+        let push = Push::new(request, view);
+        let questions = self.rules.iter().flat_map(|rule| rule.questions(&push));
+        questions.collect()
+    }
+
+    fn delay(&self, wait: Wait) -> Delay {
+        Delay {
+            check: self.name.clone(),
+            reason: format!("waits for `{}`: {}", wait.on, wait.reason),
+            evidence: wait.evidence,
+            recheck: Recheck::WhenSettled(wait.on),
+        }
+    }
+
+    fn without_view(&self) -> Delay {
+        Delay {
+            check: self.name.clone(),
+            reason:
+                "the check has no view of the partition, so it cannot know who depends on whom; \
+                     run it in an enforcer, or hand it a view"
+                    .into(),
+            evidence: Value::Null,
+            recheck: Recheck::After(WITHOUT_VIEW),
+        }
+    }
+
+    /// Looks at everybody asked about, all at once.
+    async fn look(
+        about: Vec<AssetId>,
+        request: &CheckRequest,
+        view: &dyn PartitionView,
+    ) -> Vec<(AssetId, Result<Observation, BoxError>)> {
+        let at = request.incarnation.no;
+        let looks = about.iter().map(|asset| view.observe(asset, at));
+        let observations = join_all(looks).await;
+        about.into_iter().zip(observations).collect()
+    }
+}
+
+#[async_trait]
+impl CheckPlugin for DependencySolver {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: self.name.clone(),
+            causes: Causes::ALL,
+        }
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let mut verdict = Verdict::proceed(request.now);
+        let Some(view) = &request.view else {
+            verdict.delays.push(self.without_view());
+            return Ok(verdict);
+        };
+        let questions = self.questions(&request, view.as_ref());
+        let mut about: Vec<_> = questions.iter().flat_map(|q| q.about.clone()).collect();
+        about.sort_unstable();
+        about.dedup();
+        let (mut seen, mut unseen) = (Vec::with_capacity(about.len()), Vec::new());
+        for (asset, observation) in Self::look(about, &request, view.as_ref()).await {
+            if let Ok(observation) = &observation {
+                verdict.relies_on.push(observation.stamp);
+                verdict.as_of = verdict.as_of.min(observation.as_of);
+            }
+            match observation {
+                Ok(observation) if comparable(&observation.diff) => seen.push((asset, observation)),
+                other => unseen.push(cannot_tell(asset, other)),
+            }
+        }
+        let seen = Seen::new(seen);
+        let known = |asset: &AssetId| seen.diff(asset).is_some();
+        for question in questions {
+            if question.about.iter().all(known) {
+                let waits = (question.answer)(&seen);
+                verdict
+                    .delays
+                    .extend(waits.into_iter().map(|wait| self.delay(wait)));
+            }
+        }
+        let unseen = unseen.into_iter().map(|wait| self.delay(wait));
+        verdict.delays.extend(unseen);
+        Ok(verdict)
+    }
+}
+
+fn comparable(diff: &Diff) -> bool {
+    matches!(diff, Diff::InSync { .. } | Diff::Differs { .. })
+}
+
+/// A neighbour that matters and of which nobody can tell what production has.
+fn cannot_tell(asset: AssetId, looked: Result<Observation, BoxError>) -> Wait {
+    match looked.map(|observation| observation.diff) {
+        Ok(Diff::InProgress { .. }) => Wait::on(asset, "work on it is under way"),
+        Ok(Diff::Foreign { owner }) => {
+            let reason = format!("it belongs to `{owner}`, so it may change at any time");
+            Wait::on(asset, reason).because(json!({"owner": owner}))
+        }
+        Ok(_) => Wait::on(asset, "its diff says something unknown to this version"),
+        Err(error) => Wait::on(
+            asset,
+            format!("it cannot be compared with production: {error}"),
+        ),
+    }
+}
+
+impl fmt::Debug for DependencySolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DependencySolver")
+            .field("name", &self.name)
+            .field("rules", &self.rules.len())
+            .finish()
+    }
+}

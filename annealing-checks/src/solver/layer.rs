@@ -1,0 +1,44 @@
+//! [`DependencySolver`] as a layer of a check stack.
+
+use plugin_sdk::service::{Check, CheckLayer};
+use tower_layer::Layer;
+
+use super::DependencySolver;
+
+/// Pushes start in the order that production's dependencies allow.
+///
+/// ```
+/// use annealing_checks::DependencySolverLayer;
+/// use plugin_sdk::service::Proceed;
+///
+/// let checks = tower::ServiceBuilder::new()
+///     .layer(DependencySolverLayer::standard())
+///     .service(Proceed);
+/// ```
+#[derive(Debug, Clone)]
+pub struct DependencySolverLayer(CheckLayer<DependencySolver>);
+
+impl DependencySolverLayer {
+    /// A layer that asks `solver`: for rules of your own.
+    pub fn new(solver: DependencySolver) -> Self {
+        Self(CheckLayer::new(solver))
+    }
+
+    /// Capacity edges only.
+    pub fn capacity() -> Self {
+        Self::new(DependencySolver::capacity())
+    }
+
+    /// Every kind of edge: capacity, version order, static order.
+    pub fn standard() -> Self {
+        Self::new(DependencySolver::standard())
+    }
+}
+
+impl<S> Layer<S> for DependencySolverLayer {
+    type Service = Check<S, DependencySolver>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        self.0.layer(inner)
+    }
+}

@@ -1,0 +1,159 @@
+//! What a rule is: questions about neighbours, and whom to wait for once they are answered.
+
+use std::{cell::OnceCell, fmt};
+
+use plugin_sdk::{CheckRequest, Effects, PartitionView, observe::Link};
+use prodspec_model::AssetId;
+use serde_json::Value;
+
+use super::Seen;
+
+/// An order between pushes. Pure: what it wants to know it asks, and the solver looks.
+///
+/// ```
+/// use annealing_checks::solver::{DependencySolver, OrderRule, Push, Question, Wait};
+/// use plugin_sdk::Diff;
+///
+/// /// Nothing shrinks while one of its consumers is being changed.
+/// struct QuietConsumers;
+///
+/// impl OrderRule for QuietConsumers {
+///     fn questions(&self, push: &Push<'_>) -> Vec<Question> {
+///         if push.effects().capacity.values().all(|(from, to)| to >= from) {
+///             return vec![];
+///         }
+///         let quiet = |link: &plugin_sdk::observe::Link| {
+///             let consumer = link.asset.clone();
+///             Question::new([consumer.clone()], move |seen| match seen.diff(&consumer) {
+///                 Some(Diff::InSync { .. }) => vec![],
+///                 _ => vec![Wait::on(consumer, "it is being changed")],
+///             })
+///         };
+///         push.consumers().iter().map(quiet).collect()
+///     }
+/// }
+///
+/// let solver = DependencySolver::standard().with(QuietConsumers);
+/// ```
+pub trait OrderRule: Send + Sync + 'static {
+    /// What must be known before `push` may start. Empty: this rule does not mind.
+    fn questions(&self, push: &Push<'_>) -> Vec<Question>;
+}
+
+/// A push that is to be ordered among its neighbours.
+pub struct Push<'a> {
+    request: &'a CheckRequest,
+    view: &'a dyn PartitionView,
+    providers: OnceCell<Vec<Link>>,
+    consumers: OnceCell<Vec<Link>>,
+}
+
+impl<'a> Push<'a> {
+    pub(super) fn new(request: &'a CheckRequest, view: &'a dyn PartitionView) -> Self {
+        Self {
+            request,
+            view,
+            providers: OnceCell::new(),
+            consumers: OnceCell::new(),
+        }
+    }
+
+    /// Everything that is known of the push itself.
+    pub fn request(&self) -> &CheckRequest {
+        self.request
+    }
+
+    /// The asset to be pushed.
+    pub fn asset(&self) -> &AssetId {
+        &self.request.asset
+    }
+
+    /// What the push does that others care about.
+    pub fn effects(&self) -> &Effects {
+        &self.request.change.effects
+    }
+
+    /// Whom the asset needs.
+    pub fn providers(&self) -> &[Link] {
+        let at = self.request.incarnation.no;
+        self.providers
+            .get_or_init(|| self.view.providers(self.asset(), at))
+    }
+
+    /// Who needs the asset.
+    pub fn consumers(&self) -> &[Link] {
+        self.consumers
+            .get_or_init(|| self.consumers_of(self.asset()))
+    }
+
+    /// Who needs another asset.
+    pub fn consumers_of(&self, provider: &AssetId) -> Vec<Link> {
+        self.view.consumers(provider, self.request.incarnation.no)
+    }
+}
+
+impl fmt::Debug for Push<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Push")
+            .field("request", self.request)
+            .finish_non_exhaustive()
+    }
+}
+
+type Answer = Box<dyn FnOnce(&Seen) -> Vec<Wait> + Send>;
+
+/// A question about some neighbours: answered once all of them were seen. A push waits for those that cannot be seen.
+pub struct Question {
+    pub(super) about: Vec<AssetId>,
+    pub(super) answer: Answer,
+}
+
+impl Question {
+    /// Looks at `about`, then asks `answer` whom to wait for.
+    pub fn new(
+        about: impl IntoIterator<Item = AssetId>,
+        answer: impl FnOnce(&Seen) -> Vec<Wait> + Send + 'static,
+    ) -> Self {
+        Self {
+            about: about.into_iter().collect(),
+            answer: Box::new(answer),
+        }
+    }
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question")
+            .field("about", &self.about)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A neighbour that comes first.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Wait {
+    /// Whom the push waits for.
+    pub on: AssetId,
+    /// Why, for people.
+    pub reason: String,
+    /// What it rests on.
+    pub evidence: Value,
+}
+
+impl Wait {
+    /// The push waits until `on` is settled.
+    pub fn on(on: AssetId, reason: impl Into<String>) -> Self {
+        Self {
+            on,
+            reason: reason.into(),
+            evidence: Value::Null,
+        }
+    }
+
+    /// Says what it rests on.
+    #[must_use]
+    pub fn because(self, evidence: Value) -> Self {
+        Self { evidence, ..self }
+    }
+}

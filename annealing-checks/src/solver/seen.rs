@@ -1,0 +1,49 @@
+//! What production has, as far as a push's neighbours go.
+
+use plugin_sdk::{Diff, Effects, Observation, Observed};
+use prodspec_model::AssetId;
+
+/// The neighbours that were looked at and could be seen, each in sync or to be pushed.
+#[derive(Debug, Default)]
+pub struct Seen(Vec<(AssetId, Observation)>);
+
+impl Seen {
+    /// `observations` must be sorted by asset.
+    pub(super) fn new(observations: Vec<(AssetId, Observation)>) -> Self {
+        Self(observations)
+    }
+
+    /// How an asset compares with production. `None`: it was not asked for.
+    pub fn diff(&self, asset: &AssetId) -> Option<&Diff> {
+        let found = self.0.binary_search_by(|(id, _)| id.cmp(asset));
+        found.ok().map(|at| &self.0[at].1.diff)
+    }
+
+    /// What production has of an asset.
+    pub fn observed(&self, asset: &AssetId) -> Option<&Observed> {
+        match self.diff(asset)? {
+            Diff::InSync { observed, .. } | Diff::Differs { observed, .. } => Some(observed),
+            _ => None,
+        }
+    }
+
+    /// What a push of an asset would do, if it is to be pushed.
+    pub fn effects(&self, asset: &AssetId) -> Option<&Effects> {
+        match self.diff(asset)? {
+            Diff::Differs { change, .. } => Some(&change.effects),
+            _ => None,
+        }
+    }
+
+    /// The capacity that production has of an asset. What does not exist has none.
+    pub fn capacity(&self, asset: &AssetId, unit: &str) -> u64 {
+        let observed = self.observed(asset);
+        let capacity = observed.and_then(|observed| observed.capacity.get(unit));
+        capacity.copied().unwrap_or_default()
+    }
+
+    /// The version that runs of an asset.
+    pub fn version(&self, asset: &AssetId) -> Option<u64> {
+        self.observed(asset)?.version
+    }
+}

@@ -1,0 +1,419 @@
+//! The rules one by one, on a partition that the test fills.
+
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use jiff::ToSpan;
+use plugin_sdk::{
+    Change, CheckPlugin, CheckRequest, Diff, Effects, Observed, Recheck, Verdict,
+    testing::{self, FakeView, NOW},
+};
+use prodspec_model::{AssetId, addons::Need};
+
+use super::*;
+
+fn id(text: &str) -> AssetId {
+    AssetId::new(text).unwrap()
+}
+
+fn qps() -> Need {
+    Need::Capacity { unit: "qps".into() }
+}
+
+fn capacity(from: u64, to: u64) -> Effects {
+    Effects {
+        capacity: [("qps".to_owned(), (from, to))].into(),
+        ..Effects::default()
+    }
+}
+
+fn version(from: Option<u64>, to: Option<u64>) -> Effects {
+    Effects {
+        version: Some((from, to)),
+        ..Effects::default()
+    }
+}
+
+/// What production has before a change with these effects.
+fn before(effects: &Effects) -> Observed {
+    let froms = effects.capacity.iter();
+    Observed {
+        capacity: froms
+            .map(|(unit, (from, _))| (unit.clone(), *from))
+            .collect(),
+        version: effects.version.and_then(|(from, _)| from),
+    }
+}
+
+fn differs(asset: &str, effects: Effects) -> Diff {
+    let observed = before(&effects);
+    let change = Change::new(&testing::asset(asset), "change it", vec![], effects);
+    Diff::Differs {
+        change: Box::new(change),
+        observed,
+    }
+}
+
+fn in_sync(effects: Effects) -> Diff {
+    Diff::InSync {
+        observed: before(&effects),
+        look_again_at: None,
+    }
+}
+
+/// A partition, with the edges `(consumer, provider, need)`.
+fn partition(edges: &[(&str, &str, Need)], diffs: Vec<(&str, Diff)>) -> Arc<FakeView> {
+    let view = FakeView::new(NOW - 10.seconds());
+    for (consumer, provider, need) in edges {
+        view.edge(&id(consumer), &id(provider), need.clone());
+    }
+    for (asset, diff) in diffs {
+        view.set(&id(asset), diff);
+    }
+    Arc::new(view)
+}
+
+fn push(view: &Arc<FakeView>, asset: &str, effects: Effects) -> Verdict {
+    let asset = testing::asset(asset);
+    let request = CheckRequest {
+        observed: before(&effects),
+        change: Arc::new(Change::new(&asset, "change it", vec![], effects)),
+        view: Some(view.clone()),
+        ..testing::check_request(&asset)
+    };
+    block_on(DependencySolver::standard().check(request)).unwrap()
+}
+
+/// Whom a push waits for.
+fn waits(verdict: &Verdict) -> Vec<String> {
+    let on = |recheck: &Recheck| match recheck {
+        Recheck::WhenSettled(asset) => asset.to_string(),
+        other => panic!("waits for {other:?}"),
+    };
+    let mut waits: Vec<_> = verdict.delays.iter().map(|d| on(&d.recheck)).collect();
+    waits.sort();
+    waits
+}
+
+const NOBODY: [&str; 0] = [];
+
+#[test]
+fn r16_without_an_effect_nobody_is_observed() {
+    let view = partition(
+        &[("lb", "job", qps()), ("job", "db", Need::Version)],
+        vec![("lb", in_sync(capacity(100, 100)))],
+    );
+    let unrelated = Effects {
+        capacity: [("gigabytes".to_owned(), (5, 1)), ("qps".to_owned(), (7, 7))].into(),
+        ..Effects::default()
+    };
+    assert!(push(&view, "job", unrelated).is_proceed());
+    assert_eq!(view.asked(), []);
+}
+
+#[test]
+fn r16_a_provider_shrinks_only_after_the_sum_of_its_consumers_fits() {
+    let edges = [
+        ("a", "job", qps()),
+        ("b", "job", qps()),
+        ("b", "job", qps()),
+    ];
+    let view = partition(
+        &edges,
+        vec![
+            ("a", differs("a", capacity(60, 20))),
+            ("b", in_sync(capacity(40, 40))),
+        ],
+    );
+    let verdict = push(&view, "job", capacity(100, 60));
+    assert_eq!(waits(&verdict), ["a"], "only a is going to shrink");
+    let delay = &verdict.delays[0];
+    assert_eq!(
+        delay.reason,
+        "waits for `a`: must shrink first: 100 qps are used, 60 would be left"
+    );
+    assert_eq!(
+        delay.evidence,
+        serde_json::json!({"unit": "qps", "demand": 100, "capacity": 60, "consumers": {"a": 60, "b": 40}})
+    );
+    view.set(&id("a"), in_sync(capacity(20, 20)));
+    assert!(push(&view, "job", capacity(100, 60)).is_proceed());
+    assert_eq!(waits(&push(&view, "job", capacity(100, 59))), ["a", "b"]);
+}
+
+#[test]
+fn r16_a_consumer_grows_only_after_each_of_its_providers() {
+    let edges = [
+        ("lb", "eu", qps()),
+        ("lb", "us", qps()),
+        ("other", "us", qps()),
+    ];
+    let view = partition(
+        &edges,
+        vec![
+            ("eu", differs("eu", capacity(100, 200))),
+            ("us", in_sync(capacity(210, 210))),
+            ("other", in_sync(capacity(10, 10))),
+        ],
+    );
+    assert_eq!(waits(&push(&view, "lb", capacity(100, 200))), ["eu"]);
+    view.set(&id("eu"), in_sync(capacity(200, 200)));
+    assert!(push(&view, "lb", capacity(100, 200)).is_proceed());
+    view.set(&id("other"), differs("other", capacity(11, 5)));
+    let verdict = push(&view, "lb", capacity(100, 200));
+    assert_eq!(waits(&verdict), ["other"]);
+    assert_eq!(
+        verdict.delays[0].reason,
+        "waits for `other`: must shrink first: 211 qps of `us` would be used, it has 210"
+    );
+}
+
+#[test]
+fn r16_turnup_from_nothing_begins_with_the_providers() {
+    let view = partition(
+        &[("lb", "job", qps())],
+        vec![
+            ("lb", differs("lb", capacity(0, 100))),
+            ("job", differs("job", capacity(0, 100))),
+        ],
+    );
+    assert_eq!(waits(&push(&view, "lb", capacity(0, 100))), ["job"]);
+    assert!(push(&view, "job", capacity(0, 100)).is_proceed());
+    view.set(&id("job"), in_sync(capacity(100, 100)));
+    assert!(push(&view, "lb", capacity(0, 100)).is_proceed());
+}
+
+#[test]
+fn r16_turndown_begins_with_the_consumers() {
+    let view = partition(
+        &[("lb", "job", qps()), ("lb", "job", Need::Version)],
+        vec![("lb", differs("lb", capacity(100, 0)))],
+    );
+    assert_eq!(waits(&push(&view, "job", capacity(100, 0))), ["lb"]);
+    assert!(push(&view, "lb", capacity(100, 0)).is_proceed());
+    view.set(&id("lb"), Diff::in_sync());
+    assert!(push(&view, "job", capacity(100, 0)).is_proceed());
+}
+
+#[test]
+fn r16_halved_together_the_consumer_comes_first_doubled_together_the_provider() {
+    let edges = [("lb", "job", qps())];
+    for (from, to, first, second) in [(100, 50, "lb", "job"), (50, 100, "job", "lb")] {
+        let both = |asset: &'static str| (asset, differs(asset, capacity(from, to)));
+        let view = partition(&edges, vec![both("lb"), both("job")]);
+        assert!(push(&view, first, capacity(from, to)).is_proceed());
+        assert_eq!(waits(&push(&view, second, capacity(from, to))), [first]);
+        view.set(&id(first), in_sync(capacity(to, to)));
+        assert!(push(&view, second, capacity(from, to)).is_proceed());
+    }
+}
+
+#[test]
+fn r16_a_dropped_edge_counts_while_production_may_have_it() {
+    // The edge is gone from intent; the view still reports it, as the consumer runs with it.
+    let view = partition(
+        &[("lb", "job", qps())],
+        vec![("lb", differs("lb", capacity(100, 0)))],
+    );
+    assert_eq!(waits(&push(&view, "job", capacity(100, 10))), ["lb"]);
+}
+
+#[test]
+fn r16_a_neighbour_nobody_can_tell_about_delays() {
+    let unknown = [
+        (
+            Some(Diff::InProgress {
+                check_again_in: std::time::Duration::from_secs(1),
+            }),
+            "work on it is under way",
+        ),
+        (
+            Some(Diff::Foreign {
+                owner: "helm".into(),
+            }),
+            "it belongs to `helm`",
+        ),
+        (None, "it cannot be compared with production"),
+    ];
+    for (diff, why) in unknown {
+        let view = partition(&[("a", "job", qps()), ("b", "job", qps())], vec![]);
+        view.set(&id("b"), in_sync(capacity(1, 1)));
+        if let Some(diff) = diff {
+            view.set(&id("a"), diff);
+        }
+        let verdict = push(&view, "job", capacity(100, 10));
+        assert_eq!(waits(&verdict), ["a"]);
+        assert!(verdict.delays[0].reason.contains(why), "{verdict:?}");
+        let stamp = view.stamp(&id("b")).unwrap();
+        assert!(verdict.relies_on.contains(&stamp), "b was relied on");
+    }
+}
+
+#[test]
+fn r16_every_finding_is_relied_on_and_dated() {
+    let view = partition(
+        &[("lb", "job", qps()), ("other", "job", qps())],
+        vec![
+            ("job", in_sync(capacity(100, 100))),
+            ("other", in_sync(capacity(10, 10))),
+        ],
+    );
+    view.step(&id("other"));
+    let verdict = push(&view, "lb", capacity(10, 20));
+    assert!(verdict.is_proceed());
+    let stamps = ["job", "other"].map(|asset| view.stamp(&id(asset)).unwrap());
+    assert_eq!(verdict.relies_on, stamps);
+    assert_eq!(verdict.as_of, NOW - 10.seconds());
+    let asked: Vec<_> = view
+        .asked()
+        .into_iter()
+        .map(|(asset, at)| (asset.to_string(), at.0))
+        .collect();
+    assert_eq!(
+        asked,
+        [("job".into(), 1), ("other".into(), 1)],
+        "at the incarnation being pushed"
+    );
+}
+
+#[test]
+fn r16_versions_rise_from_the_provider_and_fall_from_the_consumer() {
+    let edges = [("job", "schema", Need::Version)];
+    let view = partition(
+        &edges,
+        vec![
+            ("schema", differs("schema", version(Some(3), Some(4)))),
+            ("job", in_sync(version(Some(3), None))),
+        ],
+    );
+    assert_eq!(
+        waits(&push(&view, "job", version(Some(3), Some(4)))),
+        ["schema"]
+    );
+    assert!(push(&view, "job", version(Some(2), Some(3))).is_proceed());
+    assert!(
+        push(&view, "job", version(Some(9), Some(8))).is_proceed(),
+        "down is never worse"
+    );
+    assert_eq!(
+        waits(&push(&view, "schema", version(Some(3), Some(2)))),
+        ["job"]
+    );
+    assert_eq!(
+        waits(&push(&view, "schema", version(Some(3), None))),
+        ["job"]
+    );
+    assert!(push(&view, "schema", version(Some(3), Some(4))).is_proceed());
+    view.set(&id("schema"), in_sync(version(None, None)));
+    assert_eq!(
+        waits(&push(&view, "job", version(None, Some(1)))),
+        ["schema"]
+    );
+}
+
+#[test]
+fn r16_static_order_waits_for_a_provider_in_sync() {
+    let view = partition(
+        &[("app", "network", Need::Order)],
+        vec![("network", differs("network", Effects::default()))],
+    );
+    assert_eq!(waits(&push(&view, "app", Effects::default())), ["network"]);
+    assert!(push(&view, "network", Effects::default()).is_proceed());
+    view.set(&id("network"), Diff::in_sync());
+    assert!(push(&view, "app", Effects::default()).is_proceed());
+}
+
+#[test]
+fn r16_capacity_only_knows_no_other_edge() {
+    let view = partition(
+        &[("app", "network", Need::Order)],
+        vec![("network", differs("network", Effects::default()))],
+    );
+    let asset = testing::asset("app");
+    let request = CheckRequest {
+        view: Some(view),
+        ..testing::check_request(&asset)
+    };
+    let verdict = block_on(DependencySolver::capacity().check(request)).unwrap();
+    assert!(verdict.is_proceed());
+}
+
+#[test]
+fn r16_a_rule_of_ones_own_uses_the_same_engine() {
+    struct AfterLeader;
+    impl OrderRule for AfterLeader {
+        fn questions(&self, push: &Push<'_>) -> Vec<Question> {
+            let leader = id("leader");
+            if *push.asset() == leader {
+                return Vec::new();
+            }
+            vec![Question::new([leader.clone()], |seen| {
+                match seen.version(&leader) {
+                    Some(2..) => Vec::new(),
+                    _ => vec![Wait::on(leader, "the leader goes first")],
+                }
+            })]
+        }
+    }
+    let view = partition(&[], vec![("leader", in_sync(version(Some(1), None)))]);
+    let solver = DependencySolver::standard().with(AfterLeader);
+    let check = |asset: &str| {
+        let request = CheckRequest {
+            view: Some(view.clone()),
+            ..testing::check_request(&testing::asset(asset))
+        };
+        waits(&block_on(solver.check(request)).unwrap())
+    };
+    assert_eq!(check("follower"), ["leader"]);
+    assert_eq!(check("leader"), NOBODY);
+    view.set(&id("leader"), in_sync(version(Some(2), None)));
+    assert_eq!(check("follower"), NOBODY);
+}
+
+#[test]
+fn r16_without_a_view_the_push_waits_and_says_why() {
+    let request = testing::check_request(&testing::asset("job"));
+    let verdict = block_on(DependencySolver::capacity().check(request)).unwrap();
+    assert!(verdict.delays[0].reason.contains("no view"), "{verdict:?}");
+}
+
+#[test]
+fn sums_beyond_the_largest_number_do_not_wrap() {
+    let view = partition(
+        &[("a", "job", qps()), ("b", "job", qps())],
+        vec![
+            ("a", in_sync(capacity(u64::MAX, u64::MAX))),
+            ("b", in_sync(capacity(u64::MAX, u64::MAX))),
+        ],
+    );
+    assert_eq!(
+        waits(&push(&view, "job", capacity(u64::MAX, u64::MAX - 1))),
+        ["a", "b"]
+    );
+}
+
+#[test]
+fn wait_cycles_are_found_once_each() {
+    let pairs = |text: &str| -> Vec<(AssetId, AssetId)> {
+        let pair = |pair: &str| (id(&pair[..1]), id(&pair[1..]));
+        text.split(' ').map(pair).collect()
+    };
+    let cycles = |text| -> Vec<String> {
+        let cycles = wait_cycles(&pairs(text));
+        let join = |cycle: &Vec<AssetId>| cycle.iter().map(AssetId::as_str).collect();
+        cycles.iter().map(join).collect()
+    };
+    assert_eq!(cycles("ab bc cd"), NOBODY);
+    assert_eq!(cycles("aa ab"), ["a"]);
+    assert_eq!(cycles("ab bc ca cd de ed xa"), ["abc", "de"]);
+    assert_eq!(cycles("ab bc cd da ac"), ["acd"], "the shortest");
+}
+
+#[test]
+fn a_long_chain_of_waits_is_no_deep_recursion() {
+    let name = |n: u32| id(&format!("a/{n}"));
+    let mut waits: Vec<_> = (0..100_000).map(|n| (name(n), name(n + 1))).collect();
+    assert_eq!(wait_cycles(&waits), Vec::<Vec<AssetId>>::new());
+    waits.push((name(100_000), name(0)));
+    assert_eq!(wait_cycles(&waits)[0].len(), 100_001);
+}

@@ -1,0 +1,227 @@
+//! The laws of check layers, against every layer of this crate; and what the claims of its layers say.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that fails says so by panicking"
+)]
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_checks::{
+    CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Types,
+    calendar::Calendar,
+};
+use futures::executor::block_on;
+use jiff::{Timestamp, ToSpan};
+use plugin_sdk::{
+    Causes, Change, CheckRequest, Claim, Diff, Effects, Observed, Quota, Verdict,
+    conformance::{Beneath, check_layer},
+    service::{Proceed, stack},
+    testing::{self, FakeView, NOW},
+};
+use prodspec_model::{
+    Asset, AssetBuilder, Message,
+    addons::{ImpactedDomains, Need, PhysicalCluster},
+};
+use tower::{Layer, Service};
+
+fn asset(id: &str, with: impl Fn(AssetBuilder) -> AssetBuilder) -> Asset {
+    with(testing::asset(id).edit()).build().unwrap()
+}
+
+fn in_cluster(id: &str, cluster: &str) -> Asset {
+    let addon = PhysicalCluster {
+        cluster: cluster.into(),
+    };
+    asset(id, |builder| builder.addon(&addon).unwrap())
+}
+
+fn hurting(id: &str, domains: ImpactedDomains) -> Asset {
+    asset(id, |builder| builder.addon(&domains).unwrap())
+}
+
+fn domains(names: &[&str]) -> ImpactedDomains {
+    ImpactedDomains::Domains(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+/// Requests of every kind that the layers here treat differently.
+fn requests() -> Vec<CheckRequest> {
+    let job = in_cluster("job/eu", "eu");
+    let plain = testing::check_request(&job);
+    let mut requests = vec![plain.clone()];
+    for days in 0..7 {
+        requests.push(CheckRequest {
+            now: NOW + (days * 31).hours(),
+            ..plain.clone()
+        });
+    }
+    for now in [Timestamp::MIN + 1.hour(), Timestamp::MAX] {
+        requests.push(CheckRequest {
+            now,
+            ..plain.clone()
+        });
+    }
+    requests.push(CheckRequest {
+        reader: Default::default(),
+        ..plain.clone()
+    });
+    requests.extend(with_view(&plain));
+    requests
+}
+
+/// A consumer, a provider and a neighbour that cannot be seen, around the asset of `plain`.
+fn with_view(plain: &CheckRequest) -> Vec<CheckRequest> {
+    let [provider, consumer, silent] = ["provider", "consumer", "silent"].map(testing::asset);
+    let unit = || Need::Capacity { unit: "qps".into() };
+    let requests = [(0, 10), (10, 0), (10, 20)].map(|change| {
+        let view = FakeView::new(NOW - 5.seconds());
+        view.edge(&plain.asset, &provider.id(), unit());
+        view.edge(&plain.asset, &provider.id(), Need::Order);
+        view.edge(&consumer.id(), &plain.asset, unit());
+        view.edge(&plain.asset, &silent.id(), unit());
+        for other in [&provider, &consumer] {
+            view.set(&other.id(), with_qps(10));
+        }
+        let effects = Effects {
+            capacity: [("qps".to_owned(), change)].into(),
+            ..Effects::default()
+        };
+        CheckRequest {
+            change: Arc::new(Change::new(&testing::asset("job/eu"), "x", vec![], effects)),
+            view: Some(Arc::new(view)),
+            ..plain.clone()
+        }
+    });
+    requests.into()
+}
+
+fn with_qps(qps: u64) -> Diff {
+    Diff::InSync {
+        observed: Observed {
+            capacity: [("qps".to_owned(), qps)].into(),
+            version: None,
+        },
+        look_again_at: None,
+    }
+}
+
+fn law_abiding<L>(layer: L, causes: Causes)
+where
+    L: Layer<Beneath>,
+    L::Service:
+        Service<CheckRequest, Response = Verdict, Future: Send> + Clone + Send + Sync + 'static,
+    <L::Service as Service<CheckRequest>>::Error: Into<plugin_sdk::BoxError>,
+{
+    block_on(check_layer(layer, causes, requests())).unwrap();
+}
+
+const ONE_A_MINUTE: Quota = Quota {
+    burst: 1,
+    every: Duration::from_secs(60),
+};
+
+#[test]
+fn every_layer_keeps_the_laws() {
+    law_abiding(
+        CalendarLayer::weekdays("America/New_York").unwrap(),
+        Causes::INTENT,
+    );
+    let strict = Calendar::builder("UTC").weekly("Mon 09:00-10:00");
+    law_abiding(
+        CalendarLayer::new(strict.causes(Causes::ALL).build().unwrap()),
+        Causes::ALL,
+    );
+    law_abiding(DependencySolverLayer::capacity(), Causes::ALL);
+    law_abiding(DependencySolverLayer::standard(), Causes::ALL);
+    for scope in [
+        Scope::all(),
+        Scope::per_type(),
+        Scope::per_cluster(),
+        Scope::per_domain(["eu", "us"]),
+        Scope::by(|asset| Some(asset.id_str().to_owned())),
+        Scope::all().only(Types::only(["db.v1.Schema"])),
+    ] {
+        law_abiding(SerializeLayer::new("one", scope.clone()), Causes::ALL);
+        law_abiding(RateLayer::new("slow", scope, ONE_A_MINUTE), Causes::ALL);
+    }
+}
+
+/// The keys that a push of `asset` is serialized under.
+fn keys(scope: Scope, asset: &Asset) -> Vec<String> {
+    let checks = stack(SerializeLayer::new("one", scope).layer(Proceed));
+    let verdict = block_on(checks.call(testing::check_request(asset))).unwrap();
+    assert!(verdict.is_proceed(), "{verdict:?}");
+    let key = |claim: &Claim| match claim {
+        Claim::Exclusive(key) => key.0.to_string(),
+        other => panic!("{other:?}"),
+    };
+    verdict.claims.iter().map(key).collect()
+}
+
+#[test]
+fn r9_scopes_decide_which_pushes_count_together() {
+    let job = in_cluster("job/eu", "eu");
+    assert_eq!(keys(Scope::all(), &job), ["one/all"]);
+    assert_eq!(
+        keys(Scope::per_type(), &job),
+        [format!("one/{}", testing::Thing::TYPE)]
+    );
+    assert_eq!(keys(Scope::per_cluster(), &job), ["one/eu"]);
+    assert_eq!(
+        keys(Scope::per_cluster(), &testing::asset("nowhere")),
+        [""; 0]
+    );
+    assert_eq!(
+        keys(
+            Scope::by(|asset| Some(asset.id_str()[..3].to_owned())),
+            &job
+        ),
+        ["one/job"]
+    );
+    assert_eq!(keys(Scope::by(|_| None), &job), [""; 0]);
+    assert_eq!(
+        keys(Scope::all().only(Types::only(["db.v1.Schema"])), &job),
+        [""; 0]
+    );
+}
+
+#[test]
+fn r9_an_asset_counts_in_every_domain_it_can_hurt() {
+    let scope = || Scope::per_domain(["eu", "us"]);
+    assert_eq!(keys(scope(), &hurting("a", domains(&["us"]))), ["one/us"]);
+    assert_eq!(
+        keys(scope(), &hurting("a", domains(&["eu", "us"]))),
+        ["one/eu", "one/us"]
+    );
+    let everywhere = hurting("a", ImpactedDomains::Global);
+    assert_eq!(keys(scope(), &everywhere), ["one/eu", "one/us"]);
+    assert_eq!(
+        keys(scope(), &testing::asset("a")),
+        ["one/eu", "one/us"],
+        "it does not say"
+    );
+}
+
+#[test]
+fn an_unknown_domain_delays_and_says_what_to_do() {
+    let checks = stack(SerializeLayer::new("one", Scope::per_domain(["eu"])).layer(Proceed));
+    let request = testing::check_request(&hurting("a", domains(&["mars"])));
+    let verdict = block_on(checks.call(request)).unwrap();
+    assert!(verdict.delays[0].reason.contains("`mars`"), "{verdict:?}");
+    assert_eq!(verdict.claims, []);
+}
+
+#[test]
+fn r9_a_rate_is_claimed_and_not_counted_by_the_layer() {
+    let checks = stack(RateLayer::new("slow", Scope::all(), ONE_A_MINUTE).layer(Proceed));
+    let request = testing::check_request(&testing::asset("a"));
+    for _ in 0..3 {
+        let verdict = block_on(checks.call(request.clone())).unwrap();
+        assert!(verdict.is_proceed());
+        assert_eq!(
+            verdict.claims,
+            [Claim::Rate("slow/all".into(), ONE_A_MINUTE)]
+        );
+    }
+}
