@@ -1,0 +1,126 @@
+//! Explain: why an asset is, or is not, being pushed, followed to root causes. Every asset has an answer.
+
+use annealing_checks::solver::wait_cycles;
+use annealing_enforcer::{AskError, kernel::Waiting};
+use plane_runtime::Runtime;
+use plugin_sdk::Recheck;
+use prodspec_model::{AssetId, IncarnationNo};
+use serde::{Deserialize, Serialize};
+
+use crate::handle::{Error, Handle};
+
+/// One asset, explained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Explained {
+    /// It is enforced, or was before it left intent.
+    Enforced(Box<annealing_enforcer::Explained>),
+    /// Nothing pushes it: others refer to it.
+    ModelledOnly {
+        /// Which asset.
+        asset: AssetId,
+        /// Its type.
+        type_name: String,
+        /// The incarnation in force.
+        incarnation: IncarnationNo,
+        /// Who refers to it.
+        referred_to_by: Vec<AssetId>,
+    },
+}
+
+impl Explained {
+    /// Which asset.
+    pub fn asset(&self) -> Option<&AssetId> {
+        match self {
+            Self::Enforced(enforced) => enforced.chain.first().map(|first| &first.asset),
+            Self::ModelledOnly { asset, .. } => Some(asset),
+        }
+    }
+
+    /// The enforcer's answer, for what is enforced.
+    pub fn enforced(&self) -> Option<&annealing_enforcer::Explained> {
+        match self {
+            Self::Enforced(enforced) => Some(enforced),
+            Self::ModelledOnly { .. } => None,
+        }
+    }
+}
+
+impl<R: Runtime> Handle<R> {
+    /// Why `asset` is, or is not, being pushed.
+    ///
+    /// # Errors
+    /// When nobody speaks of the asset, or this process does not own the partition.
+    pub async fn explain(&self, asset: &AssetId) -> Result<Explained, Error> {
+        self.generation().await?;
+        match self.enforcer.explain(asset).await {
+            Ok(mut enforced) => {
+                // One circle, named alike whichever of its assets is asked about.
+                let circles = cycles(&enforced).into_iter();
+                enforced.cycle = circles.min().unwrap_or_default();
+                Ok(Explained::Enforced(Box::new(enforced)))
+            }
+            Err(AskError::UnknownAsset { .. }) => self.modelled_only(asset).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn modelled_only(&self, id: &AssetId) -> Result<Explained, Error> {
+        let latest = self.latest().await?;
+        let asset = latest.asset(id).ok_or_else(|| Error::UnknownAsset {
+            partition: self.shared.partition.clone(),
+            asset: id.clone(),
+        })?;
+        Ok(Explained::ModelledOnly {
+            asset: id.clone(),
+            type_name: asset.type_str().to_owned(),
+            incarnation: latest.no(),
+            referred_to_by: latest.snapshot().referrers(id.as_str()),
+        })
+    }
+
+    /// Explains every asset, by id: those in force, and those that left intent and are left alone. One question each:
+    /// for partitions of a size that people look at as a whole.
+    ///
+    /// # Errors
+    /// As [`Handle::explain`].
+    pub async fn explain_all(&self) -> Result<Vec<Explained>, Error> {
+        self.generation().await?;
+        let mut ids = self.enforcer.assets().await?;
+        ids.extend(
+            self.latest()
+                .await?
+                .snapshot()
+                .iter()
+                .map(|asset| asset.id()),
+        );
+        ids.sort();
+        ids.dedup();
+        let mut all = Vec::with_capacity(ids.len());
+        for id in ids {
+            match self.explain(&id).await {
+                Ok(explained) => all.push(explained),
+                // It went while the others were explained.
+                Err(Error::UnknownAsset { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Circles of assets that wait for each other.
+fn cycles(explained: &annealing_enforcer::Explained) -> Vec<Vec<AssetId>> {
+    let mut waits = Vec::new();
+    for link in &explained.chain {
+        let Some(Waiting::Checks(delays)) = &link.waiting else {
+            continue;
+        };
+        waits.extend(delays.iter().filter_map(|delay| match &delay.recheck {
+            Recheck::WhenSettled(other) => Some((link.asset.clone(), other.clone())),
+            _ => None,
+        }));
+    }
+    wait_cycles(&waits)
+}

@@ -1,0 +1,118 @@
+//! A control plane in a service of your own: intent from sources of truth, production kept equal to it.
+//!
+//! This crate composes the others and decides nothing itself. [`ControlPlane::builder`] takes what a team writes
+//! (sources, a generator, asset plugins, checks), [`ControlPlane::run`] generates and enforces one partition until told
+//! to stop, and a [`Handle`] answers questions and takes orders meanwhile.
+//!
+//! ```
+//! use control_plane::prelude::*;
+//! # use serde::{Deserialize, Serialize};
+//! # use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+//! # #[derive(Serialize, Deserialize)]
+//! # struct FrontendJob { cluster: String }
+//! # impl Message for FrontendJob { const TYPE: &'static str = "shakespeare.v1.FrontendJob"; }
+//! # struct ShakespeareModel;
+//! # impl Generator for ShakespeareModel {
+//! #     fn info(&self) -> GeneratorInfo {
+//! #         GeneratorInfo::per_document("model", "manifest.yaml").makes::<FrontendJob>()
+//! #     }
+//! #     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+//! #         for document in input.documents() {
+//! #             let job: FrontendJob = document.read()?;
+//! #             let id = AssetId::new(&format!("job/{}", job.cluster))?;
+//! #             out.asset(Asset::builder(id).payload(&job)?, document.provenance())?;
+//! #         }
+//! #         Ok(())
+//! #     }
+//! # }
+//! # #[derive(Default)]
+//! # struct FrontendJobs(Mutex<BTreeMap<AssetId, String>>);
+//! # #[async_trait]
+//! # impl AssetPlugin for FrontendJobs {
+//! #     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+//! #         let asset = request.reader.asset(&request.asset)?;
+//! #         let there = self.0.lock().unwrap().get(&request.asset).cloned();
+//! #         if there.as_deref() == Some(asset.payload_json()) { return Ok(Diff::in_sync()); }
+//! #         let change = Change::new(&asset, "start it", vec![], Effects::default());
+//! #         Ok(Diff::Differs { change: Box::new(change), observed: Observed::default() })
+//! #     }
+//! #     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+//! #         let asset = request.reader.asset(&request.asset)?;
+//! #         self.0.lock().unwrap().insert(request.asset, asset.payload_json().to_owned());
+//! #         Ok(Pushed::Done)
+//! #     }
+//! # }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let (state, manifest) = (dir.path().join("state"), dir.path().join("manifest.yaml"));
+//! # std::fs::write(&manifest, "cluster: eu")?;
+//! let plane = ControlPlane::builder("shakespeare")
+//!     .store(SqliteStore::open(state)?)
+//!     .source(YamlFile::watch(manifest))
+//!     .generator(ShakespeareModel)
+//!     .validators(validators::standard())
+//!     .asset_plugin::<FrontendJob>(FrontendJobs::default())
+//!     .checks(|base| {
+//!         ServiceBuilder::new()
+//!             .layer(DependencySolverLayer::standard())
+//!             .service(base)
+//!     })
+//!     .build()?;
+//!
+//! let handle = plane.handle();
+//! let running = tokio::spawn(plane.run(std::future::pending()));
+//! let settled = handle.settle(Duration::from_secs(30)).await?;
+//! assert_eq!(settled.to_string(), "shakespeare@1");
+//! # running.abort();
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod check;
+mod explain;
+mod generate;
+mod handle;
+mod people;
+mod plane;
+pub mod prelude;
+mod retention;
+
+pub use builder::{BuildError, ControlPlaneBuilder};
+pub use check::{Checked, CheckedAsset, CheckedChange, Given, Outcome};
+pub use explain::Explained;
+pub use handle::{Error, Handle, Status};
+pub use people::By;
+pub use plane::ControlPlane;
+
+/// What a pause is about.
+pub use plane_store::records::Scope as PauseScope;
+
+/// The checks that come with the framework.
+pub use annealing_checks as checks;
+/// The loop: pin, diff, check, push.
+pub use annealing_enforcer as enforcer;
+/// Time and tasks, handed in.
+pub use plane_runtime as runtime;
+/// The store's trait, its records, and the memory backend.
+pub use plane_store as store;
+/// The SQLite backend: a directory, no server.
+pub use plane_store_sqlite as store_sqlite;
+/// The traits that a team implements, with their requests and responses.
+pub use plugin_sdk as sdk;
+/// Sources, generators and validators to one sealed incarnation.
+pub use prodspec_gen as generation;
+/// Ids, payloads, addons, assets, incarnations.
+pub use prodspec_model as model;
+
+/// The examples in the documents compile and run.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/asset-plugin.md")]
+    struct AssetPlugin;
+    #[doc = include_str!("../../../docs/check.md")]
+    struct Check;
+}

@@ -1,0 +1,27 @@
+//! Everything that most services name: `use control_plane::prelude::*`.
+
+pub use crate::{BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, Status};
+
+pub use annealing_checks::{
+    CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Types,
+};
+pub use annealing_enforcer::{Config, Plugin, Settle, TypeConfig};
+pub use async_trait::async_trait;
+pub use jiff::Timestamp;
+pub use plane_store::{MemoryStore, Store};
+pub use plane_store_sqlite::SqliteStore;
+pub use plugin_sdk::{
+    AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change, CheckInfo,
+    CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts, Effects,
+    FieldChange, Generator, GeneratorInfo, Input, Observed, Problem, Problems, PushRequest, Pushed,
+    Quota, Reading, Recheck, SourceOfTruth, Turndown, Validator, Verdict, plugin,
+    service::{AssetService, CheckLayer},
+};
+pub use prodspec_gen::{
+    JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile, validators,
+};
+pub use prodspec_model::{
+    Asset, AssetId, AssetRef, ExternalRef, IncarnationId, IncarnationNo, Message, PartitionId,
+    addons,
+};
+pub use tower::ServiceBuilder;

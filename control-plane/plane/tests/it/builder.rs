@@ -1,0 +1,46 @@
+//! What does not fit together is refused when it is built.
+
+use control_plane::prelude::*;
+
+use crate::world::{Group, Model, Production, Service, Text, plane};
+
+fn parts() -> control_plane::ControlPlaneBuilder {
+    plane(&Production::default()).source(Text::new("services: {}"))
+}
+
+#[test]
+fn a_control_plane_is_built_in_a_runtime() {
+    let refused = parts().store(MemoryStore::new()).build().unwrap_err();
+    assert!(matches!(refused, BuildError::NoRuntime), "{refused}");
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    assert!(matches!(parts().build(), Err(BuildError::NoStore)));
+    let nameless = ControlPlane::builder("No Name").store(MemoryStore::new());
+    assert!(matches!(nameless.build(), Err(BuildError::Partition(_))));
+    let sourceless = plane(&Production::default()).store(MemoryStore::new());
+    assert!(matches!(sourceless.build(), Err(BuildError::Pipeline(_))));
+    let without_plugin = ControlPlane::builder("world")
+        .store(MemoryStore::new())
+        .source(Text::new("services: {}"))
+        .generator(Model)
+        .asset_type(AssetType::<Service>::new());
+    let refused = without_plugin.build().unwrap_err();
+    assert!(
+        matches!(refused, BuildError::NoPlugin("world.v1.Service")),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_type_is_enforced_or_modelled_only() {
+    let both = parts()
+        .store(MemoryStore::new())
+        .asset_plugin::<Group>(Production::default());
+    let refused = both.build().unwrap_err();
+    assert!(
+        matches!(refused, BuildError::ModelledOnly("world.v1.Group")),
+        "{refused}"
+    );
+}

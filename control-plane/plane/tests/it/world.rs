@@ -1,0 +1,289 @@
+//! A small world: services of a size, which need each other, in a production that is a map.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use control_plane::{ControlPlaneBuilder, prelude::*};
+use futures::stream::{BoxStream, StreamExt};
+use prodspec_model::{
+    Digest, Revision, SourceName,
+    addons::{DependsOn, Edge, Need},
+};
+use serde::{Deserialize, Serialize};
+use tokio::{sync::watch, task::JoinHandle};
+
+/// Long enough for anything that happens at all.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// By then whatever can happen without help has happened. Virtual time.
+pub(crate) const QUIET: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Service {
+    pub(crate) size: u64,
+}
+
+impl Message for Service {
+    const TYPE: &'static str = "world.v1.Service";
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) members: Vec<AssetRef>,
+}
+
+impl Message for Group {
+    const TYPE: &'static str = "world.v1.Group";
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    services: BTreeMap<String, Written>,
+    #[serde(default)]
+    groups: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    size: u64,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    turndown: bool,
+}
+
+/// A manifest to assets.
+pub(crate) struct Model;
+
+impl Generator for Model {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::whole("world")
+            .reads("manifest.yaml")
+            .makes::<Service>()
+            .makes::<Group>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        for document in input.documents() {
+            let manifest: Manifest = document.read()?;
+            for (name, written) in manifest.services {
+                out.asset(service(&name, written)?, document.provenance())?;
+            }
+            for (name, members) in manifest.groups {
+                let members = members.iter().map(|id| AssetId::new(id).map(AssetRef::to));
+                let group = Group {
+                    members: members.collect::<Result<_, _>>()?,
+                };
+                let asset = Asset::builder(AssetId::new(&name)?).payload(&group)?;
+                out.asset(asset, document.provenance())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn service(name: &str, written: Written) -> Result<prodspec_model::AssetBuilder, Problems> {
+    let edge = |id: &String| {
+        Ok(Edge {
+            provider: AssetRef::to(AssetId::new(id)?),
+            need: Need::Order,
+        })
+    };
+    let edges: Result<Vec<Edge>, prodspec_model::id::InvalidId> =
+        written.needs.iter().map(edge).collect();
+    let mut asset = Asset::builder(AssetId::new(name)?)
+        .payload(&Service { size: written.size })?
+        .addon(&DependsOn { edges: edges? })?;
+    if written.turndown {
+        asset = asset.addon(&addons::Turndown {
+            reason: "not needed any more".into(),
+            approved_by: "ann".into(),
+        })?;
+    }
+    Ok(asset)
+}
+
+/// Production, and the plugin that changes it.
+#[derive(Clone, Default)]
+pub(crate) struct Production(Arc<Mutex<State>>);
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) sizes: BTreeMap<AssetId, u64>,
+    /// Pushes of these fail.
+    pub(crate) broken: BTreeSet<AssetId>,
+    /// Every push and turndown, in order.
+    pub(crate) pushes: Vec<AssetId>,
+}
+
+impl Production {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    pub(crate) fn size(&self, name: &str) -> Option<u64> {
+        self.state().sizes.get(&id(name)).copied()
+    }
+
+    pub(crate) fn pushes(&self) -> usize {
+        self.state().pushes.len()
+    }
+}
+
+#[async_trait]
+impl AssetPlugin for Production {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let there = self.state().sizes.get(&request.asset).copied();
+        let down = asset.has_addon(addons::Turndown::TYPE);
+        let wanted = asset.payload::<Service>().ok().map(|service| service.size);
+        if there == wanted.filter(|_| !down) {
+            return Ok(Diff::in_sync());
+        }
+        let effects = Effects {
+            destructive: down,
+            ..Effects::default()
+        };
+        let change = Change::new(&asset, "resize it", vec![], effects);
+        Ok(Diff::Differs {
+            change: Box::new(change),
+            observed: Observed::default(),
+        })
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let mut state = self.state();
+        if state.broken.contains(&request.asset) {
+            return Err(plugin::Error::transient("it is broken"));
+        }
+        let service = asset.payload::<Service>().ok();
+        let size = service
+            .ok_or_else(|| plugin::Error::permanent("no service"))?
+            .size;
+        state.sizes.insert(request.asset.clone(), size);
+        state.pushes.push(request.asset);
+        Ok(Pushed::Done)
+    }
+}
+
+#[async_trait]
+impl Turndown for Production {
+    async fn turndown(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let mut state = self.state();
+        state.sizes.remove(&request.asset);
+        state.pushes.push(request.asset);
+        Ok(Pushed::Done)
+    }
+}
+
+/// A manifest in memory that tests edit.
+#[derive(Clone)]
+pub(crate) struct Text(watch::Sender<String>);
+
+impl Text {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(watch::Sender::new(text.to_owned()))
+    }
+
+    pub(crate) fn edit(&self, text: &str) {
+        self.0.send_replace(text.to_owned());
+    }
+}
+
+#[async_trait]
+impl SourceOfTruth for Text {
+    fn name(&self) -> SourceName {
+        SourceName("manifest.yaml".into())
+    }
+
+    async fn read(&self) -> Result<Reading, Problems> {
+        let text = self.0.borrow().clone();
+        assert_ne!(text, "panic", "on purpose");
+        let mut reading = YamlFile::new("manifest.yaml").parse(text.as_bytes())?;
+        reading.revision = Revision(Digest::of(text.as_bytes()).to_string().into());
+        Ok(reading)
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        let changes = futures::stream::unfold(self.0.subscribe(), |mut text| async {
+            text.changed().await.ok().map(|()| ((), text))
+        });
+        changes.boxed()
+    }
+}
+
+/// A control plane of this world, without a store and a source.
+pub(crate) fn plane(production: &Production) -> ControlPlaneBuilder {
+    let plugin = Plugin::new(production.clone()).turndown(production.clone());
+    ControlPlane::builder("world")
+        .generator(Model)
+        .asset_plugin::<Service>(plugin)
+        .modelled_only::<Group>()
+        .checks(|base| {
+            ServiceBuilder::new()
+                .layer(DependencySolverLayer::standard())
+                .service(base)
+        })
+}
+
+/// A control plane that runs.
+pub(crate) struct Running {
+    pub(crate) handle: Handle,
+    stop: tokio::sync::oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub(crate) fn start(plane: ControlPlane) -> Self {
+        let handle = plane.handle();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let shutdown = async {
+                let _ = stopped.await;
+            };
+            plane.run(shutdown).await.unwrap();
+        });
+        Self { handle, stop, task }
+    }
+
+    /// A plane over `text` in memory.
+    pub(crate) fn over(text: &Text, production: &Production) -> Self {
+        let plane = plane(production)
+            .store(MemoryStore::new())
+            .source(text.clone())
+            .validators(validators::standard());
+        Self::start(plane.build().unwrap())
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.task.await.unwrap();
+    }
+
+    /// Waits for what happens without help to have happened, though not everything settles.
+    pub(crate) async fn quiet(&self) {
+        let newest = self.handle.latest().await.unwrap().no();
+        let settled = self.handle.wait_settled(Settle::All(newest), QUIET).await;
+        assert!(settled.is_err(), "everything settled");
+    }
+}
+
+pub(crate) fn id(text: &str) -> AssetId {
+    AssetId::new(text).unwrap()
+}
+
+/// Who says what tests say.
+pub(crate) fn ann() -> By {
+    By::new("ann", "a test")
+}
+
+/// The directory's manifest.
+pub(crate) fn write(dir: &Path, text: &str) {
+    std::fs::write(dir.join("manifest.yaml"), text).unwrap();
+}
