@@ -1,0 +1,153 @@
+//! What the program can be asked to do: its own module, so that adding a command never touches `main`.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+use control_plane::model::AssetId;
+use shakespeare::{
+    command::{Failure, ask, check, down, run, tell},
+    control::Word,
+    demo,
+    place::Place,
+    production::{balancer, cell, frontend},
+};
+use tracing_subscriber::EnvFilter;
+
+/// The Shakespeare service on real processes, and the control plane that keeps it as its manifest says.
+///
+/// Without a command: `run`.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// The state directory.
+    #[arg(long, global = true, default_value = "state")]
+    state: PathBuf,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Turn everything up, heal it and follow edits until Ctrl-C.
+    Run,
+    /// Stop controlling, and remove everything that runs and all state.
+    Down,
+    /// What incarnation a manifest would give, or every problem found. Touches nothing.
+    Check {
+        /// The manifest.
+        file: PathBuf,
+    },
+    /// What would be pushed now.
+    Plan,
+    /// Why an asset, or each, is or is not being pushed.
+    Explain {
+        /// Which asset.
+        asset: Option<AssetId>,
+    },
+    /// How things stand.
+    Status {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let a change that destroys through.
+    Approve(tell::Approve),
+    /// Lift a guard or a check for one change.
+    Override(tell::Override),
+    /// An orphan is known about: forget it, leave it running.
+    Acknowledge {
+        /// Which asset.
+        asset: AssetId,
+    },
+    /// Stop pushes.
+    Pause(tell::Pause),
+    /// Push again.
+    Resume {
+        /// One asset only.
+        asset: Option<AssetId>,
+    },
+    /// A scripted session in a directory of its own, judged from outside.
+    Demo(demo::Options),
+    /// One cluster: started by whoever needs it.
+    #[command(hide = true)]
+    Cell(cell::Options),
+    /// One task of a job: started by its cell.
+    #[command(hide = true)]
+    Frontend(frontend::Options),
+    /// The proxy in front of a cell: started by its cell.
+    #[command(hide = true)]
+    Balancer(balancer::Options),
+}
+
+/// Runs what the command line asks for.
+pub(crate) fn run() -> ExitCode {
+    let Cli { state, command } = Cli::parse();
+    let command = command.unwrap_or(Command::Run);
+    match perform(Place::new(state), command) {
+        Ok(code) => code,
+        Err(error) => {
+            report(&*error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(place: Place, command: Command) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let production = matches!(
+        command,
+        Command::Cell(_) | Command::Frontend(_) | Command::Balancer(_)
+    );
+    let level = if production { "info" } else { "warn" };
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .init();
+    let done = runtime.block_on(dispatch(place, command));
+    // A read of standard input may still be waiting: do not wait for it.
+    runtime.shutdown_background();
+    done
+}
+
+async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run => run::run(place).await?,
+        Command::Down => down::down(&place).await?,
+        Command::Check { file } => return check::check(&place, &file).await,
+        Command::Plan => ask::plan(&place).await?,
+        Command::Explain { asset } => ask::explain(&place, asset.as_ref()).await?,
+        Command::Status { json } => ask::status(&place, json).await?,
+        Command::Approve(said) => tell::tell(&place, said.into()).await?,
+        Command::Override(said) => tell::tell(&place, said.into()).await?,
+        Command::Acknowledge { asset } => tell::tell(&place, Word::Acknowledge { asset }).await?,
+        Command::Pause(said) => tell::tell(&place, said.into()).await?,
+        Command::Resume { asset } => tell::tell(&place, Word::Resume { asset }).await?,
+        Command::Demo(options) => return demo::run(options).await,
+        Command::Cell(options) => cell::run(options).await?,
+        Command::Frontend(options) => frontend::run(options).await?,
+        Command::Balancer(options) => balancer::run(options).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line per cause, on standard error.
+fn report(error: &dyn std::error::Error) {
+    let mut stderr = io::stderr().lock();
+    let mut next = Some(error);
+    let mut lead = "error";
+    while let Some(error) = next {
+        if writeln!(stderr, "{lead}: {error}").is_err() {
+            return;
+        }
+        lead = "  because";
+        next = error.source();
+    }
+}

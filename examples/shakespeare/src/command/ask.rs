@@ -1,0 +1,165 @@
+//! `status`, `plan` and `explain`: questions to the running control plane.
+
+use control_plane::{
+    Explained, Status,
+    enforcer::kernel::{Explanation, Waiting},
+    model::AssetId,
+};
+
+use super::Failure;
+use crate::{control::client::Control, place::Place, voice::say};
+
+/// How the partition stands, for people or as JSON.
+///
+/// # Errors
+/// When no control plane runs.
+pub async fn status(place: &Place, json: bool) -> Result<(), Failure> {
+    let status = Control::find(place)?.status().await?;
+    if json {
+        say(serde_json::to_string_pretty(&status)?);
+    } else {
+        show_status(&status);
+    }
+    Ok(())
+}
+
+fn show_status(status: &Status) {
+    if let Some(generation) = &status.generation {
+        match &generation.incarnation {
+            Some(header) => say(format_args!(
+                "in force   {}, {} assets, sealed {}",
+                header.id, header.assets, header.sealed_at
+            )),
+            None => say("in force   nothing yet"),
+        }
+        if !generation.problems.is_empty() {
+            say(format_args!(
+                "the manifest is not followed:\n{}",
+                generation.problems
+            ));
+        }
+    }
+    if let Some(enforcement) = &status.enforcement {
+        say(format_args!(
+            "enforced   {} assets, {} not settled",
+            enforcement.assets, enforcement.unsettled
+        ));
+        for orphan in &enforcement.orphans {
+            say(format_args!(
+                "orphaned   {orphan}: left running; acknowledge it, or put it back"
+            ));
+        }
+    }
+}
+
+/// What would be pushed now.
+///
+/// # Errors
+/// When no control plane runs.
+pub async fn plan(place: &Place) -> Result<(), Failure> {
+    let plan = Control::find(place)?.plan().await?;
+    for planned in &plan.assets {
+        let what = planned.change.as_ref().map(|change| change.summary.clone());
+        let what = what.or_else(|| planned.note.clone()).unwrap_or_default();
+        say(format_args!("{:<14} {what}", planned.asset.as_str()));
+        for delay in &planned.delays {
+            say(format_args!("{:<14}   not yet: {}", "", delay.reason));
+        }
+    }
+    say(format_args!(
+        "{} to be pushed, {} in sync, {} modelled only",
+        plan.assets.len(),
+        plan.in_sync,
+        plan.modelled_only
+    ));
+    Ok(())
+}
+
+/// Why an asset, or each, is or is not being pushed.
+///
+/// # Errors
+/// When no control plane runs, or it does not know the asset.
+pub async fn explain(place: &Place, asset: Option<&AssetId>) -> Result<(), Failure> {
+    let control = Control::find(place)?;
+    match asset {
+        Some(asset) => show_whole(&control.explain(asset).await?),
+        None => {
+            for explained in control.explain_all().await? {
+                show_line(&explained);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn show_line(explained: &Explained) {
+    match explained {
+        Explained::ModelledOnly {
+            asset, type_name, ..
+        } => say(format_args!(
+            "{:<14} modelled only ({type_name})",
+            asset.as_str()
+        )),
+        Explained::Enforced(enforced) => {
+            if let Some(first) = enforced.chain.first() {
+                say(line(first));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn show_whole(explained: &Explained) {
+    let Explained::Enforced(enforced) = explained else {
+        return show_line(explained);
+    };
+    for link in &enforced.chain {
+        say(line(link));
+        if let Some(change) = &link.change {
+            say(format_args!("  change {}", change.digest));
+            for field in &change.fields {
+                say(format_args!(
+                    "    {}: {} -> {}",
+                    field.path, field.from, field.to
+                ));
+            }
+        }
+    }
+    if !enforced.cycle.is_empty() {
+        let names: Vec<&str> = enforced.cycle.iter().map(|id| id.as_str()).collect();
+        say(format_args!("  wait for each other: {}", names.join(", ")));
+    }
+    for decision in &enforced.decisions {
+        say(format_args!(
+            "  {} @{} {} {:?}",
+            decision.at, decision.incarnation, decision.summary, decision.outcome
+        ));
+    }
+}
+
+fn line(link: &Explanation) -> String {
+    let status = format!("{:?}", link.status).to_lowercase();
+    let at = link.incarnation.map(|no| format!("@{no}"));
+    let mut line = format!(
+        "{:<14} {status} {} ({})",
+        link.asset.as_str(),
+        at.unwrap_or_default(),
+        link.pin
+    );
+    if let Some(change) = &link.change {
+        line.push_str(&format!(": {}", change.summary));
+    }
+    match &link.waiting {
+        Some(Waiting::Checks(delays)) => {
+            for delay in delays {
+                line.push_str(&format!("\n  {}: {}", delay.check, delay.reason));
+            }
+        }
+        Some(Waiting::Failure(why) | Waiting::Others(why) | Waiting::Person(why)) => {
+            line.push_str(&format!("\n  {why}"));
+        }
+        Some(other) => line.push_str(&format!("\n  waits for {other:?}")),
+        None => {}
+    }
+    line
+}

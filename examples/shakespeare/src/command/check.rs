@@ -1,0 +1,127 @@
+//! `check FILE`: what incarnation a manifest would give, or every problem found. Touches nothing: a running control
+//! plane is asked; without one, a copy of what it remembers is.
+
+use std::{fs, io, path::Path, process::ExitCode};
+
+use control_plane::{
+    Checked, Error, Outcome,
+    prelude::{MemoryStore, Problems, SourceOfTruth, SqliteStore, Store, YamlFile},
+};
+
+use super::{Failure, this_program};
+use crate::{
+    control::client::{self, Control},
+    model::MANIFEST_LIMIT,
+    place::Place,
+    plane,
+    voice::say,
+};
+
+/// Says what `file` would give. Fails if it would give nothing.
+///
+/// # Errors
+/// When the state directory cannot be read.
+pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
+    match would_give(place, file).await? {
+        Ok(checked) => {
+            show(file, &checked);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(problems) => {
+            let many = match problems.len() {
+                1 => "a problem".to_owned(),
+                n => format!("{n} problems"),
+            };
+            say(format_args!("{} has {many}:\n{problems}", file.display()));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+async fn would_give(place: &Place, file: &Path) -> Result<Result<Checked, Problems>, Failure> {
+    // Read within the limits first, whoever is to look at it.
+    if let Err(problems) = plane::source(YamlFile::new(file)).read().await {
+        return Ok(Err(problems));
+    }
+    if let Ok(control) = Control::find(place) {
+        match control.check(read(file)?).await {
+            Ok(checked) => return Ok(Ok(checked)),
+            Err(client::Error::Problems(problems)) => return Ok(Err(problems)),
+            // It was killed, and left its address behind.
+            Err(client::Error::NotRunning(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if !place.store().exists() {
+        return with_store(place, file, MemoryStore::new()).await;
+    }
+    let copy = tempfile::tempdir()?;
+    for entry in fs::read_dir(place.store())? {
+        let entry = entry?;
+        fs::copy(entry.path(), copy.path().join(entry.file_name()))?;
+    }
+    with_store(place, file, SqliteStore::open(copy.path())?).await
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    io::Read::read_to_end(
+        &mut io::Read::take(fs::File::open(file)?, MANIFEST_LIMIT),
+        &mut text,
+    )?;
+    Ok(text)
+}
+
+async fn with_store(
+    place: &Place,
+    file: &Path,
+    store: impl Store,
+) -> Result<Result<Checked, Problems>, Failure> {
+    let plane = plane::build(place, this_program()?, store)?;
+    let manifest = plane::source(YamlFile::new(file));
+    match plane.handle().check(&[&manifest]).await {
+        Ok(checked) => Ok(Ok(checked)),
+        Err(Error::Refused(problems)) => Ok(Err(problems)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn show(file: &Path, checked: &Checked) {
+    let Checked {
+        incarnation,
+        digest,
+        parent,
+        assets,
+        changes,
+    } = checked;
+    say(format_args!(
+        "{} is good: it gives {incarnation}, {} assets, digest {digest}",
+        file.display(),
+        assets.len()
+    ));
+    for asset in assets {
+        let references: Vec<&str> = asset.references.iter().map(|id| id.as_str()).collect();
+        let arrow = if references.is_empty() { "" } else { " -> " };
+        say(format_args!(
+            "  {:<14} {}{arrow}{}",
+            asset.id.as_str(),
+            asset.type_name,
+            references.join(", ")
+        ));
+    }
+    match parent {
+        Some(no) => say(format_args!("difference from the present one, @{no}:")),
+        None => say("there is no present one; all of it is new:"),
+    }
+    for change in changes {
+        let sign = match change.outcome {
+            Outcome::Added => '+',
+            Outcome::Removed => '-',
+            _ => '~',
+        };
+        say(format_args!("  {sign} {}", change.id));
+    }
+    if changes.is_empty() {
+        say("  none");
+    }
+}

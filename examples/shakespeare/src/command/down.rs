@@ -1,0 +1,121 @@
+//! `down`: removes everything that `run` brought up. The manifest stays if somebody has edited it.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use super::{Failure, processes};
+use crate::{
+    control::{
+        Word,
+        client::{Control, Error},
+    },
+    model::Manifest,
+    place::Place,
+    production::{api::Caller, client::Cell},
+    voice::say,
+};
+
+/// A control plane stops, and a cell goes, within this long; then it is killed.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks whether a process is gone.
+const REST: Duration = Duration::from_millis(20);
+
+/// Stops the control plane of `place`, turns every cell down, and removes what is left.
+///
+/// # Errors
+/// When something cannot be removed.
+pub async fn down(place: &Place) -> Result<(), Failure> {
+    if !place.dir().exists() {
+        say(format_args!(
+            "{} is not there: nothing to do",
+            place.dir().display()
+        ));
+        return Ok(());
+    }
+    let place = Place::new(place.dir().canonicalize()?);
+    stop_controlling(&place).await?;
+    for name in place.cell_names()? {
+        turn_down(&place, &name).await;
+        say(format_args!("cell {name} is gone"));
+    }
+    remove(&place)?;
+    Ok(())
+}
+
+async fn stop_controlling(place: &Place) -> Result<(), Failure> {
+    let control = match Control::find(place) {
+        Ok(control) => control,
+        Err(Error::NotRunning(_)) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    match control.tell(&Word::Stop).await {
+        Ok(()) => {
+            gone(control.pid()).await;
+            say("stopped the control plane");
+            Ok(())
+        }
+        // It was killed, and left its address behind.
+        Err(Error::NotRunning(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn turn_down(place: &Place, name: &str) {
+    let dir = place.cell(name);
+    if let Ok(cell) = Cell::connect(&dir, name).await {
+        // Whether it went is seen in the process table.
+        let _ = tokio::time::timeout(PATIENCE, cell.turn_down(&Caller::default())).await;
+    }
+    if let Some(pid) = processes::cell(name, &dir) {
+        gone(pid).await;
+    }
+}
+
+/// Waits until a process is gone, and kills it if it takes too long.
+async fn gone(pid: u32) {
+    let waiting = async {
+        while processes::running(pid) {
+            tokio::time::sleep(REST).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+        processes::kill(pid);
+    }
+}
+
+fn remove(place: &Place) -> io::Result<()> {
+    remove_all(&place.cells())?;
+    remove_all(&place.store())?;
+    let database = place.database();
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut file = database.clone().into_os_string();
+        file.push(end);
+        remove_file(Path::new(&file))?;
+    }
+    remove_file(&place.control())?;
+    let manifest = place.manifest();
+    match fs::read_to_string(&manifest) {
+        Ok(text) if text == Manifest::DEFAULT => remove_file(&manifest)?,
+        Ok(_) => say(format_args!("kept your manifest: {}", manifest.display())),
+        Err(_) => {}
+    }
+    // Somebody's own files may be in it: then it stays.
+    if fs::remove_dir(place.dir()).is_ok() {
+        say(format_args!("removed {}", place.dir().display()));
+    }
+    Ok(())
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    absent_is_fine(fs::remove_file(path))
+}
+
+fn remove_all(path: &Path) -> io::Result<()> {
+    absent_is_fine(fs::remove_dir_all(path))
+}
+
+fn absent_is_fine(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

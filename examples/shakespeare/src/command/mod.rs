@@ -1,0 +1,26 @@
+//! What the program can be asked to do, one module per command.
+
+pub mod ask;
+pub mod check;
+pub mod down;
+pub mod processes;
+pub mod run;
+pub mod running;
+pub mod tell;
+
+use std::path::PathBuf;
+
+/// Why a command could not do its work: shown with its causes.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// This very program, even if the file it was started from has been replaced since.
+///
+/// # Errors
+/// When the system does not say which it is.
+pub fn this_program() -> std::io::Result<PathBuf> {
+    if cfg!(target_os = "linux") {
+        Ok("/proc/self/exe".into())
+    } else {
+        std::env::current_exe()
+    }
+}

@@ -1,0 +1,63 @@
+//! The process table: who runs for a state directory, and how to end one of them. What is killed is always named by its
+//! process id, found by what its command line says.
+
+use std::{fs, path::Path};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Every process whose command line begins with these arguments after the program's name.
+fn with_arguments(wanted: &[&str]) -> Vec<u32> {
+    let Ok(table) = fs::read_dir("/proc") else {
+        return vec![];
+    };
+    let mut found = Vec::new();
+    for entry in table.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|pid| pid.parse().ok()) else {
+            continue;
+        };
+        let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        let arguments: Vec<&str> = line.split('\0').skip(1).collect();
+        if arguments.starts_with(wanted) && running(pid) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// The process of a cell whose directory is `dir`.
+pub fn cell(name: &str, dir: &Path) -> Option<u32> {
+    let dir = dir.to_string_lossy();
+    with_arguments(&["cell", "--name", name, "--dir", &dir])
+        .first()
+        .copied()
+}
+
+/// Whether a process is there and not merely waiting to be buried.
+pub fn running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// The children of a process, by their command lines.
+pub fn children(parent: u32) -> Vec<(u32, String)> {
+    let Ok(table) = fs::read_dir("/proc") else {
+        return vec![];
+    };
+    let child = |entry: fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let after_name = stat.rsplit(") ").next()?;
+        let of: u32 = after_name.split(' ').nth(1)?.parse().ok()?;
+        let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        (of == parent && running(pid)).then(|| (pid, line.replace('\0', " ").trim().to_owned()))
+    };
+    table.flatten().filter_map(child).collect()
+}
+
+/// Ends a process at once: it has no say in it. One that is gone already is fine.
+pub fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}

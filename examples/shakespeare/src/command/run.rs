@@ -1,0 +1,138 @@
+//! `run`: turns everything up from nothing, heals it, follows edits, until told to stop controlling.
+
+use std::{fmt::Display, time::Duration};
+
+use control_plane::{
+    Handle,
+    prelude::{Settle, SqliteStore},
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Failure, running, this_program};
+use crate::{
+    control::{Server, Stop},
+    model::GLOBAL_CELL,
+    place::Place,
+    plane,
+    production::{api::Caller, client::Cell},
+    voice::say,
+};
+
+/// How long to follow one incarnation until production is as it says, before saying that it is not.
+const FOLLOW: Duration = Duration::from_secs(60);
+
+/// Controls the production of `place` until a signal or `down` comes.
+///
+/// # Errors
+/// When another process controls it, or the state directory cannot be used.
+pub async fn run(mut place: Place) -> Result<(), Failure> {
+    let fresh = place.prepare()?;
+    let store = SqliteStore::open(place.store())?;
+    let plane = plane::build(&place, this_program()?, store)?;
+    greet(&place, fresh);
+    let (handle, stop) = (plane.handle(), Stop::new());
+    let server = Server::start(&place, handle.clone(), stop.clone()).await?;
+    let teller = tokio::spawn(tell_news(place.clone(), handle));
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        signalled().await;
+        stopping.now();
+    });
+    let ended = plane.run(async move { stop.wait().await }).await;
+    teller.abort();
+    drop(server);
+    say("\nstopped controlling; still running, with nobody to heal whole cells or follow edits:");
+    say(running::describe(&place).await.trim_end());
+    let state = place.dir().display();
+    say(format_args!(
+        "control it again: shakespeare --state {state} run\nremove all of it: shakespeare --state {state} down"
+    ));
+    Ok(ended?)
+}
+
+fn greet(place: &Place, fresh: bool) {
+    let state = place.dir().display();
+    let manifest = place.manifest();
+    let manifest = manifest.display();
+    if fresh {
+        say(format_args!("wrote a manifest to begin with: {manifest}"));
+    }
+    say(format_args!(
+        "controlling what {manifest} says. Edit it, kill what runs: see it followed and healed.
+  ask      shakespeare --state {state} status | plan | explain [ASSET] | check FILE
+  look     {state}/cells/*/journal.jsonl: all that ever changed, on whose word
+  stop     Ctrl-C: production goes on without being controlled
+"
+    ));
+}
+
+/// Returns at Ctrl-C or a termination signal.
+pub(crate) async fn signalled() {
+    let mut terminate = match signal(SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(_) => return std::future::pending().await,
+    };
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => if interrupted.is_err() { std::future::pending().await },
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Says what generation finds, and when production is there.
+async fn tell_news(place: Place, handle: Handle) {
+    let generation = handle.owned().await;
+    let mut status = generation.watch();
+    let mut told = (None, None);
+    let mut following: Option<tokio::task::JoinHandle<()>> = None;
+    loop {
+        let now = status.borrow_and_update().clone();
+        let newest = now.incarnation.map(|header| (header.id, header.assets));
+        if newest != told.0 {
+            told.0 = newest.clone();
+            if let Some((id, assets)) = newest {
+                say(format_args!("sealed {id}: {assets} assets"));
+                if let Some(old) = following.take() {
+                    old.abort();
+                }
+                let follow = follow(place.clone(), handle.clone(), id.no, id);
+                following = Some(tokio::spawn(follow));
+            }
+        }
+        let problems = (!now.problems.is_empty()).then(|| now.problems.to_string());
+        if problems != told.1 {
+            if let Some(problems) = &problems {
+                say(format_args!(
+                    "the manifest is not followed, the last good one is:\n{problems}"
+                ));
+            }
+            told.1 = problems;
+        }
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn follow(
+    place: Place,
+    handle: Handle,
+    no: control_plane::prelude::IncarnationNo,
+    id: impl Display,
+) {
+    match handle.wait_settled(Settle::All(no), FOLLOW).await {
+        Ok(()) => {
+            say(format_args!("production is as {id} says"));
+            if let Some(url) = front_door(&place).await {
+                say(format_args!("  try      curl {url}"));
+            }
+        }
+        Err(error) => say(format_args!("not yet as {id} says: {error}")),
+    }
+}
+
+/// Where to send requests.
+async fn front_door(place: &Place) -> Option<String> {
+    let cell = Cell::connect(&place.cell(GLOBAL_CELL), GLOBAL_CELL).await;
+    let balancer = cell.ok()?.balancer(&Caller::default()).await.ok()??;
+    Some(format!("http://{}/", balancer.address))
+}

@@ -1,0 +1,168 @@
+//! The other side: finds the running control plane of a state directory, asks and tells it.
+
+use std::{fs, time::Duration};
+
+use bytes::Bytes;
+use control_plane::{
+    Checked, Explained, Status, enforcer::Plan, model::AssetId, prelude::Problems,
+};
+use http_body_util::Full;
+use hyper::{Method, Request, StatusCode, header};
+use serde::de::DeserializeOwned;
+
+use super::{Address, Refusal, Word};
+use crate::{
+    command::processes,
+    place::Place,
+    production::http::{self, Http},
+};
+
+/// A plan looks at everything; it may take a while.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No control plane runs in this state directory.
+    #[error("no control plane is running in {0}: start one with `shakespeare --state {0} run`")]
+    NotRunning(String),
+    /// The manifest makes no incarnation.
+    #[error("the manifest makes no incarnation:\n{0}")]
+    Problems(Problems),
+    /// It said no.
+    #[error("{0}")]
+    Refused(String),
+    /// It does not answer, or not what it should.
+    #[error("the control plane in {dir} does not answer as it should: is it of another version?")]
+    Garbled {
+        /// Which.
+        dir: String,
+        /// What was wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// The running control plane.
+#[derive(Debug, Clone)]
+pub struct Control {
+    base: String,
+    dir: String,
+    pid: u32,
+    http: Http,
+}
+
+impl Control {
+    /// The control plane that runs in `place`, if the address it left is still good.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] when there is none.
+    pub fn find(place: &Place) -> Result<Self, Error> {
+        let dir = place.dir().display().to_string();
+        let file = fs::read(place.control()).map_err(|_| Error::NotRunning(dir.clone()))?;
+        let found: Address = serde_json::from_slice(&file).map_err(|source| Error::Garbled {
+            dir: dir.clone(),
+            source: source.into(),
+        })?;
+        // One that was killed leaves its address behind, and its port may be another's by now.
+        if cfg!(target_os = "linux") && !processes::running(found.pid) {
+            return Err(Error::NotRunning(dir));
+        }
+        Ok(Self {
+            base: format!("http://{}", found.address),
+            dir,
+            pid: found.pid,
+            http: http::client(),
+        })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How the partition stands.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn status(&self) -> Result<Status, Error> {
+        self.call(Method::GET, "status", Bytes::new()).await
+    }
+
+    /// What would be pushed now.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn plan(&self) -> Result<Plan, Error> {
+        self.call(Method::GET, "plan", Bytes::new()).await
+    }
+
+    /// Why an asset is, or is not, being pushed.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn explain(&self, asset: &AssetId) -> Result<Explained, Error> {
+        let path = format!("explain/{asset}");
+        self.call(Method::GET, &path, Bytes::new()).await
+    }
+
+    /// The same of every asset.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn explain_all(&self) -> Result<Vec<Explained>, Error> {
+        self.call(Method::GET, "explain", Bytes::new()).await
+    }
+
+    /// What this manifest would give.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn check(&self, manifest: Vec<u8>) -> Result<Checked, Error> {
+        self.call(Method::POST, "check", manifest.into()).await
+    }
+
+    /// A person's word.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn tell(&self, word: &Word) -> Result<(), Error> {
+        let body = serde_json::to_vec(word).map_err(|source| self.garbled(source))?;
+        self.call(Method::POST, "tell", body.into()).await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, Error> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}/{path}", self.base))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|source| self.garbled(source))?;
+        let answer = match http::call(&self.http, request, PATIENCE).await {
+            Ok(answer) => answer,
+            Err(http::Error::Transport { .. }) => return Err(Error::NotRunning(self.dir.clone())),
+            Err(late) => return Err(self.garbled(late)),
+        };
+        if answer.status() == StatusCode::OK {
+            return serde_json::from_slice(answer.body()).map_err(|source| self.garbled(source));
+        }
+        match serde_json::from_slice(answer.body()) {
+            Ok(Refusal::Problems(problems)) => Err(Error::Problems(problems)),
+            Ok(Refusal::Other(message)) => Err(Error::Refused(message)),
+            Err(source) => Err(self.garbled(source)),
+        }
+    }
+
+    fn garbled(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Garbled {
+            dir: self.dir.clone(),
+            source: source.into(),
+        }
+    }
+}

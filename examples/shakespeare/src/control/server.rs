@@ -1,0 +1,218 @@
+//! The control plane's ear: translates between HTTP and [`Handle`], decides nothing.
+
+use std::{fs, io, net::Ipv4Addr, path::PathBuf};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use control_plane::{
+    By, Checked, Error, Explained, Given, Handle, Status,
+    enforcer::Plan,
+    model::{AssetId, Digest},
+    prelude::YamlFile,
+    store::records::Scope,
+};
+use tokio::{net::TcpListener, sync::watch};
+
+use super::{Address, Refusal, Speaker, Word};
+use crate::{
+    model::{MANIFEST_LIMIT, SOURCE},
+    place::Place,
+    plane,
+};
+
+/// Tells whoever waits that the control plane shall stop.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    /// Not yet.
+    pub fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Now.
+    pub fn now(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Returns once it shall stop.
+    pub async fn wait(&self) {
+        // It fails only when there is no sender, and `self` is one.
+        let _ = self.0.subscribe().wait_for(|stop| *stop).await;
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Listens until it is dropped, and takes its address file along.
+#[derive(Debug)]
+pub struct Server {
+    file: PathBuf,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    /// Listens on loopback, and leaves its address in the state directory.
+    ///
+    /// # Errors
+    /// When it cannot listen, or the address cannot be written.
+    pub async fn start(place: &Place, handle: Handle, stop: Stop) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = Address {
+            address: listener.local_addr()?,
+            pid: std::process::id(),
+        };
+        let file = place.control();
+        let draft = file.with_extension("draft");
+        fs::write(&draft, serde_json::to_vec(&address)?)?;
+        fs::rename(draft, &file)?;
+        let router = Router::new()
+            .route("/status", get(status))
+            .route("/plan", get(plan))
+            .route("/explain", get(explain_all))
+            .route("/explain/{*asset}", get(explain))
+            .route("/check", post(check))
+            .route("/tell", post(tell))
+            .layer(DefaultBodyLimit::max(MANIFEST_LIMIT as usize))
+            .with_state(Ear { handle, stop });
+        let serving = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(%error, "nobody can ask any more");
+            }
+        });
+        Ok(Self { file, serving })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+#[derive(Clone)]
+struct Ear {
+    handle: Handle,
+    stop: Stop,
+}
+
+type Answer<T> = Result<Json<T>, Refused>;
+
+async fn status(State(ear): State<Ear>) -> Answer<Status> {
+    Ok(Json(ear.handle.status().await?))
+}
+
+async fn plan(State(ear): State<Ear>) -> Answer<Plan> {
+    Ok(Json(ear.handle.plan().await?))
+}
+
+async fn explain_all(State(ear): State<Ear>) -> Answer<Vec<Explained>> {
+    Ok(Json(ear.handle.explain_all().await?))
+}
+
+async fn explain(State(ear): State<Ear>, Path(asset): Path<String>) -> Answer<Explained> {
+    let asset = AssetId::new(&asset).map_err(|error| Refusal::Other(error.to_string()))?;
+    Ok(Json(ear.handle.explain(&asset).await?))
+}
+
+/// What the manifest in the body would give.
+async fn check(State(ear): State<Ear>, body: axum::body::Bytes) -> Answer<Checked> {
+    let file = plane::source(YamlFile::new(SOURCE));
+    let reading = file.parse(&body).map_err(Refusal::Problems)?;
+    let given = Given::new(SOURCE, reading);
+    Ok(Json(ear.handle.check(&[&given]).await?))
+}
+
+async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
+    let Ear { handle, stop } = ear;
+    match word {
+        Word::Approve { asset, change, by } => {
+            let change = present(&handle, &asset, change).await?;
+            handle.approve(&asset, change, by.into()).await?;
+        }
+        Word::OverrideCheck {
+            check,
+            asset,
+            change,
+            by,
+        } => {
+            let change = present(&handle, &asset, change).await?;
+            handle
+                .override_check(&asset, change, &check, by.into())
+                .await?;
+        }
+        Word::OverrideGuard { guard, digest, by } => {
+            handle.override_guard(&guard, digest, by.into()).await?;
+        }
+        Word::Acknowledge { asset } => handle.acknowledge(&asset).await?,
+        Word::Pause { asset, by } => handle.pause(scope(asset), by.into(), None).await?,
+        Word::Resume { asset } => handle.resume(scope(asset)).await?,
+        Word::Stop => stop.now(),
+    }
+    Ok(Json(()))
+}
+
+fn scope(asset: Option<AssetId>) -> Scope {
+    asset.map_or(Scope::Partition, Scope::Asset)
+}
+
+/// The change that was named, or the one that a push of the asset would be now.
+async fn present(
+    handle: &Handle,
+    asset: &AssetId,
+    named: Option<Digest>,
+) -> Result<Digest, Refused> {
+    if let Some(digest) = named {
+        return Ok(digest);
+    }
+    let explained = handle.explain(asset).await?;
+    let first = explained
+        .enforced()
+        .and_then(|enforced| enforced.chain.first());
+    let change = first.and_then(|first| first.change.as_ref());
+    change.map(|change| change.digest).ok_or_else(|| {
+        Refused(Refusal::Other(format!(
+            "{asset} is not about to be changed: look at `explain {asset}`"
+        )))
+    })
+}
+
+impl From<Speaker> for By {
+    fn from(speaker: Speaker) -> Self {
+        Self::new(speaker.who, speaker.why)
+    }
+}
+
+/// A refusal as an HTTP answer.
+struct Refused(Refusal);
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self(match error {
+            Error::Refused(problems) => Refusal::Problems(problems),
+            other => Refusal::Other(other.to_string()),
+        })
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (StatusCode::CONFLICT, Json(self.0)).into_response()
+    }
+}

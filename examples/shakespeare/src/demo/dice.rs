@@ -1,0 +1,52 @@
+//! Chance from a seed: the same seed plays the same session.
+
+/// SplitMix64: small, and good enough to choose victims and moments.
+#[derive(Debug, Clone)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `most`.
+    pub(super) fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        (mixed % most.max(1) as u64) as usize
+    }
+
+    /// One of these.
+    pub(super) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        of.get(self.below(of.len()))
+    }
+
+    /// Another order.
+    pub(super) fn shuffle<T>(&mut self, what: &mut [T]) {
+        for last in (1..what.len()).rev() {
+            what.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_one_session_and_another_seed_another() {
+        let order = |seed| {
+            let mut all: Vec<usize> = (0..20).collect();
+            Dice::new(seed).shuffle(&mut all);
+            all
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        let mut sorted = order(3);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+    }
+}

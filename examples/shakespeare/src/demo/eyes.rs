@@ -1,0 +1,158 @@
+//! Looking at production from outside: the cells' own answers, the process table, the database file. Nothing here knows
+//! the control plane.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::broken::{Held, broken, ensure};
+use crate::{
+    command::processes,
+    model::{Cluster, GLOBAL_CELL, Manifest},
+    place::Place,
+    production::{
+        api::{BalancerSpec, BalancerView, Caller, JobSpec, JobView, State},
+        client::Cell,
+    },
+};
+
+/// What jobs are called in their cells.
+pub(super) const JOB: &str = "frontend";
+
+/// The cell of a cluster, as a person finds it.
+pub(super) async fn cell(place: &Place, name: &str) -> Held<Cell> {
+    let place = Place::new(place.dir().canonicalize()?);
+    Ok(Cell::connect(&place.cell(name), name).await?)
+}
+
+/// A cell's job.
+pub(super) async fn job(cell: &Cell) -> Held<JobView> {
+    match cell.job(JOB, &Caller::default()).await? {
+        Some(view) => Ok(view),
+        None => broken(format_args!("{} has no job", cell.name())),
+    }
+}
+
+/// A cell's balancer.
+pub(super) async fn balancer(cell: &Cell) -> Held<BalancerView> {
+    match cell.balancer(&Caller::default()).await? {
+        Some(view) => Ok(view),
+        None => broken(format_args!("{} has no balancer", cell.name())),
+    }
+}
+
+/// What a cluster's job shall be.
+pub(super) fn job_spec(manifest: &Manifest, cluster: &Cluster) -> JobSpec {
+    JobSpec {
+        replicas: cluster.replicas,
+        capacity_per_task: cluster.capacity_per_task,
+        version: cluster
+            .version
+            .clone()
+            .unwrap_or_else(|| manifest.version.clone()),
+        schema: manifest.schema,
+        flags: manifest.flags.clone(),
+    }
+}
+
+/// Whether all of production is as the manifest says.
+pub(super) async fn production_is(place: &Place, manifest: &Manifest) -> Held {
+    let mut shares = BTreeMap::new();
+    for (name, cluster) in &manifest.clusters {
+        if cluster.turndown.is_none() {
+            cluster_is(place, name, manifest, cluster).await?;
+            shares.insert(name.clone(), cluster.balancer_capacity);
+        }
+    }
+    global_is(place, manifest, shares).await?;
+    let schema = schema(place)?;
+    ensure(schema == manifest.schema, || {
+        format!("the database has schema {schema}")
+    })
+}
+
+async fn cluster_is(place: &Place, name: &str, manifest: &Manifest, wanted: &Cluster) -> Held {
+    let cell = cell(place, name).await?;
+    let (job, balancer) = (job(&cell).await?, balancer(&cell).await?);
+    let spec = job_spec(manifest, wanted);
+    ensure(job.spec == spec && job.state == State::Stable, || {
+        format!("{name}: the job is {:?} {:?}", job.state, job.spec)
+    })?;
+    ensure(balancer.state == State::Stable, || {
+        format!("{name}: the balancer is changing")
+    })?;
+    ensure(
+        balancer.spec.max_capacity == wanted.balancer_capacity
+            && balancer.max_capacity_in_force == wanted.balancer_capacity,
+        || format!("{name}: the balancer is {:?}", balancer.spec),
+    )?;
+    let children = processes::children(cell.pid());
+    let tasks: Vec<&(u32, String)> = children
+        .iter()
+        .filter(|(_, line)| line.contains(" frontend "))
+        .collect();
+    let version = format!("--version={}", spec.version);
+    let as_wanted = |task: &&(u32, String)| task.1.contains(&version);
+    ensure(
+        tasks.len() == spec.replicas as usize && tasks.iter().all(as_wanted),
+        || format!("{name}: the process table has {tasks:?}"),
+    )?;
+    ensure(
+        children.iter().any(|child| Some(child.0) == balancer.pid),
+        || format!("{name}: the balancer's process is not there"),
+    )
+}
+
+async fn global_is(place: &Place, manifest: &Manifest, shares: BTreeMap<String, u32>) -> Held {
+    let cell = cell(place, GLOBAL_CELL).await?;
+    let there = balancer(&cell).await?;
+    let wanted = BalancerSpec {
+        max_capacity: manifest.global.max_capacity,
+        jobs: vec![],
+        cells: shares,
+    };
+    ensure(
+        there.spec == wanted
+            && there.state == State::Stable
+            && there.endpoints.len() == wanted.cells.len()
+            && there.pid.is_some_and(processes::running),
+        || {
+            let places: Vec<&str> = there.endpoints.iter().map(|e| &*e.name).collect();
+            format!(
+                "the global balancer is {:?} {:?}, sends to {places:?}",
+                there.state, there.spec
+            )
+        },
+    )
+}
+
+/// The version of the database's schema.
+pub(super) fn schema(place: &Place) -> Held<u32> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let database = Connection::open_with_flags(place.database(), flags)?;
+    Ok(database.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// When the schema was migrated to a version, in microseconds since 1970; each time.
+pub(super) fn migrations_to(place: &Place, version: u32) -> Held<Vec<u64>> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let database = Connection::open_with_flags(place.database(), flags)?;
+    let query = "SELECT at_micros FROM migrations WHERE to_version = ?1";
+    let mut query = database.prepare(query)?;
+    let times = query.query_map([version], |row| row.get::<_, i64>(0))?;
+    times.map(|at| Ok(at? as u64)).collect()
+}
+
+/// The processes of a cell's tasks and balancer.
+pub(super) async fn family(place: &Place, name: &str) -> Held<Vec<u32>> {
+    let cell = cell(place, name).await?;
+    let mut pids: Vec<u32> = job(&cell)
+        .await?
+        .tasks
+        .iter()
+        .map(|task| task.pid)
+        .collect();
+    pids.extend(balancer(&cell).await?.pid);
+    pids.sort_unstable();
+    Ok(pids)
+}

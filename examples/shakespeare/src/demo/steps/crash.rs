@@ -1,0 +1,75 @@
+//! The control plane killed in the middle of a change: whoever comes next finishes it, and repeats nothing.
+
+use super::{
+    super::{
+        broken::{Held, ensure},
+        evidence, eyes,
+    },
+    Session,
+};
+use crate::{model::GLOBAL_CELL, production::clock::now_micros};
+
+/// The kills fall into this much of the change, in milliseconds.
+const MIDDLE: usize = 1000;
+
+/// A new version, a new schema and another size, all at once; kills in between.
+pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    let mark = evidence::mark(&place)?;
+    let name = session.some_cluster()?;
+    let kills: Vec<u64> = (0..1 + session.dice.below(2))
+        .map(|_| session.dice.below(MIDDLE) as u64)
+        .collect();
+    session.edit(|manifest| {
+        let next = manifest
+            .version
+            .parse()
+            .map_or(2, |version: u32| version + 1);
+        manifest.version = next.to_string();
+        manifest.schema += 1;
+        if let Some(cluster) = manifest.clusters.get_mut(&name) {
+            cluster.replicas *= 2;
+            cluster.balancer_capacity *= 2;
+        }
+    })?;
+    session.crash(&kills).await?;
+    session.arrives().await?;
+    let mut expected: Vec<(String, String)> = session
+        .clusters()
+        .into_iter()
+        .map(|cluster| (cluster, evidence::job_resource()))
+        .collect();
+    expected.push((name.clone(), "balancer".into()));
+    expected.push((GLOBAL_CELL.into(), "balancer".into()));
+    evidence::asked_once_each(&place, &mark, &expected)?;
+    let migrated = eyes::migrations_to(&place, session.manifest.schema)?;
+    ensure(migrated.len() == 1, || {
+        format!("the schema was migrated at {migrated:?}, not once")
+    })?;
+    let asked = evidence::asked(&place, &mark)?;
+    let early = asked
+        .iter()
+        .find(|line| line.resource == evidence::job_resource() && line.at_micros < migrated[0]);
+    ensure(early.is_none(), || {
+        format!("tasks came before the schema that they need: {early:?}")
+    })?;
+    new_version_answers(session).await?;
+    Ok(format!(
+        "killed {kills:?} ms into a new version, schema and size; schema first, each asset changed once (journals)"
+    ))
+}
+
+/// From now on, only the new version does.
+async fn new_version_answers(session: &mut Session) -> Held {
+    let from = now_micros();
+    session.requests_pass(60).await?;
+    let wanted = Some(session.manifest.version.clone());
+    let mut later = session
+        .attempts()
+        .into_iter()
+        .filter(|attempt| attempt.start_micros > from && !attempt.failed());
+    let other = later.find(|attempt| attempt.version != wanted);
+    ensure(other.is_none(), || {
+        format!("an old version answered: {other:?}")
+    })
+}

@@ -1,0 +1,80 @@
+//! Production changed behind the control plane's back: put back by the Enforcer.
+
+use super::{
+    super::{
+        broken::{Held, ensure},
+        evidence, eyes,
+    },
+    Session,
+};
+use crate::{
+    command::processes,
+    model::GLOBAL_CELL,
+    production::{
+        api::{By, Caller},
+        clock::now_micros,
+    },
+};
+
+/// A person scales a job through the cell's interface.
+pub(super) async fn scaled_by_hand(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    let mark = evidence::mark(&place)?;
+    let name = session.some_cluster()?;
+    let cell = eyes::cell(&place, &name).await?;
+    let mut spec = eyes::job(&cell).await?.spec;
+    let was = spec.replicas;
+    spec.replicas = if session.dice.below(2) == 0 {
+        was + 1
+    } else {
+        was - 1
+    };
+    cell.put_job(eyes::JOB, &spec, &Caller::default()).await?;
+    session.arrives().await?;
+    let asked = evidence::asked(&place, &mark)?;
+    let replicas: Vec<(bool, Option<u64>)> = asked
+        .iter()
+        .map(|line| (line.by == By::Hand, line.to["replicas"].as_u64()))
+        .collect();
+    let expected = [
+        (true, Some(spec.replicas.into())),
+        (false, Some(was.into())),
+    ];
+    ensure(replicas == expected, || {
+        format!("the journals have {asked:?}")
+    })?;
+    session.requests_pass(50).await?;
+    Ok(format!(
+        "{name} from {was} to {} by hand and back by its owner (journal)",
+        spec.replicas
+    ))
+}
+
+/// A cell dies with all that it runs, and comes back empty.
+pub(super) async fn cell_killed(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    let mark = evidence::mark(&place)?;
+    let name = session.some_cluster()?;
+    let cell = eyes::cell(&place, &name).await?;
+    let mut family = eyes::family(&place, &name).await?;
+    family.push(cell.pid());
+    session.requests_pass(20).await?;
+    let from = now_micros();
+    processes::kill(cell.pid());
+    session.dying(from, &family).await?;
+    session.arrives().await?;
+    let again = eyes::cell(&place, &name).await?;
+    ensure(again.instance() != cell.instance(), || {
+        format!("{name} is the same process")
+    })?;
+    let expected = [
+        (name.clone(), evidence::job_resource()),
+        (name.clone(), "balancer".to_owned()),
+    ];
+    evidence::asked_once_each(&place, &mark, &expected)?;
+    session.requests_pass(50).await?;
+    Ok(format!(
+        "{name} and its {} processes gone, then rebuilt; {GLOBAL_CELL} finds it (cells, client)",
+        family.len() - 1
+    ))
+}

@@ -1,0 +1,84 @@
+//! Deaths that a cell heals by itself: nobody asks for anything.
+
+use super::{
+    super::{
+        broken::{Held, broken, ensure},
+        evidence, eyes,
+    },
+    Session,
+};
+use crate::{
+    model::GLOBAL_CELL,
+    production::api::{By, Change, Line},
+};
+
+/// Some frontends die, of one cluster or of both.
+pub(super) async fn frontends(session: &mut Session) -> Held<String> {
+    let mark = evidence::mark(&session.town.place)?;
+    let mut victims = Vec::new();
+    for name in session.clusters() {
+        let cell = eyes::cell(&session.town.place, &name).await?;
+        let tasks = eyes::job(&cell).await?.tasks;
+        let task = session.dice.pick(&tasks).map(|task| task.pid);
+        victims.extend(task);
+    }
+    session.dice.shuffle(&mut victims);
+    victims.truncate(1 + session.dice.below(victims.len()));
+    session.requests_pass(20).await?;
+    session.kill(&victims).await?;
+    session.arrives().await?;
+    healed(session, &mark, victims.len(), |line| {
+        line.resource.starts_with("jobs/")
+    })?;
+    session.requests_pass(50).await?;
+    Ok(format!(
+        "{} replaced by their cells (journals), nobody asked; client",
+        victims.len()
+    ))
+}
+
+/// A balancer dies: of a cluster, or the global one.
+pub(super) async fn balancer(session: &mut Session) -> Held<String> {
+    let mark = evidence::mark(&session.town.place)?;
+    let mut cells = session.clusters();
+    cells.push(GLOBAL_CELL.into());
+    let Some(name) = session.dice.pick(&cells).cloned() else {
+        return broken("there is no cell");
+    };
+    let cell = eyes::cell(&session.town.place, &name).await?;
+    let before = eyes::balancer(&cell).await?;
+    let Some(victim) = before.pid else {
+        return broken(format_args!("{name} has no balancer process"));
+    };
+    session.requests_pass(20).await?;
+    session.kill(&[victim]).await?;
+    session.arrives().await?;
+    let after = eyes::balancer(&cell).await?;
+    ensure(after.address == before.address, || {
+        format!("{name}'s balancer moved")
+    })?;
+    healed(session, &mark, 1, |line| {
+        line.resource == "balancer/process"
+    })?;
+    session.requests_pass(50).await?;
+    Ok(format!(
+        "{name}'s came back at its address (journal), nobody asked; client"
+    ))
+}
+
+fn healed(
+    session: &Session,
+    mark: &evidence::Mark,
+    expected: usize,
+    is: impl Fn(&Line) -> bool,
+) -> Held {
+    let place = &session.town.place;
+    evidence::nothing_asked(place, mark)?;
+    let lines = evidence::since(place, mark)?.into_values().flatten();
+    let healed = lines
+        .filter(|line| line.change == Change::Process && line.by == By::Heal && is(line))
+        .count();
+    ensure(healed == expected, || {
+        format!("{healed} were healed, not {expected}")
+    })
+}

@@ -1,0 +1,250 @@
+//! Things that leave the manifest: absence never removes, turndown does, and too much at once needs a person's word.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        broken::{Held, broken, ensure, until},
+        evidence, eyes,
+    },
+    Session,
+};
+use crate::{
+    command::processes,
+    model::{Cluster, Turndown},
+    production::api::Caller,
+};
+
+/// Longer than the control plane takes to look at everything once more.
+const SOME_TIME: Duration = Duration::from_secs(3);
+/// The clusters that come and go.
+const VISITORS: [&str; 2] = ["ap", "sa"];
+
+/// A cluster leaves the manifest: it goes on running, serves who asks it directly, and is listed as orphaned. When it
+/// comes back it is adopted as it is.
+pub(super) async fn removed(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    let name = session.some_cluster()?;
+    let family = eyes::family(&place, &name).await?;
+    let mark = evidence::mark(&place)?;
+    let before = session.manifest.clone();
+    session.edit(|manifest| {
+        manifest.clusters.remove(&name);
+    })?;
+    session.arrives().await?;
+    listed(session, &[&name]).await?;
+    tokio::time::sleep(SOME_TIME).await;
+    ensure(family == eyes::family(&place, &name).await?, || {
+        format!("{name} is not running as before")
+    })?;
+    serves(session, &name).await?;
+    let acknowledged = session.dice.below(2) == 0;
+    if acknowledged {
+        for kind in ["balancer", "job"] {
+            let asset = format!("{kind}/{name}");
+            session.town.command(&["acknowledge", &asset]).await?;
+        }
+        listed(session, &[]).await?;
+    }
+    session.edit(|manifest| *manifest = before)?;
+    session.arrives().await?;
+    session.town.accepts().await?;
+    ensure(family == eyes::family(&place, &name).await?, || {
+        format!("{name} was not adopted as it was")
+    })?;
+    let of_cluster = evidence::asked(&place, &mark)?;
+    ensure(of_cluster.iter().all(|line| line.cell != name), || {
+        format!("{name} was asked for something: {of_cluster:?}")
+    })?;
+    session.requests_pass(50).await?;
+    let heeded = if acknowledged { ", acknowledged" } else { "" };
+    Ok(format!(
+        "{name}: same processes, serves, listed as orphan{heeded}; then adopted, nothing asked of it"
+    ))
+}
+
+/// Two clusters come, and leave at once: the guard says no, and a person says yes.
+pub(super) async fn too_many(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    session.edit(|manifest| {
+        for name in VISITORS {
+            manifest.clusters.insert(name.into(), visitor(None));
+        }
+    })?;
+    session.arrives().await?;
+    settled(session).await?;
+    let mut families = Vec::new();
+    for name in VISITORS {
+        families.push(eyes::family(&place, name).await?);
+    }
+    let mark = evidence::mark(&place)?;
+    session.edit(|manifest| {
+        for name in VISITORS {
+            manifest.clusters.remove(name);
+        }
+    })?;
+    let problems = session.town.refuses("shrink-guard").await?;
+    evidence::nothing_asked(&place, &mark)?;
+    let Some(digest) = digest_in(&problems) else {
+        return broken(format_args!("no digest to override: {problems}"));
+    };
+    let word = ["override", "shrink-guard", "--change", &digest];
+    let by = ["--who", "demo", "--why", "both are merged into eu"];
+    session.town.command(&[&word[..], &by].concat()).await?;
+    session.arrives().await?;
+    listed(session, &VISITORS).await?;
+    for (name, family) in VISITORS.iter().zip(&families) {
+        ensure(*family == eyes::family(&place, name).await?, || {
+            format!("{name} is not running as before")
+        })?;
+    }
+    session.requests_pass(50).await?;
+    Ok(
+        "6 of 14 assets: refused, nothing asked (journals); let through by a word, left running"
+            .into(),
+    )
+}
+
+/// The orphans come back under turndown, and go once a person has approved it.
+pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    let mut pids = Vec::new();
+    for name in VISITORS {
+        pids.extend(eyes::family(&place, name).await?);
+    }
+    let mark = evidence::mark(&place)?;
+    let turndown = Turndown {
+        reason: "merged into eu".into(),
+        approved_by: "jane".into(),
+    };
+    session.edit(|manifest| {
+        for name in VISITORS {
+            let leaving = visitor(Some(turndown.clone()));
+            manifest.clusters.insert(name.into(), leaving);
+        }
+    })?;
+    for name in VISITORS {
+        wants_approval(session, name).await?;
+    }
+    evidence::nothing_asked(&place, &mark)?;
+    for name in VISITORS {
+        for kind in ["balancer", "job"] {
+            approve(session, &format!("{kind}/{name}")).await?;
+        }
+    }
+    gone(session, &pids).await?;
+    settled(session).await?;
+    session.edit(|manifest| {
+        for name in VISITORS {
+            manifest.clusters.remove(name);
+        }
+    })?;
+    session.town.accepts().await?;
+    session.arrives().await?;
+    ensure(session.town.orphans().await?.is_empty(), || {
+        "what was turned down is listed as orphaned".into()
+    })?;
+    session.requests_pass(50).await?;
+    Ok(format!(
+        "nothing went unapproved (journals); then all {} processes, none is an orphan",
+        pids.len()
+    ))
+}
+
+fn visitor(turndown: Option<Turndown>) -> Cluster {
+    Cluster {
+        replicas: 1,
+        capacity_per_task: 8,
+        balancer_capacity: 8,
+        version: None,
+        turndown,
+    }
+}
+
+/// `status` lists the jobs and balancers of exactly these clusters as orphans.
+async fn listed(session: &Session, clusters: &[&str]) -> Held {
+    let mut wanted: Vec<String> = clusters
+        .iter()
+        .flat_map(|name| [format!("balancer/{name}"), format!("job/{name}")])
+        .collect();
+    wanted.sort();
+    until("the orphans are listed", async || {
+        let mut orphans = session.town.orphans().await?;
+        orphans.sort();
+        ensure(orphans == wanted, || format!("listed are {orphans:?}"))
+    })
+    .await
+}
+
+/// Whoever asks a cluster's balancer directly is answered.
+async fn serves(session: &Session, name: &str) -> Held {
+    let cell = eyes::cell(&session.town.place, name).await?;
+    let address = eyes::balancer(&cell).await?.address;
+    let answer = crate::production::load::once(address).await;
+    ensure(!answer.failed(), || format!("{name} answers {answer:?}"))
+}
+
+/// Says so itself, and nothing is done meanwhile.
+async fn wants_approval(session: &Session, name: &str) -> Held {
+    let asset = format!("balancer/{name}");
+    until("approval is asked for", async || {
+        let said = session.town.command(&["explain", &asset]).await?;
+        ensure(said.contains("approve change"), || said)
+    })
+    .await
+}
+
+async fn approve(session: &Session, asset: &str) -> Held {
+    until("the turndown is approved", async || {
+        let signed = ["--who", "jane", "--why", "merged into eu"];
+        let word = [&["approve", asset][..], &signed].concat();
+        session.town.command(&word).await.map(|_| ())
+    })
+    .await
+}
+
+async fn gone(session: &Session, pids: &[u32]) -> Held {
+    let place = &session.town.place;
+    until("what was turned down is gone", async || {
+        for name in VISITORS {
+            let cell = eyes::cell(place, name).await?;
+            let there = cell.identity(&Caller::default()).await?.jobs;
+            ensure(there.is_empty(), || format!("{name} has {there:?}"))?;
+            ensure(eyes::balancer(&cell).await.is_err(), || {
+                format!("{name} has a balancer")
+            })?;
+        }
+        let left = pids.iter().find(|pid| processes::running(**pid));
+        ensure(left.is_none(), || format!("process {left:?} is there"))
+    })
+    .await
+}
+
+/// Waits until the control plane has seen what we have seen: further edits build on it.
+async fn settled(session: &Session) -> Held {
+    until("it has settled", async || {
+        let unsettled = session.town.status().await?["enforcement"]["unsettled"].clone();
+        ensure(unsettled == 0, || format!("{unsettled} have not settled"))
+    })
+    .await
+}
+
+/// The last run of 64 hexadecimal digits.
+fn digest_in(text: &str) -> Option<String> {
+    let digest = |word: &&str| word.len() == 64;
+    let mut words = text.split(|c: char| !c.is_ascii_hexdigit()).filter(digest);
+    words.next_back().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_found_in_a_sentence() {
+        let digest = "0f".repeat(32);
+        let text = format!("override shrink-guard for {digest}\"");
+        assert_eq!(digest_in(&text), Some(digest));
+        assert_eq!(digest_in("none, abc"), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! The beginning and the end: from nothing to everything, and back.
+
+use super::{
+    super::{
+        broken::{Held, ensure},
+        evidence, town,
+    },
+    Session,
+};
+use crate::{command::processes, place::Place};
+
+/// An empty directory, a manifest, a control plane: everything comes up by itself.
+pub(super) async fn turn_up(session: &mut Session) -> Held<String> {
+    let mut place = session.town.place.clone();
+    place.prepare()?;
+    session.town.place = place;
+    session.town.save(&session.manifest)?;
+    session.town.start_plane()?;
+    session.arrives().await?;
+    session.hammer().await?;
+    let mut seen = session.attempts();
+    seen.retain(|attempt| !attempt.failed());
+    let mut by: Vec<String> = seen.into_iter().filter_map(|a| a.frontend).collect();
+    by.sort();
+    by.dedup();
+    let tasks: u32 = session.manifest.clusters.values().map(|c| c.replicas).sum();
+    ensure(by.len() == tasks as usize, || {
+        format!("answers came from {by:?} only")
+    })?;
+    Ok(format!(
+        "cells, process table, schema; answers from each of {tasks} frontends"
+    ))
+}
+
+/// Never, in any cell's journal, was there more demand than capacity.
+pub(super) fn capacity(session: &Session) -> Held<String> {
+    let instants = evidence::demand_fits_capacity(&session.town.place)?;
+    Ok(format!(
+        "every capacity in the cells' journals, {instants} changes"
+    ))
+}
+
+/// `down` leaves no process and no file.
+pub(super) async fn down(session: &mut Session) -> Held<String> {
+    let place: Place = session.town.place.clone();
+    let mut pids = Vec::new();
+    for name in place.cell_names()? {
+        if let Some(pid) = processes::cell(&name, &place.cell(&name)) {
+            pids.extend(processes::children(pid).into_iter().map(|child| child.0));
+            pids.push(pid);
+        }
+    }
+    session.town.command(&["down"]).await?;
+    let left: Vec<&u32> = pids
+        .iter()
+        .filter(|pid| processes::running(**pid))
+        .collect();
+    ensure(left.is_empty(), || format!("{left:?} still run"))?;
+    let kept: Vec<_> = std::fs::read_dir(place.dir())?.flatten().collect();
+    ensure(
+        kept.len() == 1 && kept[0].path() == place.manifest(),
+        || format!("{kept:?} are left, not only the manifest that was edited"),
+    )?;
+    town::sweep(place.dir()).await;
+    Ok(format!(
+        "none of {} processes is left, no file but the edited manifest",
+        pids.len()
+    ))
+}

@@ -1,0 +1,19 @@
+//! The article's Shakespeare service: a manifest, a control plane that keeps production equal to it, and production,
+//! which is real processes. A library beside its program, so that tests and the demo can reach the pieces.
+//!
+//! - [`model`]: the manifest, the assets it stands for, and the generator between them.
+//! - [`plugins`]: how each type of asset is compared with production and changed.
+//! - [`plane`]: the control plane, put together.
+//! - [`control`]: asking and telling the running control plane.
+//! - [`command`]: what the program can be asked to do. [`demo`]: a scripted session, judged from outside.
+//! - [`production`]: cells, frontends, balancers. It knows nothing of the others.
+
+pub mod command;
+pub mod control;
+pub mod demo;
+pub mod model;
+pub mod place;
+pub mod plane;
+pub mod plugins;
+pub mod production;
+mod voice;

@@ -1,0 +1,207 @@
+//! The generator: from the manifest to assets, with every reference and every dependency.
+
+use control_plane::{
+    model::{AssetBuilder, Provenance},
+    prelude::{
+        Asset, AssetId, AssetRef, Document, Drafts, Generator, GeneratorInfo, Input, Problem,
+        Problems,
+    },
+    sdk::Located,
+};
+use prodspec::{DependsOn, Edge, ImpactedDomains, Need, Owner, PhysicalCluster};
+
+use super::{
+    GLOBAL_CELL, SOURCE,
+    manifest::{Cluster, Placed},
+    payload::{
+        DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share,
+        balancer_unit, job_unit,
+    },
+};
+
+use control_plane::model::addons as prodspec;
+
+/// Makes Shakespeare's assets from its manifest.
+#[derive(Debug, Clone, Copy)]
+pub struct ShakespeareModel;
+
+impl Generator for ShakespeareModel {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::whole("shakespeare")
+            .reads(SOURCE)
+            .makes::<FrontendJob>()
+            .makes::<LoadBalancer>()
+            .makes::<GlobalBalancer>()
+            .makes::<DatabaseSchema>()
+            .makes::<FailureDomain>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        let mut documents = input.documents();
+        if let (Some(document), None) = (documents.next(), documents.next()) {
+            let manifest: Placed = document.read()?;
+            return Shakespeare { manifest, document }.draft(out);
+        }
+        Err(Problem::new("a manifest is one document; take the others away").into())
+    }
+}
+
+struct Shakespeare<'a> {
+    manifest: Placed,
+    document: &'a Document,
+}
+
+impl Shakespeare<'_> {
+    fn draft(&self, out: &mut Drafts) -> Result<(), Problems> {
+        let whole = self.document.provenance();
+        out.asset(self.database()?, whole.clone())?;
+        out.asset(self.global()?, whole)?;
+        for (name, cluster) in &self.manifest.clusters {
+            let at = self.document.provenance_at(cluster.line, cluster.column);
+            if let Err(why) = check_name(name) {
+                let field = format!("clusters.{name}");
+                out.problem(Problem::new(why).field(field).origin(&at));
+                continue;
+            }
+            self.cluster(name, cluster, &at, out)?;
+        }
+        Ok(())
+    }
+
+    fn cluster(
+        &self,
+        name: &str,
+        cluster: &Located<Cluster>,
+        at: &Provenance,
+        out: &mut Drafts,
+    ) -> Result<(), Problems> {
+        let domain = FailureDomain { name: name.into() };
+        let domain = self
+            .owned(id("cluster", name)?)?
+            .payload(&domain)?
+            .addon(&ImpactedDomains::Domains(vec![name.into()]))?;
+        out.asset(domain, at.clone())?;
+        out.asset(self.job(name, cluster)?, at.clone())?;
+        out.asset(self.balancer(name, cluster)?, at.clone())?;
+        Ok(())
+    }
+
+    fn job(&self, name: &str, cluster: &Cluster) -> Result<AssetBuilder, Problems> {
+        let version = cluster.version.as_ref().unwrap_or(&self.manifest.version);
+        let payload = FrontendJob {
+            cluster: AssetRef::to(id("cluster", name)?),
+            database: AssetRef::to(AssetId::new("database")?),
+            version: version.clone(),
+            replicas: cluster.replicas,
+            capacity_per_task: cluster.capacity_per_task,
+            schema: self.manifest.schema,
+            flags: self.manifest.flags.clone(),
+        };
+        let needs = vec![Edge {
+            provider: payload.database.clone(),
+            need: Need::Version,
+        }];
+        let job = self.owned(id("job", name)?)?.payload(&payload)?;
+        in_cluster(job, name, cluster, needs)
+    }
+
+    fn balancer(&self, name: &str, cluster: &Cluster) -> Result<AssetBuilder, Problems> {
+        let payload = LoadBalancer {
+            cluster: AssetRef::to(id("cluster", name)?),
+            job: AssetRef::to(id("job", name)?),
+            max_capacity: cluster.balancer_capacity,
+        };
+        let needs = vec![Edge {
+            provider: payload.job.clone(),
+            need: Need::Capacity {
+                unit: job_unit(name),
+            },
+        }];
+        let balancer = self.owned(id("balancer", name)?)?.payload(&payload)?;
+        in_cluster(balancer, name, cluster, needs)
+    }
+
+    fn global(&self) -> Result<AssetBuilder, Problems> {
+        let (mut shares, mut edges) = (Vec::new(), Vec::new());
+        let stays = |(name, cluster): &(&String, &Located<Cluster>)| {
+            cluster.turndown.is_none() && check_name(name).is_ok()
+        };
+        for (name, cluster) in self.manifest.clusters.iter().filter(stays) {
+            let balancer = AssetRef::to(id("balancer", name)?);
+            edges.push(Edge {
+                provider: balancer.clone(),
+                need: Need::Capacity {
+                    unit: balancer_unit(name),
+                },
+            });
+            shares.push(Share {
+                balancer,
+                capacity: cluster.balancer_capacity,
+            });
+        }
+        let payload = GlobalBalancer {
+            max_capacity: self.manifest.global.max_capacity,
+            shares,
+        };
+        let global = self.owned(AssetId::new("global")?)?.payload(&payload)?;
+        Ok(global
+            .addon(&ImpactedDomains::Global)?
+            .addon(&DependsOn { edges })?)
+    }
+
+    fn database(&self) -> Result<AssetBuilder, Problems> {
+        let payload = DatabaseSchema {
+            version: self.manifest.schema,
+        };
+        let database = self.owned(AssetId::new("database")?)?.payload(&payload)?;
+        Ok(database.addon(&ImpactedDomains::Global)?)
+    }
+
+    fn owned(&self, id: AssetId) -> Result<AssetBuilder, Problems> {
+        let owner = self.manifest.owner.clone();
+        Ok(Asset::builder(id).addon(&Owner { owner })?)
+    }
+}
+
+/// What everything that runs in a cluster carries.
+fn in_cluster(
+    asset: AssetBuilder,
+    name: &str,
+    cluster: &Cluster,
+    edges: Vec<Edge>,
+) -> Result<AssetBuilder, Problems> {
+    let physical = PhysicalCluster {
+        cluster: name.into(),
+    };
+    let asset = asset
+        .addon(&physical)?
+        .addon(&ImpactedDomains::Domains(vec![name.into()]))?
+        .addon(&DependsOn { edges })?;
+    let Some(turndown) = &cluster.turndown else {
+        return Ok(asset);
+    };
+    Ok(asset.addon(&prodspec::Turndown {
+        reason: turndown.reason.clone(),
+        approved_by: turndown.approved_by.clone(),
+    })?)
+}
+
+fn id(kind: &str, cluster: &str) -> Result<AssetId, Problems> {
+    Ok(AssetId::new(&format!("{kind}/{cluster}"))?)
+}
+
+/// A cluster's name is its cell's, so it must do as one.
+fn check_name(name: &str) -> Result<(), String> {
+    if name == GLOBAL_CELL {
+        return Err(format!(
+            "`{GLOBAL_CELL}` is the cell of the global balancer; call the cluster otherwise"
+        ));
+    }
+    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte != b'-');
+    let ends = edge(name.bytes().next()) && edge(name.bytes().last());
+    if ends && name.len() <= 40 && name.bytes().all(good) {
+        return Ok(());
+    }
+    Err("a cluster's name has 1 to 40 of a-z, 0-9 and -, with no - at its ends".into())
+}

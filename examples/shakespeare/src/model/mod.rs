@@ -1,0 +1,68 @@
+//! What Shakespeare is, as intent: the manifest that people write, the assets it stands for, and how one becomes the
+//! other.
+//!
+//! ```text
+//!  global ──capacity──> balancer/eu ──capacity──> job/eu ──version──> database
+//!         ──capacity──> balancer/us ──capacity──> job/us ──version──>
+//! ```
+//!
+//! Every edge is generated, none is written by hand. Capacity is requests in flight. Each provider has a unit of its
+//! own, such as `requests/job/eu`, so that a consumer of several says how much it takes of each. The `version` that jobs
+//! and the database report is a *schema* version: what the job's tasks need, and what the database has. So the schema
+//! rises before the tasks that need it, and falls after them.
+
+mod generate;
+mod manifest;
+mod payload;
+
+pub use generate::ShakespeareModel;
+pub use manifest::{Cluster, Global, Manifest, Turndown};
+pub use payload::{
+    DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share, balancer_unit,
+    cluster_of, job_unit,
+};
+
+use control_plane::prelude::AssetType;
+
+/// The partition that all of it is in.
+pub const PARTITION: &str = "shakespeare";
+/// What the source of truth is called.
+pub const SOURCE: &str = "manifest.yaml";
+/// The longest manifest, in bytes.
+pub const MANIFEST_LIMIT: u64 = 1 << 20;
+/// The cell of the global balancer: no cluster may be called so.
+pub const GLOBAL_CELL: &str = "global";
+
+/// A job as a type: what capacity it means to have, and what makes it valid.
+pub fn job_type() -> AssetType<FrontendJob> {
+    AssetType::new()
+        .capacity(FrontendJob::capacity)
+        .valid(FrontendJob::check)
+}
+
+/// A cluster's balancer as a type.
+pub fn balancer_type() -> AssetType<LoadBalancer> {
+    AssetType::new()
+        .capacity(LoadBalancer::capacity)
+        .valid(LoadBalancer::check)
+}
+
+/// The global balancer as a type.
+pub fn global_type() -> AssetType<GlobalBalancer> {
+    AssetType::new()
+        .capacity(GlobalBalancer::capacity)
+        .valid(GlobalBalancer::check)
+}
+
+/// The database's schema as a type.
+pub fn schema_type() -> AssetType<DatabaseSchema> {
+    AssetType::new().valid(DatabaseSchema::check)
+}
+
+/// A cluster as a type: nobody pushes it.
+pub fn domain_type() -> AssetType<FailureDomain> {
+    AssetType::new().modelled_only().valid(FailureDomain::check)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use control_plane::{
+    generation::{Pipeline, YamlFile},
+    model::{Incarnation, PartitionId, Snapshot, addons},
+    prelude::*,
+};
+
+use super::*;
+
+fn pipeline() -> Pipeline {
+    Pipeline::builder(PartitionId::new(PARTITION).unwrap())
+        .source(file())
+        .generator(ShakespeareModel)
+        .validators(validators::standard())
+        .asset_type(job_type())
+        .asset_type(balancer_type())
+        .asset_type(global_type())
+        .asset_type(schema_type())
+        .asset_type(domain_type())
+        .build()
+        .unwrap()
+}
+
+fn file() -> YamlFile {
+    YamlFile::new(SOURCE).with_end_marker()
+}
+
+fn snapshot(text: &str) -> Result<Snapshot, Problems> {
+    let reading = file().parse(text.as_bytes())?;
+    let parent: Option<&Incarnation> = None;
+    Ok(pipeline().check([(SOURCE, reading)], parent)?.snapshot)
+}
+
+fn asset(snapshot: &Snapshot, id: &str) -> Asset {
+    snapshot.get(id).unwrap()
+}
+
+#[test]
+fn the_default_manifest_makes_every_asset_and_edge() {
+    let snapshot = snapshot(Manifest::DEFAULT).unwrap();
+    let ids: Vec<String> = snapshot
+        .iter()
+        .map(|asset| asset.id().to_string())
+        .collect();
+    assert_eq!(
+        ids,
+        [
+            "balancer/eu",
+            "balancer/us",
+            "cluster/eu",
+            "cluster/us",
+            "database",
+            "global",
+            "job/eu",
+            "job/us"
+        ]
+    );
+    let edges = |id: &str| {
+        let depends: addons::DependsOn = asset(&snapshot, id).addon().unwrap().unwrap();
+        let edge = |edge: addons::Edge| match edge.need {
+            addons::Need::Capacity { unit } => format!("{} {unit}", edge.provider.id),
+            need => format!("{} {need:?}", edge.provider.id),
+        };
+        depends.edges.into_iter().map(edge).collect::<Vec<_>>()
+    };
+    assert_eq!(edges("job/eu"), ["database Version"]);
+    assert_eq!(edges("balancer/eu"), ["job/eu requests/job/eu"]);
+    assert_eq!(
+        edges("global"),
+        [
+            "balancer/eu requests/balancer/eu",
+            "balancer/us requests/balancer/us"
+        ]
+    );
+    assert_eq!(asset(&snapshot, "job/us").provenance().line, 16);
+}
+
+#[test]
+fn a_cut_at_any_byte_is_refused_or_identical() {
+    let whole = Manifest::DEFAULT;
+    let same = file().parse(whole.as_bytes()).unwrap().documents;
+    for cut in 0..whole.len() {
+        let Ok(text) = std::str::from_utf8(&whole.as_bytes()[..cut]) else {
+            continue;
+        };
+        if let Ok(reading) = file().parse(text.as_bytes()) {
+            assert_eq!(reading.documents, same, "cut at {cut}");
+            assert_eq!(cut, whole.len() - 1, "only the last line break may go");
+        }
+    }
+}
+
+#[test]
+fn what_a_program_writes_is_read_back() {
+    let manifest: Manifest = file()
+        .parse(Manifest::DEFAULT.as_bytes())
+        .unwrap()
+        .documents[0]
+        .read()
+        .unwrap();
+    let again: Manifest = file()
+        .parse(manifest.to_yaml().as_bytes())
+        .unwrap()
+        .documents[0]
+        .read()
+        .unwrap();
+    assert_eq!(manifest, again);
+}
+
+#[test]
+fn a_cluster_under_turndown_has_no_share_and_says_why_it_goes() {
+    let text = Manifest::DEFAULT.replacen(
+        "  us:\n",
+        "  us:\n    turndown: {reason: moved, approved_by: jane}\n",
+        1,
+    );
+    let snapshot = snapshot(&text).unwrap();
+    let global: GlobalBalancer = asset(&snapshot, "global").payload().unwrap();
+    assert_eq!(global.shares.len(), 1);
+    for id in ["job/us", "balancer/us"] {
+        let turndown: addons::Turndown = asset(&snapshot, id).addon().unwrap().unwrap();
+        assert_eq!(turndown.approved_by, "jane");
+    }
+}
+
+#[test]
+fn every_problem_is_found_with_its_place() {
+    for (from, to, says) in [
+        (
+            "balancer_capacity: 16",
+            "balancer_capacity: 17",
+            "job/eu: payload: is meant to have 16 requests/job/eu",
+        ),
+        (
+            "replicas: 2",
+            "replicas: 0",
+            "manifest.yaml#0:12:5: job/eu: payload.replicas: 0 tasks",
+        ),
+        ("schema: 1", "schema: 99", "there is no schema version 99"),
+        (
+            "  us:",
+            "  global:",
+            "clusters.global: `global` is the cell",
+        ),
+        ("  us:", "  US:", "clusters.US: a cluster's name"),
+        (
+            "version: \"1\"",
+            "version: 1",
+            "manifest.yaml#0:6:10: version: invalid type: integer `1`, expected a string",
+        ),
+        (
+            "owner:",
+            "onwer:",
+            "manifest.yaml#0:5:1: onwer: unknown field",
+        ),
+    ] {
+        let problems = snapshot(&Manifest::DEFAULT.replacen(from, to, 1)).unwrap_err();
+        let said = problems.to_string();
+        assert!(said.contains(says), "{said}");
+    }
+}

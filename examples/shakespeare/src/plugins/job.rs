@@ -1,0 +1,117 @@
+//! Jobs: the frontends of one cluster, kept by its cell.
+
+use control_plane::prelude::{
+    Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Turndown,
+    async_trait, plugin,
+};
+
+use super::{
+    Cells,
+    cells::{caller, unchanged, unseen},
+    differs, fields, in_sync, leaves, misread, pushed, under_way,
+};
+use crate::{
+    model::{FrontendJob, cluster_of, job_unit},
+    production::api::{JobSpec, JobView, State},
+};
+
+/// What the job is called in its cell.
+pub(crate) const JOB: &str = "frontend";
+
+/// Compares and changes jobs.
+#[derive(Debug, Clone)]
+pub struct Jobs {
+    cells: Cells,
+}
+
+impl Jobs {
+    /// The jobs of these cells.
+    pub fn new(cells: Cells) -> Self {
+        Self { cells }
+    }
+}
+
+#[async_trait]
+impl AssetPlugin for Jobs {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let caller = caller(request.token, request.run, &request.incarnation);
+        let there = match self.cells.find(cluster_of(&request.asset)).await? {
+            Some(cell) => cell.job(JOB, &caller).await.map_err(unseen)?,
+            None => None,
+        };
+        let wanted = match leaves(&asset) {
+            true => None,
+            false => Some(asset.payload::<FrontendJob>().map_err(misread)?.spec()),
+        };
+        Ok(compare(&asset, wanted.as_ref(), there.as_ref()))
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let spec = asset.payload::<FrontendJob>().map_err(misread)?.spec();
+        let caller = caller(request.token, request.run, &request.incarnation);
+        let cell = self.cells.ensure(cluster_of(&request.asset)).await?;
+        let progress = cell.put_job(JOB, &spec, &caller).await;
+        progress.map(pushed).map_err(unchanged)
+    }
+}
+
+#[async_trait]
+impl Turndown for Jobs {
+    async fn turndown(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let caller = caller(request.token, request.run, &request.incarnation);
+        let Some(cell) = self.cells.find(cluster_of(&request.asset)).await? else {
+            return Ok(Pushed::Done);
+        };
+        let progress = cell.delete_job(JOB, &caller).await;
+        progress.map(pushed).map_err(unchanged)
+    }
+}
+
+/// How a job compares. While a cell works on what is wanted, that is in progress; while it works on something else, a
+/// push may change its mind at any time.
+pub(super) fn compare(asset: &Asset, wanted: Option<&JobSpec>, there: Option<&JobView>) -> Diff {
+    let unit = job_unit(cluster_of(&asset.id()));
+    let capacity = there.map_or(0, |view| u64::from(view.capacity_in_force));
+    let schema = there.map(needed_schema);
+    let observed = Observed {
+        capacity: [(unit.clone(), capacity)].into(),
+        version: schema,
+    };
+    let spec = there.map(|view| &view.spec);
+    match there {
+        None if wanted.is_none() => return in_sync(observed),
+        Some(view) if view.leaving => return under_way(),
+        Some(view) if spec == wanted => {
+            let there = view.state == State::Stable && capacity == u64::from(view.spec.capacity());
+            return if there {
+                in_sync(observed)
+            } else {
+                under_way()
+            };
+        }
+        _ => {}
+    }
+    let to = wanted.map_or(0, |spec| spec.capacity().into());
+    let effects = Effects {
+        capacity: [(unit, (capacity, to))].into(),
+        version: Some((schema, wanted.map(|spec| spec.schema.into()))),
+        destructive: false,
+    };
+    let summary = match (spec, wanted) {
+        (None, Some(to)) => format!("start {} tasks of version {}", to.replicas, to.version),
+        (Some(from), None) => format!("stop {} tasks of version {}", from.replicas, from.version),
+        (Some(from), Some(to)) if from.same_task(to) => {
+            format!("from {} to {} tasks", from.replicas, to.replicas)
+        }
+        _ => "replace the tasks one by one".into(),
+    };
+    differs(asset, summary, fields(spec, wanted), effects, observed)
+}
+
+/// The newest schema that any of its tasks needs, those to be started included.
+fn needed_schema(view: &JobView) -> u64 {
+    let running = view.tasks.iter().map(|task| task.schema);
+    running.fold(view.spec.schema, u32::max).into()
+}

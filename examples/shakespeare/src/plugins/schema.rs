@@ -1,0 +1,260 @@
+//! The database's schema: a SQLite file, migrated step by step. Its own fence and journal of migrations are tables in
+//! it, so that a call of an old owner is refused in the transaction that it would change something in.
+
+use std::path::{Path, PathBuf};
+
+use control_plane::prelude::{
+    Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, async_trait,
+    plugin,
+};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use serde_json::json;
+
+use super::{cells::caller, differs, fields, in_sync, misread};
+use crate::{
+    model::DatabaseSchema,
+    production::{api::Caller, clock},
+};
+
+/// One step up, and the way back. Going back loses what the step brought.
+const STEPS: [(&str, &str); 4] = [
+    (
+        "CREATE TABLE works (id INTEGER PRIMARY KEY, title TEXT NOT NULL)",
+        "DROP TABLE works",
+    ),
+    (
+        "ALTER TABLE works ADD COLUMN year INTEGER",
+        "ALTER TABLE works DROP COLUMN year",
+    ),
+    (
+        "CREATE TABLE lines (work INTEGER NOT NULL, nth INTEGER NOT NULL, text TEXT NOT NULL)",
+        "DROP TABLE lines",
+    ),
+    (
+        "CREATE UNIQUE INDEX lines_by_place ON lines (work, nth)",
+        "DROP INDEX lines_by_place",
+    ),
+];
+/// The newest version there is.
+pub const SCHEMA_VERSIONS: u32 = STEPS.len() as u32;
+
+const OWN_TABLES: &str = "CREATE TABLE IF NOT EXISTS fence (
+        one INTEGER PRIMARY KEY CHECK (one = 1), token INTEGER NOT NULL, n INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS migrations (
+        at_micros INTEGER NOT NULL, from_version INTEGER NOT NULL, to_version INTEGER NOT NULL,
+        incarnation TEXT, token INTEGER);";
+
+/// Compares and migrates the schema of one database.
+#[derive(Debug, Clone)]
+pub struct Schemas {
+    path: PathBuf,
+}
+
+impl Schemas {
+    /// The database in the file at `path`, which need not exist.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Path) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, plugin::Error> {
+        let path = self.path.clone();
+        let called = tokio::task::spawn_blocking(move || call(&path)).await;
+        match called {
+            Ok(answer) => answer.map_err(plugin::Error::from),
+            Err(error) => Err(plugin::Error::unknown(error.to_string())),
+        }
+    }
+}
+
+/// Why the database does not do what was asked.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("the database cannot be read or written: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the database has seen a newer owner or call: ask who owns the partition now")]
+    Fenced,
+    #[error("the database has schema version {0}: this program knows 1 to {SCHEMA_VERSIONS}")]
+    Unknown(u32),
+}
+
+impl From<Error> for plugin::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Sqlite(_) => Self::transient(error.to_string()),
+            Error::Fenced => Self::fenced(error.to_string()),
+            Error::Unknown(_) => Self::permanent(error.to_string()),
+        }
+    }
+}
+
+#[async_trait]
+impl AssetPlugin for Schemas {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let wanted: DatabaseSchema = asset.payload().map_err(misread)?;
+        let caller = caller(request.token, request.run, &request.incarnation);
+        let there = self.call(move |path| look(path, &caller)).await?;
+        Ok(compare(&asset, wanted.version, there))
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let wanted: DatabaseSchema = asset.payload().map_err(misread)?;
+        let caller = caller(request.token, request.run, &request.incarnation);
+        self.call(move |path| migrate(path, wanted.version, &caller))
+            .await?;
+        Ok(Pushed::Done)
+    }
+}
+
+/// How the schema compares; version 0 is none.
+pub(super) fn compare(asset: &Asset, wanted: u32, there: u32) -> Diff {
+    let version = |version: u32| (version > 0).then_some(u64::from(version));
+    let observed = Observed {
+        version: version(there),
+        ..Observed::default()
+    };
+    if there == wanted {
+        return in_sync(observed);
+    }
+    let effects = Effects {
+        version: Some((version(there), version(wanted))),
+        destructive: wanted < there,
+        ..Effects::default()
+    };
+    let (from, to) = (json!({"version": there}), json!({"version": wanted}));
+    let summary = format!("migrate from version {there} to {wanted}");
+    let fields = fields(Some(&from), Some(&to));
+    differs(asset, summary, fields, effects, observed)
+}
+
+/// The version there is. An owner's call is heard and fenced; anybody else's leaves no trace.
+fn look(path: &Path, caller: &Caller) -> Result<u32, Error> {
+    if caller.token.is_some() {
+        let mut database = open(path)?;
+        let transaction = begin(&mut database, caller)?;
+        let there = version(&transaction)?;
+        transaction.commit()?;
+        return Ok(there);
+    }
+    if !path.exists() {
+        return Ok(0);
+    }
+    version(&Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY,
+    )?)
+}
+
+/// Step by step, each in a transaction of its own: a crash leaves a version, never half of one.
+fn migrate(path: &Path, wanted: u32, caller: &Caller) -> Result<(), Error> {
+    let mut database = open(path)?;
+    loop {
+        let transaction = begin(&mut database, caller)?;
+        let there = version(&transaction)?;
+        let (step, next) = match there.cmp(&wanted) {
+            std::cmp::Ordering::Equal => return Ok(transaction.commit()?),
+            std::cmp::Ordering::Less => (there, there + 1),
+            std::cmp::Ordering::Greater => (there - 1, there - 1),
+        };
+        let (up, down) = STEPS
+            .get(step as usize)
+            .ok_or(Error::Unknown(there.max(wanted)))?;
+        transaction.execute_batch(if next > there { up } else { down })?;
+        transaction.pragma_update(None, "user_version", next)?;
+        transaction.execute(
+            "INSERT INTO migrations VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                clock::now_micros() as i64,
+                there,
+                next,
+                caller.incarnation,
+                caller.token.map(|token| token as i64)
+            ],
+        )?;
+        transaction.commit()?;
+    }
+}
+
+fn open(path: &Path) -> Result<Connection, Error> {
+    let database = Connection::open(path)?;
+    database.busy_timeout(std::time::Duration::from_secs(5))?;
+    database.execute_batch(OWN_TABLES)?;
+    Ok(database)
+}
+
+fn version(database: &Connection) -> Result<u32, Error> {
+    Ok(database.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// Begins a transaction that no call below the greatest `(token, n)` gets.
+fn begin<'c>(database: &'c mut Connection, caller: &Caller) -> Result<Transaction<'c>, Error> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let call = (
+        caller.token.unwrap_or(0) as i64,
+        caller.n.unwrap_or(0) as i64,
+    );
+    let taken = transaction.execute(
+        "INSERT INTO fence VALUES (1, ?1, ?2) ON CONFLICT DO UPDATE SET token = ?1, n = ?2
+         WHERE (?1, ?2) >= (token, n)",
+        call,
+    )?;
+    if taken == 0 {
+        return Err(Error::Fenced);
+    }
+    Ok(transaction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(token: u64, n: u64) -> Caller {
+        Caller {
+            token: Some(token),
+            n: Some(n),
+            ..Caller::default()
+        }
+    }
+
+    #[test]
+    fn it_goes_up_and_down_step_by_step_and_keeps_older_owners_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("database.sqlite");
+        assert_eq!(look(&path, &Caller::default()).unwrap(), 0);
+        assert!(!path.exists(), "a plan leaves no trace");
+        migrate(&path, 3, &owner(2, 1)).unwrap();
+        assert_eq!(look(&path, &Caller::default()).unwrap(), 3);
+        assert!(matches!(
+            migrate(&path, 4, &owner(1, 9)),
+            Err(Error::Fenced)
+        ));
+        assert_eq!(look(&path, &owner(3, 0)).unwrap(), 3);
+        assert!(matches!(
+            migrate(&path, 4, &owner(2, 2)),
+            Err(Error::Fenced)
+        ));
+        migrate(&path, 1, &owner(3, 1)).unwrap();
+        migrate(&path, 1, &owner(3, 2)).unwrap();
+        let database = Connection::open(&path).unwrap();
+        let steps: i64 = database
+            .query_row("SELECT count(*) FROM migrations", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!((version(&database).unwrap(), steps), (1, 5));
+    }
+
+    #[test]
+    fn a_version_that_nobody_knows_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("database.sqlite");
+        let newest = SCHEMA_VERSIONS;
+        assert!(matches!(
+            migrate(&path, newest + 1, &owner(1, 1)),
+            Err(Error::Unknown(_))
+        ));
+        assert_eq!(look(&path, &owner(1, 2)).unwrap(), newest);
+    }
+}

@@ -1,0 +1,77 @@
+//! Keeping late calls and old owners out: per resource, the greatest `(token, n)` seen. Tokens outlive the cell's
+//! process, or an old owner could fill a cell that came back empty before the new one had called.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::production::api::Caller;
+
+/// Writes a file as a whole or not at all, and durably.
+pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("draft");
+    let mut file = File::create(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(draft, path)
+}
+
+/// The greatest seen, per resource.
+#[derive(Debug)]
+pub(super) struct Fences {
+    path: PathBuf,
+    seen: BTreeMap<String, (u64, u64)>,
+}
+
+impl Fences {
+    /// Remembers the tokens that earlier processes of this cell have seen.
+    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+        let path = dir.join("fences.json");
+        let tokens: BTreeMap<String, u64> = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        let seen = tokens
+            .into_iter()
+            .map(|(resource, token)| (resource, (token, 0)))
+            .collect();
+        Ok(Self { path, seen })
+    }
+
+    /// Lets a call pass, and remembers it; or says why not. A call without a token is a person's: it passes.
+    pub(super) fn pass(
+        &mut self,
+        resource: &str,
+        caller: &Caller,
+    ) -> io::Result<Result<(), String>> {
+        let Some(token) = caller.token else {
+            return Ok(Ok(()));
+        };
+        let call = (token, caller.n.unwrap_or(0));
+        let seen = self.seen.get(resource).copied().unwrap_or_default();
+        if call < seen {
+            return Ok(Err(format!(
+                "{resource}: call {call:?} (token, n) is below {seen:?}, the greatest seen here: \
+                 a newer owner or call is in charge, so stop, and ask who owns the partition now"
+            )));
+        }
+        self.seen.insert(resource.into(), call);
+        if call.0 > seen.0 {
+            self.save()?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn save(&self) -> io::Result<()> {
+        let tokens: BTreeMap<&str, u64> = self
+            .seen
+            .iter()
+            .map(|(resource, (token, _))| (resource.as_str(), *token))
+            .collect();
+        replace_file(&self.path, &serde_json::to_vec(&tokens)?)
+    }
+}

@@ -1,0 +1,98 @@
+//! The cell's journal: what changed, on whose word, on disk before it takes effect. The outside auditor's evidence, so
+//! it is written by the process that owns production and read by nobody inside.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+};
+
+use serde::Serialize;
+
+use crate::production::{
+    api::{By, Change, Line},
+    clock,
+};
+
+/// Appends to `journal.jsonl`, over restarts.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    cell: String,
+    instance: String,
+}
+
+impl Journal {
+    /// Opens or begins the journal in `dir`. A line torn by a crash is ended, so that the next one stands alone.
+    pub(super) fn open(dir: &Path, cell: &str, instance: &str) -> io::Result<Self> {
+        let path = dir.join("journal.jsonl");
+        let torn =
+            std::fs::read(&path).is_ok_and(|old| old.last().is_some_and(|end| *end != b'\n'));
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        if torn {
+            file.write_all(b"\n")?;
+        }
+        File::open(dir)?.sync_all()?;
+        Ok(Self {
+            file,
+            cell: cell.into(),
+            instance: instance.into(),
+        })
+    }
+
+    /// Writes one line; on disk when this returns.
+    pub(super) fn append(
+        &mut self,
+        resource: &str,
+        change: Change,
+        from: &impl Serialize,
+        to: &impl Serialize,
+        by: &By,
+    ) -> io::Result<()> {
+        let line = Line {
+            at_micros: clock::now_micros(),
+            cell: self.cell.clone(),
+            instance: self.instance.clone(),
+            resource: resource.into(),
+            change,
+            from: serde_json::to_value(from)?,
+            to: serde_json::to_value(to)?,
+            by: by.clone(),
+        };
+        let mut bytes = serde_json::to_vec(&line)?;
+        bytes.push(b'\n');
+        self.file.write_all(&bytes)?;
+        self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_stays_and_a_torn_line_spoils_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |n: u32| {
+            let mut journal = Journal::open(dir.path(), "eu", "x").unwrap();
+            journal
+                .append("balancer", Change::Capacity, &n, &(n + 1), &By::Hand)
+                .unwrap();
+        };
+        write(1);
+        let path = dir.path().join("journal.jsonl");
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"at_micros\":12").unwrap();
+        write(2);
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines: Vec<Option<Line>> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).ok())
+            .collect();
+        let to = |line: &Option<Line>| line.as_ref().and_then(|line| line.to.as_u64());
+        assert_eq!(
+            lines.iter().map(to).collect::<Vec<_>>(),
+            [Some(2), None, Some(3)]
+        );
+    }
+}

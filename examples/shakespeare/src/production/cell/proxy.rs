@@ -1,0 +1,98 @@
+//! The process of the balancer: start it on the cell's listening socket, tell it the routing, hear what it
+//! acknowledges, and see it out.
+
+use std::{
+    io,
+    net::TcpListener,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::UnixStream,
+    process::{Child, Command},
+    sync::watch,
+};
+
+use super::{state::Cell, this_program};
+use crate::production::balancer::control::{Acknowledged, Routing, say};
+
+/// A balancer that was asked to exit is killed after this long.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Starts the balancer. It exits when the sender of `routing` is dropped, and when the cell dies.
+pub(super) fn start(
+    cell: &Cell,
+    id: u64,
+    listener: &TcpListener,
+    routing: watch::Receiver<Routing>,
+) -> io::Result<u32> {
+    let (ours, theirs) = StdUnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let ours = UnixStream::from_std(ours)?;
+    let mut command = this_program()?;
+    command
+        .arg("balancer")
+        .arg(format!("--name={}", cell.name()))
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::from(OwnedFd::from(listener.try_clone()?)));
+    let child = Command::from(command).spawn()?;
+    let pid = child.id().unwrap_or(0);
+    tokio::spawn(see_through(cell.clone(), id, child, ours, routing));
+    Ok(pid)
+}
+
+async fn see_through(
+    cell: Cell,
+    id: u64,
+    mut child: Child,
+    control: UnixStream,
+    routing: watch::Receiver<Routing>,
+) {
+    tokio::select! {
+        () = converse(&cell, id, control, routing) => {}
+        _ = child.wait() => {}
+    }
+    if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
+        let _ = child.kill().await;
+    }
+    cell.note(|state| match &mut state.front {
+        Some(front) => Ok(front.exited(&cell, id, &mut state.journal)?),
+        None => Ok(()),
+    });
+}
+
+/// Talks with the balancer until either side has no more to say.
+async fn converse(
+    cell: &Cell,
+    id: u64,
+    control: UnixStream,
+    mut routing: watch::Receiver<Routing>,
+) {
+    let (read, mut write) = control.into_split();
+    let mut lines = BufReader::new(read).lines();
+    routing.mark_changed();
+    loop {
+        tokio::select! {
+            changed = routing.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let word = routing.borrow_and_update().clone();
+                if say(&mut write, &word).await.is_err() {
+                    return;
+                }
+            }
+            line = lines.next_line() => {
+                let Ok(Some(line)) = line else { return };
+                let Ok(Acknowledged { epoch }) = serde_json::from_str(&line) else { return };
+                cell.note(|state| match &mut state.front {
+                    Some(front) => Ok(front.acknowledged(id, epoch, &mut state.journal)?),
+                    None => Ok(()),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The process of one task: start it, wait until it is healthy, and see it out.
+
+use std::{
+    io,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, StatusCode};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    sync::oneshot,
+};
+
+use super::{
+    state::{Cell, Error},
+    this_program,
+};
+use crate::production::{api::JobSpec, http};
+
+/// A task must be healthy after this long.
+const START: Duration = Duration::from_secs(10);
+/// A task that was asked to exit is killed after this long.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Starts a task. It exits when the answered handle is dropped, and when the cell dies.
+pub(super) fn start(
+    cell: &Cell,
+    job: &str,
+    id: u64,
+    spec: &JobSpec,
+) -> io::Result<(u32, oneshot::Sender<()>)> {
+    let mut command = this_program()?;
+    command
+        .arg("frontend")
+        .arg(format!("--name={}/{job}/{id}", cell.name()))
+        .arg(format!("--version={}", spec.version))
+        .arg(format!("--capacity={}", spec.capacity_per_task))
+        .arg(format!("--schema={}", spec.schema))
+        .args(&spec.flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = Command::from(command).spawn()?;
+    let pid = child.id().unwrap_or(0);
+    let (stop, stopped) = oneshot::channel();
+    // Waiting for a child closes its input, so hold that apart.
+    let pipes = (child.stdin.take(), child.stdout.take());
+    tokio::spawn(see_through(
+        cell.clone(),
+        job.to_owned(),
+        id,
+        child,
+        pipes,
+        stopped,
+    ));
+    Ok((pid, stop))
+}
+
+async fn see_through(
+    cell: Cell,
+    job: String,
+    id: u64,
+    mut child: Child,
+    (stdin, stdout): (Option<ChildStdin>, Option<ChildStdout>),
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let problem = tokio::select! {
+        ready = tokio::time::timeout(START, healthy(stdout)) => match ready {
+            Ok(Ok(port)) => {
+                tell_ready(&cell, &job, id, port);
+                tokio::select! {
+                    status = child.wait() => Some(died(status)),
+                    _ = &mut stopped => None,
+                }
+            }
+            Ok(Err(why)) => Some(why),
+            Err(_) => Some(format!("task {id} was not healthy after {START:?}")),
+        },
+        status = child.wait() => Some(died(status)),
+        _ = &mut stopped => None,
+    };
+    drop(stdin);
+    if problem.is_some() || tokio::time::timeout(GRACE, child.wait()).await.is_err() {
+        let _ = child.kill().await;
+    }
+    cell.note(|state| match state.jobs.get_mut(&job) {
+        Some(it) => Ok(it.exited(&cell, &job, id, problem, &mut state.journal)?),
+        None => Ok(()),
+    });
+}
+
+fn tell_ready(cell: &Cell, job: &str, id: u64, port: u16) {
+    cell.note(|state| match state.jobs.get_mut(job) {
+        Some(it) => it
+            .ready(job, id, port, &mut state.journal)
+            .map_err(Error::from),
+        None => Ok(()),
+    });
+}
+
+/// The port of a task, once it says that it is healthy.
+async fn healthy(stdout: Option<ChildStdout>) -> Result<u16, String> {
+    let stdout = stdout.ok_or("the task has no standard output")?;
+    let line = BufReader::new(stdout).lines().next_line().await;
+    let line = line
+        .ok()
+        .flatten()
+        .ok_or("the task exited before it listened: see the cell's log")?;
+    let port: u16 = line
+        .parse()
+        .map_err(|_| format!("the task said {line:?} instead of its port"))?;
+    let http = http::client();
+    loop {
+        let mut request = Request::new(Full::<Bytes>::default());
+        *request.uri_mut() = format!("http://127.0.0.1:{port}/healthz")
+            .parse()
+            .map_err(|_| "no such address")?;
+        match http::call(&http, request, START).await {
+            Ok(answer) if answer.status() == StatusCode::OK => return Ok(port),
+            Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+fn died(status: io::Result<ExitStatus>) -> String {
+    match status {
+        Ok(status) => format!("a task died: {status}"),
+        Err(error) => format!("a task was lost: {error}"),
+    }
+}

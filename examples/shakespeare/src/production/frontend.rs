@@ -1,0 +1,162 @@
+//! One task of a job: serves a line of Shakespeare per request. A process of its own, so that it can be killed.
+
+use std::{
+    io::{self, Write},
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::Semaphore,
+};
+
+/// Says which task answered.
+pub const FRONTEND_HEADER: &str = "x-frontend";
+/// Says which version answered.
+pub const VERSION_HEADER: &str = "x-version";
+/// How long requests in flight may hold up an exit.
+const DRAIN: Duration = Duration::from_secs(5);
+
+const LINES: [&str; 6] = [
+    "All the world's a stage, and all the men and women merely players.",
+    "Brevity is the soul of wit.",
+    "Some are born great, some achieve greatness, and some have greatness thrust upon them.",
+    "The course of true love never did run smooth.",
+    "There are more things in heaven and earth, Horatio, than are dreamt of in your philosophy.",
+    "We know what we are, but know not what we may be.",
+];
+
+/// How to serve.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// What to call itself in answers.
+    #[arg(long, default_value = "frontend")]
+    name: String,
+    /// Which version it claims to be.
+    #[arg(long = "version", id = "frontend-version")]
+    version: String,
+    /// Requests it works on at the same time; more wait.
+    #[arg(long, default_value_t = 16)]
+    capacity: u32,
+    /// The database schema it needs.
+    #[arg(long, default_value_t = 0)]
+    schema: u32,
+    /// How long it takes to get ready, in milliseconds.
+    #[arg(long, default_value_t = 0)]
+    warm_up_ms: u64,
+    /// How long one request takes, in milliseconds.
+    #[arg(long, default_value_t = 2)]
+    work_ms: u64,
+    /// Of a hundred requests, how many it answers with an error: a version that is no good.
+    #[arg(long, default_value_t = 0)]
+    fail_percent: u64,
+}
+
+struct Frontend {
+    options: Options,
+    slots: Semaphore,
+    served: AtomicU64,
+}
+
+/// Serves until standard input closes or a termination signal comes, and then until nothing is in flight.
+///
+/// # Errors
+///
+/// When it cannot listen, or standard output is closed.
+pub async fn run(options: Options) -> io::Result<()> {
+    tokio::time::sleep(Duration::from_millis(options.warm_up_ms)).await;
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    writeln!(io::stdout(), "{}", listener.local_addr()?.port())?;
+    let frontend = Arc::new(Frontend {
+        slots: Semaphore::new(options.capacity as usize),
+        served: AtomicU64::new(0),
+        options,
+    });
+    let router = Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/version", get(version))
+        .fallback(line)
+        .with_state(frontend);
+    let (closing, closed) = tokio::sync::oneshot::channel();
+    let server = axum::serve(listener, router).with_graceful_shutdown(async move {
+        told_to_go().await;
+        let _ = closing.send(());
+    });
+    tokio::select! {
+        served = server.into_future() => served,
+        () = async { let _ = closed.await; tokio::time::sleep(DRAIN).await } => Ok(()),
+    }
+}
+
+/// Returns when nobody needs this process any more.
+async fn told_to_go() {
+    let parent_gone = tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink()));
+    tokio::select! {
+        _ = parent_gone => {}
+        () = terminated() => {}
+    }
+}
+
+/// Returns at a termination signal.
+pub(super) async fn terminated() {
+    match signal(SignalKind::terminate()) {
+        Ok(mut signal) => {
+            signal.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn version(State(frontend): State<Arc<Frontend>>) -> String {
+    let Options {
+        version, schema, ..
+    } = &frontend.options;
+    format!("{{\"version\":{version:?},\"schema\":{schema}}}\n")
+}
+
+async fn line(State(frontend): State<Arc<Frontend>>) -> Response {
+    let options = &frontend.options;
+    // The semaphore is never closed; were it, serving is still right.
+    let _slot = frontend.slots.acquire().await;
+    tokio::time::sleep(Duration::from_millis(options.work_ms)).await;
+    let nth = frontend.served.fetch_add(1, Ordering::Relaxed);
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        (FRONTEND_HEADER, &options.name),
+        (VERSION_HEADER, &options.version),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    }
+    // 37 has no factor in common with 100, so a hundred requests in a row fail exactly `fail_percent` times, spread out.
+    if nth.wrapping_mul(37) % 100 < options.fail_percent {
+        return (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            headers,
+            "this version is no good\n",
+        )
+            .into_response();
+    }
+    let text = LINES[(nth % LINES.len() as u64) as usize];
+    let body = format!(
+        "version {} ({}, process {}): {text}\n",
+        options.version,
+        options.name,
+        process::id()
+    );
+    (headers, body).into_response()
+}

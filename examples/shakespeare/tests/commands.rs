@@ -1,0 +1,246 @@
+//! The program's commands, each as a process of its own, as people type them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests are outside their functions, where clippy does not see that they are tests"
+)]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use shakespeare::{command::processes, model::Manifest, place::Place};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_shakespeare");
+
+/// A state directory; whatever happens, no cell outlives it.
+struct Town {
+    dir: tempfile::TempDir,
+}
+
+/// What a command said, and whether it succeeded.
+struct Said {
+    good: bool,
+    text: String,
+}
+
+impl Town {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// A command that ends soon, or is killed and fails.
+    fn say(&self, arguments: &[&str]) -> Said {
+        let output = Command::new("timeout")
+            .args(["20", PROGRAM, "--state"])
+            .arg(self.state())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        Said {
+            good: output.status.success(),
+            text: String::from_utf8(text).unwrap(),
+        }
+    }
+
+    fn check(&self, manifest: &str) -> Said {
+        let file = self.dir.path().join("edited.yaml");
+        fs::write(&file, manifest).unwrap();
+        self.say(&["check", file.to_str().unwrap()])
+    }
+
+    /// A running control plane, and what it says from now on.
+    fn run(&self) -> (Child, impl Iterator<Item = String>) {
+        let mut plane = Command::new(PROGRAM)
+            .arg("--state")
+            .arg(self.state())
+            .arg("run")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(plane.stdout.take().unwrap()).lines();
+        (plane, lines.map(Result::unwrap))
+    }
+}
+
+impl Drop for Town {
+    fn drop(&mut self) {
+        let place = Place::new(self.state().canonicalize().unwrap_or_default());
+        for name in place.cell_names().unwrap_or_default() {
+            if let Some(pid) = processes::cell(&name, &place.cell(&name)) {
+                processes::kill(pid);
+            }
+        }
+    }
+}
+
+fn alias_bomb() -> String {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..40 {
+        let aliases = format!("*a{}, ", level - 1).repeat(10);
+        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+    }
+    bomb + "...\n"
+}
+
+#[test]
+fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touched() {
+    let good = Manifest::DEFAULT;
+    let town = Town::new();
+    let edited = |from: &str, to: &str| good.replacen(from, to, 1);
+    for (what, manifest, says) in [
+        (
+            "truncated",
+            good[..good.find("capacity_per").unwrap()].to_owned(),
+            "manifest.yaml:12:1: the file may be cut off",
+        ),
+        (
+            "empty",
+            String::new(),
+            "manifest.yaml:1:1: the file may be cut off",
+        ),
+        (
+            "a duplicate key",
+            edited("  us:", "  eu:"),
+            "manifest.yaml:15:3: the key `eu` stands twice",
+        ),
+        (
+            "over-long",
+            format!("#{}\n{good}", "x".repeat(1 << 20)),
+            "1048576 are allowed",
+        ),
+        (
+            "deeply nested",
+            format!("{}\n...\n", "[".repeat(200_000)),
+            "nested deeper than 64 levels",
+        ),
+        (
+            "an alias bomb",
+            alias_bomb(),
+            "expand to more than 16777216 bytes",
+        ),
+        (
+            "wrongly typed",
+            edited("replicas: 2", "replicas: two"),
+            "manifest.yaml#0:12:15: clusters.eu.replicas: invalid type: string \"two\", expected u32",
+        ),
+        (
+            "not a number",
+            edited("replicas: 2", "replicas: .nan"),
+            "manifest.yaml:12:15: .nan is not a finite number",
+        ),
+        (
+            "an unknown field",
+            edited("schema: 1", "schema: 1\nschemas: 2"),
+            "manifest.yaml#0:8:1: schemas: unknown field `schemas`",
+        ),
+    ] {
+        let said = town.check(&manifest);
+        assert!(!said.good, "{what}: {}", said.text);
+        assert!(said.text.contains(says), "{what}: {}", said.text);
+        assert_eq!(said.text.lines().count(), 2, "{what}: {}", said.text);
+    }
+    assert!(town.check(good).good);
+    assert!(!town.state().exists(), "nothing was touched");
+}
+
+#[test]
+fn it_turns_up_answers_and_goes_down_without_a_trace() {
+    let town = Town::new();
+    assert!(!town.say(&["status"]).good, "nobody runs yet");
+    let (mut plane, mut lines) = town.run();
+    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    assert!(
+        !town.say(&["run"]).good,
+        "one control plane per state directory"
+    );
+
+    let status = town.say(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.text).unwrap();
+    assert_eq!(status["enforcement"]["unsettled"], 0);
+    assert!(
+        town.say(&["plan"])
+            .text
+            .contains("0 to be pushed, 6 in sync")
+    );
+    assert!(town.say(&["explain", "job/eu"]).text.contains("settled"));
+    assert!(
+        town.say(&["explain", "cluster/eu"])
+            .text
+            .contains("modelled only")
+    );
+    assert!(!town.say(&["explain", "job/mars"]).good);
+    checks_against_the_present_one(&town);
+
+    assert!(town.say(&["pause", "job/eu", "--why", "a test"]).good);
+    assert!(town.say(&["resume", "job/eu"]).good);
+    let refused = town.say(&["approve", "job/eu"]);
+    assert!(
+        refused.text.contains("not about to be changed"),
+        "{}",
+        refused.text
+    );
+
+    let down = town.say(&["down"]);
+    assert!(down.good, "{}", down.text);
+    assert!(plane.wait().unwrap().success());
+    assert!(!town.state().exists(), "{}", down.text);
+    assert!(town.say(&["down"]).good, "nothing to do");
+}
+
+/// Running or not, a check compares with what is in force.
+fn checks_against_the_present_one(town: &Town) {
+    let same = town.check(Manifest::DEFAULT);
+    assert!(
+        same.good && same.text.contains("@1:\n  none"),
+        "{}",
+        same.text
+    );
+    let edited = Manifest::DEFAULT.replacen("replicas: 2", "replicas: 3", 1);
+    let more = town.check(&edited);
+    assert!(
+        more.good && more.text.contains("@1:\n  ~ job/eu"),
+        "{}",
+        more.text
+    );
+    let less = Manifest::DEFAULT.replacen("balancer_capacity: 16", "balancer_capacity: 17", 1);
+    assert!(town.check(&less).text.contains("is meant to have 16"));
+}
+
+#[test]
+fn a_control_plane_that_was_killed_leaves_a_store_that_can_be_checked_against() {
+    let town = Town::new();
+    let (mut plane, mut lines) = town.run();
+    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    plane.kill().unwrap();
+    plane.wait().unwrap();
+    let files = listing(&town.state().join("store"));
+    checks_against_the_present_one(&town);
+    assert_eq!(
+        listing(&town.state().join("store")),
+        files,
+        "nothing was touched"
+    );
+    let down = town.say(&["down"]);
+    assert!(down.good && !town.state().exists(), "{}", down.text);
+}
+
+fn listing(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = fs::read_dir(dir).unwrap().flatten();
+    let mut all: Vec<_> = files
+        .map(|file| (file.path(), fs::read(file.path()).unwrap()))
+        .collect();
+    all.sort();
+    all
+}
