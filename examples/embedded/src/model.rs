@@ -1,0 +1,77 @@
+//! Intent: how `sites.yaml` becomes assets, and what must hold of them.
+
+use plugin_sdk::{
+    AssetView, Drafts, Generator, GeneratorInfo, Input, Problems, Validator, document::Located,
+};
+use prodspec_model::{Asset, AssetId, Message};
+use serde::{Deserialize, Serialize};
+
+/// The name of the source of truth.
+pub const SOURCE: &str = "sites.yaml";
+
+/// One page of one site, as production shall have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Page {
+    /// The site it belongs to.
+    pub site: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Message for Page {
+    const TYPE: &'static str = "embedded.v1.Page";
+}
+
+/// What people write: one document per site.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Site {
+    site: String,
+    greeting: String,
+    pages: Vec<Located<String>>,
+}
+
+/// Makes a page asset for each page of each site.
+pub struct Sites;
+
+impl Generator for Sites {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::per_document("sites", SOURCE).makes::<Page>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        for document in input.documents() {
+            let site: Site = document.read()?;
+            for name in &site.pages {
+                let id = AssetId::new(&format!("page/{}/{}", site.site, name.value))?;
+                let page = Page {
+                    site: site.site.clone(),
+                    text: format!("{}, this is {}.\n", site.greeting, name.value),
+                };
+                let from = document.provenance_at(name.line, name.column);
+                out.asset(Asset::builder(id).payload(&page)?, from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No page without a text worth reading.
+pub struct Readable;
+
+impl Validator for Readable {
+    fn name(&self) -> &str {
+        "readable"
+    }
+
+    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+        let Ok(page) = view.asset().payload::<Page>() else {
+            return;
+        };
+        if page.text.starts_with(',') {
+            let problem = view.problem("greets nobody; give the site a greeting");
+            problems.push(problem.field("payload.text"));
+        }
+    }
+}
