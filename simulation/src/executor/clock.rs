@@ -1,0 +1,140 @@
+//! Time: true time, what nodes see of it, and waiting for it.
+
+use std::{
+    fmt,
+    ops::Add,
+    pin::Pin,
+    sync::atomic::Ordering,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use plane_runtime::Runtime;
+use plugin_sdk::{Mono, Now};
+
+use super::{Executor, NodeId, locked};
+
+/// When the world begins: Wednesday, 2026-03-04 12:00 UTC.
+const GENESIS: Timestamp = Timestamp::constant(1_772_625_600, 0);
+
+/// A point of true time: nanoseconds since the world began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// The time from `earlier` to this, zero if `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+    fn add(self, duration: Duration) -> Self {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(nanos))
+    }
+}
+
+/// The runtime of one node: its clocks, its tasks.
+#[derive(Debug, Clone)]
+pub struct NodeRuntime {
+    executor: Executor,
+    node: NodeId,
+}
+
+impl NodeRuntime {
+    /// The runtime that a process on `node` is handed.
+    pub fn new(executor: Executor, node: NodeId) -> Self {
+        Self { executor, node }
+    }
+
+    /// What a right wall clock shows at `now`.
+    pub fn wall(now: Instant) -> Timestamp {
+        let passed = SignedDuration::from_nanos(now.0 as i64);
+        GENESIS.checked_add(passed).unwrap_or(GENESIS)
+    }
+
+    /// Whose it is.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+}
+
+impl Runtime for NodeRuntime {
+    fn now(&self) -> Now {
+        let now = self.executor.now().0;
+        let run = locked(&self.executor.0.run);
+        let node = run.node(self.node);
+        let wrong = SignedDuration::from_nanos(node.wrong);
+        Now {
+            mono: Mono(node.mono + now),
+            wall: Self::wall(Instant(now))
+                .checked_add(wrong)
+                .unwrap_or(GENESIS),
+        }
+    }
+
+    fn sleep_until(&self, at: Mono) -> BoxFuture<'static, ()> {
+        let mono = locked(&self.executor.0.run).node(self.node).mono;
+        let at = Instant(at.0.saturating_sub(mono));
+        Box::pin(Sleep::new(self.executor.clone(), at))
+    }
+
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        self.executor.spawn(self.node, task);
+    }
+}
+
+/// Waits for a point of true time.
+pub struct Sleep {
+    executor: Executor,
+    at: Instant,
+    timer: Option<u64>,
+}
+
+impl Sleep {
+    pub(super) fn new(executor: Executor, at: Instant) -> Self {
+        Self {
+            executor,
+            at,
+            timer: None,
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.executor.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let core = &self.executor.0;
+        let timer = self
+            .timer
+            .unwrap_or_else(|| core.timers_set.fetch_add(1, Ordering::Relaxed));
+        let waker = context.waker().clone();
+        let before = locked(&core.timers).insert((self.at.0, timer), waker);
+        drop(before);
+        self.timer = Some(timer);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            let waker = locked(&self.executor.0.timers).remove(&(self.at.0, timer));
+            drop(waker);
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sleep").field(&self.at).finish()
+    }
+}

@@ -1,0 +1,132 @@
+//! Who makes trouble by the clock: processes, the store, production by hand, checks, people.
+
+use std::time::Duration;
+
+use super::{Fault, people};
+use crate::{
+    checks::SCOPES,
+    process,
+    production::Lie,
+    world::{State, World},
+};
+
+/// Makes trouble until it is told to stop.
+pub async fn drive(world: World) {
+    loop {
+        let wait = {
+            let mut state = world.state();
+            let most = state.scenario.trouble_every * 2;
+            state.random.between(Duration::from_millis(500), most)
+        };
+        world.sleep(wait).await;
+        if world.state().healed {
+            return;
+        }
+        for place in 0..2 {
+            process::disturb(&world, place);
+        }
+        store(&world);
+        {
+            let mut state = world.state();
+            state.close_checks();
+            state.drift();
+            state.lie();
+        }
+        people::meddle(&world);
+    }
+}
+
+/// The store goes away, or loses its power.
+fn store(world: &World) {
+    let (unreachable, long, cut) = {
+        let mut state = world.state();
+        let long = state.random.per_mille(200);
+        let most = Duration::from_secs(if long { 900 } else { 40 });
+        let unreachable = state.strikes(Fault::Unreachable);
+        let long = state.random.between(Duration::from_secs(1), most);
+        (unreachable, long, state.strikes(Fault::PowerCut))
+    };
+    if cut {
+        process::power_cut(world);
+    }
+    if unreachable {
+        world.note("unreachable", None, [long.as_secs(), 0]);
+        world.state().store.set_unreachable(true);
+        let back = world.clone();
+        world.spawn(async move {
+            back.sleep(long).await;
+            back.note("reachable", None, [0, 0]);
+            back.state().store.set_unreachable(false);
+        });
+    }
+}
+
+impl State {
+    fn close_checks(&mut self) {
+        if self.strikes(Fault::CheckSaysNo) {
+            let (check, scope) = (self.random.below(2), self.random.below(SCOPES));
+            let most = Duration::from_secs(120);
+            let until = self.now + self.random.between(Duration::from_secs(2), most);
+            self.closed.insert((check, scope), until);
+        }
+    }
+
+    /// Somebody changes production by hand.
+    fn drift(&mut self) {
+        for fault in [
+            Fault::DriftContent,
+            Fault::DriftCapacity,
+            Fault::DriftDeletion,
+        ] {
+            if !self.strikes(fault) {
+                continue;
+            }
+            let at = self.random.below(self.production.resources.len());
+            let Some(mut content) = self.production.resources[at].content else {
+                continue;
+            };
+            if self.production.resources[at].applying.is_some() {
+                continue;
+            }
+            let now = self.now;
+            self.trace.note(
+                now,
+                crate::executor::NodeId::WORLD,
+                "by hand",
+                Some(at),
+                [fault as u64, 0],
+            );
+            content.mark ^= 1;
+            match fault {
+                Fault::DriftContent => {
+                    // Nobody depends on this: it blames nothing on anybody.
+                    self.production.resources[at].content = Some(content);
+                    let busy = Duration::from_secs(self.random.below(30) as u64);
+                    self.production.resources[at].busy_until = now + busy;
+                }
+                Fault::DriftCapacity => {
+                    content.own /= 2;
+                    content.uses = content.uses.map(|(parent, uses)| (parent, uses * 2));
+                    self.production.by_hand(now, at, Some(content));
+                }
+                _ => self.production.by_hand(now, at, None),
+            }
+        }
+    }
+
+    /// The plugin of an asset without neighbours starts to lie, or the asset is somebody else's for a while.
+    fn lie(&mut self) {
+        let at = 2 + self.random.below(6);
+        let most = Duration::from_secs(300);
+        let until = self.now + self.random.between(Duration::from_secs(5), most);
+        if self.strikes(Fault::LieDirty) {
+            let lie = [Lie::Dirty, Lie::Flapping][self.random.below(2)];
+            self.production.resources[at].lies = Some((lie, until));
+        } else if self.strikes(Fault::LieClean) {
+            self.production.resources[at].lies = Some((Lie::Clean, until));
+        }
+        if self.strikes(Fault::Foreign) {
+            self.production.resources[at].foreign_until = until;
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Everything that can go wrong, how often it does on this seed, and how often it did.
+
+mod driver;
+mod people;
+
+pub use driver::drive;
+pub use people::care;
+
+use crate::random::Random;
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident $rate:literal,)*) => {
+        /// Something that goes wrong, or that somebody does.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Fault { $($(#[$doc])* $name,)* }
+
+        impl Fault {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+            /// Times in a thousand chances, on a seed of middling trouble.
+            const RATES: &[u32] = &[$($rate,)*];
+        }
+    };
+}
+
+faults! {
+    /// The process dies before or after a write, a sync or an acknowledgement.
+    CrashAtPersist 1,
+    /// The process dies at a plugin call.
+    CrashAtCall 3,
+    /// The process dies at any other time.
+    Crash 60,
+    /// The process stands still for three lease terms, at a store's point or a plugin's.
+    PauseAtPoint 1,
+    /// The process stands still at any other time.
+    Pause 60,
+    /// All processes die at once, and the store loses what was not synced.
+    PowerCut 40,
+    /// The wall clock jumps by an hour.
+    ClockHour 60,
+    /// The wall clock jumps by thirty days.
+    ClockMonth 40,
+    /// The store cannot be reached for a while.
+    Unreachable 40,
+    /// A hint comes late.
+    LateHint 200,
+    /// A call takes a hundred times as long.
+    Slow 40,
+    /// A diff never answers.
+    HangDiff 8,
+    /// A push never answers, and may have taken effect.
+    HangPush 30,
+    /// A call fails, and may work the next time.
+    Transient 30,
+    /// The provider wants to be left alone for a while.
+    Throttled 15,
+    /// A call fails for good.
+    Permanent 8,
+    /// The asset's own health check says no.
+    Unhealthy 15,
+    /// A push takes effect, and the answer is lost.
+    LostAnswer 40,
+    /// A push reaches production long after it was sent.
+    LateMessage 40,
+    /// A plugin panics.
+    Panic 10,
+    /// A diff finds a difference where there is none.
+    LieDirty 400,
+    /// A diff finds none where there is one.
+    LieClean 300,
+    /// The resource is marked as another system's for a while.
+    Foreign 20,
+    /// A check says no for a while.
+    CheckSaysNo 150,
+    /// A check never answers.
+    CheckHangs 15,
+    /// A check fails.
+    CheckFails 15,
+    /// A resource's content is changed by hand.
+    DriftContent 150,
+    /// A resource's capacity is changed by hand.
+    DriftCapacity 80,
+    /// A resource is deleted by hand.
+    DriftDeletion 40,
+    /// A person pauses pushes.
+    PersonPauses 60,
+    /// A person moves a pin.
+    PersonPins 120,
+    /// A person acknowledges an orphan.
+    PersonAcknowledges 60,
+    /// An edit halves or doubles a consumer and its provider together.
+    EditResizes 300,
+    /// An edit drops an edge and shrinks its provider at once, or adds one.
+    EditMovesEdge 200,
+    /// An edit moves versions up or down.
+    EditVersions 100,
+    /// An edit changes contents that nobody depends on.
+    EditRevises 300,
+    /// An edit adds an asset, or brings one back.
+    EditAdds 150,
+    /// An edit removes an asset.
+    EditRemoves 100,
+    /// An edit turns an asset down.
+    EditTurnsDown 80,
+    /// Several edits follow each other at once.
+    EditBurst 60,
+    /// An edit that validators refuse.
+    EditInvalid 60,
+}
+
+impl Fault {
+    /// Its name.
+    pub fn name(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// How often each fault strikes on one seed.
+#[derive(Debug, Clone)]
+pub struct Rates(Vec<u32>);
+
+impl Rates {
+    /// Chooses, fault by fault: not at all, as usual, or often.
+    pub fn choose(random: &mut Random) -> Self {
+        let of = |rate: &u32| match random.below(10) {
+            0..=3 => 0,
+            4..=7 => *rate,
+            _ => (*rate * 3).min(700),
+        };
+        Self(Fault::RATES.iter().map(of).collect())
+    }
+
+    /// Nothing goes wrong.
+    pub fn none() -> Self {
+        Self(vec![0; Fault::ALL.len()])
+    }
+
+    /// Nothing but these, in a thousand.
+    pub fn only(faults: &[(Fault, u32)]) -> Self {
+        let mut rates = Self::none();
+        for (fault, rate) in faults {
+            rates.0[*fault as usize] = *rate;
+        }
+        rates
+    }
+
+    /// Times in a thousand chances.
+    pub fn of(&self, fault: Fault) -> u32 {
+        self.0[fault as usize]
+    }
+}

@@ -1,0 +1,188 @@
+//! People: they approve, pause, move pins and acknowledge orphans, through the handle of whoever enforces.
+
+use std::time::Duration;
+
+use annealing_enforcer::{
+    Command, Handle,
+    kernel::Pin,
+    store::records::{Approval, Pause, Scope},
+};
+use plane_runtime::{Runtime, timeout_at};
+use plugin_sdk::Cause;
+use prodspec_model::{Incarnation, TypeName};
+
+use super::Fault;
+use crate::{
+    executor::{NodeId, NodeRuntime},
+    intent::{Kind, id},
+    judge::Pinned,
+    world::{State, World},
+};
+
+/// How long a person waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Does what people feel like now.
+pub(super) fn meddle(world: &World) {
+    let Some(handle) = world.state().anyone() else {
+        return;
+    };
+    if let Some(command) = pause(&mut world.state()) {
+        tell(world, handle.clone(), command);
+    }
+    let acknowledged = {
+        let mut state = world.state();
+        let at = 2 + state.random.below(6);
+        let orphan = !state.plan.wishes[at].exists;
+        (orphan && state.strikes(Fault::PersonAcknowledges)).then_some(at)
+    };
+    if let Some(at) = acknowledged {
+        tell(world, handle.clone(), Command::Acknowledge(id(at)));
+    }
+    let pinned = world.state().choose_pin();
+    if let Some((at, to)) = pinned {
+        let moves = world.clone();
+        world.spawn(async move { pin(&moves, handle, at, to).await });
+    }
+}
+
+impl State {
+    /// Somebody who runs, and may be the owner.
+    fn anyone(&mut self) -> Option<Handle<NodeRuntime>> {
+        let running: Vec<usize> = (0..2).filter(|at| self.processes[*at].is_some()).collect();
+        let at = self.random.pick(&running)?;
+        self.processes[at]
+            .as_ref()
+            .map(|process| process.handle.clone())
+    }
+
+    fn choose_pin(&mut self) -> Option<(usize, Option<Incarnation>)> {
+        if !self.strikes(Fault::PersonPins) {
+            return None;
+        }
+        let at = 2 + self.random.below(self.plan.wishes.len() - 2);
+        let kept = self.sealed.acknowledged.len();
+        let back = self.random.below(6).min(kept.saturating_sub(1));
+        let old = self.sealed.acknowledged.get(kept.checked_sub(back + 1)?)?;
+        let to = old.asset(&id(at)).map(|_| old.clone());
+        let unpin = self.random.per_mille(500);
+        Some((at, to.filter(|_| !unpin)))
+    }
+}
+
+fn pause(state: &mut State) -> Option<Command> {
+    if !state.strikes(Fault::PersonPauses) {
+        return None;
+    }
+    let at = state.random.below(state.plan.wishes.len());
+    let scope = match state.random.below(3) {
+        0 => Scope::Partition,
+        1 => Scope::Type(TypeName::new(Kind::Guarded.type_name()).ok()?),
+        _ => Scope::Asset(id(at)),
+    };
+    if state.random.per_mille(400) {
+        return Some(Command::Resume(scope));
+    }
+    let now = NodeRuntime::wall(state.now);
+    let most = Duration::from_secs(120);
+    let until = now
+        .checked_add(state.random.between(Duration::from_secs(1), most))
+        .ok();
+    Some(Command::Pause(Pause {
+        scope,
+        who: "somebody".into(),
+        why: "to look".into(),
+        until,
+    }))
+}
+
+fn tell(world: &World, handle: Handle<NodeRuntime>, command: Command) {
+    let says = world.clone();
+    world.spawn(async move {
+        let clock = NodeRuntime::new(says.executor.clone(), NodeId::WORLD);
+        let deadline = clock.now().mono + PATIENCE;
+        // Whether it was heard or not: people say it again if need be.
+        let _ = timeout_at(&clock, deadline, handle.tell(command)).await;
+    });
+}
+
+/// Moves a pin. The judge holds the enforcer to it once that was acknowledged.
+async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<Incarnation>) {
+    world.state().judge.pins.insert(at, Pinned::Moving);
+    let (pin, pinned) = match to {
+        Some(to) => {
+            let no = to.no().0;
+            (Pin::At(to, Cause::Rollback), Pinned::At(no))
+        }
+        None => (Pin::Latest, Pinned::Latest),
+    };
+    let clock = NodeRuntime::new(world.executor.clone(), NodeId::WORLD);
+    let deadline = clock.now().mono + PATIENCE;
+    let moves = world.state().judge.move_pin(at);
+    let moved = timeout_at(&clock, deadline, handle.pin(&id(at), pin)).await;
+    let done = matches!(moved, Some(Ok(())));
+    world.note("pinned", Some(at), [u64::from(done), 0]);
+    let mut state = world.state();
+    if !done && pinned != Pinned::Latest {
+        // Not acknowledged is not undone: it may take effect after what was acknowledged meanwhile.
+        state.judge.pins.insert(at, Pinned::Moving);
+    }
+    // Of two who move one pin at the same time nobody knows who was last.
+    let last = state.healed || state.judge.moved_last(at, moves);
+    if done && last {
+        state.judge.pins.insert(at, pinned);
+    }
+}
+
+/// Approves what waits for it, and puts everything right once nothing goes wrong any more.
+pub async fn care(world: World) {
+    loop {
+        let wait = {
+            let mut state = world.state();
+            let most = Duration::from_secs(if state.healed { 5 } else { 60 });
+            state.random.between(Duration::from_secs(1), most)
+        };
+        world.sleep(wait).await;
+        let (handles, unapproved, healed) = {
+            let state = world.state();
+            let handles: Vec<_> = state.processes.iter().flatten().cloned().collect();
+            (handles, state.unapproved.clone(), state.healed)
+        };
+        for process in handles {
+            for (at, change) in unapproved.clone() {
+                world.state().judge.approved.insert((at, change));
+                let approval = Approval {
+                    asset: id(at),
+                    change,
+                    who: "somebody".into(),
+                    why: "it may go".into(),
+                };
+                tell(&world, process.handle.clone(), Command::Approve(approval));
+            }
+            if healed {
+                put_right(&world, &process.handle);
+            }
+        }
+    }
+}
+
+fn put_right(world: &World, handle: &Handle<NodeRuntime>) {
+    for kind in Kind::ENFORCED {
+        if let Ok(name) = TypeName::new(kind.type_name()) {
+            tell(world, handle.clone(), Command::Resume(Scope::Type(name)));
+        }
+    }
+    tell(world, handle.clone(), Command::Resume(Scope::Partition));
+    let pinned: Vec<usize> = {
+        let state = world.state();
+        let moved = state.judge.pins.iter();
+        moved
+            .filter(|(_, pin)| **pin != Pinned::Latest)
+            .map(|(at, _)| *at)
+            .collect()
+    };
+    for at in pinned {
+        let (moves, handle) = (world.clone(), handle.clone());
+        world.spawn(async move { pin(&moves, handle, at, None).await });
+    }
+}

@@ -1,0 +1,119 @@
+//! Edits of intent, each consistent in itself: what takes production from one to the other is not their business.
+
+use super::Plan;
+use crate::{faults::Fault, world::State};
+
+/// Edits `state.plan` in one of the ways that are possible on this seed.
+pub fn edit(state: &mut State) {
+    if let Some(bad) = state.plan.wishes.iter_mut().find(|wish| !wish.valid) {
+        bad.valid = true;
+    }
+    type Edit = fn(&mut State);
+    let edits: [(Fault, Edit); 8] = [
+        (Fault::EditResizes, resize),
+        (Fault::EditMovesEdge, move_edge),
+        (Fault::EditVersions, versions),
+        (Fault::EditRevises, revise),
+        (Fault::EditAdds, add),
+        (Fault::EditRemoves, remove),
+        (Fault::EditTurnsDown, turn_down),
+        (Fault::EditInvalid, spoil),
+    ];
+    for (fault, edit) in edits {
+        if state.strikes(fault) {
+            edit(state);
+        }
+    }
+}
+
+fn any(state: &mut State, of: impl Fn(&Plan, usize) -> bool) -> Option<usize> {
+    let fits: Vec<usize> = (2..state.plan.wishes.len())
+        .filter(|at| of(&state.plan, *at))
+        .collect();
+    state.random.pick(&fits)
+}
+
+/// Halves or doubles one, or everything under one provider.
+fn resize(state: &mut State) {
+    let Some(at) = any(state, |plan, at| plan.uses(at).is_some()) else {
+        return;
+    };
+    let halve = state.random.per_mille(500);
+    let parent = state.plan.wishes[at].parent;
+    let all = state.random.per_mille(400);
+    for (other, wish) in state.plan.wishes.iter_mut().enumerate() {
+        if wish.exists && (other == at || (all && wish.parent == parent)) {
+            wish.uses = if halve {
+                (wish.uses / 2).max(1)
+            } else {
+                (wish.uses * 2).min(1000)
+            };
+        }
+    }
+    if state.random.per_mille(300) {
+        state.plan.wishes[at].slack = state.random.below(4) as u64;
+    }
+}
+
+fn move_edge(state: &mut State) {
+    let fits = |plan: &Plan, at: usize| plan.wishes[at].parent.is_some() && plan.is_up(at);
+    if let Some(at) = any(state, fits) {
+        state.plan.wishes[at].edge ^= true;
+    }
+}
+
+/// Versions up or down; nobody is wanted above the schema.
+fn versions(state: &mut State) {
+    let schema = state.plan.schema();
+    let to = 1 + state.random.below(12) as u64;
+    state.plan.wishes[schema].version = to;
+    for at in 2..schema {
+        let wish = &mut state.plan.wishes[at];
+        // Without a change of its own an orphan cannot follow.
+        if wish.schema.is_some() && wish.exists {
+            let low = state.random.below(to as usize + 1) as u64;
+            wish.version = if state.random.per_mille(500) { to } else { low };
+        }
+    }
+}
+
+/// Changes anything that nobody depends on.
+fn revise(state: &mut State) {
+    for _ in 0..1 + state.random.below(4) {
+        if let Some(at) = any(state, |plan, at| plan.wishes[at].exists) {
+            state.plan.wishes[at].rev += 1;
+        }
+    }
+}
+
+fn add(state: &mut State) {
+    if let Some(at) = any(state, |plan, at| !plan.wishes[at].exists) {
+        state.bring_back(at);
+    }
+}
+
+/// Only what nobody uses: what a removal leaves behind must be consistent too.
+fn remove(state: &mut State) {
+    let fits =
+        |plan: &Plan, at: usize| plan.wishes[at].exists && !plan.is_used(at) && at != plan.schema();
+    if let Some(at) = any(state, fits) {
+        if state.random.per_mille(300) {
+            state.plan.wishes[at].rev += 1;
+        }
+        state.plan.wishes[at].exists = false;
+    }
+}
+
+fn turn_down(state: &mut State) {
+    let fits = |plan: &Plan, at: usize| plan.is_up(at) && !plan.is_used(at) && at != plan.schema();
+    if let Some(at) = any(state, fits) {
+        state.plan.wishes[at].turndown = true;
+    }
+}
+
+fn spoil(state: &mut State) {
+    if let Some(at) = any(state, |plan, at| plan.is_up(at)) {
+        state.plan.wishes[at].valid = false;
+        state.plan.wishes[at].rev += 1;
+    }
+}

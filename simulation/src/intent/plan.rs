@@ -1,0 +1,118 @@
+//! The wish for each asset. Providers have what their consumers use, whatever is edited.
+
+use super::Kind;
+use crate::random::Random;
+
+/// Assets in all, enforced or not.
+const LEAST: usize = 22;
+const MOST: usize = 34;
+
+/// What is wanted of one asset.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish {
+    /// How it is enforced.
+    pub kind: Kind,
+    /// Who provides for it, if it uses anything.
+    pub parent: Option<usize>,
+    /// Whose version has to be at least its own.
+    pub schema: Option<usize>,
+    /// It has no neighbours, and its plugin may lie.
+    pub loner: bool,
+    /// It is part of intent.
+    pub exists: bool,
+    /// It is to be taken out of production.
+    pub turndown: bool,
+    /// The edge to its parent is there.
+    pub edge: bool,
+    /// What it uses of its parent.
+    pub uses: u64,
+    /// What it has beyond what is used of it.
+    pub slack: u64,
+    /// What runs.
+    pub version: u64,
+    /// Content without effects.
+    pub rev: u64,
+    /// Whether validators accept it.
+    pub valid: bool,
+}
+
+/// Everybody's wishes.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// By asset number.
+    pub wishes: Vec<Wish>,
+}
+
+impl Plan {
+    /// A forest of consumers and providers, some loners, some concepts that are only modelled; the last asset holds the
+    /// version that others follow.
+    pub fn choose(random: &mut Random) -> Self {
+        let count = LEAST + random.below(MOST - LEAST);
+        let schema = count - 1;
+        let wishes = (0..count).map(|at| Self::wish(random, at, schema));
+        let mut plan = Self {
+            wishes: wishes.collect(),
+        };
+        plan.wishes[schema].version = 9;
+        plan
+    }
+
+    fn wish(random: &mut Random, at: usize, schema: usize) -> Wish {
+        let concept = at < 2;
+        let loner = !concept && at < 8 || at == schema;
+        let kind = match random.below(10) {
+            _ if concept => Kind::Concept,
+            0..=3 => Kind::Guarded,
+            4..=6 => Kind::Advisory,
+            _ => Kind::Gradual,
+        };
+        let free = concept || loner;
+        let parent = (!free && at > 8 && !random.per_mille(150)).then(|| 8 + random.below(at - 8));
+        Wish {
+            kind,
+            parent,
+            schema: (!free && random.per_mille(400)).then_some(schema),
+            loner,
+            exists: concept || random.per_mille(900),
+            turndown: false,
+            edge: parent.is_some() && random.per_mille(850),
+            uses: 1 + random.below(20) as u64,
+            slack: random.below(4) as u64,
+            version: random.below(4) as u64,
+            rev: 0,
+            valid: true,
+        }
+    }
+
+    /// Whether `at` uses something of its parent, orphans included: production still has them.
+    pub fn uses(&self, at: usize) -> Option<(usize, u64)> {
+        let wish = &self.wishes[at];
+        let parent = wish.parent?;
+        (wish.edge && !wish.turndown && self.is_up(parent)).then_some((parent, wish.uses))
+    }
+
+    /// Part of intent, and not on its way out.
+    pub fn is_up(&self, at: usize) -> bool {
+        self.wishes[at].exists && !self.wishes[at].turndown
+    }
+
+    /// What it needs to have: what is used of it, and some more.
+    pub fn capacity(&self, at: usize) -> u64 {
+        let used: u64 = (0..self.wishes.len())
+            .filter_map(|consumer| self.uses(consumer))
+            .filter(|(provider, _)| *provider == at)
+            .map(|(_, uses)| uses)
+            .sum();
+        used + self.wishes[at].slack
+    }
+
+    /// Whether anybody in intent, or left behind by it, uses `at`.
+    pub fn is_used(&self, at: usize) -> bool {
+        (0..self.wishes.len()).any(|other| self.wishes[other].parent == Some(at))
+    }
+
+    /// The asset that holds the version.
+    pub fn schema(&self) -> usize {
+        self.wishes.len() - 1
+    }
+}

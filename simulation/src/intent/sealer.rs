@@ -1,0 +1,168 @@
+//! The one process that seals: edits, validates, puts in force, again and again; it may die at any point.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use plane_store::{
+    Batch, Store,
+    incarnations::{Head, Incarnations},
+};
+use prodspec_model::{
+    Asset, AssetId, Incarnation, IncarnationId, IncarnationNo, Snapshot, incarnation::Header,
+};
+
+use super::{Plan, asset, edit, id, number, partition};
+use crate::{executor::NodeId, faults::Fault, store::ProcessStore, world::World};
+
+type Store_ = Incarnations<dyn Store>;
+
+/// Starts the sealer, on the store as it is open now.
+pub fn seal_for_ever(world: &World) {
+    let node = {
+        let mut state = world.state();
+        let node = world.executor.boot(&mut state.random, 0);
+        state.sealed.node = Some(node);
+        node
+    };
+    let sealer = world.clone();
+    world
+        .executor
+        .spawn(node, Box::pin(async move { run(sealer, node).await }));
+}
+
+async fn run(world: World, node: NodeId) {
+    let store = Arc::new(Incarnations::new(ProcessStore::open(&world), partition()));
+    loop {
+        let times = {
+            let mut state = world.state();
+            if state.quiet {
+                1
+            } else if state.strikes(Fault::EditBurst) {
+                6
+            } else {
+                1
+            }
+        };
+        for _ in 0..times {
+            {
+                let mut state = world.state();
+                if !state.quiet {
+                    edit(&mut state);
+                }
+            }
+            if seal(&world, &store).await.is_none() {
+                world.sleep(Duration::from_secs(1)).await;
+                if store.head().await.is_err() {
+                    crate::process::kill(&world, node);
+                }
+                break;
+            }
+        }
+        let wait = {
+            let mut state = world.state();
+            let most = state.scenario.edit_every * 2;
+            let wait = state.random.between(Duration::from_millis(100), most);
+            if state.quiet {
+                Duration::from_secs(5)
+            } else {
+                wait
+            }
+        };
+        world.sleep(wait).await;
+    }
+}
+
+/// Seals what is wanted now, if it is not in force already. `None`: it did not work.
+async fn seal(world: &World, store: &Store_) -> Option<()> {
+    let head = store.head().await.ok()?;
+    let parent = match head {
+        Some(head) => Some(store.load(head.no).await.ok()?),
+        None => None,
+    };
+    let before = parent
+        .as_ref()
+        .map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
+    let plan = world.state().plan.clone();
+    let (put, removed) = changes(&plan, &before);
+    if put.is_empty() && removed.is_empty() {
+        return Some(());
+    }
+    let no = head.map_or(IncarnationNo(1), |head| head.no.next());
+    let snapshot = before.edit(no, put, &removed);
+    let candidate = incarnation(no, snapshot, head);
+    #[cfg(feature = "planted-bugs")]
+    if world.state().scenario.seal_early {
+        submit(world, store, &candidate, head).await?;
+        world.sleep(Duration::from_secs(2)).await;
+        validated(world, &plan, &candidate).await;
+        return Some(());
+    }
+    validated(world, &plan, &candidate).await?;
+    submit(world, store, &candidate, head).await
+}
+
+/// What validators say. `None`: no.
+async fn validated(world: &World, plan: &Plan, candidate: &Incarnation) -> Option<()> {
+    world.sleep(Duration::from_millis(50)).await;
+    let valid = plan.wishes.iter().all(|wish| wish.valid || !wish.exists);
+    if !valid {
+        return None;
+    }
+    let assets: Vec<Asset> = candidate.snapshot().iter().collect();
+    let mut state = world.state();
+    let mut marks = BTreeMap::new();
+    for asset in assets {
+        let mark = state.production.content(&asset).mark;
+        marks.insert(number(asset.id_str()), mark);
+    }
+    let accepted = state.sealed.validated.entry(candidate.no().0);
+    accepted.or_default().push(marks);
+    Some(())
+}
+
+async fn submit(
+    world: &World,
+    store: &Store_,
+    candidate: &Incarnation,
+    head: Option<Head>,
+) -> Option<()> {
+    world.state().sealed.submitting = Some(candidate.no().0);
+    let sealed = store.seal(candidate, head.as_ref(), Batch::new()).await;
+    world.state().sealed.submitting = None;
+    world.note(
+        "sealed",
+        None,
+        [u64::from(candidate.no().0), u64::from(sealed.is_ok())],
+    );
+    sealed.ok()?;
+    world.state().sealed.acknowledged.push(candidate.clone());
+    Some(())
+}
+
+fn changes(plan: &Plan, before: &Snapshot) -> (Vec<Asset>, Vec<AssetId>) {
+    let (mut put, mut removed) = (Vec::new(), Vec::new());
+    for at in 0..plan.wishes.len() {
+        let there = before.get(id(at).as_str());
+        if plan.wishes[at].exists {
+            let wanted = asset(plan, at);
+            if there.is_none_or(|there| there.digest() != wanted.digest()) {
+                put.push(wanted);
+            }
+        } else if there.is_some() {
+            removed.push(id(at));
+        }
+    }
+    (put, removed)
+}
+
+fn incarnation(no: IncarnationNo, snapshot: Snapshot, head: Option<Head>) -> Incarnation {
+    let header = Header {
+        id: IncarnationId::new(partition(), no),
+        digest: snapshot.digest(),
+        parent: head.map(|head| head.no),
+        sealed_at: Timestamp::UNIX_EPOCH,
+        sources: BTreeMap::new(),
+        assets: snapshot.len() as u64,
+    };
+    Incarnation::new(header, snapshot)
+}

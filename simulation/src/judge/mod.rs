@@ -1,0 +1,173 @@
+//! The judge: says when something happened that must never happen. It looks at production, at what was sealed and at
+//! what people and checks said, never at the enforcer's own account.
+
+mod ending;
+mod push;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use prodspec_model::Digest;
+
+use crate::{executor::Instant, production::Content, world::State};
+
+pub use push::Call;
+
+/// Something that must never happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which invariant or rule.
+    pub invariant: &'static str,
+    /// What happened.
+    pub what: String,
+}
+
+/// What a check said last about an asset to a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Said {
+    /// Yes. A check that was asked and has not answered says no.
+    pub yes: bool,
+    /// When.
+    pub at: Instant,
+    /// About which incarnation.
+    pub incarnation: u32,
+    /// About which change.
+    pub change: Digest,
+}
+
+/// What is known of an asset's pin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pinned {
+    /// It may be here or there.
+    Moving,
+    /// Acknowledged: at this incarnation.
+    At(u32),
+    /// Acknowledged: follows the newest.
+    Latest,
+}
+
+/// What the judge remembers.
+pub struct Judge {
+    /// The first thing that must never happen.
+    pub violation: Option<Violation>,
+    /// What checks said, by process, check and asset.
+    pub said: BTreeMap<(u32, usize, usize), Said>,
+    /// The greatest token that production has heard of.
+    pub token: u64,
+    /// The newest incarnation that an owner has shown to know.
+    pub known: BTreeMap<u64, u32>,
+    /// The contents that consumers were shown, by incarnation and asset.
+    pub shown: BTreeMap<(u32, usize), u64>,
+    /// Pins that people moved.
+    pub pins: BTreeMap<usize, Pinned>,
+    /// Assets that a person said may be destroyed, with the change.
+    pub approved: BTreeSet<(usize, Digest)>,
+    /// Pushes that the store durably knows of, by asset.
+    pub open: BTreeMap<usize, (Digest, u32)>,
+    /// How many pushes were begun, follow-ups not counted.
+    pub begun: u64,
+    /// How often each of these was looked at, to see that the judge is awake.
+    pub looked: BTreeMap<&'static str, u64>,
+    /// From when on every asset has to be looked at in time.
+    pub punctual_from: Option<Instant>,
+    /// The longest time between two looks at an asset, since then.
+    pub longest: Duration,
+    assets: usize,
+    moves: BTreeMap<usize, u64>,
+}
+
+impl Judge {
+    /// A judge who has seen nothing yet.
+    pub fn new(assets: usize) -> Self {
+        Self {
+            violation: None,
+            said: BTreeMap::new(),
+            token: 0,
+            known: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            approved: BTreeSet::new(),
+            open: BTreeMap::new(),
+            begun: 0,
+            looked: BTreeMap::new(),
+            punctual_from: None,
+            longest: Duration::ZERO,
+            assets,
+            moves: BTreeMap::new(),
+        }
+    }
+
+    /// A person begins to move a pin. Numbers the moves of each.
+    pub fn move_pin(&mut self, at: usize) -> u64 {
+        let moves = self.moves.entry(at).or_default();
+        *moves += 1;
+        *moves
+    }
+
+    /// Whether nobody has begun to move it since.
+    pub fn moved_last(&self, at: usize, number: u64) -> bool {
+        self.moves.get(&at) == Some(&number)
+    }
+
+    fn look(&mut self, at: &'static str) {
+        *self.looked.entry(at).or_default() += 1;
+    }
+}
+
+impl State {
+    /// S4: a change of `at` that took effect has not made anything worse than it was.
+    pub fn flip(&mut self, at: usize, to: Option<Content>, started: Instant) {
+        let (providers, schemas) = self.production.touched(at, to);
+        let before: Vec<u64> = providers
+            .iter()
+            .map(|p| self.production.excess(*p))
+            .collect();
+        let newer: Vec<usize> = schemas
+            .iter()
+            .map(|s| self.production.too_new(*s))
+            .collect();
+        self.production.resources[at].content = to;
+        self.production.effective += 1;
+        self.judge.look("S4");
+        for (provider, before) in providers.into_iter().zip(before) {
+            let excess = self.production.excess(provider);
+            if excess > before && !self.production.is_innocent(provider, started) {
+                let users = self.production.users(provider);
+                self.violated(
+                    "S4",
+                    format!(
+                        "a push of asset/{at:02} took effect: (asset, use) {users:?} of asset/{provider:02} are {excess} more than it has"
+                    ),
+                );
+            }
+        }
+        for (schema, before) in schemas.into_iter().zip(newer) {
+            let newer = self.production.too_new(schema);
+            if newer > before && !self.production.is_innocent(schema, started) {
+                self.violated(
+                    "S4",
+                    format!(
+                        "a push of asset/{at:02} took effect: {newer} run a version above that of asset/{schema:02}"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// L2: an asset is looked at.
+    pub fn looked_at(&mut self, at: usize) {
+        let now = self.now;
+        let before = self.production.resources[at].looked_at.replace(now);
+        let Some(from) = self.judge.punctual_from else {
+            return;
+        };
+        let gap = now.since(before.unwrap_or_default().max(from));
+        self.judge.longest = self.judge.longest.max(gap);
+        self.judge.look("L2");
+        if gap > self.scenario.drift_period * 2 {
+            self.violated("L2", format!("asset/{at:02} was not looked at for {gap:?}"));
+        }
+    }
+}

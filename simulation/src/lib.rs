@@ -1,0 +1,36 @@
+//! The whole control plane on one seed in virtual time: the enforcer's shell and kernel, the checks, the store and its
+//! ownership are the real ones; time, chance, faults and production are simulated.
+//!
+//! A seed chooses a topology, a load and faults. Production judges with its own eyes, at every instant, that the
+//! invariants hold; then faults end, and production has to come to match intent.
+//!
+//! ```
+//! let report = simulation::run(7, &simulation::Scenario::choose(7));
+//! assert_eq!(report.violation, None);
+//! assert_eq!(report.trace, simulation::run(7, &simulation::Scenario::choose(7)).trace);
+//! ```
+//!
+//! - `executor`: tasks, nodes, clocks. `random`: chance. `trace`: what happened.
+//! - `intent`: what people want. `production`: what there is. `plugin`: the way between them. `checks`: who says no.
+//! - `process`, `store`: the real thing, started and killed. `faults`: who does that.
+//! - `judge`: what must never happen. `scenario`, `run`, `report`: one seed, many seeds.
+
+pub mod checks;
+pub mod executor;
+pub mod faults;
+pub mod intent;
+pub mod judge;
+pub mod plugin;
+pub mod process;
+pub mod production;
+pub mod random;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod store;
+pub mod trace;
+pub mod world;
+
+pub use report::{Report, Sum};
+pub use run::{run, run_all};
+pub use scenario::Scenario;

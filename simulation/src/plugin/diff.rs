@@ -1,0 +1,146 @@
+//! Diffs: what production has against what an asset says, as it is when the question arrives.
+
+use std::time::Duration;
+
+use plugin_sdk::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, plugin};
+use prodspec_model::{Asset, Message, addons};
+
+use super::{Fate, Network};
+use crate::{
+    faults::Fault,
+    intent::{number, unit},
+    judge::Call,
+    production::{Content, Lie},
+    world::State,
+};
+
+impl Network {
+    pub(super) async fn compare(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let at = number(asset.id_str());
+        self.world.note(
+            "diff",
+            Some(at),
+            [request.token.0, u64::from(request.run.n)],
+        );
+        self.endanger().await;
+        let (there, back, fate) = {
+            let mut state = self.world.state();
+            state.judge_intent(&Call {
+                node: self.node.0,
+                asset: &asset,
+                incarnation: request.incarnation.no.0,
+                token: request.token.0,
+                change: None,
+                cause: None,
+                continuation: false,
+                turndown: false,
+            });
+            state.looked_at(at);
+            let fate = if state.strikes(Fault::HangDiff) {
+                Fate::Hangs
+            } else {
+                state.fate()
+            };
+            (state.latency(), state.latency(), fate)
+        };
+        self.world.verdict();
+        if let Some(there) = there {
+            self.world.sleep(there).await;
+        }
+        self.suffer(fate).await?;
+        let diff = self
+            .world
+            .state()
+            .diff(&asset, at, request.token.0, request.run.n);
+        if let Some(back) = back {
+            self.world.sleep(back).await;
+        }
+        diff
+    }
+}
+
+impl State {
+    /// What production answers to a diff.
+    fn diff(
+        &mut self,
+        asset: &Asset,
+        at: usize,
+        token: u64,
+        n: u32,
+    ) -> Result<Diff, plugin::Error> {
+        let content = self.production.content(asset);
+        let turndown = asset.has_addon(addons::Turndown::TYPE);
+        let wanted = (!turndown).then_some(content);
+        let resource = &mut self.production.resources[at];
+        if resource.hear(token, n).is_err() {
+            return Err(plugin::Error::fenced("a newer call was heard"));
+        }
+        if resource.applying.is_some() || self.now < resource.busy_until {
+            let check_again_in = Duration::from_millis(500);
+            return Ok(Diff::InProgress { check_again_in });
+        }
+        if self.now < resource.foreign_until {
+            let owner = "somebody else".to_owned();
+            return Ok(Diff::Foreign { owner });
+        }
+        let there = resource.content;
+        let observed = observed(at, there);
+        let lie = resource.lies.filter(|(_, until)| self.now < *until);
+        let clean = match lie.map(|(lie, _)| lie) {
+            None => there == wanted,
+            Some(Lie::Clean) => true,
+            Some(Lie::Dirty) => false,
+            Some(Lie::Flapping) => n.is_multiple_of(2),
+        };
+        if clean {
+            self.unapproved.remove(&at);
+            return Ok(Diff::InSync {
+                observed,
+                look_again_at: None,
+            });
+        }
+        let change = change(asset, at, there, wanted);
+        if turndown {
+            self.unapproved.insert(at, change.digest);
+        }
+        Ok(Diff::Differs {
+            change: Box::new(change),
+            observed,
+        })
+    }
+}
+
+fn capacities(at: usize, content: Option<Content>) -> Vec<(String, u64)> {
+    let own = content.map(|content| (unit(at), content.own));
+    let uses = content.and_then(|content| content.uses);
+    let uses = uses.map(|(parent, uses)| (unit(parent), uses));
+    own.into_iter().chain(uses).collect()
+}
+
+fn observed(at: usize, content: Option<Content>) -> Observed {
+    Observed {
+        capacity: capacities(at, content).into_iter().collect(),
+        version: content.map(|content| content.version),
+    }
+}
+
+fn change(asset: &Asset, at: usize, from: Option<Content>, to: Option<Content>) -> Change {
+    let mut effects = Effects {
+        destructive: to.is_none(),
+        ..Effects::default()
+    };
+    for (unit, amount) in capacities(at, from) {
+        effects.capacity.entry(unit).or_default().0 = amount;
+    }
+    for (unit, amount) in capacities(at, to) {
+        effects.capacity.entry(unit).or_default().1 = amount;
+    }
+    let version = |content: Option<Content>| content.map(|content| content.version);
+    if version(from) != version(to) {
+        effects.version = Some((version(from), version(to)));
+    }
+    let mark = |content: Option<Content>| content.map_or(0, |content| content.mark);
+    let field = FieldChange::new("mark", mark(from), mark(to));
+    Change::new(asset, "change it", vec![field], effects)
+}

@@ -1,0 +1,113 @@
+//! The asset plugin: compares with production and pushes to it, over a network and with all the faults of one.
+
+mod diff;
+mod push;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, plugin};
+
+use crate::{
+    executor::NodeId,
+    faults::Fault,
+    world::{State, World},
+};
+
+/// The plugin of one process, for every type.
+#[derive(Clone)]
+pub struct Network {
+    /// Where production is.
+    pub world: World,
+    /// Where this is.
+    pub node: NodeId,
+}
+
+#[async_trait]
+impl AssetPlugin for Network {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        self.compare(request).await
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.change(request, false).await
+    }
+}
+
+#[async_trait]
+impl Turndown for Network {
+    async fn turndown(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.change(request, true).await
+    }
+}
+
+/// How a call fails.
+#[derive(Debug)]
+enum Fate {
+    Fine,
+    Fails(plugin::Error),
+    Hangs,
+    Panics,
+}
+
+impl Network {
+    async fn suffer(&self, fate: Fate) -> Result<(), plugin::Error> {
+        match fate {
+            Fate::Fine => Ok(()),
+            Fate::Fails(error) => Err(error),
+            Fate::Hangs => futures::future::pending().await,
+            // Not `panic!`: the hook would print every one of thousands.
+            Fate::Panics => std::panic::resume_unwind(Box::new("a plugin panicked")),
+        }
+    }
+
+    /// The process may die, or stand still, at this very call.
+    async fn endanger(&self) {
+        let (dies, stands) = {
+            let mut state = self.world.state();
+            (
+                state.strikes(Fault::CrashAtCall),
+                state.strikes(Fault::PauseAtPoint),
+            )
+        };
+        if dies {
+            crate::process::kill(&self.world, self.node);
+            futures::future::pending::<()>().await;
+        }
+        if stands {
+            crate::process::stand_still(&self.world, self.node);
+            self.world.sleep(Duration::ZERO).await;
+        }
+    }
+}
+
+impl State {
+    /// How long a call takes to production or back. Most take no time worth waiting for.
+    fn latency(&mut self) -> Option<Duration> {
+        if self.strikes(Fault::Slow) {
+            let (least, most) = (Duration::from_millis(200), Duration::from_secs(4));
+            return Some(self.random.between(least, most));
+        }
+        let usual = self.random.per_mille(600);
+        usual.then(|| {
+            self.random
+                .between(Duration::from_micros(200), Duration::from_millis(20))
+        })
+    }
+
+    /// Errors that a call of either kind may end in.
+    fn fate(&mut self) -> Fate {
+        if self.strikes(Fault::Transient) {
+            Fate::Fails(plugin::Error::transient("the cell does not answer"))
+        } else if self.strikes(Fault::Throttled) {
+            let after = Duration::from_secs(1 + self.random.below(20) as u64);
+            Fate::Fails(plugin::Error::throttled("too many calls", after))
+        } else if self.strikes(Fault::Permanent) {
+            Fate::Fails(plugin::Error::permanent("no such cell"))
+        } else if self.strikes(Fault::Panic) {
+            Fate::Panics
+        } else {
+            Fate::Fine
+        }
+    }
+}

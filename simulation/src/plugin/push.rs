@@ -1,0 +1,248 @@
+//! Pushes: a message to production, which takes its time, outlives its sender, and may arrive when nobody expects it.
+
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use plugin_sdk::{PushRequest, Pushed, plugin};
+
+use super::{Fate, Network};
+use crate::{
+    faults::Fault,
+    intent::{Kind, number},
+    judge::Call,
+    production::{Applying, Content, Push},
+    world::{State, World},
+};
+
+type Answer = Result<Pushed, plugin::Error>;
+
+/// How a push goes, decided when it is sent.
+struct Course {
+    push: Push,
+    kind: Kind,
+    travel: Duration,
+    until_flip: Duration,
+    until_done: Duration,
+    answered: bool,
+    unhealthy: bool,
+    back: Option<Duration>,
+}
+
+impl Network {
+    pub(super) async fn change(&self, request: PushRequest, turndown: bool) -> Answer {
+        let asset = request.reader.asset(&request.asset)?;
+        let at = number(asset.id_str());
+        let what = if request.continuation {
+            "follow up"
+        } else {
+            "push"
+        };
+        self.world
+            .note(what, Some(at), [request.token.0, u64::from(request.run.n)]);
+        let call = Call {
+            node: self.node.0,
+            asset: &asset,
+            incarnation: request.incarnation.no.0,
+            token: request.token.0,
+            change: Some(request.change),
+            cause: Some(request.cause),
+            continuation: request.continuation,
+            turndown,
+        };
+        let (course, fate) = {
+            let mut state = self.world.state();
+            state.judge_intent(&call);
+            state.judge_push(&call);
+            let to = state.production.content(&asset);
+            let to = (!turndown).then_some(to);
+            state.send(at, request.token.0, request.run.n, to)
+        };
+        self.world.verdict();
+        if let Fate::Fails(error) = fate {
+            // Of a failure with a class the caller knows that nothing happened; a follow-up cannot know that.
+            return Err(match request.continuation {
+                true => plugin::Error::unknown(error.to_string()),
+                false => error,
+            });
+        }
+        let kind = course.kind;
+        if request.continuation && kind == Kind::Gradual {
+            let answer = self.world.state().progress(at, &course);
+            if let Some(answer) = answer {
+                return answer;
+            }
+        }
+        let (reply, answer) = oneshot::channel();
+        self.world.state().production.resources[at]
+            .sent
+            .push(course.push);
+        let world = self.world.clone();
+        self.world.spawn(travel(world, at, course, reply));
+        self.endanger().await;
+        self.suffer(fate).await?;
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => futures::future::pending().await,
+        }
+    }
+}
+
+impl State {
+    /// Decides how a push will go. An advisory provider is done within half of a call's deadline, whatever happens.
+    fn send(&mut self, at: usize, token: u64, n: u32, to: Option<Content>) -> (Course, Fate) {
+        let kind = self.production.resources[at].kind;
+        let mut travel = self.latency().unwrap_or_default();
+        if self.strikes(Fault::LateMessage) {
+            let most = Duration::from_secs(if kind == Kind::Advisory { 5 } else { 150 });
+            travel = self.random.between(Duration::from_secs(1), most);
+        }
+        let usual = Duration::from_millis(if kind == Kind::Gradual { 4000 } else { 80 });
+        let until_done = self.random.delay(usual, Duration::from_secs(12));
+        let hangs = self.strikes(Fault::HangPush);
+        let fate = self.fate();
+        let number = self.random.bits();
+        let push = Push {
+            number,
+            token,
+            n,
+            started: self.now,
+            to,
+        };
+        let course = Course {
+            push,
+            kind,
+            travel,
+            until_flip: self.random.between(Duration::ZERO, until_done),
+            until_done,
+            answered: !hangs,
+            unhealthy: self.strikes(Fault::Unhealthy),
+            back: self.latency(),
+        };
+        (course, fate)
+    }
+
+    /// What a gradual provider says to a follow-up, unless it has never heard of the push.
+    fn progress(&mut self, at: usize, course: &Course) -> Option<Answer> {
+        let resource = &mut self.production.resources[at];
+        if resource.hear(course.push.token, course.push.n).is_err() {
+            return Some(Err(plugin::Error::fenced("a newer call was heard")));
+        }
+        if resource.applying.is_some() {
+            return Some(in_progress());
+        }
+        (resource.content == course.push.to).then_some(Ok(Pushed::Done))
+    }
+
+    /// A push arrives. Answers whether it is let in.
+    fn arrive(&mut self, at: usize, push: Push) -> bool {
+        let now = self.now;
+        let resource = &mut self.production.resources[at];
+        resource.sent.retain(|sent| sent.number != push.number);
+        if resource.hear(push.token, push.n).is_err() {
+            return false;
+        }
+        let before = resource.accepted.max(push.token);
+        let older = std::mem::replace(&mut resource.accepted, before) > push.token;
+        resource.applying = Some(Applying {
+            push,
+            flipped: false,
+        });
+        self.production.last_push = now;
+        if older {
+            let token = push.token;
+            self.violated(
+                "S5",
+                format!("asset/{at:02} takes a push of owner {token}, after one of {before}"),
+            );
+        }
+        true
+    }
+
+    fn is_under_way(&self, at: usize, push: Push) -> bool {
+        let applying = self.production.resources[at].applying;
+        applying.is_some_and(|it| it.push.number == push.number)
+    }
+}
+
+fn in_progress() -> Answer {
+    Ok(Pushed::InProgress {
+        check_again_in: Duration::from_millis(700),
+    })
+}
+
+/// The way of one push, from its sender to its end.
+async fn travel(world: World, at: usize, course: Course, reply: oneshot::Sender<Answer>) {
+    let push = course.push;
+    if course.travel > Duration::ZERO {
+        world.sleep(course.travel).await;
+    }
+    let let_in = world.state().arrive(at, push);
+    world.note("arrived", Some(at), [push.token, u64::from(let_in)]);
+    world.verdict();
+    if !let_in {
+        let refused = plugin::Error::fenced("a newer call was heard");
+        return answer(&world, &course, reply, Err(refused)).await;
+    }
+    if course.kind == Kind::Gradual {
+        let applied = apply(
+            world.clone(),
+            at,
+            push,
+            course.until_flip,
+            course.until_done,
+        );
+        world.spawn(async move {
+            applied.await;
+        });
+        return answer(&world, &course, reply, in_progress()).await;
+    }
+    apply(
+        world.clone(),
+        at,
+        push,
+        course.until_flip,
+        course.until_done,
+    )
+    .await;
+    let outcome = if course.unhealthy {
+        Err(plugin::Error::unhealthy("the health check says no"))
+    } else {
+        Ok(Pushed::Done)
+    };
+    answer(&world, &course, reply, outcome).await;
+}
+
+/// The change takes effect at one instant, and is over at a later one.
+async fn apply(world: World, at: usize, push: Push, until_flip: Duration, until_done: Duration) {
+    world.sleep(until_flip).await;
+    {
+        let mut state = world.state();
+        if state.is_under_way(at, push) {
+            state.flip(at, push.to, push.started);
+            state.production.removed += u64::from(push.to.is_none());
+        }
+    }
+    world.note("took effect", Some(at), [push.token, push.number]);
+    world.verdict();
+    world.sleep(until_done.saturating_sub(until_flip)).await;
+    let mut state = world.state();
+    if state.is_under_way(at, push) {
+        state.production.resources[at].applying = None;
+    }
+}
+
+async fn answer(world: &World, course: &Course, reply: oneshot::Sender<Answer>, answer: Answer) {
+    if !course.answered {
+        return;
+    }
+    let lost = world.state().strikes(Fault::LostAnswer);
+    if let Some(back) = course.back {
+        world.sleep(back).await;
+    }
+    // A sender that is gone is told nothing.
+    let _ = reply.send(if lost {
+        Err(plugin::Error::unknown("the connection was lost"))
+    } else {
+        answer
+    });
+}

@@ -1,0 +1,237 @@
+//! Enforcer processes: the real shell, kernel, checks and ownership, started, killed, paused and started again.
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_enforcer::{Config, Enforcer, Handle, Plugin, TypeConfig};
+use plane_store::{Store, incarnations::Incarnations};
+use prodspec_model::TypeName;
+
+use crate::{
+    checks::checks,
+    executor::{NodeId, NodeRuntime},
+    faults::Fault,
+    intent::{Kind, partition},
+    plugin::Network,
+    store::ProcessStore,
+    world::{Process, World},
+};
+
+/// How long a process may be silent before others take it for dead.
+const TERM: Duration = Duration::from_secs(15);
+/// Enforcers tell how often they took which branch this often.
+const TELL_EVERY: Duration = Duration::from_secs(7);
+
+/// Starts an enforcer in `place`, on the store as it is open now.
+pub fn start(world: &World, place: usize) {
+    let (node, config) = {
+        let mut state = world.state();
+        let wrong = state.random.below(2_000_000_000) as i64 - 1_000_000_000;
+        let wrong = if state.healed { 0 } else { wrong };
+        let node = world.executor.boot(&mut state.random, wrong);
+        let seed = state.random.bits();
+        #[allow(unused_mut, reason = "without planted bugs nothing is left to set")]
+        let mut config = Config {
+            drift_period: state.scenario.drift_period,
+            backoff_cap: state.scenario.drift_period,
+            breaker_failures: 6,
+            seed,
+            ..Config::default()
+        };
+        #[cfg(feature = "planted-bugs")]
+        {
+            config.planted = state.scenario.planted;
+        }
+        (node, config)
+    };
+    world.note("starts", None, [place as u64, u64::from(node.0)]);
+    let Some(enforcer) = build(world, node, config) else {
+        return;
+    };
+    let handle = enforcer.handle();
+    world.state().processes[place] = Some(Process {
+        node,
+        handle: handle.clone(),
+    });
+    world
+        .executor
+        .spawn(node, Box::pin(tell(world.clone(), node, handle)));
+    world
+        .executor
+        .spawn(node, Box::pin(live(world.clone(), node, enforcer)));
+}
+
+/// Tells again and again how often the kernel took which branch.
+async fn tell(world: World, node: NodeId, handle: Handle<NodeRuntime>) {
+    loop {
+        world.sleep(TELL_EVERY).await;
+        if let Ok(branches) = handle.branches().await {
+            let mut state = world.state();
+            let token = state.judge.token;
+            let counts = state.branches.entry((node.0, token)).or_default();
+            for (branch, count) in branches {
+                let most = counts.entry(branch).or_default();
+                *most = count.max(*most);
+            }
+        }
+    }
+}
+
+/// Enforces until the process ends by itself.
+async fn live(world: World, node: NodeId, enforcer: Enforcer<NodeRuntime>) {
+    let ended = enforcer.run(futures::future::pending()).await;
+    world.note("ended", None, [u64::from(ended.is_ok()), 0]);
+    let store = world.state().store.clone();
+    let operator = world.clone();
+    world.spawn(async move {
+        // After a failed sync nothing goes on before somebody has opened the store again.
+        let probe = store.get(&["probe".into()]).await;
+        if matches!(probe, Err(plane_store::Error::Poisoned { .. })) {
+            power_cut(&operator);
+        }
+    });
+    kill(&world, node);
+}
+
+fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRuntime>> {
+    let runtime = NodeRuntime::new(world.executor.clone(), node);
+    let store = ProcessStore::open(world);
+    let incarnations = Arc::new(Incarnations::new(store.clone(), partition()));
+    let mut builder = Enforcer::builder(runtime, partition(), store)
+        .incarnations(incarnations)
+        .process(format!("process-{}", node.0).as_str().into())
+        .term(TERM)
+        .config(config)
+        .checks(|_| checks(world, node));
+    for kind in Kind::ENFORCED {
+        let network = Network {
+            world: world.clone(),
+            node,
+        };
+        let plugin = Plugin::new(network.clone());
+        // What is gradual is never turned down, however often it is asked for.
+        let plugin = if kind == Kind::Gradual {
+            plugin
+        } else {
+            plugin.turndown(network)
+        };
+        let plugin = if kind == Kind::Advisory {
+            plugin
+        } else {
+            plugin.guarded()
+        };
+        let name = TypeName::new(kind.type_name());
+        builder = builder.asset_plugin_named(name, plugin.adjust(limits));
+    }
+    builder.build().ok()
+}
+
+fn limits(config: &mut TypeConfig) {
+    (config.diffs, config.pushes) = (8, 4);
+    config.diff_deadline = Duration::from_secs(10);
+    config.push_deadline = Duration::from_secs(40);
+    config.push_total = Duration::from_secs(120);
+}
+
+/// Kills the process on `node`, if it is one, and starts it again some time later. Says whether there was one.
+pub fn kill(world: &World, node: NodeId) -> bool {
+    let (place, sealer, wait) = {
+        let mut state = world.state();
+        let runs = |process: &Option<Process>| process.as_ref().is_some_and(|p| p.node == node);
+        let place = state.processes.iter().position(runs);
+        let sealer = state.sealed.node == Some(node);
+        if let Some(place) = place {
+            state.processes[place] = None;
+        }
+        if sealer {
+            state.sealed.node = None;
+        }
+        let most = if state.healed { 2 } else { 40 };
+        let wait = state
+            .random
+            .between(Duration::from_millis(100), Duration::from_secs(most));
+        (place, sealer, wait)
+    };
+    if place.is_none() && !sealer {
+        return false;
+    }
+    world.note("killed", None, [u64::from(node.0), 0]);
+    world.executor.kill(node);
+    let again = world.clone();
+    world.spawn(async move {
+        again.sleep(wait).await;
+        if let Some(place) = place {
+            let vacant = again.state().processes[place].is_none();
+            if vacant {
+                start(&again, place);
+            }
+        }
+        if sealer {
+            crate::intent::seal_for_ever(&again);
+        }
+    });
+    true
+}
+
+/// Stops the process on `node` for three lease terms. The sealer has no lease, and none of the others may be the world.
+pub fn stand_still(world: &World, node: NodeId) {
+    let runs = {
+        let state = world.state();
+        state.processes.iter().flatten().any(|p| p.node == node)
+    };
+    if !runs || world.executor.is_paused(node) {
+        return;
+    }
+    world.note("stands still", None, [u64::from(node.0), 0]);
+    world.executor.pause(node, true);
+    let wakes = world.clone();
+    world.spawn(async move {
+        wakes.sleep(TERM * 3).await;
+        wakes.note("goes on", None, [u64::from(node.0), 0]);
+        wakes.executor.pause(node, false);
+    });
+}
+
+/// Cuts the power of everything but production: what the store had not synced is gone.
+pub fn power_cut(world: &World) {
+    let (nodes, sealer) = {
+        let mut state = world.state();
+        let nodes: Vec<_> = state.processes.iter().flatten().map(|p| p.node).collect();
+        state.store = state.store.crash();
+        (nodes, state.sealed.node)
+    };
+    world.note("power cut", None, [0, 0]);
+    for node in nodes.into_iter().chain(sealer) {
+        kill(world, node);
+    }
+}
+
+/// What may happen to a process at any time.
+pub fn disturb(world: &World, place: usize) {
+    let (node, crash, pause, hour, month, back) = {
+        let mut state = world.state();
+        let Some(process) = state.processes[place].clone() else {
+            return;
+        };
+        (
+            process.node,
+            state.strikes(Fault::Crash),
+            state.strikes(Fault::Pause),
+            state.strikes(Fault::ClockHour),
+            state.strikes(Fault::ClockMonth),
+            state.random.per_mille(500),
+        )
+    };
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    if hour {
+        world.executor.jump(node, hours(1), back);
+    }
+    if month {
+        world.executor.jump(node, hours(30 * 24), back);
+    }
+    if pause {
+        stand_still(world, node);
+    }
+    if crash {
+        kill(world, node);
+    }
+}

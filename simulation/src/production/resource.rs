@@ -1,0 +1,105 @@
+//! One resource: its content, what is being applied, and the guard that keeps old owners out.
+
+use super::Content;
+use crate::{executor::Instant, intent::Kind};
+
+/// One resource.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// How it is enforced.
+    pub kind: Kind,
+    /// What is there.
+    pub content: Option<Content>,
+    /// The greatest token and call heard of.
+    pub heard: (u64, u32),
+    /// The greatest token of a push that was accepted.
+    pub accepted: u64,
+    /// What is being applied.
+    pub applying: Option<Applying>,
+    /// Pushes that were sent and have not arrived.
+    pub sent: Vec<Push>,
+    /// When it, or whom it depends on, was last changed by hand.
+    pub hand_at: Option<Instant>,
+    /// When it was last compared.
+    pub looked_at: Option<Instant>,
+    /// Until when it is marked as another system's.
+    pub foreign_until: Instant,
+    /// Until when somebody works on it by hand.
+    pub busy_until: Instant,
+    /// Until when its plugin tells lies, and what.
+    pub lies: Option<(Lie, Instant)>,
+}
+
+/// A lie about a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    /// Something differs.
+    Dirty,
+    /// Nothing differs.
+    Clean,
+    /// Now this, now that.
+    Flapping,
+}
+
+/// A push that is on its way or under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Push {
+    /// Which one.
+    pub number: u64,
+    /// Whose.
+    pub token: u64,
+    /// The call.
+    pub n: u32,
+    /// When it was begun.
+    pub started: Instant,
+    /// What is wanted; nothing for a turndown.
+    pub to: Option<Content>,
+}
+
+/// A push that has arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Applying {
+    /// Which one.
+    pub push: Push,
+    /// Whether the content has changed already.
+    pub flipped: bool,
+}
+
+/// An old owner, or an old call.
+#[derive(Debug, Clone, Copy)]
+pub struct Refused;
+
+impl Resource {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            content: None,
+            heard: (0, 0),
+            accepted: 0,
+            applying: None,
+            sent: Vec::new(),
+            hand_at: None,
+            looked_at: None,
+            foreign_until: Instant::default(),
+            busy_until: Instant::default(),
+            lies: None,
+        }
+    }
+
+    /// Hears of a call. Advisory resources let everybody in.
+    pub fn hear(&mut self, token: u64, n: u32) -> Result<(), Refused> {
+        if self.kind == Kind::Advisory {
+            return Ok(());
+        }
+        if (token, n) < self.heard {
+            return Err(Refused);
+        }
+        self.heard = (token, n);
+        Ok(())
+    }
+
+    /// Whether this very content is there, or being put there.
+    pub fn has(&self, to: Option<Content>) -> bool {
+        self.applying.is_none() && self.content == to
+    }
+}

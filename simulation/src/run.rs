@@ -1,0 +1,132 @@
+//! One seed from beginning to end, and many of them.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use plane_store::incarnations::Incarnations;
+
+use crate::{
+    executor::Instant,
+    faults::{care, drive},
+    intent::{partition, seal_for_ever},
+    process,
+    report::{Report, Sum},
+    scenario::Scenario,
+    store,
+    store::ProcessStore,
+    world::World,
+};
+
+/// Runs one seed: trouble first, then a time of edits without faults, then rest.
+pub fn run(seed: u64, scenario: &Scenario) -> Report {
+    let world = World::new(seed, scenario.clone());
+    begin(&world);
+    let mut now = Instant::default();
+    let mut pass = |time: Duration| {
+        now = now + time;
+        world.executor.run_until(now);
+    };
+    pass(scenario.trouble);
+    heal(&world);
+    pass(scenario.drift_period * 3);
+    {
+        let mut state = world.state();
+        state.judge.punctual_from = Some(state.now);
+    }
+    pass(scenario.load());
+    world.state().judge_punctual();
+    world.state().quiet = true;
+    pass(scenario.rest());
+    audit(&world);
+    pass(Duration::from_secs(20));
+    Report::of(seed, &world)
+}
+
+fn begin(world: &World) {
+    store::trouble(world);
+    seal_for_ever(world);
+    let enforcers = world.state().scenario.enforcers;
+    for place in 0..enforcers {
+        process::start(world, place);
+    }
+    world.spawn(drive(world.clone()));
+    world.spawn(care(world.clone()));
+}
+
+/// Nothing goes wrong from here on, and what did is put right.
+fn heal(world: &World) {
+    let (nodes, store) = {
+        let mut state = world.state();
+        state.heal();
+        state.store.heal();
+        let nodes: Vec<_> = state.processes.iter().flatten().map(|p| p.node).collect();
+        (nodes, state.store.clone())
+    };
+    for node in nodes {
+        world.executor.correct(node);
+        world.executor.pause(node, false);
+    }
+    world.note("healed", None, [0, 0]);
+    let poisoned = world.clone();
+    world.spawn(async move {
+        let probe = plane_store::Store::get(&store, &["probe".into()]).await;
+        if probe.is_err() {
+            process::power_cut(&poisoned);
+        }
+    });
+}
+
+/// Reads everything that was acknowledged, and compares production with the newest of it.
+fn audit(world: &World) {
+    let audits = world.clone();
+    world.spawn(async move {
+        let store = Incarnations::new(ProcessStore::open(&audits), partition());
+        let acknowledged = audits.state().sealed.acknowledged.clone();
+        for sealed in &acknowledged {
+            let read = store.load(sealed.no()).await.map_err(|e| e.to_string());
+            audits.state().judge_kept(sealed, read);
+        }
+        let latest = store.latest().await;
+        let mut state = audits.state();
+        match latest {
+            Ok(Some(latest)) => state.judge_rest(&latest),
+            other => state.violated("S7", format!("the head cannot be read: {other:?}")),
+        }
+    });
+}
+
+/// Runs the seeds from `first` on, `count` of them, two at a time, and sums up. `again` says which seeds run twice, to
+/// see that they go the same way both times.
+pub fn run_all(
+    first: u64,
+    count: u64,
+    scenario: impl Fn(u64) -> Scenario + Sync,
+    again: impl Fn(u64) -> bool + Sync,
+) -> Sum {
+    let next = AtomicU64::new(first);
+    let sum = Arc::new(Mutex::new(Sum::default()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + count {
+                return;
+            }
+            let scenario = scenario(seed);
+            let report = run(seed, &scenario);
+            let same = !again(seed) || run(seed, &scenario).trace == report.trace;
+            let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+            sum.add(report, same);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    let sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+    sum.clone()
+}

@@ -1,0 +1,75 @@
+//! What kind of hour a seed gets.
+
+use std::time::Duration;
+
+#[cfg(feature = "planted-bugs")]
+use annealing_enforcer::kernel::Bug;
+
+use crate::{faults::Rates, random::Random};
+
+/// How one seed goes.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// How often what goes wrong.
+    pub rates: Rates,
+    /// How many enforcers there are.
+    pub enforcers: usize,
+    /// Every asset is looked at once in this time.
+    pub drift_period: Duration,
+    /// The time between edits, on average.
+    pub edit_every: Duration,
+    /// The time between chances for what happens by the clock.
+    pub trouble_every: Duration,
+    /// How long things go wrong.
+    pub trouble: Duration,
+    /// Faults of the store: so many in a million reads or commits.
+    pub store_faults: [u32; 6],
+    /// The kernel's guard that is left out.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Option<Bug>,
+    /// Intent is put in force before validators have passed it.
+    #[cfg(feature = "planted-bugs")]
+    pub seal_early: bool,
+}
+
+impl Scenario {
+    /// What `seed` gets: an hour, of which the last part is without faults.
+    pub fn choose(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x7363_656e);
+        let store = |random: &mut Random, most: usize| match random.below(3) {
+            0 => 0,
+            _ => random.below(most) as u32,
+        };
+        let secs = Duration::from_secs;
+        Self {
+            rates: Rates::choose(&mut random),
+            enforcers: 1 + random.below(2),
+            drift_period: secs(40 + random.below(40) as u64),
+            edit_every: secs(2 + random.below(40) as u64),
+            trouble_every: secs(5 + random.below(30) as u64),
+            trouble: secs(2400),
+            store_faults: [
+                store(&mut random, 20_000),
+                store(&mut random, 20_000),
+                store(&mut random, 300),
+                store(&mut random, 200_000),
+                store(&mut random, 500_000),
+                store(&mut random, 200_000),
+            ],
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
+            #[cfg(feature = "planted-bugs")]
+            seal_early: false,
+        }
+    }
+
+    /// How long edits go on without faults.
+    pub fn load(&self) -> Duration {
+        self.drift_period * 6
+    }
+
+    /// How long production has to come to match intent.
+    pub fn rest(&self) -> Duration {
+        self.drift_period * 10
+    }
+}

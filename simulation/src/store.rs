@@ -1,0 +1,187 @@
+//! The store as one process sees it: late hints, and what it durably knows of open pushes shown to the judge.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use plane_store::{
+    Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
+    Versioned, Write,
+    memory::{Fault as StoreFault, Point, Rates},
+    records::AssetRecord,
+};
+
+use crate::{
+    faults::Fault,
+    intent::{number, partition},
+    process,
+    world::{State, World},
+};
+
+/// A memory store, used from one process.
+pub struct ProcessStore {
+    inner: MemoryStore,
+    world: World,
+}
+
+impl ProcessStore {
+    /// The store as it is open now.
+    pub fn open(world: &World) -> Arc<dyn Store> {
+        let inner = world.state().store.clone();
+        Arc::new(Self {
+            inner,
+            world: world.clone(),
+        })
+    }
+}
+
+#[async_trait]
+impl Store for ProcessStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Error> {
+        self.inner.get(keys).await
+    }
+
+    async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, Error> {
+        self.inner.scan(range, limit).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Version, CommitError> {
+        let writes = batch.writes.clone();
+        let version = self.inner.commit(batch).await?;
+        let node = self.world.executor.current();
+        let mut state = self.world.state();
+        state.commits += 1;
+        let commits = state.commits;
+        state.committed.insert(node, commits);
+        state.remember_open(&writes);
+        Ok(version)
+    }
+
+    fn watch(&self, topic: Topic) -> BoxStream<'static, ()> {
+        let world = self.world.clone();
+        let late = move |()| {
+            let world = world.clone();
+            async move {
+                let late = {
+                    let mut state = world.state();
+                    let late = state.strikes(Fault::LateHint);
+                    late.then(|| {
+                        state
+                            .random
+                            .between(Duration::ZERO, Duration::from_secs(20))
+                    })
+                };
+                if let Some(late) = late {
+                    world.sleep(late).await;
+                }
+            }
+        };
+        let hints = self.inner.watch(topic).then(late);
+        hints.chain(stream::empty()).boxed()
+    }
+}
+
+impl State {
+    /// A commit was acknowledged: the judge knows which pushes are durably open.
+    fn remember_open(&mut self, writes: &[Write]) {
+        let prefix = format!("{}/{}/", AssetRecord::KIND, partition());
+        for write in writes {
+            let (key, record) = match write {
+                Write::Put(key, value) => (key, serde_json::from_slice::<AssetRecord>(value).ok()),
+                Write::Delete(key) => (key, None),
+                Write::DeleteRange(_) => continue,
+            };
+            let Some(asset) = key.as_str().strip_prefix(&prefix) else {
+                continue;
+            };
+            match record.and_then(|record| record.open) {
+                Some(open) => {
+                    let open = (open.change, open.incarnation.0);
+                    self.judge.open.insert(number(asset), open);
+                }
+                None => {
+                    self.judge.open.remove(&number(asset));
+                }
+            }
+        }
+    }
+
+    /// How long the store takes at one point. Most of the time none.
+    fn store_latency(&mut self) -> Duration {
+        match self.random.below(100) {
+            0..=49 => Duration::ZERO,
+            50..=97 => self
+                .random
+                .between(Duration::from_micros(50), Duration::from_millis(3)),
+            _ => self
+                .random
+                .between(Duration::from_millis(10), Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Makes the store slow, faulty, and deadly to those who use it.
+pub fn trouble(world: &World) {
+    let (store, rates, seed) = {
+        let mut state = world.state();
+        let [unavailable, unknown, poison, stale, drop_hint, repeat_hint] =
+            state.scenario.store_faults;
+        let rates = Rates {
+            unavailable,
+            unknown,
+            poison,
+            stale,
+            drop_hint,
+            repeat_hint,
+        };
+        (state.store.clone(), rates, state.random.bits())
+    };
+    let mut faults = rates.seeded(seed);
+    let reads = world.clone();
+    // Stale as reads may be, a process sees what it has committed itself.
+    store.set_faults(move |op| {
+        let fault = faults(op)?;
+        let node = reads.executor.current();
+        let state = reads.state();
+        let own = state.committed.get(&node).copied().unwrap_or_default();
+        let hides_own = |behind: u64| own > 0 && state.commits < own + behind;
+        match fault {
+            StoreFault::Stale(behind) if hides_own(behind) => None,
+            fault => Some(fault),
+        }
+    });
+    let world = world.clone();
+    store.set_pause(move |point| at_point(&world, point));
+}
+
+/// Before and after every read, write, sync and acknowledgement.
+fn at_point(world: &World, point: Point) -> BoxFuture<'static, ()> {
+    let node = world.executor.current();
+    let (latency, dies, stands) = {
+        let mut state = world.state();
+        if point == Point::BeforeSync && state.sealed.node == Some(node) {
+            let submitted = state.sealed.submitting;
+            state.sealed.written.extend(submitted);
+        }
+        let deadly = point != Point::BeforeRead;
+        (
+            state.store_latency(),
+            deadly && state.strikes(Fault::CrashAtPersist),
+            deadly && state.strikes(Fault::PauseAtPoint),
+        )
+    };
+    if dies && process::kill(world, node) {
+        return Box::pin(futures::future::pending());
+    }
+    if stands {
+        process::stand_still(world, node);
+    }
+    if latency.is_zero() && !stands {
+        return Box::pin(futures::future::ready(()));
+    }
+    Box::pin(world.executor.sleep(latency))
+}

@@ -1,0 +1,224 @@
+//! Everything that is not the control plane: chance, intent, production, the judge, and the processes that run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use annealing_enforcer::{Handle, kernel::Branch};
+use plane_store::MemoryStore;
+use prodspec_model::Incarnation;
+
+use crate::{
+    executor::{Executor, Instant, NodeId, NodeRuntime},
+    faults::{Fault, Rates},
+    intent::Plan,
+    judge::{Judge, Violation},
+    production::Production,
+    random::Random,
+    scenario::Scenario,
+    trace::Trace,
+};
+
+/// The world of one seed. Cheap to clone.
+#[derive(Clone)]
+pub struct World {
+    /// Runs everything.
+    pub executor: Executor,
+    state: Arc<Mutex<State>>,
+}
+
+/// One enforcer process that runs.
+#[derive(Clone)]
+pub struct Process {
+    /// Where.
+    pub node: NodeId,
+    /// How to ask it.
+    pub handle: Handle<NodeRuntime>,
+}
+
+/// What is known of intent beside the store.
+#[derive(Default)]
+pub struct Sealed {
+    /// Contents that validators accepted, by incarnation and asset. Of several with one number one at most is sealed.
+    pub validated: BTreeMap<u32, Vec<BTreeMap<usize, u64>>>,
+    /// Incarnations whose seal was written: whoever syncs next makes them durable.
+    pub written: BTreeSet<u32>,
+    /// Incarnations whose seal was acknowledged, the newest last.
+    pub acknowledged: Vec<Incarnation>,
+    /// The one being sealed.
+    pub submitting: Option<u32>,
+    /// The sealer's node.
+    pub node: Option<NodeId>,
+}
+
+/// What changes.
+pub struct State {
+    /// How this seed is.
+    pub scenario: Scenario,
+    /// Chance.
+    pub random: Random,
+    /// True time, as of the last look at it.
+    pub now: Instant,
+    /// Nothing goes wrong any more.
+    pub healed: bool,
+    /// No more edits.
+    pub quiet: bool,
+    /// What people want.
+    pub plan: Plan,
+    /// What was sealed.
+    pub sealed: Sealed,
+    /// What there is.
+    pub production: Production,
+    /// Who looks at it all.
+    pub judge: Judge,
+    /// What happened.
+    pub trace: Trace,
+    /// How often each fault struck.
+    pub struck: BTreeMap<Fault, u64>,
+    /// How often the kernels took each branch, by node and token.
+    pub branches: BTreeMap<(u32, u64), BTreeMap<Branch, u64>>,
+    /// The store as it is open now.
+    pub store: MemoryStore,
+    /// How many commits were acknowledged, and after how many each process had its last one.
+    pub commits: u64,
+    /// See [`State::commits`].
+    pub committed: BTreeMap<NodeId, u64>,
+    /// The enforcers that run, by place.
+    pub processes: [Option<Process>; 2],
+    /// Assets that wait for an approval, with the change to approve.
+    pub unapproved: BTreeMap<usize, prodspec_model::Digest>,
+    /// Checks that say no, by check and scope, until when.
+    pub closed: BTreeMap<(usize, usize), Instant>,
+}
+
+impl World {
+    /// A world that begins.
+    pub fn new(seed: u64, scenario: Scenario) -> Self {
+        let mut random = Random::new(seed);
+        let plan = Plan::choose(&mut random);
+        let executor = Executor::new(seed);
+        let state = State {
+            production: Production::new(&plan),
+            judge: Judge::new(plan.wishes.len()),
+            scenario,
+            random,
+            now: Instant::default(),
+            healed: false,
+            quiet: false,
+            plan,
+            sealed: Sealed::default(),
+            trace: Trace::default(),
+            struck: BTreeMap::new(),
+            branches: BTreeMap::new(),
+            store: MemoryStore::new(),
+            commits: 0,
+            committed: BTreeMap::new(),
+            processes: [None, None],
+            unapproved: BTreeMap::new(),
+            closed: BTreeMap::new(),
+        };
+        Self {
+            executor,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// The state, with the time set. Never held over an await.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.now = self.executor.now();
+        state
+    }
+
+    /// Runs a task in the world, where nothing dies.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.executor.spawn(NodeId::WORLD, Box::pin(task));
+    }
+
+    /// Waits.
+    pub async fn sleep(&self, duration: Duration) {
+        self.executor.sleep(duration).await;
+    }
+
+    /// Notes an event.
+    pub fn note(&self, what: &'static str, asset: Option<usize>, more: [u64; 2]) {
+        let node = self.executor.current();
+        let mut state = self.state();
+        let now = state.now;
+        state.trace.note(now, node, what, asset, more);
+    }
+
+    /// Ends the run if the judge has found something.
+    pub fn verdict(&self) {
+        if self.state().judge.violation.is_some() {
+            self.executor.stop();
+        }
+    }
+}
+
+impl State {
+    /// Whether `fault` happens now. Counts it if so.
+    pub fn strikes(&mut self, fault: Fault) -> bool {
+        if self.healed && !fault.is_edit() {
+            return false;
+        }
+        let rate = self.scenario.rates.of(fault);
+        let strikes = self.random.per_mille(rate);
+        if strikes {
+            *self.struck.entry(fault).or_default() += 1;
+        }
+        strikes
+    }
+
+    /// An asset is part of intent again, as it would be had it never left.
+    pub fn bring_back(&mut self, at: usize) {
+        let most = self.plan.wishes[self.plan.schema()].version;
+        let wish = &mut self.plan.wishes[at];
+        (wish.exists, wish.turndown) = (true, false);
+        if wish.schema.is_some() {
+            wish.version = wish.version.min(most);
+        }
+    }
+
+    /// Nothing goes wrong from here on.
+    pub fn heal(&mut self) {
+        self.healed = true;
+        self.scenario.rates = self.scenario.rates.edits_only();
+        self.closed.clear();
+        for at in 2..self.plan.wishes.len() {
+            self.bring_back(at);
+        }
+    }
+
+    /// The judge has seen something that must never happen.
+    pub fn violated(&mut self, invariant: &'static str, what: String) {
+        let now = self.now;
+        self.judge.violation.get_or_insert(Violation {
+            invariant,
+            what: format!("at {:.6} s: {what}", now.0 as f64 / 1e9),
+        });
+    }
+}
+
+impl Rates {
+    fn edits_only(&self) -> Self {
+        let edits: Vec<_> = Fault::ALL
+            .iter()
+            .filter(|fault| fault.is_edit())
+            .map(|fault| (*fault, self.of(*fault)))
+            .collect();
+        Self::only(&edits)
+    }
+}
+
+impl Fault {
+    /// An edit of intent, which goes on when nothing goes wrong any more.
+    pub fn is_edit(self) -> bool {
+        matches!(
+            self,
+            Self::EditResizes | Self::EditMovesEdge | Self::EditVersions | Self::EditRevises
+        )
+    }
+}

@@ -1,0 +1,142 @@
+//! Each invariant, judged over many seeds, and the guard that keeps it left out: production's own eyes must notice.
+
+use std::time::Duration;
+
+use annealing_enforcer::kernel::Bug;
+use simulation::{
+    Scenario, Sum,
+    faults::{Fault, Rates},
+    run, run_all,
+};
+
+/// Seeds until a planted bug must have been seen.
+const PATIENCE: u64 = 150;
+
+fn sum(seeds: std::ops::Range<u64>) -> Sum {
+    run_all(
+        seeds.start,
+        seeds.end - seeds.start,
+        Scenario::choose,
+        |_| false,
+    )
+}
+
+/// No violation of anything, and the judge has looked at `invariant` all the while.
+fn holds(invariant: &str, seeds: std::ops::Range<u64>) {
+    let sum = sum(seeds);
+    assert!(sum.violations.is_empty(), "{:?}", sum.violations);
+    assert!(sum.counts[&format!("judged {invariant}")] >= sum.seeds);
+}
+
+/// What is seen first when `plant` leaves a guard out.
+fn seen(plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
+    (0..PATIENCE).find_map(|seed| {
+        let mut scenario = Scenario::choose(seed);
+        plant(&mut scenario);
+        run(seed, &scenario).violation.map(|found| found.invariant)
+    })
+}
+
+fn caught(bug: Bug) {
+    let seen = seen(|scenario| scenario.planted = Some(bug));
+    assert!(seen.is_some(), "{bug:?} went unnoticed on {PATIENCE} seeds");
+}
+
+/// Capacity moves all the time, and checks and pushes take so long that it moves on meanwhile.
+fn stormy(scenario: &mut Scenario) {
+    scenario.rates = Rates::only(&[
+        (Fault::EditResizes, 900),
+        (Fault::EditMovesEdge, 700),
+        (Fault::Slow, 400),
+        (Fault::LateMessage, 400),
+    ]);
+    scenario.edit_every = Duration::from_secs(4);
+    scenario.store_faults = [0; 6];
+}
+
+fn stormed(seed: u64) -> Scenario {
+    let mut scenario = Scenario::choose(seed);
+    stormy(&mut scenario);
+    scenario
+}
+
+#[test]
+fn s1_no_push_against_a_no() {
+    holds("S1", 1000..1010);
+    caught(Bug::PushOnTimedOutCheck);
+}
+
+#[test]
+fn s2_only_sealed_incarnations_are_seen() {
+    holds("S2", 1010..1020);
+    assert_eq!(seen(|scenario| scenario.seal_early = true), Some("S2"));
+}
+
+#[test]
+fn s3_absence_removes_nothing() {
+    holds("S3", 1020..1030);
+    caught(Bug::RemoveOrphan);
+}
+
+#[test]
+fn s4_demand_stays_below_capacity() {
+    holds("S4", 1030..1040);
+    let calm = run_all(1030, 10, stormed, |_| false);
+    assert!(calm.violations.is_empty(), "{:?}", calm.violations);
+    let seen = seen(|scenario| {
+        stormy(scenario);
+        scenario.planted = Some(Bug::ReuseOldDiff);
+    });
+    assert_eq!(seen, Some("S4"));
+}
+
+#[test]
+fn s5_an_old_token_is_refused() {
+    holds("S5", 1040..1050);
+    caught(Bug::DropFence);
+}
+
+#[test]
+fn s7_acked_is_readable_after_a_crash() {
+    holds("S7", 1050..1060);
+    caught(Bug::PushBeforeDurable);
+}
+
+#[test]
+fn l1_production_comes_to_match_intent() {
+    holds("L1", 1060..1070);
+}
+
+#[test]
+fn l2_no_asset_starves() {
+    holds("L2", 1070..1080);
+}
+
+#[test]
+fn a_skipped_claim_is_caught() {
+    caught(Bug::SkipClaim);
+}
+
+#[test]
+fn an_open_push_lost_over_a_restart_is_caught() {
+    caught(Bug::LoseOpenPush);
+}
+
+#[test]
+fn a_forgotten_edge_is_caught() {
+    caught(Bug::ForgetVanishedEdge);
+}
+
+#[test]
+fn an_ignored_pin_is_caught() {
+    caught(Bug::IgnoreMovedPin);
+}
+
+#[test]
+fn a_skipped_hold_is_caught() {
+    let seen = seen(|scenario| {
+        stormy(scenario);
+        scenario.planted = Some(Bug::SkipHold);
+    });
+    assert_eq!(seen, Some("S4"));
+}

@@ -1,0 +1,19 @@
+//! Two hundred seeds: nothing that must never happen, everything that can be seen was seen, and seeds repeat exactly.
+
+use simulation::{Scenario, run, run_all};
+
+#[test]
+fn two_hundred_seeds_without_a_violation() {
+    let sum = run_all(0, 200, Scenario::choose, |seed| seed % 20 == 0);
+    assert!(sum.violations.is_empty(), "{:?}", sum.violations);
+    assert_eq!(sum.never(), Vec::<&str>::new(), "never seen");
+    assert_eq!(sum.not_replayed, Vec::<u64>::new());
+    assert!(sum.fewest_assets >= 20);
+}
+
+#[test]
+fn a_seed_repeats_exactly_and_another_one_differs() {
+    let trace = |seed| run(seed, &Scenario::choose(seed)).trace;
+    assert_eq!(trace(3), trace(3));
+    assert_ne!(trace(3), trace(4));
+}
