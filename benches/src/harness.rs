@@ -1,0 +1,100 @@
+//! Runs the sides of a scenario, each in a fresh process of this program, turn by turn, and takes medians.
+//!
+//! Processes of their own, because a heap that another side has used hides what this side needs, and because the peak
+//! of memory cannot be taken back.
+
+use std::{collections::BTreeMap, io, process::Command};
+
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::{
+    Error,
+    measure::Sample,
+    report::{Line, OURS},
+    scenarios::{self, Scenario},
+};
+
+/// Runs all sides of `scenario` `runs` times and compares the medians, phase by phase.
+pub(crate) fn run(scenario: &Scenario, assets: usize, runs: usize) -> Result<Vec<Line>, Error> {
+    let mut samples: BTreeMap<&str, Vec<Vec<Sample>>> = BTreeMap::new();
+    for _ in 0..runs {
+        for (side, _) in scenario.sides {
+            let phases = child(scenario.name, side, assets)?;
+            samples.entry(side).or_default().push(phases);
+        }
+    }
+    let mut medians: BTreeMap<&str, Vec<Sample>> = BTreeMap::new();
+    for (side, runs) in samples {
+        medians.insert(side, median(runs));
+    }
+    let ours = medians.remove(OURS).unwrap_or_default();
+    Ok(Line::compare(scenario.name, ours, &medians))
+}
+
+/// Runs one side in this process, under a subscriber as a service has one: INFO, formatted, written nowhere.
+pub(crate) fn side(scenario: &str, side: &str, assets: &[usize]) -> Result<Vec<Sample>, Error> {
+    tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::INFO)
+        .with_writer(io::sink)
+        .init();
+    let mut scenarios = scenarios::named(scenario);
+    let sides = scenarios.next().map_or(&[][..], |scenario| scenario.sides);
+    match (sides.iter().find(|(name, _)| *name == side), assets) {
+        (Some((_, run)), [assets]) => run(*assets),
+        _ => Err(format!("{scenario} has no side {side}, or there is not one size").into()),
+    }
+}
+
+fn child(scenario: &str, side: &str, assets: usize) -> Result<Vec<Sample>, Error> {
+    let output = Command::new(std::env::current_exe()?)
+        .args([scenario, "--side", side, "--assets", &assets.to_string()])
+        .stderr(io::stderr())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("{scenario}: {side} ended with {}", output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// For each phase, the sample in the middle.
+fn median(runs: Vec<Vec<Sample>>) -> Vec<Sample> {
+    let phases = runs.first().map_or(0, Vec::len);
+    let middle = |phase: usize| {
+        let mut samples: Vec<&Sample> = runs.iter().filter_map(|run| run.get(phase)).collect();
+        samples.sort_by(|a, b| a.cost().total_cmp(&b.cost()));
+        samples
+            .get(samples.len() / 2)
+            .map(|sample| (*sample).clone())
+    };
+    (0..phases).filter_map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_taken_phase_by_phase() {
+        let sample = |phase: &str, ns_each| Sample {
+            phase: phase.into(),
+            ns_each: Some(ns_each),
+            ..Sample::default()
+        };
+        let runs = [(3.0, 10.0), (1.0, 30.0), (2.0, 20.0)];
+        let runs = runs.map(|(a, b)| vec![sample("a", a), sample("b", b)]);
+        assert_eq!(median(runs.into()), [sample("a", 2.0), sample("b", 20.0)]);
+    }
+
+    #[test]
+    fn every_side_of_every_scenario_does_its_work_and_names_phases_that_meet() {
+        for scenario in scenarios::named(scenarios::ALL) {
+            let mut phases: Option<Vec<String>> = None;
+            for (side, run) in scenario.sides {
+                let samples = run(scenario.sizes.smoke).unwrap();
+                let names: Vec<String> = samples.into_iter().map(|s| s.phase).collect();
+                let first = phases.get_or_insert_with(|| names.clone());
+                assert_eq!(first, &names, "{}: {side}", scenario.name);
+            }
+        }
+    }
+}

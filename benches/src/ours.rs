@@ -1,0 +1,241 @@
+//! Our side of the enforcement scenarios: the real enforcer, put together through its builder, with the whole stack of
+//! checks, a store and an in-process plugin whose production has always been right.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use annealing_checks::{CalendarLayer, DependencySolverLayer, SerializeLayer, calendar::Calendar};
+use annealing_enforcer::{
+    Config, Enforcer, Handle, Settle,
+    store::{
+        Batch, MemoryStore, Store,
+        incarnations::{Head, Incarnations},
+    },
+};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use plane_runtime::TokioRuntime;
+use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, plugin};
+use prodspec_model::{
+    Asset, Incarnation, IncarnationId, IncarnationNo, PartitionId, Snapshot, incarnation::Header,
+};
+use tower::ServiceBuilder;
+
+use crate::{
+    Error,
+    assets::{self, JobType, jobs, shuffled},
+    measure::{Meter, Sample, now},
+    scenarios::event_latency::EVENTS,
+};
+
+/// An hour: no drift scan while a burst or an event is measured.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Production that is as intended, and notes when a diff starts.
+#[derive(Debug, Clone, Default)]
+struct Right(Arc<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    diffs: AtomicU64,
+    started: Mutex<Option<Instant>>,
+    watched: AtomicU64,
+}
+
+#[async_trait]
+impl AssetPlugin for Right {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        if self.0.watched.load(Ordering::Relaxed) != 0 {
+            *self
+                .0
+                .started
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(now());
+        }
+        self.0.diffs.fetch_add(1, Ordering::Relaxed);
+        request.reader.asset(&request.asset)?;
+        Ok(Diff::in_sync())
+    }
+
+    async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
+        Err(plugin::Error::permanent(
+            "nothing differs, so nothing is pushed",
+        ))
+    }
+}
+
+/// A running enforcer and its intent.
+struct World {
+    plugin: Right,
+    handle: Handle<TokioRuntime>,
+    incarnations: Arc<Incarnations<dyn Store>>,
+    latest: Incarnation,
+    head: Head,
+}
+
+impl World {
+    /// An enforcer of an empty partition.
+    async fn new(drift_period: Duration) -> Result<Self, Error> {
+        let runtime = TokioRuntime::current();
+        let partition = PartitionId::new("benches")?;
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let latest = incarnation(None, Snapshot::empty())?;
+        let head = incarnations.seal(&latest, None, Batch::new()).await?;
+        let plugin = Right::default();
+        let calendar = Calendar::builder("America/New_York")
+            .weekly("Mon-Fri 09:00-17:00")
+            .build()?;
+        let enforcer = Enforcer::builder(runtime, partition, store)
+            .config(Config {
+                drift_period,
+                ..Config::default()
+            })
+            .incarnations(incarnations.clone())
+            .asset_plugin::<JobType>(plugin.clone())
+            .checks(|base| {
+                ServiceBuilder::new()
+                    .layer(DependencySolverLayer::standard())
+                    .layer(SerializeLayer::new(
+                        "one-at-a-time",
+                        annealing_checks::Scope::all(),
+                    ))
+                    .layer(CalendarLayer::new(calendar))
+                    .service(base)
+            })
+            .build()?;
+        let handle = enforcer.handle();
+        tokio::spawn(enforcer.run(std::future::pending()));
+        let world = Self {
+            plugin,
+            handle,
+            incarnations,
+            latest,
+            head,
+        };
+        world.settled().await?;
+        Ok(world)
+    }
+
+    /// The incarnation that follows, not published yet.
+    async fn seal(&mut self, put: Vec<Asset>) -> Result<Incarnation, Error> {
+        let snapshot = self
+            .latest
+            .snapshot()
+            .edit(self.latest.no().next(), put, &[]);
+        let next = incarnation(Some(&self.latest), snapshot)?;
+        self.head = self
+            .incarnations
+            .seal(&next, Some(&self.head), Batch::new())
+            .await?;
+        self.latest = next.clone();
+        Ok(next)
+    }
+
+    async fn settled(&self) -> Result<(), Error> {
+        self.handle
+            .wait_settled(Settle::All(self.latest.no()), HOUR)
+            .await?;
+        Ok(())
+    }
+
+    /// Everything is diffed until all is settled; a `phase` of its own.
+    async fn burst(&mut self, n: usize, phase: &str) -> Result<(Sample, Meter), Error> {
+        let next = self.seal(jobs(n)?).await?;
+        let meter = Meter::start()?;
+        self.handle.publish(next);
+        self.settled().await?;
+        let diffs = self.plugin.0.diffs.load(Ordering::Relaxed);
+        if diffs < n as u64 {
+            return Err(format!("{diffs} diffs for {n} assets").into());
+        }
+        Ok((meter.stop(phase, n)?, meter))
+    }
+}
+
+fn incarnation(parent: Option<&Incarnation>, snapshot: Snapshot) -> Result<Incarnation, Error> {
+    let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
+    let header = Header {
+        id: IncarnationId::new(PartitionId::new("benches")?, no),
+        digest: snapshot.digest(),
+        parent: parent.map(Incarnation::no),
+        sealed_at: Timestamp::UNIX_EPOCH,
+        sources: Default::default(),
+        assets: snapshot.len() as u64,
+    };
+    Ok(Incarnation::new(header, snapshot))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?)
+}
+
+/// Published at once, every asset is diffed once.
+pub(crate) fn burst(n: usize) -> Result<Vec<Sample>, Error> {
+    runtime()?.block_on(async {
+        let mut world = World::new(HOUR).await?;
+        Ok(vec![world.burst(n, "all").await?.0])
+    })
+}
+
+/// Memory beside the snapshot, then a drift period of a minute and one of an hour, in virtual time.
+pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
+    let mut samples = period(n, "60s", Duration::from_secs(60))?;
+    samples.extend(period(n, "1h", HOUR)?.pop());
+    Ok(samples)
+}
+
+/// All settled, then one drift period.
+fn period(n: usize, phase: &str, period: Duration) -> Result<Vec<Sample>, Error> {
+    runtime()?.block_on(async {
+        let mut world = World::new(period).await?;
+        let (settled, meter) = world.burst(n, "settled").await?;
+        let settled = settled.bytes(meter.grown()?);
+        tokio::time::pause();
+        // One period in which the scan takes its place, then the one that is measured.
+        tokio::time::sleep(period).await;
+        let before = world.plugin.0.diffs.load(Ordering::Relaxed);
+        let meter = Meter::start()?;
+        tokio::time::sleep(period).await;
+        let diffs = (world.plugin.0.diffs.load(Ordering::Relaxed) - before) as usize;
+        if diffs < n * 99 / 100 {
+            return Err(format!("{diffs} of {n} assets were looked at in {phase}").into());
+        }
+        let scanned = meter.stop(phase, diffs)?.lasting(period);
+        Ok(vec![settled, scanned])
+    })
+}
+
+/// One asset's intent changes, all others are idle: from sealed until its diff starts.
+pub(crate) fn latency(n: usize) -> Result<Vec<Sample>, Error> {
+    runtime()?.block_on(async {
+        let mut world = World::new(HOUR).await?;
+        world.burst(n, "all").await?;
+        world.plugin.0.watched.store(1, Ordering::Relaxed);
+        let mut latencies = Vec::with_capacity(EVENTS);
+        let meter = Meter::start()?;
+        for event in 0..EVENTS {
+            let changed = assets::job(shuffled(event, n), 2 + event as u64)?;
+            let next = world.seal(vec![changed]).await?;
+            let sealed = now();
+            world.handle.publish(next);
+            world.settled().await?;
+            let started = world
+                .plugin
+                .0
+                .started
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            latencies.push(started.ok_or("nothing was diffed")? - sealed);
+        }
+        Ok(vec![meter.stop("all", EVENTS)?.latencies(latencies)])
+    })
+}

@@ -1,0 +1,25 @@
+//! `enforce-burst`: an incarnation is published, every asset is found in sync.
+//!
+//! `ns_each` is the processor time from trigger to settled.
+
+use super::{Scenario, Sizes};
+use crate::{
+    ours,
+    peers::{kube, limit},
+    report::OURS,
+};
+
+pub(super) static SCENARIO: Scenario = Scenario {
+    name: "enforce-burst",
+    about: "publish; every asset goes pin -> diff, in sync at once",
+    sizes: Sizes {
+        named: 1_000_000,
+        all: 200_000,
+        smoke: 1_000,
+    },
+    sides: &[
+        (OURS, ours::burst),
+        ("kube-runtime", kube::burst),
+        ("limit", limit::burst),
+    ],
+};

@@ -1,0 +1,26 @@
+//! `idle`: all in sync; what each asset costs while nothing happens.
+//!
+//! Phase `settled`: `bytes_each` beside the assets themselves. Phases `60s` and `1h`: one drift period in virtual
+//! time; `cpu_s / secs` is the share of a core.
+
+use super::{Scenario, Sizes};
+use crate::{
+    ours,
+    peers::{kube, limit},
+    report::OURS,
+};
+
+pub(super) static SCENARIO: Scenario = Scenario {
+    name: "idle",
+    about: "all in sync; memory per asset, and one drift scan per period",
+    sizes: Sizes {
+        named: 1_000_000,
+        all: 200_000,
+        smoke: 1_000,
+    },
+    sides: &[
+        (OURS, ours::idle),
+        ("kube-runtime", kube::idle),
+        ("limit", limit::idle),
+    ],
+};
