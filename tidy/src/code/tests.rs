@@ -1,0 +1,98 @@
+use super::*;
+
+fn problems(path: &str, text: &str) -> Vec<String> {
+    check(&File {
+        path: path.into(),
+        text: text.into(),
+    })
+}
+
+fn only(path: &str, text: &str, wanted: &str) {
+    let found = problems(path, text);
+    assert!(
+        found.len() == 1 && found[0].contains(wanted),
+        "wanted `{wanted}`, found {found:?}"
+    );
+}
+
+#[test]
+fn a_good_file_has_no_problem() {
+    let text = "//! Good.\n\n/// A `dbg!` in a comment, and \"todo!()\" in a string.\nfn f() -> &'static str { \"todo!()\" }\n";
+    assert_eq!(problems("a/src/lib.rs", text), [""; 0]);
+}
+
+#[test]
+fn a_missing_header_is_found_but_not_in_tests() {
+    only("a/src/lib.rs", "fn f() {}\n", "begin it with `//!`");
+    assert_eq!(problems("a/src/tests.rs", "fn f() {}\n"), [""; 0]);
+    assert_eq!(problems("a/tests/it.rs", "fn f() {}\n"), [""; 0]);
+}
+
+#[test]
+fn a_long_file_is_found_unless_its_tests_make_it_long() {
+    let lines = "const A: u8 = 0;\n".repeat(500);
+    only("a/src/lib.rs", &format!("//! Long.\n{lines}"), "501 lines");
+    let tests = format!("//! Fine.\n#[cfg(test)]\nmod tests {{\n{lines}}}\n");
+    assert_eq!(problems("a/src/lib.rs", &tests), [""; 0]);
+}
+
+#[test]
+fn a_long_function_is_found_wherever_it_is() {
+    let body = "    let _ = 0;\n".repeat(59);
+    only(
+        "a/src/lib.rs",
+        &format!("//! L.\nfn long() {{\n{body}}}\n"),
+        "`long` has 61 lines",
+    );
+    let method = format!("//! L.\nimpl A {{\nfn long() {{\n{body}}}\n}}\n");
+    only("a/src/lib.rs", &method, "`long` has 61 lines");
+}
+
+#[test]
+fn a_deep_folder_is_found() {
+    let text = "//! Deep.\n";
+    only("a/src/b/c/d/e.rs", text, "folders below src/");
+    assert_eq!(problems("a/src/b/c/e.rs", text), [""; 0]);
+}
+
+#[test]
+fn refused_words_are_found_in_code_only() {
+    let sayings = [
+        ("fn f() { todo!() }", "todo"),
+        ("fn f() { dbg!(1); }", "dbg"),
+        ("#[ignore] fn f() {}", "ignore"),
+        ("fn f() { std::thread::sleep(d) }", "thread : : sleep"),
+        (
+            "fn f() { x! { tokio::time::sleep(d).await } }",
+            "time : : sleep",
+        ),
+        ("fn get_it() {}", "get_it"),
+        ("struct PushManager;", "PushManager"),
+        ("mod utils;", "utils"),
+        ("/// ```ignore\n/// ```\nfn f() {}", "examples run"),
+    ];
+    for (text, wanted) in sayings {
+        only("a/src/lib.rs", &format!("//! Said.\n{text}\n"), wanted);
+    }
+    let sleep = "//! Time.\nfn f() { tokio::time::sleep(d); }\n";
+    assert_eq!(problems("control-plane/runtime/src/a.rs", sleep), [""; 0]);
+    let until = "//! Time.\nfn f() { tokio::time::sleep_until(d); }\n";
+    assert_eq!(problems("a/src/lib.rs", until), [""; 0]);
+}
+
+#[test]
+fn tests_are_found_in_every_shape() {
+    let text = "
+        #[test] fn r1_plain() {}
+        #[tokio::test(start_paused = true)] async fn r2_async() {}
+        proptest! { #[test] fn r3_property(a in 0..1) {} }
+        #[test] #[should_panic] fn r4_attributes() {}
+        #[cfg(test)] mod tests { fn r5_no_test() {} }
+        fn r6_no_test() {}
+    ";
+    let names = test_names(text);
+    assert_eq!(
+        names,
+        ["r1_plain", "r2_async", "r3_property", "r4_attributes"]
+    );
+}

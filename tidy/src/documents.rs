@@ -1,0 +1,145 @@
+//! What the documents promise and the tree must hold: rules and invariants with their tests, paths, commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{crates::Member, tree::Tree};
+
+/// Longer than this, nobody reads it.
+const ARCHITECTURE_LINES: usize = 250;
+/// The rules in force. R17 to R22 come with rollouts.
+const RULES: std::ops::RangeInclusive<u32> = 1..=16;
+/// The invariants guarded so far. The others come with what they speak of.
+const INVARIANTS: [&str; 8] = ["S1", "S2", "S3", "S4", "S5", "S7", "L1", "L2"];
+/// The two commands that a newcomer types.
+const COMMANDS: [&str; 2] = ["cargo run -p shakespeare", "cargo test --workspace"];
+
+/// The rules and invariants that `architecture` lists, with the tests it names for each.
+fn listed(architecture: &str) -> BTreeMap<String, Vec<String>> {
+    let mut listed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in architecture.lines() {
+        let cells: Vec<&str> = line.trim().split('|').map(str::trim).collect();
+        if let ["", name, .., tests, ""] = cells[..]
+            && is_numbered(name)
+        {
+            let named = code_spans(tests).map(str::to_owned);
+            listed.entry(name.to_owned()).or_default().extend(named);
+        }
+    }
+    listed
+}
+
+/// `R7`, `S1`, `L2`.
+fn is_numbered(name: &str) -> bool {
+    let number = name.strip_prefix(['R', 'S', 'L']).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Rules and invariants without a test, and tests that are named but do not exist.
+pub fn guarded(architecture: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let listed = listed(architecture);
+    let mut problems = Vec::new();
+    let rules = RULES.map(|number| format!("R{number}"));
+    for name in rules.chain(INVARIANTS.map(str::to_owned)) {
+        if !listed.contains_key(&name) {
+            problems.push(format!("ARCHITECTURE.md: list {name} with its tests"));
+        }
+    }
+    for (name, named) in &listed {
+        for missing in named.iter().filter(|test| !tests.contains(*test)) {
+            problems.push(format!(
+                "ARCHITECTURE.md: {name}: there is no test `{missing}`; write it, or name the one that guards {name}"
+            ));
+        }
+        let prefix = format!("{}_", name.to_lowercase());
+        if name.starts_with('R') && !named.iter().any(|test| test.starts_with(&prefix)) {
+            problems.push(format!(
+                "ARCHITECTURE.md: {name}: name a test that begins with `{prefix}`"
+            ));
+        } else if named.is_empty() {
+            problems.push(format!("ARCHITECTURE.md: {name}: name its test"));
+        }
+    }
+    problems
+}
+
+/// Paths that `architecture` names and that do not exist, and crates that it does not name.
+pub fn code_map(architecture: &str, tree: &Tree, members: &[Member]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let lines = architecture.lines().count();
+    if lines > ARCHITECTURE_LINES {
+        problems.push(format!(
+            "ARCHITECTURE.md: {lines} lines, {ARCHITECTURE_LINES} are allowed; move details into rustdoc"
+        ));
+    }
+    let map = architecture
+        .split_once("## Code map")
+        .map_or("", |(_, rest)| rest);
+    let map = map.split("\n## ").next().unwrap_or_default();
+    let spans: BTreeSet<&str> = code_spans(map).collect();
+    for path in spans.iter().filter(|span| looks_like_a_path(span)) {
+        if !tree.root.join(path).exists() {
+            problems.push(format!(
+                "ARCHITECTURE.md: code map: `{path}` does not exist"
+            ));
+        }
+    }
+    for member in members {
+        let folder = format!("{}/", member.folder);
+        if !spans.contains(&*folder) {
+            problems.push(format!(
+                "ARCHITECTURE.md: code map: say what `{folder}` is for"
+            ));
+        }
+    }
+    problems
+}
+
+fn looks_like_a_path(span: &str) -> bool {
+    span.contains('/') && !span.contains(|c: char| c.is_whitespace() || "<>*:(".contains(c))
+}
+
+/// What the README must say and does not.
+pub fn readme(readme: &str) -> Vec<String> {
+    let missing = COMMANDS
+        .into_iter()
+        .filter(|command| !readme.contains(command));
+    missing
+        .map(|command| format!("README.md: say `{command}`"))
+        .collect()
+}
+
+/// Paths of one person's machine. `root` is where the checkout is.
+pub fn private_paths(tree: &Tree) -> Vec<String> {
+    let homes = ["home", "Users", "root"].map(|name| format!("/{name}/"));
+    let root = tree.root.to_string_lossy().into_owned();
+    let deep = root.matches('/').count() > 1;
+    let refused: Vec<String> = homes.into_iter().chain(deep.then_some(root)).collect();
+    let mut problems = Vec::new();
+    for file in &tree.files {
+        for (at, line) in file.text.lines().enumerate() {
+            let absolute = |path: &&String| {
+                let before = line.split(&***path).next().unwrap_or_default();
+                line.contains(&***path)
+                    && !before.ends_with(|c: char| c.is_alphanumeric() || c == '.')
+            };
+            if let Some(path) = refused.iter().find(absolute) {
+                problems.push(format!(
+                    "{}:{}: `{path}` exists on one machine only; make it relative, or an argument",
+                    file.path,
+                    at + 1
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// What stands between backticks, line by line.
+fn code_spans(markdown: &str) -> impl Iterator<Item = &str> {
+    markdown
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,22 @@
+//! The rules about code, applied to every Rust file of this repository.
+
+use tidy::{all_clear, code, crates, modules, tree::Tree};
+
+#[test]
+fn every_file_keeps_the_house_rules() {
+    let tree = Tree::read().unwrap();
+    let problems: Vec<_> = tree.rust().flat_map(code::check).collect();
+    all_clear(&problems);
+}
+
+#[test]
+fn every_file_belongs_to_a_target() {
+    let tree = Tree::read().unwrap();
+    let members = crates::members().unwrap();
+    let roots: Vec<_> = members
+        .into_iter()
+        .flat_map(|member| member.targets)
+        .collect();
+    assert!(roots.len() > 10, "cargo metadata told of {roots:?} only");
+    all_clear(&modules::check(&tree, &roots));
+}

@@ -1,0 +1,32 @@
+//! The one-way rule, applied to the crates of this workspace.
+
+use tidy::{all_clear, crates, tree::Tree};
+
+#[test]
+fn crates_depend_one_way_only() {
+    let members = crates::members().unwrap();
+    let plane = members.iter().find(|member| member.name == "control-plane");
+    let known = plane.is_some_and(|plane| plane.built_from.contains(&"plugin-sdk".to_owned()));
+    assert!(known, "cargo metadata does not tell the edges: {members:?}");
+    all_clear(&crates::edges(&members));
+}
+
+#[test]
+fn databases_grpc_http_and_kubernetes_stay_out_of_model_sdk_and_engines() {
+    let tree = Tree::read().unwrap();
+    let lock = std::fs::read_to_string(tree.root.join("Cargo.lock")).unwrap();
+    all_clear(&crates::heavy(&crates::members().unwrap(), &lock).unwrap());
+}
+
+#[test]
+fn every_crate_takes_the_workspace_lints() {
+    let tree = Tree::read().unwrap();
+    let members = crates::members().unwrap();
+    let without = members.iter().filter_map(|member| {
+        let manifest = format!("{}/Cargo.toml", member.folder);
+        let text = tree.text(&manifest).unwrap_or_default();
+        let takes = text.contains("[lints]\nworkspace = true");
+        (!takes).then(|| format!("{manifest}: add `[lints]` with `workspace = true`"))
+    });
+    all_clear(&without.collect::<Vec<_>>());
+}
