@@ -48,7 +48,8 @@ struct Inner {
     path: PathBuf,
     commits: Option<mpsc::Sender<writer::Job>>,
     reads: Option<mpsc::Sender<reader::Job>>,
-    threads: Vec<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
     poison: Poison,
     watchers: Arc<Mutex<Watchers>>,
     /// Released last, once the threads are gone.
@@ -89,13 +90,14 @@ impl SqliteStore {
             return Err(Error::Refused { path, source });
         }
         let (commits, jobs) = mpsc::channel();
-        let mut threads = vec![spawn("writer", &path, move || writer.run(&jobs))?];
+        let writer = spawn("writer", &path, move || writer.run(&jobs))?;
         let (reads, jobs) = mpsc::channel();
         let jobs = Arc::new(Mutex::new(jobs));
+        let mut readers = Vec::new();
         for _ in 0..reader::THREADS {
             let connection = database::connect(&path).map_err(refused)?;
             let jobs = Arc::clone(&jobs);
-            threads.push(spawn("reader", &path, move || {
+            readers.push(spawn("reader", &path, move || {
                 reader::run(connection, &jobs)
             })?);
         }
@@ -103,7 +105,8 @@ impl SqliteStore {
             path: path.clone(),
             commits: Some(commits),
             reads: Some(reads),
-            threads,
+            writer: Some(writer),
+            readers,
             poison,
             watchers,
             _directory: directory,
@@ -181,10 +184,15 @@ impl Store for SqliteStore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The threads end once nobody can ask them anything; what was asked is done first.
-        (self.commits, self.reads) = (None, None);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        // The threads end once nobody can ask them anything; what was asked is done first. SQLite folds its log into the
+        // database when the last connection closes, but not when two close at once: the writer goes last, alone.
+        self.reads = None;
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+        self.commits = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
         }
     }
 }

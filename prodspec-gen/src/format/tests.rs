@@ -138,6 +138,13 @@ fn numbers_that_are_none_are_refused_with_their_place() {
 }
 
 #[test]
+fn yaml_comments_mean_nothing_wherever_they_stand() {
+    let bare = yaml("a:\n  - 1\nb: {c: 2}\n");
+    let said = "# 1\na: # 2\n  # 3\n  - 1 # 4\n  # 5\n# 6\nb: {c: 2} # 7\n# 8\n";
+    assert_eq!(plain(&bare[0]), plain(&yaml(said)[0]));
+}
+
+#[test]
 fn yaml_beyond_the_core_schema_is_refused() {
     for (text, says) in [
         ("a: *b", "1:4: "),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
+use granit_parser::{ErrorKind, Event, Marker, Options, Parser, ScalarStyle, Span, StrInput, Tag};
 use plugin_sdk::{
     Problem,
     document::{Name, Node, Value},
@@ -21,8 +21,10 @@ impl Format for Yaml {
     const END: Option<&'static str> = Some("...");
 
     fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem> {
+        let mut options = Options::default();
+        options.set_emit_comments(false);
         Builder {
-            events: Parser::new_from_str(text),
+            events: Parser::new_from_str_with_options(text, options),
             limits,
             anchors: BTreeMap::new(),
             expanded: 0,
