@@ -13,11 +13,13 @@ pub mod diff;
 pub mod document;
 pub mod error;
 pub mod generate;
+pub mod health;
 pub mod observe;
 pub mod problem;
 pub mod push;
 pub mod reader;
 pub mod run;
+pub mod select;
 pub mod service;
 pub mod source;
 #[cfg(any(test, feature = "testing"))]
@@ -34,11 +36,17 @@ pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed};
 pub use document::{Document, Located};
 pub use error::BoxError;
 pub use generate::{Drafts, Generator, GeneratorInfo, Input};
+pub use health::{
+    Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
+};
 pub use observe::{Observation, PartitionView};
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;
 pub use run::{Cause, Causes, FencingToken, Run, Stamp};
+pub use select::{
+    Direction, Progress, RolloutId, SelectRequest, Selection, Target, TargetSelection, Until, Wait,
+};
 pub use source::{Reading, SourceOfTruth};
 pub use time::{Mono, Now};
 pub use turndown::Turndown;

@@ -26,6 +26,7 @@ pub mod id;
 pub mod incarnation;
 pub mod message;
 pub mod reference;
+pub mod rollout;
 pub mod snapshot;
 
 pub use asset::{Asset, AssetBuilder, Provenance};
