@@ -1,10 +1,13 @@
 //! Mocks of the plugin traits. Apart, because the macro writes code that follows its own rules.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::{
-    AssetPlugin, CheckInfo, CheckPlugin, CheckRequest, Diff, DiffRequest, PushRequest, Pushed,
-    Turndown, Verdict,
+    AssetPlugin, CheckInfo, CheckPlugin, CheckRequest, Diff, DiffRequest, Health, HealthRequest,
+    HealthValidator, MetricQuery, MetricSource, PushRequest, Pushed, SelectRequest, Selection,
+    Series, TargetSelection, Turndown, Verdict,
     error::{BoxError, PluginError},
 };
 
@@ -44,5 +47,36 @@ mockall::mock! {
     #[async_trait]
     impl Turndown for Turndown {
         async fn turndown(&self, request: PushRequest) -> Result<Pushed, PluginError>;
+    }
+}
+
+mockall::mock! {
+    /// A target selection that selects what a test tells it to.
+    pub TargetSelection {}
+
+    #[async_trait]
+    impl TargetSelection for TargetSelection {
+        async fn select(&self, request: SelectRequest) -> Result<Selection, BoxError>;
+    }
+}
+
+mockall::mock! {
+    /// A health validator that finds what a test tells it to.
+    pub HealthValidator {}
+
+    #[async_trait]
+    impl HealthValidator for HealthValidator {
+        fn name(&self) -> Arc<str>;
+        async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError>;
+    }
+}
+
+mockall::mock! {
+    /// A source of metrics that has what a test tells it to.
+    pub MetricSource {}
+
+    #[async_trait]
+    impl MetricSource for MetricSource {
+        async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError>;
     }
 }

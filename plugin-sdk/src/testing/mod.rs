@@ -6,9 +6,14 @@
 mod mocks;
 mod nouns;
 mod production;
+mod rollouts;
 mod view;
 
-pub use mocks::{MockAssetPlugin, MockCheckPlugin, MockTurndown};
+pub use mocks::{
+    MockAssetPlugin, MockCheckPlugin, MockHealthValidator, MockMetricSource, MockTargetSelection,
+    MockTurndown,
+};
 pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader};
 pub use production::InMemoryProduction;
+pub use rollouts::{FakeHealth, health_request, select_request, target};
 pub use view::FakeView;

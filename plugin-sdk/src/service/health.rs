@@ -1,0 +1,204 @@
+//! [`HealthValidator`] as a service and as a layer, and back.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use async_trait::async_trait;
+use futures::future::{BoxFuture, join};
+use jiff::Timestamp;
+use serde_json::Value;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::{
+    error::BoxError,
+    health::{Finding, Health, HealthRequest, HealthValidator, Judgement},
+};
+
+/// The bottom of every health stack: nothing against it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Healthy;
+
+impl Service<HealthRequest> for Healthy {
+    type Response = Health;
+    type Error = Infallible;
+    type Future = Ready<Result<Health, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HealthRequest) -> Self::Future {
+        ready(Ok(Health::healthy(request.now)))
+    }
+}
+
+/// A health validator as a service of its own.
+#[derive(Debug)]
+pub struct HealthService<P: ?Sized>(Arc<P>);
+
+impl<P> HealthService<P> {
+    /// Wraps `validator`.
+    pub fn new(validator: P) -> Self {
+        Self(Arc::new(validator))
+    }
+}
+
+impl<P: ?Sized> Clone for HealthService<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: HealthValidator + ?Sized> Service<HealthRequest> for HealthService<P> {
+    type Response = Health;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Health, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HealthRequest) -> Self::Future {
+        let validator = self.0.clone();
+        Box::pin(async move { validator.validate(request).await })
+    }
+}
+
+#[async_trait]
+impl<S> HealthValidator for S
+where
+    S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    /// A service has no name of its own.
+    fn name(&self) -> Arc<str> {
+        "service".into()
+    }
+
+    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+        let mut service = self.clone();
+        std::future::poll_fn(|cx| service.poll_ready(cx))
+            .await
+            .map_err(Into::into)?;
+        service.call(request).await.map_err(Into::into)
+    }
+}
+
+/// Puts a health validator into a stack: runs it beside the service beneath, and joins what both found.
+///
+/// An error of either is [`Judgement::Unknown`] and does not lose the other's findings.
+///
+/// ```
+/// # use plugin_sdk::{HealthValidator, service::{HealthLayer, Healthy}};
+/// # fn stack(one: impl HealthValidator, other: impl HealthValidator) {
+/// let health = tower::ServiceBuilder::new()
+///     .layer(HealthLayer::new(one))
+///     .layer(HealthLayer::new(other))
+///     .service(Healthy);
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct HealthLayer<P: ?Sized>(Arc<P>);
+
+impl<P> HealthLayer<P> {
+    /// A layer that asks `validator`.
+    pub fn new(validator: P) -> Self {
+        Self(Arc::new(validator))
+    }
+}
+
+impl<P: ?Sized> HealthLayer<P> {
+    /// A layer that asks a validator somebody else holds too.
+    pub fn shared(validator: Arc<P>) -> Self {
+        Self(validator)
+    }
+}
+
+impl<P: ?Sized> Clone for HealthLayer<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S, P: ?Sized> Layer<S> for HealthLayer<P> {
+    type Service = Validate<S, P>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Validate {
+            inner,
+            validator: self.0.clone(),
+        }
+    }
+}
+
+/// The service that [`HealthLayer`] makes.
+#[derive(Debug)]
+pub struct Validate<S, P: ?Sized> {
+    inner: S,
+    validator: Arc<P>,
+}
+
+impl<S: Clone, P: ?Sized> Clone for Validate<S, P> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            validator: self.validator.clone(),
+        }
+    }
+}
+
+impl<S, P> Service<HealthRequest> for Validate<S, P>
+where
+    S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send + 'static>,
+    P: HealthValidator + ?Sized,
+{
+    type Response = Health;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Health, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: HealthRequest) -> Self::Future {
+        let now = request.now;
+        let beneath = self.inner.call(request.clone());
+        let beneath = async move {
+            let found = beneath.await.map_err(Into::into);
+            found.unwrap_or_else(|error| failed(now, "beneath".into(), &error))
+        };
+        let validator = self.validator.clone();
+        Box::pin(async move {
+            let (beneath, own) = join(beneath, validator.validate(request)).await;
+            let own = own.unwrap_or_else(|error| failed(now, validator.name(), &error));
+            Ok(beneath.join(own))
+        })
+    }
+}
+
+/// A validator that failed does not know.
+fn failed(now: Timestamp, validator: Arc<str>, error: &BoxError) -> Health {
+    let mut summary = format!("the validator failed: {error}");
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        summary = format!("{summary}: {inner}");
+        cause = inner.source();
+    }
+    Health::found(
+        now,
+        Finding {
+            validator,
+            judgement: Judgement::Unknown,
+            summary,
+            evidence: Value::Null,
+        },
+    )
+}
