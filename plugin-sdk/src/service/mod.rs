@@ -23,7 +23,7 @@ pub use asset::AssetService;
 pub use call::{Call, Stack, stack};
 pub use check::{Check, CheckLayer, CheckService, Proceed};
 pub use health::{HealthLayer, HealthService, Healthy, Validate};
-pub use select::{AllTargets, SelectService};
+pub use select::{AllTargets, Narrow, NarrowLayer, Narrowed, SelectService};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! [`TargetSelection`] as a service, and back; and the bottom of every policy stack.
+//! [`TargetSelection`] as a service, and back; the bottom of every policy stack, and layers from a pure rule.
 
 use std::{
     convert::Infallible,
@@ -9,6 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
@@ -93,5 +94,85 @@ where
             .await
             .map_err(Into::into)?;
         service.call(request).await.map_err(Into::into)
+    }
+}
+
+/// A pure rule that chooses from what the selection beneath it chose, and says what the rest waits for.
+///
+/// Closures are rules.
+pub trait Narrow: Clone + Send + Sync + 'static {
+    /// What is left of `beneath`.
+    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection;
+}
+
+impl<F> Narrow for F
+where
+    F: Fn(&SelectRequest, Selection) -> Selection + Clone + Send + Sync + 'static,
+{
+    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
+        self(request, beneath)
+    }
+}
+
+/// Puts a rule into a policy stack.
+///
+/// ```
+/// use plugin_sdk::{SelectRequest, Selection, Until, Wait, service::{AllTargets, NarrowLayer}};
+///
+/// let policy = tower::ServiceBuilder::new()
+///     .layer(NarrowLayer::new(|request: &SelectRequest, beneath: Selection| {
+///         if request.targets.len() < 100 {
+///             return beneath;
+///         }
+///         let why = "a hundred at once: ask the operators first".into();
+///         beneath.narrowed(|_| false).waiting(Wait { why, until: Until::Person })
+///     }))
+///     .service(AllTargets);
+/// ```
+#[derive(Debug, Clone)]
+pub struct NarrowLayer<N>(N);
+
+impl<N: Narrow> NarrowLayer<N> {
+    /// A layer that goes by `rule`.
+    pub fn new(rule: N) -> Self {
+        Self(rule)
+    }
+}
+
+impl<S, N: Narrow> Layer<S> for NarrowLayer<N> {
+    type Service = Narrowed<S, N>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Narrowed {
+            inner,
+            rule: self.0.clone(),
+        }
+    }
+}
+
+/// The service that [`NarrowLayer`] makes.
+#[derive(Debug, Clone)]
+pub struct Narrowed<S, N> {
+    inner: S,
+    rule: N,
+}
+
+impl<S, N> Service<SelectRequest> for Narrowed<S, N>
+where
+    S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send + 'static>,
+    N: Narrow,
+{
+    type Response = Selection;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Selection, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: SelectRequest) -> Self::Future {
+        let beneath = self.inner.call(request.clone());
+        let rule = self.rule.clone();
+        Box::pin(async move { Ok(rule.narrow(&request, beneath.await.map_err(Into::into)?)) })
     }
 }

@@ -1,0 +1,33 @@
+//! The rule of the last bake.
+
+use std::time::Duration;
+
+use plugin_sdk::{SelectRequest, Selection, Target, Wait};
+use prodspec_model::rollout::RolloutPolicy;
+
+use crate::policy::{Gate, Rule, gate};
+
+/// How long the whole has to stay settled and healthy.
+#[derive(Debug, Clone)]
+pub struct Bake(pub(super) Duration);
+
+impl Rule for Bake {
+    fn of(policy: &RolloutPolicy) -> Option<Self> {
+        Some(Self(Duration::from_secs(policy.bake_secs)))
+    }
+
+    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
+        if request.targets.iter().any(Target::is_waiting) {
+            return beneath;
+        }
+        match gate(request, 0..request.targets.len() as u32, self.0) {
+            Gate::Open => beneath,
+            Gate::Shut(wait) => beneath
+                .waiting(Wait {
+                    why: format!("the whole: {}", wait.why),
+                    ..wait
+                })
+                .at_stage("bake"),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The first few targets before the others.
+
+mod layer;
+mod service;
+
+pub use layer::CanaryLayer;
+pub use service::Canary;

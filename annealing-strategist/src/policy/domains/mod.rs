@@ -1,0 +1,7 @@
+//! One failure domain after the other.
+
+mod layer;
+mod service;
+
+pub use layer::OneDomainAtATimeLayer;
+pub use service::OneDomainAtATime;

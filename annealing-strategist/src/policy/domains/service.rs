@@ -1,0 +1,122 @@
+//! The rule of domains.
+
+use std::time::Duration;
+
+use plugin_sdk::{SelectRequest, Selection, Wait};
+use prodspec_model::rollout::RolloutPolicy;
+
+use crate::policy::{Gate, Rule, gate::Tally, intern::Interned};
+
+/// One failure domain after the other.
+#[derive(Debug, Clone)]
+pub struct OneDomainAtATime {
+    pub(super) order: Vec<String>,
+    pub(super) bake: Duration,
+}
+
+impl Rule for OneDomainAtATime {
+    fn of(policy: &RolloutPolicy) -> Option<Self> {
+        (!policy.domains.is_empty()).then(|| Self {
+            order: policy.domains.clone(),
+            bake: Duration::from_secs(policy.bake_secs),
+        })
+    }
+
+    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
+        let domains = Domains::of(request);
+        let turns = self.turns(&domains);
+        let shut = turns.iter().position(|(_, number)| {
+            matches!(
+                domains.tallies[*number].gate(request, self.bake),
+                Gate::Shut(_)
+            )
+        });
+        let Some(turn) = shut else {
+            return beneath;
+        };
+        let (name, current) = turns[turn];
+        let mut may = vec![false; domains.tallies.len()];
+        for (_, number) in &turns[..=turn] {
+            may[*number] = true;
+        }
+        let mut selection = beneath
+            .narrowed(|place| may[domains.of_places[place as usize] as usize])
+            .at_stage(name.unwrap_or("the rest"));
+        selection.validate = domains.started(request, current);
+        match (
+            domains.tallies[current].gate(request, self.bake),
+            turns.get(turn + 1),
+        ) {
+            (Gate::Shut(wait), Some((next, _))) => selection.waiting(Wait {
+                why: format!(
+                    "{} before {}: {}",
+                    name.unwrap_or("the rest"),
+                    next.unwrap_or("the rest"),
+                    wait.why
+                ),
+                ..wait
+            }),
+            _ => selection,
+        }
+    }
+}
+
+impl OneDomainAtATime {
+    /// The domains in the order of their turns, by name and number.
+    fn turns<'a>(&self, domains: &Domains<'a>) -> Vec<(Option<&'a str>, usize)> {
+        let listed = |name: &str| self.order.iter().position(|listed| listed == name);
+        let rank = |name: &str| listed(name).unwrap_or(self.order.len());
+        let mut named: Vec<_> = domains
+            .interned
+            .by_name()
+            .iter()
+            .map(|(name, number)| (rank(name), Some(*name), *number as usize + 1))
+            .collect();
+        named.sort_by_key(|(rank, name, _)| (*rank, *name));
+        let named = named.into_iter().map(|(_, name, number)| (name, number));
+        named
+            .chain([(None, NONE)])
+            .filter(|(_, number)| !domains.tallies[*number].is_empty())
+            .collect()
+    }
+}
+
+/// The number of "no domain".
+const NONE: usize = 0;
+
+/// The targets by domain: those of a domain under its interned number and one, those of none under [`NONE`].
+struct Domains<'a> {
+    interned: Interned<'a>,
+    of_places: Vec<u32>,
+    tallies: Vec<Tally>,
+}
+
+impl<'a> Domains<'a> {
+    fn of(request: &'a SelectRequest) -> Self {
+        let mut interned = Interned::default();
+        let mut tallies = vec![Tally::default()];
+        let of_places = request.targets.iter().map(|target| {
+            let number = match target.domains.first() {
+                Some(name) => interned.number(name) + 1,
+                None => NONE,
+            };
+            if number == tallies.len() {
+                tallies.push(Tally::default());
+            }
+            tallies[number].add(target.progress);
+            number as u32
+        });
+        Self {
+            of_places: of_places.collect(),
+            interned,
+            tallies,
+        }
+    }
+
+    fn started(&self, request: &SelectRequest, domain: usize) -> Vec<u32> {
+        let places = (0..).zip(&self.of_places).zip(request.targets.iter());
+        let here = places.filter(|((_, number), _)| **number as usize == domain);
+        let started = here.filter(|(_, target)| !target.is_waiting());
+        started.map(|((place, _), _)| place).collect()
+    }
+}

@@ -1,0 +1,77 @@
+//! "The first so many": what canary and waves share.
+//!
+//! The first targets are those that were started first, then those that the selection beneath offers, by place. So it
+//! needs no memory of which they were, and a target that is updated already counts.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use plugin_sdk::{Progress, SelectRequest, Selection, Wait};
+
+use super::gate::{Gate, Tally};
+
+/// One stage: over when the first `upto` targets are.
+#[derive(Debug, Clone)]
+pub(super) struct Stage {
+    pub(super) name: String,
+    pub(super) upto: usize,
+    pub(super) bake: Duration,
+}
+
+/// Lets through what the first stage that is not over still lacks.
+pub(super) fn first_of(
+    stages: impl IntoIterator<Item = Stage>,
+    request: &SelectRequest,
+    beneath: Selection,
+) -> Selection {
+    let mut started = started(request);
+    let mut over = 0;
+    let mut tally = Tally::default();
+    for stage in stages {
+        let upto = stage.upto.min(request.targets.len());
+        let there = upto.min(started.len());
+        let added = started.get_mut(over..).unwrap_or_default();
+        if (1..added.len()).contains(&there.saturating_sub(over)) {
+            added.select_nth_unstable(there - over - 1);
+        }
+        for (_, place) in started.get(over..there).unwrap_or_default() {
+            tally.add(request.targets[*place as usize].progress);
+        }
+        over = over.max(there);
+        let lacks = upto - there;
+        let mut whole = tally;
+        whole.add_waiting(lacks);
+        if let Gate::Shut(wait) = whole.gate(request, stage.bake) {
+            let places = started[..over].iter().map(|(_, place)| *place);
+            return shut(&stage, lacks, beneath, wait, places.collect());
+        }
+    }
+    beneath
+}
+
+fn shut(
+    stage: &Stage,
+    lacks: usize,
+    mut beneath: Selection,
+    wait: Wait,
+    mut validate: Vec<u32>,
+) -> Selection {
+    beneath.now.truncate(lacks);
+    validate.sort_unstable();
+    beneath.validate = validate;
+    let why = format!("{}: {}", stage.name, wait.why);
+    beneath
+        .waiting(Wait { why, ..wait })
+        .at_stage(stage.name.clone())
+}
+
+/// What has been selected, with when it was or settled.
+fn started(request: &SelectRequest) -> Vec<(Timestamp, u32)> {
+    let since = |(place, progress): (u32, Progress)| match progress {
+        Progress::Waiting => None,
+        Progress::InFlight { since } | Progress::Drifted { since } => Some((since, place)),
+        Progress::Updated { at } => Some((at, place)),
+    };
+    let progress = request.targets.iter().map(|target| target.progress);
+    (0..).zip(progress).filter_map(since).collect()
+}

@@ -1,0 +1,98 @@
+//! The rule of domains that can miss so much.
+
+use plugin_sdk::{Progress, SelectRequest, Selection, Target, Until, Wait};
+use prodspec_model::rollout::RolloutPolicy;
+
+use crate::policy::{Rule, intern::Interned};
+
+/// How many targets of one failure domain may be on their way, or have drifted, at once.
+#[derive(Debug, Clone)]
+pub struct MaxUnavailable(pub(super) u32);
+
+impl Rule for MaxUnavailable {
+    fn of(policy: &RolloutPolicy) -> Option<Self> {
+        policy.max_unavailable.map(Self)
+    }
+
+    fn applies(_: &SelectRequest) -> bool {
+        true
+    }
+
+    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
+        if beneath.now.is_empty() {
+            return beneath;
+        }
+        let mut missing = Missing::default();
+        for target in request.targets.iter() {
+            if matches!(
+                target.progress,
+                Progress::InFlight { .. } | Progress::Drifted { .. }
+            ) {
+                missing.add(target);
+            }
+        }
+        let offered = beneath.now.len();
+        let selection = beneath.narrowed(|place| {
+            let target = &request.targets[place as usize];
+            let fits = missing.at(target) < self.0;
+            if fits {
+                missing.add(target);
+            }
+            fits
+        });
+        let held = offered - selection.now.len();
+        if held == 0 {
+            return selection;
+        }
+        let max = self.0;
+        selection.waiting(Wait {
+            why: format!("{held} are in domains that miss {max} already, and can miss no more"),
+            until: Until::Settled,
+        })
+    }
+}
+
+/// How many each domain misses.
+#[derive(Default)]
+struct Missing<'a> {
+    interned: Interned<'a>,
+    domains: Vec<u32>,
+    /// Of those that count in all.
+    everywhere: u32,
+    /// The most that one domain misses, without `everywhere`.
+    most: u32,
+}
+
+impl<'a> Missing<'a> {
+    fn add(&mut self, target: &'a Target) {
+        if target.domains.is_empty() {
+            self.everywhere += 1;
+        }
+        for name in target.domains.iter() {
+            let missing = Self::of(&mut self.interned, &mut self.domains, name);
+            *missing += 1;
+            self.most = self.most.max(*missing);
+        }
+    }
+
+    /// The most that a domain of `target` misses.
+    fn at(&mut self, target: &'a Target) -> u32 {
+        let each = target.domains.iter();
+        let most = each
+            .map(|name| *Self::of(&mut self.interned, &mut self.domains, name))
+            .max();
+        self.everywhere + most.unwrap_or(self.most)
+    }
+
+    fn of<'d>(
+        interned: &mut Interned<'a>,
+        domains: &'d mut Vec<u32>,
+        name: &'a std::sync::Arc<str>,
+    ) -> &'d mut u32 {
+        let number = interned.number(name);
+        if domains.len() <= number {
+            domains.resize(number + 1, 0);
+        }
+        &mut domains[number]
+    }
+}

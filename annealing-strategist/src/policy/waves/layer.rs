@@ -1,0 +1,40 @@
+//! [`Waves`] as a layer.
+
+use std::time::Duration;
+
+use prodspec_model::rollout::Amount;
+
+use super::Waves;
+use crate::policy::PolicyLayer;
+
+/// Wave by wave, each until it has settled, baked, and been found healthy; then everything that is left.
+///
+/// ```
+/// use annealing_strategist::policy::WavesLayer;
+/// use plugin_sdk::service::AllTargets;
+/// use prodspec_model::rollout::Amount::{Count, Percent};
+/// use std::time::Duration;
+///
+/// let policy = tower::ServiceBuilder::new()
+///     .layer(WavesLayer::upto([Count(2), Percent(10), Percent(50)]).bake(Duration::from_secs(600)))
+///     .service(AllTargets);
+/// ```
+pub type WavesLayer = PolicyLayer<Waves>;
+
+impl WavesLayer {
+    /// How many are updated when each wave is over, those before it included.
+    pub fn upto(waves: impl IntoIterator<Item = Amount>) -> Self {
+        let waves = waves.into_iter().map(|upto| (upto, Duration::ZERO));
+        Self::fixed(Waves(waves.collect()))
+    }
+
+    /// How long each wave has to stay settled and healthy.
+    #[must_use]
+    pub fn bake(self, bake: Duration) -> Self {
+        self.with(|waves| {
+            for (_, each) in &mut waves.0 {
+                *each = bake;
+            }
+        })
+    }
+}
