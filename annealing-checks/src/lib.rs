@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | [`DependencySolverLayer`] | that production's dependencies do not allow yet | every cause |
 //! | [`CalendarLayer`] | outside weekly windows, on holidays, in freezes | intent, by default |
+//! | [`MonitoringLayer`] | while an alert fires, or nobody can tell | intent, by default |
 //! | [`SerializeLayer`] | while another with its key runs | every cause |
 //! | [`RateLayer`] | that is over its quota | every cause |
 //!
@@ -22,12 +23,14 @@
 //! ```
 
 pub mod calendar;
+pub mod monitoring;
 pub mod rate;
 mod scope;
 pub mod serialize;
 pub mod solver;
 
 pub use calendar::CalendarLayer;
+pub use monitoring::MonitoringLayer;
 pub use rate::RateLayer;
 pub use scope::{Scope, Types};
 pub use serialize::SerializeLayer;

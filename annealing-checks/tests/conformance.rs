@@ -9,8 +9,9 @@
 use std::{sync::Arc, time::Duration};
 
 use annealing_checks::{
-    CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Types,
+    CalendarLayer, DependencySolverLayer, MonitoringLayer, RateLayer, Scope, SerializeLayer, Types,
     calendar::Calendar,
+    monitoring::{Alert, Monitoring, SignalSource, Signals},
 };
 use futures::executor::block_on;
 use jiff::{Timestamp, ToSpan};
@@ -144,6 +145,31 @@ fn every_layer_keeps_the_laws() {
     ] {
         law_abiding(SerializeLayer::new("one", scope.clone()), Causes::ALL);
         law_abiding(RateLayer::new("slow", scope, ONE_A_MINUTE), Causes::ALL);
+    }
+}
+
+/// Always says the same, or always fails.
+struct Said(Option<Signals>);
+
+#[async_trait::async_trait]
+impl SignalSource for Said {
+    async fn firing(&self) -> Result<Signals, plugin_sdk::BoxError> {
+        self.0.clone().ok_or_else(|| "down".into())
+    }
+}
+
+#[test]
+fn monitoring_keeps_the_laws_whatever_fires() {
+    let about_eu = Alert::named("DiskFull").label("cluster", "eu");
+    let firing = [vec![], vec![about_eu], vec![Alert::named("Sun")]];
+    let said = firing.map(|firing| Signals { firing, as_of: NOW });
+    for said in said.into_iter().map(Some).chain([None]) {
+        let monitoring = || Monitoring::new(Said(said.clone()));
+        law_abiding(MonitoringLayer::new(monitoring()), Causes::INTENT);
+        let everything = monitoring().causes(Causes::ALL).watchdog("Sun");
+        law_abiding(MonitoringLayer::new(everything), Causes::ALL);
+        let scoped = monitoring().within(Scope::per_cluster(), "cluster");
+        law_abiding(MonitoringLayer::new(scoped), Causes::INTENT);
     }
 }
 

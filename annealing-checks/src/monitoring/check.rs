@@ -1,0 +1,194 @@
+//! The check behind [`MonitoringLayer`](super::MonitoringLayer).
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use plugin_sdk::{
+    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Key, Recheck, Verdict,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Alert, SignalSource, Signals,
+    cache::{Cache, apart},
+};
+use crate::{Scope, Types};
+
+/// How long one answer serves.
+const TTL: Duration = Duration::from_secs(5);
+/// Older signals are no signals.
+const MAX_AGE: Duration = Duration::from_secs(30);
+
+/// Delays pushes while an alert fires in their scope, or while nobody can tell.
+///
+/// By default every alert delays every asset, for the cause intent only.
+///
+/// ```
+/// use annealing_checks::{Scope, monitoring::{Monitoring, SignalSource}};
+/// use std::time::Duration;
+///
+/// # fn check(alertmanager: impl SignalSource) {
+/// let monitoring = Monitoring::new(alertmanager)
+///     // `cluster="eu"` is about what lives in eu; an alert without a cluster is about everybody.
+///     .within(Scope::per_cluster(), "cluster")
+///     .watchdog("Watchdog")
+///     .max_age(Duration::from_secs(45));
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Monitoring {
+    name: CheckName,
+    causes: Causes,
+    types: Types,
+    scope: Option<(Scope, String)>,
+    watchdog: Option<String>,
+    ttl: Duration,
+    max_age: Duration,
+    cache: Arc<Cache>,
+}
+
+impl Monitoring {
+    /// A check named `monitoring` that goes by what `source` says.
+    pub fn new(source: impl SignalSource) -> Self {
+        Self {
+            name: "monitoring".into(),
+            causes: Causes::INTENT,
+            types: Types::default(),
+            scope: None,
+            watchdog: None,
+            ttl: TTL,
+            max_age: MAX_AGE,
+            cache: Arc::new(Cache::new(source)),
+        }
+    }
+
+    /// Another name, if there is more than one in a stack.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// For which causes it applies. A rollback or a repair that waits for the alert it would end never comes.
+    #[must_use]
+    pub fn causes(mut self, causes: Causes) -> Self {
+        self.causes = causes;
+        self
+    }
+
+    /// Only assets of these types are delayed.
+    #[must_use]
+    pub fn types(mut self, types: Types) -> Self {
+        self.types = types;
+        self
+    }
+
+    /// An alert with the label `label` delays only the assets that `scope` counts under its value. One without it
+    /// delays all.
+    #[must_use]
+    pub fn within(mut self, scope: Scope, label: &str) -> Self {
+        self.scope = Some((scope, label.into()));
+        self
+    }
+
+    /// The alert that always fires while alerting works. Itself it delays nothing; its absence does.
+    #[must_use]
+    pub fn watchdog(mut self, alert: &str) -> Self {
+        self.watchdog = Some(alert.into());
+        self
+    }
+
+    /// How long one answer serves, 5 s by default. The verdict is as old as its signals all the same.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Signals older than this delay, 30 s by default. Above 60 s, the enforcer refuses the verdict as too old.
+    #[must_use]
+    pub fn max_age(mut self, age: Duration) -> Self {
+        self.max_age = age;
+        self
+    }
+
+    /// Whether an alert is about the assets that count under `keys`.
+    fn concerns(&self, alert: &Alert, keys: &[Key]) -> bool {
+        if self.watchdog.as_ref() == Some(&alert.name) {
+            return false;
+        }
+        let label = |(_, label): &(Scope, String)| alert.labels.get(label);
+        match self.scope.as_ref().and_then(label) {
+            Some(value) => keys.contains(&format!("{}/{value}", self.name).as_str().into()),
+            None => true,
+        }
+    }
+
+    /// Why nobody can tell, if so.
+    fn blind(&self, signals: &Signals, now: Timestamp) -> Option<String> {
+        if apart(signals.as_of, now) > self.max_age {
+            return Some(format!(
+                "the newest signals are from {}, and it is {now}: repair the monitoring",
+                signals.as_of
+            ));
+        }
+        let watchdog = self.watchdog.as_ref()?;
+        let barks = signals.firing.iter().any(|alert| alert.name == *watchdog);
+        (!barks).then(|| {
+            format!("the alert `{watchdog}`, which always fires, does not: repair the monitoring")
+        })
+    }
+
+    fn delay(&self, reason: String, evidence: Value) -> Delay {
+        Delay {
+            check: self.name.clone(),
+            reason,
+            evidence,
+            recheck: Recheck::After(self.ttl.max(Duration::from_secs(1))),
+        }
+    }
+}
+
+#[async_trait]
+impl CheckPlugin for Monitoring {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: self.name.clone(),
+            causes: self.causes,
+        }
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let now = request.now;
+        if !self.types.apply(&request) {
+            return Ok(Verdict::proceed(now));
+        }
+        let keys = match &self.scope {
+            Some((scope, _)) => scope.keys(&self.name, &request)?,
+            None => Vec::new(),
+        };
+        let signals = match self.cache.at(now, self.ttl).await {
+            Ok(signals) => signals,
+            Err(error) => {
+                let reason = format!("nobody can tell what fires: {error}");
+                return Ok(Verdict::delay(now, self.delay(reason, Value::Null)));
+            }
+        };
+        let evidence = |alerts: &[&Alert]| {
+            let firing: Vec<Value> = alerts.iter().map(|alert| alert.evidence()).collect();
+            json!({"as_of": signals.as_of, "firing": firing})
+        };
+        let mut verdict = Verdict::proceed(now.min(signals.as_of));
+        if let Some(why) = self.blind(&signals, now) {
+            verdict.delays.push(self.delay(why, evidence(&[])));
+        }
+        for alert in &signals.firing {
+            if self.concerns(alert, &keys) {
+                let reason = format!("the alert {alert} fires");
+                verdict.delays.push(self.delay(reason, evidence(&[alert])));
+            }
+        }
+        Ok(verdict)
+    }
+}
