@@ -1,0 +1,189 @@
+//! R22, the way back: every pin that moved goes where it was, settled or not, the last one first.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use plane_store::records::{Standing, StandingPin, Stands};
+use plugin_sdk::{Cause, Now, Progress, Target};
+use prodspec_model::{AssetId, rollout::OnUnhealthy};
+
+use super::{Bug, Effects, Goes, Kernel, Record, Step, live::Live};
+use crate::record::{By, Quarantined, State};
+
+impl Kernel {
+    /// What was updated is not well: it goes back, or stops, as the policy says.
+    pub(super) fn fail(&mut self, now: Now, why: String, out: &mut Effects) {
+        let policy = self.policy().unwrap_or_default();
+        match policy.on_unhealthy {
+            OnUnhealthy::RollBack => self.roll_back(now, why, None, out),
+            OnUnhealthy::Stop => self.stop(now, why, None, out),
+        }
+    }
+
+    /// Nothing moves any more, until a person says so or newer intent is there.
+    pub(super) fn stop(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
+        let failed = by.is_none();
+        self.turn(now, State::Stopped { why }, by, failed, out);
+    }
+
+    /// Everything that moved goes back.
+    pub(super) fn roll_back(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
+        self.turn(now, State::RollingBack { why }, by, true, out);
+        let only_settled = self.planted(Bug::RollBackSettledOnly);
+        if let Some(live) = &mut self.live {
+            live.turn_back(only_settled);
+        }
+    }
+
+    fn turn(&mut self, now: Now, state: State, by: Option<By>, failed: bool, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        let what = match state.why() {
+            Some(why) => format!("{}: {why}", state.word()),
+            None => state.word().to_owned(),
+        };
+        live.rollout.note(at, what, by);
+        live.rollout.state = state;
+        live.look_again(true);
+        let mut step = Step::default();
+        let record = Record::Rollout(Box::new(live.rollout.clone()));
+        step.records.push(record);
+        if failed && !self.planted(Bug::NoQuarantine) {
+            self.quarantine(&mut step);
+        }
+        out.steps.push(step);
+    }
+
+    /// Remembers all content of the rollout as failed: what was not reached yet is no better.
+    fn quarantine(&mut self, step: &mut Step) {
+        let Some(live) = &self.live else { return };
+        for target in live.targets.iter() {
+            let Some(asset) = live.to.asset(&target.asset) else {
+                continue;
+            };
+            let failed = Quarantined {
+                policy: self.policy.clone(),
+                rollout: live.rollout.id,
+                content: asset.digest(),
+            };
+            let id = target.asset.clone();
+            step.records
+                .push(Record::Quarantine(id.clone(), Some(failed.clone())));
+            self.quarantine.insert(id, failed);
+        }
+    }
+
+    /// Where the pin of an asset goes that goes back.
+    pub(super) fn goes_back(&self, asset: &AssetId, was: StandingPin) -> Goes {
+        let cause = match self.planted(Bug::RollBackAsIntent) {
+            true => Cause::Intent,
+            false => Cause::Rollback,
+        };
+        match was {
+            StandingPin::At(no) => Goes::At(no, cause),
+            StandingPin::NotYet => Goes::NotYet,
+            StandingPin::Default => match &self.head {
+                Some(head) if head.asset(asset).is_some() => Goes::At(head.no(), cause),
+                // New in this rollout: left alone and listed, never removed.
+                _ => Goes::NotYet,
+            },
+        }
+    }
+
+    /// Sends these back.
+    pub(super) fn back(&mut self, now: Now, chosen: &[u32], step: &mut Step) {
+        let at = self.clock.at(now);
+        for &place in chosen {
+            let Some(live) = &self.live else { return };
+            let Some(target) = live.on_the_way().get(place as usize) else {
+                continue;
+            };
+            let asset = target.asset.clone();
+            let Some(forward) = live.place(&asset) else {
+                continue;
+            };
+            let Some(mut row) = live.rows[forward].clone() else {
+                continue;
+            };
+            row.back_at = Some(at);
+            let goes = self.goes_back(&asset, row.was);
+            let nobody = self.is_modelled_only(&live.to, &asset) || goes == Goes::NotYet;
+            step.records
+                .push(Record::Target(asset.clone(), Some(row.clone())));
+            self.pin(now, &asset, goes, step);
+            let Some(live) = &mut self.live else { return };
+            live.rows[forward] = Some(row);
+            let progress = match nobody {
+                true => Progress::Updated { at },
+                false => Progress::InFlight { since: at },
+            };
+            live.set_back(place as usize, progress);
+            live.again |= nobody;
+        }
+    }
+
+    /// What enforcement found about an asset that goes back.
+    pub(super) fn stood_back(&mut self, at: Timestamp, asset: &AssetId, standing: &Standing) {
+        let pin = self.pin_of(asset);
+        let Some(live) = &mut self.live else { return };
+        let back = live.on_the_way();
+        let Some(place) = back.iter().position(|target| target.asset == *asset) else {
+            return;
+        };
+        // Its pin as asked for; before it went back, whatever it says is about what failed.
+        if back[place].is_waiting() || standing.pin != pin {
+            return;
+        }
+        let progress = match standing.state {
+            Stands::InSync { .. } => Progress::Updated { at },
+            _ if back[place].settled().is_some() => Progress::Drifted { since: at },
+            _ => return,
+        };
+        live.set_back(place, progress);
+        live.look_again(false);
+    }
+
+    /// Everything is back: the pins go, the default is the same.
+    pub(super) fn went_back(&mut self, now: Now, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(mut live) = self.live.take() else {
+            return;
+        };
+        let why = live.rollout.state.why().unwrap_or_default().to_owned();
+        live.rollout.state = State::RolledBack { why };
+        live.rollout.ended_at = Some(at);
+        live.rollout.stage = None;
+        live.rollout.note(at, "rolled back", None);
+        let mut step = Step::default();
+        step.records.push(Record::Rollout(Box::new(live.rollout.clone())));
+        self.release(&live, &mut step, out);
+        for (target, row) in live.targets.iter().zip(&live.rows) {
+            self.pending.insert(target.asset.clone());
+            let was = row.as_ref().map(|row| row.was);
+            if was == Some(StandingPin::Default) {
+                self.pin(now, &target.asset, Goes::Default, &mut step);
+            }
+        }
+        self.last = Some(live.rollout);
+        out.steps.push(step);
+    }
+}
+
+impl Live {
+    /// Those that moved, the last one first, wait for going back.
+    pub(super) fn turn_back(&mut self, only_settled: bool) {
+        let rows = self.rows.iter().zip(self.targets.iter());
+        let mut moved: Vec<_> = rows
+            .filter(|(_, target)| !only_settled || target.settled().is_some())
+            .filter_map(|(row, target)| Some((row.as_ref()?, target)))
+            .collect();
+        moved.sort_by(|one, other| other.0.moved_at.cmp(&one.0.moved_at));
+        let waits = |(_, target): &(_, &Target)| Target {
+            progress: Progress::Waiting,
+            ..(*target).clone()
+        };
+        self.back = Some(Arc::new(moved.iter().map(waits).collect()));
+        self.look_again(true);
+        self.wake = None;
+    }
+}

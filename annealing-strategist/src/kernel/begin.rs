@@ -1,0 +1,245 @@
+//! When a rollout begins: there is something new, and nothing is under way that must be over first.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use plane_store::records::StandingPin;
+use plugin_sdk::{Cause, Now, RolloutId, Target};
+use prodspec_model::{AssetId, Incarnation};
+
+use super::{
+    Effects, Goes, Kernel, Record, Step,
+    closure::Closure,
+    live::Live,
+};
+use crate::{
+    group::governs,
+    policy::target_of,
+    record::{Rollout, State},
+};
+
+/// How many rollouts of a group are remembered.
+const KEPT: u64 = 32;
+
+/// What a group's assets that may be new come to.
+pub(super) struct Candidates {
+    /// Those that are to be rolled out, sorted by id.
+    pub(super) targets: Vec<Target>,
+    /// Those whose new content failed before.
+    pub(super) left_out: Vec<AssetId>,
+}
+
+impl Kernel {
+    /// Begins what is due.
+    pub(super) fn consider(&mut self, now: Now, out: &mut Effects) {
+        if !self.may_begin() {
+            return;
+        }
+        if self.pending.is_empty() && self.live.is_none() {
+            return self.follow_from_afar(out);
+        }
+        let found = self.candidates(&self.latest, None);
+        match (found.targets.is_empty(), found.left_out.is_empty()) {
+            (false, _) => self.begin(now, found, out),
+            (true, true) if self.live.is_none() => self.follow(out),
+            _ => {}
+        }
+    }
+
+    /// R17: one rollout at a time; what is sealed meanwhile is for the next one, unless this one has failed and the
+    /// newer incarnation changes all that failed.
+    fn may_begin(&self) -> bool {
+        let Some(live) = &self.live else {
+            return true;
+        };
+        let sent_back = || {
+            let back = live.back.as_ref();
+            back.is_some_and(|back| back.iter().all(|target| !target.is_waiting()))
+        };
+        let failed = match &live.rollout.state {
+            State::Stopped { .. } => true,
+            State::RollingBack { .. } => sent_back(),
+            _ => false,
+        };
+        failed && self.latest.no() > live.to.no() && self.mends(live)
+    }
+
+    /// Whether the newest incarnation has other content for everything that the rollout has moved.
+    fn mends(&self, live: &Live) -> bool {
+        let other = |asset: &AssetId| {
+            let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
+            content(&self.latest) != content(&live.to)
+        };
+        let moved = live.targets.iter().zip(&live.rows);
+        let mut moved = moved.filter(|(_, row)| row.is_some()).peekable();
+        moved.peek().is_some() && moved.all(|(target, _)| other(&target.asset))
+    }
+
+    /// What would be rolled out with `to`. Content that failed in `own` is no obstacle to `own`.
+    pub(super) fn candidates(&self, to: &Incarnation, own: Option<RolloutId>) -> Candidates {
+        let mut found = Candidates {
+            targets: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let under_way = self.live.iter().flat_map(|live| live.targets.iter());
+        let under_way = under_way.map(|target| &target.asset);
+        let ids = self.pending.iter().chain(self.pins.keys());
+        let mut ids: Vec<&AssetId> = ids.chain(under_way).collect();
+        ids.sort();
+        ids.dedup();
+        for id in ids {
+            let Some(new) = to.asset(id) else { continue };
+            if !governs(&self.policy, self.head.as_ref(), to, id) {
+                continue;
+            }
+            if self.content_in_force(id) == Some(new.digest()) {
+                continue;
+            }
+            let failed = self.quarantine.get(id);
+            let failed = failed.filter(|failed| Some(failed.rollout) != own);
+            if failed.is_some_and(|failed| failed.content == new.digest()) {
+                found.left_out.push(id.clone());
+            } else {
+                found.targets.push(target_of(&new));
+            }
+        }
+        found
+    }
+
+    fn begin(&mut self, now: Now, found: Candidates, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let id = self.next;
+        self.next = RolloutId(id.0 + 1);
+        let mut step = Step::default();
+        let old = self.live.take();
+        let inherited = old.map(|old| self.supersede(now, old, id, &mut step, out));
+        let rollout = self.rollout(at, id, &found);
+        let (from, to) = (self.head.clone(), self.latest.clone());
+        let closure = Closure::of(&found.targets, from.as_ref(), &to, &self.types);
+        step.records.push(Record::Rollout(Box::new(rollout.clone())));
+        if let Some(old) = id.0.checked_sub(KEPT).filter(|old| *old > 0) {
+            step.records.push(Record::Forget(RolloutId(old)));
+        }
+        let pinned = found.left_out.clone();
+        let mut live = Live::new(rollout, from, to, found.targets, found.left_out, closure);
+        live.inherited = inherited.unwrap_or_default();
+        self.live = Some(live);
+        self.pending.clear();
+        // What is left out stays where it is when the group's head moves on.
+        for asset in pinned {
+            if !self.pins.contains_key(&asset) {
+                let goes = self.stays(&asset);
+                self.pin(now, &asset, goes, &mut step);
+            }
+        }
+        out.steps.push(step);
+    }
+
+    fn rollout(&self, at: Timestamp, id: RolloutId, found: &Candidates) -> Rollout {
+        let mut rollout = Rollout {
+            id,
+            policy: self.policy.clone(),
+            from: self.head.as_ref().map(Incarnation::no),
+            to: self.latest.no(),
+            state: State::Running,
+            started_at: at,
+            ended_at: None,
+            stage: None,
+            promoted: None,
+            health: None,
+            unknown_since: None,
+            history: Vec::new(),
+        };
+        let many = found.targets.len();
+        rollout.note(at, format!("began with {many} targets"), None);
+        for asset in found.left_out.iter().take(10) {
+            rollout.note(at, format!("leaves out `{asset}`: its content failed before"), None);
+        }
+        rollout
+    }
+
+    /// The pin that keeps an asset where it is by default now.
+    fn stays(&self, asset: &AssetId) -> Goes {
+        match &self.head {
+            Some(head) if head.asset(asset).is_some() => Goes::At(head.no(), Cause::Intent),
+            _ => Goes::NotYet,
+        }
+    }
+
+    /// Fix forward: the newer rollout takes the pins over as they are, and remembers where they were before.
+    fn supersede(
+        &mut self,
+        now: Now,
+        mut old: Live,
+        by: RolloutId,
+        step: &mut Step,
+        out: &mut Effects,
+    ) -> BTreeMap<AssetId, StandingPin> {
+        let at = self.clock.at(now);
+        old.rollout.state = State::Superseded { by };
+        old.rollout.ended_at = Some(at);
+        old.rollout.note(at, format!("superseded by {by}"), None);
+        let mut inherited = std::mem::take(&mut old.inherited);
+        for (target, row) in old.targets.iter().zip(&old.rows) {
+            out.released.push(target.asset.clone());
+            let Some(row) = row else { continue };
+            inherited.insert(target.asset.clone(), row.was);
+        }
+        // What is no longer intended has nowhere to go but back.
+        inherited.retain(|asset, was| {
+            let kept = self.latest.asset(asset).is_some();
+            if !kept {
+                step.records.push(Record::Target(asset.clone(), None));
+                let goes = self.goes_back(asset, *was);
+                self.pin(now, asset, goes, step);
+            }
+            kept
+        });
+        step.records.push(Record::Rollout(Box::new(old.rollout.clone())));
+        self.last = Some(old.rollout);
+        inherited
+    }
+
+    /// Nothing of the group differs: its head is the newest incarnation.
+    fn follow(&mut self, out: &mut Effects) {
+        let mut step = Step {
+            head: Some(self.latest.clone()),
+            ..Step::default()
+        };
+        let to = self.latest.clone();
+        self.drop_pins(&to, &mut step);
+        self.pending.clear();
+        self.head = Some(to);
+        out.steps.push(step);
+    }
+
+    /// A head that changes nothing follows only now and then: it keeps an incarnation from being removed.
+    fn follow_from_afar(&mut self, out: &mut Effects) {
+        let Some(head) = &self.head else { return };
+        let far = self.latest.no().0.saturating_sub(head.no().0) >= self.config.head_lag;
+        if far && self.pins.is_empty() {
+            self.follow(out);
+        }
+    }
+
+    /// Assets whose pin says what the head `to` says follow it from here on.
+    pub(super) fn drop_pins(&mut self, to: &Incarnation, step: &mut Step) {
+        let same = |asset: &AssetId, pinned| match to.asset(asset) {
+            Some(there) => Some(there.digest()) == pinned,
+            None => true,
+        };
+        let gone = self.pins.iter().filter(|(id, standing)| same(id, standing.content));
+        let gone: Vec<AssetId> = gone.map(|(id, _)| id.clone()).collect();
+        for asset in gone {
+            self.pins.remove(&asset);
+            self.expected.remove(&asset);
+            step.moves.push((asset, Goes::Default));
+        }
+    }
+
+    /// The pin of an asset, as far as heard.
+    pub(super) fn pin_of(&self, asset: &AssetId) -> StandingPin {
+        let standing = self.pins.get(asset);
+        standing.map_or(StandingPin::Default, |standing| standing.pin)
+    }
+}

@@ -1,0 +1,79 @@
+//! When a rollout is over: everything is new, well and baked, or everything is back.
+
+use std::time::Duration;
+
+use plugin_sdk::{Now, SelectRequest, Selection};
+use prodspec_model::AssetId;
+
+use super::{Effects, Kernel, Record, Step, live::Live};
+use crate::{
+    policy::{Gate, gate},
+    record::State,
+};
+
+impl Kernel {
+    /// Everything is settled: the rollout is over, if its last gate is open.
+    pub(super) fn arrived(&mut self, now: Now, out: &mut Effects) {
+        if self.live.as_ref().is_some_and(|live| live.back.is_some()) {
+            return self.went_back(now, out);
+        }
+        match self.request(now) {
+            Ok(request) => match self.last_gate(&request) {
+                Gate::Open => self.complete(now, out),
+                Gate::Shut(wait) => {
+                    let whole = Selection::default().at_stage("the whole").waiting(wait);
+                    self.wait_for(now, whole, out);
+                }
+            },
+            Err(why) => self.hold(now, why),
+        }
+    }
+
+    fn last_gate(&self, request: &SelectRequest) -> Gate {
+        if !request.is_cautious() {
+            return Gate::Open;
+        }
+        let all = 0..request.targets.len() as u32;
+        gate(request, all, Duration::from_secs(request.policy.bake_secs))
+    }
+
+    /// Everything is new, well and baked.
+    fn complete(&mut self, now: Now, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(mut live) = self.live.take() else {
+            return;
+        };
+        live.rollout.state = State::Completed;
+        live.rollout.ended_at = Some(at);
+        live.rollout.stage = None;
+        live.rollout.note(at, "completed", None);
+        let mut step = Step::default();
+        step.records.push(Record::Rollout(Box::new(live.rollout.clone())));
+        let changed = self.quarantine.iter().filter(|(id, failed)| {
+            let there = live.to.asset(id);
+            there.is_none_or(|asset| asset.digest() != failed.content)
+        });
+        let mended: Vec<AssetId> = changed.map(|(id, _)| id.clone()).collect();
+        for asset in mended {
+            self.quarantine.remove(&asset);
+            step.records.push(Record::Quarantine(asset, None));
+        }
+        self.release(&live, &mut step, out);
+        step.head = Some(live.to.clone());
+        self.head = Some(live.to.clone());
+        self.drop_pins(&live.to, &mut step);
+        self.last = Some(live.rollout);
+        out.steps.push(step);
+    }
+
+    /// The rollout holds its targets no longer.
+    pub(super) fn release(&self, live: &Live, step: &mut Step, out: &mut Effects) {
+        for (target, row) in live.targets.iter().zip(&live.rows) {
+            if row.is_some() || live.inherited.contains_key(&target.asset) {
+                let record = Record::Target(target.asset.clone(), None);
+                step.records.push(record);
+            }
+            out.released.push(target.asset.clone());
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! R21, validate: looks at the updated part's health again and again, and takes the verdicts in.
+
+use jiff::Timestamp;
+use plugin_sdk::{
+    Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress,
+};
+use prodspec_model::{AssetId, addons::DependsOn, rollout::FirstTurnup};
+
+use super::{Call, Effects, Kernel, Record, Step, live::Live};
+use crate::record::Rollout;
+
+impl Kernel {
+    /// Asks about health, when it is time.
+    pub(super) fn look_at_health(&mut self, now: Now, out: &mut Effects) {
+        if !self.is_validated() {
+            return;
+        }
+        let Some(live) = &mut self.live else { return };
+        if live.judging.is_some() {
+            return;
+        }
+        match live.judge_at {
+            // The first look is as far from the first move as looks are from each other.
+            None => live.judge_at = Some(now.mono + self.config.validate_every),
+            Some(at) if at <= now.mono => {
+                let at = self.clock.at(now);
+                let call = self.call();
+                let Some(request) = self.health_request(at) else {
+                    return;
+                };
+                if let Some(live) = &mut self.live {
+                    live.judging = Some((call, at));
+                }
+                out.calls.push(Call::Judge(call, at, Box::new(request)));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Whether there is something whose health matters.
+    fn is_validated(&self) -> bool {
+        let Some(live) = &self.live else {
+            return false;
+        };
+        let gradual = || {
+            let policy = self.policy().unwrap_or_default();
+            policy.first_turnup == FirstTurnup::Gradual
+        };
+        live.is_watched() && live.has_moved() && (live.from.is_some() || gradual())
+    }
+
+    fn health_request(&self, now: Timestamp) -> Option<HealthRequest> {
+        let live = self.live.as_ref()?;
+        let settled = live.targets.iter().filter_map(plugin_sdk::Target::settled);
+        let under_way = |progress| match progress {
+            Progress::InFlight { since } | Progress::Drifted { since } => Some(since),
+            _ => None,
+        };
+        let first = live.targets.iter().filter_map(|t| under_way(t.progress));
+        let since = settled.max().or_else(|| first.min())?;
+        let updated: Vec<AssetId> = live
+            .targets
+            .iter()
+            .filter(|target| !target.is_waiting())
+            .map(|target| target.asset.clone())
+            .collect();
+        Some(HealthRequest {
+            rollout: live.rollout.id,
+            from: live.from.as_ref().map(|from| from.id().clone()),
+            to: live.to.id().clone(),
+            stage: live.rollout.stage.clone(),
+            neighbours: self.neighbours(live),
+            updated,
+            since,
+            now,
+            reader: IncarnationReader::new(live.to.clone()),
+        })
+    }
+
+    /// Who may be hurt by what was updated: the group's other assets in the same failure domains, and whoever an edge ties
+    /// to what was updated.
+    fn neighbours(&self, live: &Live) -> Vec<AssetId> {
+        let domains = |asset: &AssetId| live.to.asset(asset).map(|a| crate::policy::target_of(&a).domains);
+        let moved = || live.targets.iter().filter(|target| !target.is_waiting());
+        let hit: std::collections::BTreeSet<_> =
+            moved().flat_map(|target| target.domains.iter().cloned()).collect();
+        let everywhere = moved().any(|target| target.domains.is_empty());
+        let members = live.to.snapshot().referrers(self.policy.as_str());
+        let near = members.into_iter().filter(|asset| {
+            everywhere || domains(asset).is_some_and(|of| of.iter().any(|d| hit.contains(d)))
+        });
+        let tied = moved().flat_map(|target| {
+            let asset = live.to.asset(&target.asset);
+            let addon = asset.and_then(|asset| asset.addon::<DependsOn>().ok().flatten());
+            let edges = addon.map(|addon| addon.edges).unwrap_or_default();
+            let consumers = live.to.snapshot().referrers(target.asset.as_str());
+            edges
+                .into_iter()
+                .map(|edge| edge.provider.id)
+                .chain(consumers)
+                .collect::<Vec<_>>()
+        });
+        let mut all: Vec<AssetId> = near.chain(tied).collect();
+        all.sort();
+        all.dedup();
+        all.retain(|id| {
+            let target = live.place(id).map(|place| &live.targets[place]);
+            target.is_none_or(|target| target.is_waiting()) && *id != self.policy
+        });
+        all
+    }
+
+    pub(super) fn judged(
+        &mut self,
+        now: Now,
+        call: u64,
+        answer: Result<Health, String>,
+        out: &mut Effects,
+    ) {
+        let every = self.config.validate_every;
+        let Some(live) = &mut self.live else { return };
+        let Some((_, asked)) = live.judging.filter(|(asked, _)| *asked == call) else {
+            return;
+        };
+        live.judging = None;
+        live.judge_at = Some(now.mono + every);
+        if !live.is_watched() {
+            return;
+        }
+        let mut health = answer.unwrap_or_else(|why| unknown(asked, why));
+        // A verdict is no younger than the question.
+        health.as_of = health.as_of.min(asked);
+        let at = self.clock.at(now);
+        let bad = (health.judgement == Judgement::Unhealthy).then(|| reasons(&health));
+        let deadline = self.config.unknown_deadline;
+        let news = live.rollout.hear(at, health, deadline);
+        if news {
+            let record = Record::Rollout(Box::new(live.rollout.clone()));
+            out.steps.push(Step {
+                records: vec![record],
+                ..Step::default()
+            });
+        }
+        live.look_again(bad.is_some());
+        if let Some(why) = bad {
+            self.fail(now, why, out);
+        }
+    }
+}
+
+impl Rollout {
+    /// Takes a verdict in. Says whether it is news that must last.
+    fn hear(&mut self, at: Timestamp, health: Health, deadline: std::time::Duration) -> bool {
+        let before = self.health.as_ref().map(|health| health.judgement);
+        let changed = before != Some(health.judgement);
+        if changed {
+            self.note(at, described(&health), None);
+        }
+        let unknown = health.judgement == Judgement::Unknown;
+        self.unknown_since = unknown.then(|| self.unknown_since.unwrap_or(at));
+        let long = self.unknown_since.is_some_and(|since| {
+            let gone = std::time::Duration::try_from(at.duration_since(since));
+            gone.is_ok_and(|gone| gone >= deadline)
+        });
+        const FLAG: &str = "nobody can tell whether it is healthy; look at it, then promote it or roll it back";
+        let flagged = long && !self.history.iter().rev().any(|entry| entry.what == FLAG);
+        if flagged {
+            self.note(at, FLAG, None);
+        }
+        self.health = Some(health);
+        changed || flagged
+    }
+}
+
+fn described(health: &Health) -> String {
+    match health.judgement {
+        Judgement::Healthy => "healthy".to_owned(),
+        Judgement::Unknown => format!("health is unknown: {}", reasons(health)),
+        Judgement::Unhealthy => format!("unhealthy: {}", reasons(health)),
+    }
+}
+
+/// What the worst findings say.
+fn reasons(health: &Health) -> String {
+    let worst = health.findings.iter().filter(|f| f.judgement == health.judgement);
+    let said: Vec<String> = worst.map(|f| format!("{}: {}", f.validator, f.summary)).collect();
+    match said.is_empty() {
+        true => "no validator says why".to_owned(),
+        false => said.join("; "),
+    }
+}
+
+fn unknown(as_of: Timestamp, why: String) -> Health {
+    Health::found(
+        as_of,
+        Finding {
+            validator: "validation".into(),
+            judgement: Judgement::Unknown,
+            summary: why,
+            evidence: serde_json::Value::Null,
+        },
+    )
+}

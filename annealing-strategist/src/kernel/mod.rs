@@ -1,0 +1,258 @@
+//! The strategist's kernel: one per policy group. Select, update, validate; and back. Pure.
+//!
+//! Start reading at `step`. What a group's rollout is made of is in `live`; when one begins and ends in `begin` and
+//! `end`; what follows from a selection in `update`, from a verdict in `judge`; the way back in `back`.
+
+mod back;
+mod begin;
+mod closure;
+mod end;
+mod event;
+mod judge;
+mod live;
+mod people;
+mod recover;
+mod steady;
+#[cfg(test)]
+mod tests;
+mod update;
+mod view;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use plane_store::records::{Standing, StandingPin, Stands};
+use plugin_sdk::{AssetTypes, Mono, Now, RolloutId};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
+
+pub use event::{Call, Effects, Event, Goes, Record, Step};
+pub use people::{Command, Refused};
+pub use recover::Recovered;
+pub use view::{Counts, View};
+
+use crate::{
+    config::Config,
+    record::{Quarantined, Rollout},
+};
+use live::Live;
+use steady::Steady;
+
+/// A guard that can be left out, to see that tests notice. Only with the feature `planted-bugs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Bug {
+    /// R20: what is in sync for any pin counts as updated.
+    UpdatedAtAnyPin,
+    /// R22: only what settled goes back.
+    RollBackSettledOnly,
+    /// R21: unknown health passes a gate.
+    UnknownIsHealthy,
+    /// R21: a verdict passes a gate whenever it was made.
+    OldVerdict,
+    /// R22: what goes back goes for the cause `Intent`, which checks hold up.
+    RollBackAsIntent,
+    /// R18: what was selected before is selected again.
+    SelectTwice,
+    /// R22: failed content is not remembered.
+    NoQuarantine,
+}
+
+/// Decides, for one policy group, which pins move when.
+#[derive(Debug)]
+pub struct Kernel {
+    policy: AssetId,
+    config: Config,
+    types: Arc<AssetTypes>,
+    clock: Steady,
+    latest: Incarnation,
+    head: Option<Incarnation>,
+    /// The group's assets that have a pin of their own, as far as heard.
+    pins: BTreeMap<AssetId, Standing>,
+    /// Pins that were asked for and not heard of yet: what is said of older ones meanwhile is late.
+    expected: BTreeMap<AssetId, StandingPin>,
+    quarantine: BTreeMap<AssetId, Quarantined>,
+    /// Assets that may differ between the group's head and the newest incarnation.
+    pending: BTreeSet<AssetId>,
+    live: Option<Live>,
+    /// The rollout before the one that is live.
+    last: Option<Rollout>,
+    next: RolloutId,
+    calls: u64,
+}
+
+impl plane_runtime::Kernel for Kernel {
+    type Event = Event;
+    type Effects = Effects;
+
+    fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
+        match event {
+            Event::Took { latest, changed } => self.took(now, latest, changed),
+            Event::Stands(standings) => self.stands(now, standings, out),
+            Event::Selected { call, answer } => self.selected(now, call, answer, out),
+            Event::Judged { call, answer } => self.judged(now, call, answer, out),
+            Event::Person { command, by, reply } => self.person(now, command, by, reply, out),
+            Event::Tick => {}
+        }
+        self.go_on(now, out);
+    }
+}
+
+impl Kernel {
+    /// When the kernel wants an [`Event::Tick`], if nothing else happens.
+    pub fn next_wake(&self) -> Option<Mono> {
+        let live = self.live.as_ref()?;
+        let judge = live.judge_at.filter(|_| live.judging.is_none());
+        live.wake.into_iter().chain(judge).min()
+    }
+
+    /// The group's policy asset.
+    pub fn policy_asset(&self) -> &AssetId {
+        &self.policy
+    }
+
+    /// The incarnation whose rollout was completed last.
+    pub fn head(&self) -> Option<&Incarnation> {
+        self.head.as_ref()
+    }
+
+    /// The incarnations that retention must spare.
+    pub fn cited(&self) -> Vec<IncarnationNo> {
+        let live = self.live.iter();
+        let rolled = live.clone().flat_map(|live| [live.from.as_ref(), Some(&live.to)]);
+        let heads = rolled.flatten().chain(&self.head).map(Incarnation::no);
+        let was = live.flat_map(|live| {
+            let rows = live.rows.iter().flatten().map(|row| row.was);
+            rows.chain(live.inherited.values().copied())
+        });
+        let pins = was.chain(self.pins.values().map(|standing| standing.pin));
+        let pins = pins.filter_map(|pin| match pin {
+            StandingPin::At(no) => Some(no),
+            _ => None,
+        });
+        let all: BTreeSet<IncarnationNo> = heads.chain(pins).collect();
+        all.into_iter().collect()
+    }
+
+    /// The assets whose pins the live rollout holds, or is going to.
+    pub fn owns(&self, asset: &AssetId) -> bool {
+        let live = self.live.as_ref();
+        live.is_some_and(|live| live.place(asset).is_some())
+    }
+
+    /// Whatever follows from how things are now.
+    fn go_on(&mut self, now: Now, out: &mut Effects) {
+        self.consider(now, out);
+        self.progress(now, out);
+    }
+
+    /// A newer incarnation: `changed` are the group's assets that it may change.
+    fn took(&mut self, now: Now, latest: Incarnation, changed: Vec<AssetId>) {
+        if latest.no() < self.latest.no() {
+            return;
+        }
+        let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
+        let swapped = policy(&self.latest) != policy(&latest);
+        self.latest = latest;
+        self.pending.extend(changed);
+        match &mut self.live {
+            Some(live) if swapped => live.look_again(true),
+            Some(_) => {}
+            // Nothing is measured by it now: a clock that was set right counts from here on.
+            None => self.clock = Steady::new(now),
+        }
+    }
+
+    /// What enforcement says of the group's assets.
+    fn stands(&mut self, now: Now, standings: Vec<(AssetId, Standing)>, out: &mut Effects) {
+        for (asset, standing) in standings {
+            match self.expected.get(&asset) {
+                Some(pin) if *pin != standing.pin => continue,
+                Some(_) => drop(self.expected.remove(&asset)),
+                None => {}
+            }
+            self.stood(now, &asset, &standing, out);
+            if standing.pin == StandingPin::Default {
+                self.pins.remove(&asset);
+            } else {
+                self.pins.insert(asset, standing);
+            }
+        }
+    }
+
+    /// The content that production is held to: by the asset's own pin, or by the group's head.
+    fn content_in_force(&self, asset: &AssetId) -> Option<Digest> {
+        match self.pins.get(asset) {
+            Some(standing) => standing.content,
+            None => self.head.as_ref()?.asset(asset).map(|a| a.digest()),
+        }
+    }
+
+    /// The policy as it is now, read at every use.
+    fn policy(&self) -> Result<RolloutPolicy, String> {
+        let Some(asset) = self.latest.asset(&self.policy) else {
+            return Err(format!(
+                "{} has no policy asset `{}`; restore it, or let its assets refer to another",
+                self.latest.id(),
+                self.policy
+            ));
+        };
+        asset
+            .payload()
+            .map_err(|error| format!("the policy `{}` cannot be read: {error}", self.policy))
+    }
+
+    /// Moves one pin, and expects to hear of it.
+    fn pin(&mut self, now: Now, asset: &AssetId, goes: Goes, step: &mut Step) {
+        let pin = match &goes {
+            Goes::At(no, _) => StandingPin::At(*no),
+            Goes::NotYet => StandingPin::NotYet,
+            Goes::Default => {
+                self.pins.remove(asset);
+                self.expected.remove(asset);
+                step.moves.push((asset.clone(), goes));
+                return;
+            }
+        };
+        let since = self.clock.at(now);
+        let content = self.content_at(pin, asset);
+        let state = Stands::OutOfSync { since };
+        self.expected.insert(asset.clone(), pin);
+        let standing = Standing {
+            pin,
+            content,
+            state,
+        };
+        self.pins.insert(asset.clone(), standing);
+        step.moves.push((asset.clone(), goes));
+    }
+
+    /// The content of an asset at an incarnation that the kernel has at hand.
+    fn content_at(&self, pin: StandingPin, asset: &AssetId) -> Option<Digest> {
+        let StandingPin::At(no) = pin else {
+            return None;
+        };
+        let to = self.live.as_ref().map(|live| &live.to);
+        let at_hand = [Some(&self.latest), self.head.as_ref(), to];
+        let of = at_hand.into_iter().flatten().find(|of| of.no() == no)?;
+        of.asset(asset).map(|asset| asset.digest())
+    }
+
+    fn call(&mut self) -> u64 {
+        self.calls += 1;
+        self.calls
+    }
+
+    /// Whether a guard is left out on purpose.
+    #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
+    fn planted(&self, bug: Bug) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.config.planted == Some(bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+}

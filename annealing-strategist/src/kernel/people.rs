@@ -1,0 +1,153 @@
+//! What people may say to a rollout, each with who and why, and what is answered when it does not fit.
+
+use plugin_sdk::{Now, RolloutId};
+use serde::{Deserialize, Serialize};
+
+use super::{Effects, Kernel, Record, Step};
+use crate::record::{By, State};
+
+/// A person's word on the group's rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Command {
+    /// Select nothing more. Pushes under way go on; health is still watched.
+    Pause,
+    /// Go on after a pause.
+    Resume,
+    /// What has settled so far may go on, baked or not, though health be unknown.
+    Promote,
+    /// Stop for good, and leave everything where it is.
+    Abort,
+    /// Try again what stopped or was rolled back: its content is forgiven.
+    Retry,
+    /// Everything that moved goes back.
+    RollBack,
+}
+
+/// Why a word has no effect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
+
+impl Kernel {
+    pub(super) fn person(
+        &mut self,
+        now: Now,
+        command: Command,
+        by: By,
+        reply: u64,
+        out: &mut Effects,
+    ) {
+        let answer = self.obey(now, command, by, out);
+        out.replies.push((reply, answer));
+    }
+
+    fn obey(
+        &mut self,
+        now: Now,
+        command: Command,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        if command == Command::Retry {
+            return self.retry(now, by, out);
+        }
+        let Some(live) = &self.live else {
+            return Err(Refused(format!(
+                "`{}` has no rollout under way",
+                self.policy
+            )));
+        };
+        let state = &live.rollout.state;
+        let (id, word) = (live.rollout.id, state.word());
+        let fits = match command {
+            Command::Pause | Command::Promote => *state == State::Running,
+            Command::Resume => *state == State::Paused,
+            Command::Abort => matches!(state, State::Running | State::Paused),
+            _ => !matches!(state, State::RollingBack { .. }),
+        };
+        if !fits {
+            return Err(Refused(format!("{id} of `{}` is {word}", self.policy)));
+        }
+        let said = format!("{} says: {}", by.who, by.why);
+        match command {
+            Command::Pause => self.say(now, State::Paused, "paused", by, out),
+            Command::Resume => self.say(now, State::Running, "resumed", by, out),
+            Command::Promote => {
+                let at = self.clock.at(now);
+                if let Some(live) = &mut self.live {
+                    live.rollout.promoted = Some(at);
+                }
+                self.say(now, State::Running, "promoted", by, out);
+            }
+            Command::Abort => self.stop(now, said, Some(by), out),
+            Command::RollBack | Command::Retry => self.roll_back(now, said, Some(by), out),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, now: Now, state: State, what: &str, by: By, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        live.rollout.state = state;
+        live.rollout.note(at, what, Some(by));
+        live.look_again(true);
+        out.steps.push(Step {
+            records: vec![Record::Rollout(Box::new(live.rollout.clone()))],
+            ..Step::default()
+        });
+    }
+
+    /// What failed is forgiven: the rollout goes on, or begins anew.
+    fn retry(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
+        let refused = |what: String| Err(Refused(what));
+        match (&self.live, &self.last) {
+            (Some(live), _) => match live.rollout.state {
+                State::Stopped { .. } => {
+                    let id = live.rollout.id;
+                    self.forgive(id, out);
+                    if let Some(live) = &mut self.live {
+                        (live.rollout.health, live.rollout.unknown_since) = (None, None);
+                    }
+                    self.say(now, State::Running, "tried again", by, out);
+                    Ok(())
+                }
+                _ => refused(format!(
+                    "{} of `{}` is {}; only what stopped or was rolled back is tried again",
+                    live.rollout.id,
+                    self.policy,
+                    live.rollout.state.word()
+                )),
+            },
+            (None, Some(last)) if matches!(last.state, State::RolledBack { .. }) => {
+                let mut last = last.clone();
+                self.forgive(last.id, out);
+                last.note(self.clock.at(now), "to be tried again", Some(by));
+                out.steps.push(Step {
+                    records: vec![Record::Rollout(Box::new(last.clone()))],
+                    ..Step::default()
+                });
+                self.last = Some(last);
+                Ok(())
+            }
+            _ => refused(format!("`{}` has nothing to try again", self.policy)),
+        }
+    }
+
+    /// Content that failed in rollout `id` may be rolled out again.
+    fn forgive(&mut self, id: RolloutId, out: &mut Effects) {
+        let mut step = Step::default();
+        let over = self.live.is_none();
+        self.quarantine.retain(|asset, failed| {
+            let forgiven = failed.rollout == id;
+            if forgiven {
+                step.records.push(Record::Quarantine(asset.clone(), None));
+                // A rollout under way has its targets already.
+                over.then(|| self.pending.insert(asset.clone()));
+            }
+            !forgiven
+        });
+        out.steps.push(step);
+    }
+}

@@ -1,0 +1,181 @@
+//! From what is remembered to a kernel that goes on where the last one stopped, at whatever step that was.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use plane_store::records::{Standing, StandingPin, Stands};
+use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
+use prodspec_model::{AssetId, Incarnation};
+
+use super::{Effects, Kernel, closure::Closure, live::Live, steady::Steady};
+use crate::{
+    config::Config,
+    policy::target_of,
+    record::{Quarantined, Rollout, State, TargetRecord},
+};
+
+/// Everything that is remembered of a policy group.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The policy asset.
+    pub policy: AssetId,
+    /// The newest incarnation in force.
+    pub latest: Incarnation,
+    /// The incarnation whose rollout was completed last.
+    pub head: Option<Incarnation>,
+    /// The group's newest rollout, if it ever had one.
+    pub newest: Option<Rollout>,
+    /// What that rollout brings, while it is under way.
+    pub to: Option<Incarnation>,
+    /// The group's assets that differ between the head and what the rollout brings.
+    pub rolling: Vec<AssetId>,
+    /// The group's assets that differ between that, or the head, and the newest incarnation.
+    pub pending: Vec<AssetId>,
+    /// What targets went through.
+    pub rows: Vec<(AssetId, TargetRecord)>,
+    /// Content that failed.
+    pub quarantine: Vec<(AssetId, Quarantined)>,
+    /// The group's assets with a pin of their own.
+    pub pins: Vec<(AssetId, Standing)>,
+}
+
+impl Recovered {
+    /// A group that was never rolled out, all of whose assets are `pending`.
+    pub fn nothing(policy: AssetId, latest: Incarnation, pending: Vec<AssetId>) -> Self {
+        Self {
+            policy,
+            latest,
+            head: None,
+            newest: None,
+            to: None,
+            rolling: Vec::new(),
+            pending,
+            rows: Vec::new(),
+            quarantine: Vec::new(),
+            pins: Vec::new(),
+        }
+    }
+}
+
+impl Kernel {
+    /// A kernel that takes over.
+    pub fn recover(
+        now: Now,
+        config: Config,
+        types: Arc<AssetTypes>,
+        recovered: Recovered,
+        out: &mut Effects,
+    ) -> Self {
+        let next = recovered.newest.as_ref().map_or(0, |newest| newest.id.0);
+        let mut kernel = Self {
+            policy: recovered.policy,
+            config,
+            types,
+            clock: Steady::new(now),
+            latest: recovered.latest,
+            head: recovered.head,
+            pins: recovered.pins.into_iter().collect(),
+            expected: BTreeMap::new(),
+            quarantine: recovered.quarantine.into_iter().collect(),
+            pending: BTreeSet::new(),
+            live: None,
+            last: None,
+            next: RolloutId(next + 1),
+            calls: 0,
+        };
+        let rows: BTreeMap<_, _> = recovered.rows.into_iter().collect();
+        match (recovered.newest, recovered.to) {
+            (Some(rollout), Some(to)) if !rollout.state.has_ended() => {
+                kernel.pending = recovered.rolling.into_iter().collect();
+                kernel.revive(rollout, to, rows);
+                kernel.pending = recovered.pending.into_iter().collect();
+            }
+            (newest, _) => {
+                kernel.last = newest;
+                kernel.pending = recovered.pending.into_iter().collect();
+                kernel.pending.extend(rows.into_keys());
+            }
+        }
+        kernel.go_on(now, out);
+        kernel
+    }
+
+    /// The rollout that was under way. Pins are the truth: what they say was done, was done.
+    fn revive(
+        &mut self,
+        rollout: Rollout,
+        to: Incarnation,
+        rows: BTreeMap<AssetId, TargetRecord>,
+    ) {
+        let found = self.candidates(&to, Some(rollout.id));
+        let mut targets = found.targets;
+        let moved = rows.iter().filter(|(_, row)| row.rollout == rollout.id);
+        let moved = moved.filter_map(|(id, _)| to.asset(id));
+        targets.extend(moved.map(|asset| target_of(&asset)));
+        targets.sort_by(|one, other| one.asset.cmp(&other.asset));
+        targets.dedup_by(|one, other| one.asset == other.asset);
+        let from = self.head.clone();
+        let closure = Closure::of(&targets, from.as_ref(), &to, &self.types);
+        let going_back = matches!(rollout.state, State::RollingBack { .. });
+        let mut live = Live::new(rollout, from, to, targets, found.left_out, closure);
+        for (id, row) in rows {
+            if row.rollout != live.rollout.id {
+                live.inherited.insert(id, row.was);
+                continue;
+            }
+            let Some(place) = live.place(&id) else {
+                continue;
+            };
+            let progress = self.progress_of(&live, &id, &row);
+            live.set_progress(place, progress);
+            live.rows[place] = Some(row);
+        }
+        if going_back {
+            live.turn_back(false);
+            self.revive_back(&mut live);
+        }
+        self.live = Some(live);
+    }
+
+    fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
+        let standing = self.pins.get(id);
+        let there = standing.is_some_and(|s| s.pin == StandingPin::At(live.to.no()));
+        let in_sync = standing.is_some_and(|s| matches!(s.state, Stands::InSync { .. }));
+        match row.updated_at {
+            Some(at) if self.is_modelled_only(&live.to, id) => Progress::Updated { at },
+            Some(at) if there && in_sync => Progress::Updated { at },
+            Some(at) => Progress::Drifted { since: at },
+            None => Progress::InFlight {
+                since: row.moved_at,
+            },
+        }
+    }
+
+    /// Which of those that go back have been sent, and which are there.
+    fn revive_back(&self, live: &mut Live) {
+        let places = 0..live.on_the_way().len();
+        for place in places {
+            let asset = live.on_the_way()[place].asset.clone();
+            let row = live.place(&asset).and_then(|at| live.rows[at].as_ref());
+            let Some(since) = row.and_then(|row| row.back_at) else {
+                continue;
+            };
+            let standing = self.pins.get(&asset);
+            let back = match standing {
+                Some(standing) => {
+                    standing.pin == StandingPin::NotYet
+                        || matches!(standing.state, Stands::InSync { .. })
+                        || self.is_modelled_only(&live.to, &asset)
+                }
+                None => true,
+            };
+            let progress = match back {
+                true => Progress::Updated { at: since },
+                false => Progress::InFlight { since },
+            };
+            live.set_back(place, progress);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The time that bakes are measured by: a wall clock that was read once and goes on with the monotonic one, so that a
+//! clock that jumps neither ends a bake nor prolongs it.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use plugin_sdk::{Mono, Now};
+
+/// A reading of both clocks, from which time is counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steady(Now);
+
+impl Steady {
+    pub(super) fn new(now: Now) -> Self {
+        Self(now)
+    }
+
+    /// What time it is.
+    pub(super) fn at(self, now: Now) -> Timestamp {
+        let gone = SignedDuration::try_from(now.mono.since(self.0.mono));
+        let at = gone.ok().and_then(|gone| self.0.wall.checked_add(gone).ok());
+        at.unwrap_or(Timestamp::MAX)
+    }
+
+    /// When it will be `time`; now, if it was already.
+    pub(super) fn when(self, now: Now, time: Timestamp) -> Mono {
+        let wait = time.duration_since(self.at(now));
+        now.mono + Duration::try_from(wait).unwrap_or(Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_jumps_changes_nothing() {
+        let wall = Timestamp::UNIX_EPOCH;
+        let start = Now {
+            mono: Mono(0),
+            wall,
+        };
+        let clock = Steady::new(start);
+        let later = Now {
+            mono: Mono(0) + Duration::from_secs(5),
+            wall: wall + Duration::from_secs(3600),
+        };
+        assert_eq!(clock.at(later), wall + Duration::from_secs(5));
+        let due = wall + Duration::from_secs(7);
+        assert_eq!(clock.when(later, due), Mono(0) + Duration::from_secs(7));
+        assert_eq!(clock.when(later, wall), later.mono);
+    }
+}

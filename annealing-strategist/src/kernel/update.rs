@@ -1,0 +1,308 @@
+//! Select and update: asks what may move, moves it, and sees it settle.
+
+use jiff::Timestamp;
+use plane_store::records::{Standing, StandingPin, Stands};
+use plugin_sdk::{
+    Cause, Direction, IncarnationReader, Now, Progress, SelectRequest, Selection, Until, Wait,
+};
+use prodspec_model::{AssetId, Incarnation};
+
+use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
+use crate::record::TargetRecord;
+
+impl Kernel {
+    /// Takes the live rollout as far as it goes now.
+    pub(super) fn progress(&mut self, now: Now, out: &mut Effects) {
+        self.look_at_health(now, out);
+        let Some(live) = &mut self.live else { return };
+        if live.wake.is_some_and(|wake| wake <= now.mono) {
+            live.wake = None;
+            live.look_again(false);
+        }
+        if live.is_moving() && live.selecting.is_none() && std::mem::take(&mut live.again) {
+            self.select(now, out);
+        }
+    }
+
+    fn select(&mut self, now: Now, out: &mut Effects) {
+        let request = match self.request(now) {
+            Ok(request) => request,
+            Err(why) => return self.hold(now, why),
+        };
+        let call = self.call();
+        let urgent = request.policy.emergency.clone();
+        let Some(live) = &mut self.live else { return };
+        live.selecting = Some(call);
+        out.calls.push(Call::Select(call, Box::new(request)));
+        if let Some(word) = urgent.filter(|_| !live.emergency && live.back.is_none()) {
+            live.emergency = true;
+            let what = format!("emergency, says {}: {}", word.who, word.why);
+            live.rollout.note(self.clock.at(now), what, None);
+            self.hurry(now, out);
+        }
+    }
+
+    /// In an emergency what is on its way goes on for that cause.
+    fn hurry(&mut self, now: Now, out: &mut Effects) {
+        let Some(live) = &self.live else { return };
+        let mut step = Step::default();
+        step.records.push(Record::Rollout(Box::new(live.rollout.clone())));
+        let under_way = live.targets.iter().filter(|target| {
+            matches!(target.progress, Progress::InFlight { .. } | Progress::Drifted { .. })
+        });
+        let under_way: Vec<AssetId> = under_way.map(|target| target.asset.clone()).collect();
+        let goes = Goes::At(live.to.no(), Cause::Emergency);
+        for asset in under_way {
+            self.pin(now, &asset, goes, &mut step);
+        }
+        out.steps.push(step);
+    }
+
+    /// What a selection is asked with.
+    pub(super) fn request(&self, now: Now) -> Result<SelectRequest, String> {
+        let policy = self.policy()?;
+        let Some(live) = &self.live else {
+            return Err("no rollout is under way".to_owned());
+        };
+        let mut health = live.rollout.health.clone();
+        if let Some(health) = &mut health {
+            if self.planted(Bug::OldVerdict) {
+                health.as_of = Timestamp::MAX;
+            }
+            if self.planted(Bug::UnknownIsHealthy)
+                && health.judgement == plugin_sdk::Judgement::Unknown
+            {
+                (health.judgement, health.as_of) =
+                    (plugin_sdk::Judgement::Healthy, Timestamp::MAX);
+            }
+        }
+        Ok(SelectRequest {
+            rollout: live.rollout.id,
+            policy_asset: self.policy.clone(),
+            policy: policy.into(),
+            from: live.from.as_ref().map(|from| from.id().clone()),
+            to: live.to.id().clone(),
+            direction: live.direction(),
+            targets: live.on_the_way().clone(),
+            health,
+            promoted: live.rollout.promoted,
+            now: self.clock.at(now),
+            reader: IncarnationReader::new(live.to.clone()),
+        })
+    }
+
+    /// Nothing can be selected, for a reason of our own.
+    pub(super) fn hold(&mut self, now: Now, why: String) {
+        let again = now.mono + self.config.select_again;
+        if let Some(live) = &mut self.live {
+            let until = Until::Person;
+            live.selection = Selection::default().waiting(Wait { why, until });
+            live.wake = Some(again);
+        }
+    }
+
+    pub(super) fn selected(
+        &mut self,
+        now: Now,
+        call: u64,
+        answer: Result<Selection, String>,
+        out: &mut Effects,
+    ) {
+        let Some(live) = self.live.as_mut().filter(|l| l.selecting == Some(call)) else {
+            return;
+        };
+        live.selecting = None;
+        if std::mem::take(&mut live.void) || !live.is_moving() {
+            live.again = true;
+            return;
+        }
+        match answer {
+            Ok(selection) => {
+                self.move_pins(now, &selection, out);
+                let going_back = self.live.as_ref().is_some_and(|live| live.back.is_some());
+                let done = self.live.as_ref().is_some_and(Live::all_settled);
+                if done && (going_back || selection.waits.is_empty()) {
+                    self.arrived(now, out);
+                } else {
+                    self.wait_for(now, selection, out);
+                }
+            }
+            Err(why) => self.hold(now, format!("the selection failed: {why}")),
+        }
+    }
+
+    /// Moves the pins of what was selected, as many as one step takes.
+    fn move_pins(&mut self, now: Now, selection: &Selection, out: &mut Effects) {
+        let Some(live) = &self.live else { return };
+        let way = live.on_the_way();
+        let waits = |&place: &u32| {
+            way.get(place as usize)
+                .is_some_and(|target| target.is_waiting() || self.planted(Bug::SelectTwice))
+        };
+        let chosen = selection.now.iter().copied().filter(waits);
+        let mut chosen: Vec<u32> = match live.direction() {
+            Direction::Back => chosen.collect(),
+            // With what is on its way already: a lot before this one may have left some behind.
+            Direction::Forward => {
+                let under_way = (0..).zip(way.iter()).filter(|(_, target)| {
+                    matches!(target.progress, Progress::InFlight { .. })
+                });
+                let under_way = under_way.map(|(place, _)| place);
+                let closed = live.closure.close(chosen.chain(under_way));
+                closed.into_iter().filter(waits).collect()
+            }
+        };
+        if chosen.is_empty() {
+            return;
+        }
+        let more = chosen.len() > self.config.lot;
+        chosen.truncate(self.config.lot);
+        let mut step = Step::default();
+        match live.direction() {
+            Direction::Forward => self.forward(now, &chosen, &mut step),
+            Direction::Back => self.back(now, &chosen, &mut step),
+        }
+        out.steps.push(step);
+        if let Some(live) = &mut self.live {
+            live.again |= more;
+        }
+    }
+
+    fn forward(&mut self, now: Now, chosen: &[u32], step: &mut Step) {
+        let at = self.clock.at(now);
+        for &place in chosen {
+            let place = place as usize;
+            let Some(live) = &self.live else { return };
+            let Some(asset) = live.targets.get(place).map(|target| target.asset.clone()) else {
+                continue;
+            };
+            let cause = match live.emergency {
+                true => Cause::Emergency,
+                false => Cause::Intent,
+            };
+            let goes = Goes::At(live.to.no(), cause);
+            let modelled_only = self.is_modelled_only(&live.to, &asset);
+            let row = TargetRecord {
+                policy: self.policy.clone(),
+                rollout: live.rollout.id,
+                moved_at: at,
+                updated_at: modelled_only.then_some(at),
+                was: self.was(live, &asset),
+                back_at: None,
+            };
+            step.records.push(Record::Target(asset.clone(), Some(row.clone())));
+            self.pin(now, &asset, goes, step);
+            let Some(live) = &mut self.live else { return };
+            live.rows[place] = Some(row);
+            // R20: what nobody enforces counts once pinned.
+            let progress = match modelled_only {
+                true => Progress::Updated { at },
+                false => Progress::InFlight { since: at },
+            };
+            live.set_progress(place, progress);
+            live.again |= modelled_only;
+        }
+    }
+
+    /// Where an asset goes if this fails: not to what a rollout before this one failed with.
+    fn was(&self, live: &Live, asset: &AssetId) -> StandingPin {
+        let inherited = live.inherited.get(asset).copied();
+        inherited.unwrap_or_else(|| self.pin_of(asset))
+    }
+
+    /// Whether nobody enforces an asset.
+    pub(super) fn is_modelled_only(&self, at: &Incarnation, asset: &AssetId) -> bool {
+        let there = at.asset(asset);
+        there.is_some_and(|asset| self.types.is_modelled_only(asset.type_str()))
+    }
+
+    /// Remembers what the rollout waits for, and when to look again.
+    pub(super) fn wait_for(&mut self, now: Now, selection: Selection, out: &mut Effects) {
+        let clock = self.clock;
+        let Some(live) = &mut self.live else { return };
+        for wait in &selection.waits {
+            match wait.until {
+                Until::Time(time) => {
+                    let at = clock.when(now, time);
+                    live.wake = Some(live.wake.map_or(at, |wake| wake.min(at)));
+                }
+                Until::Healthy { since } => {
+                    let at = clock.when(now, since);
+                    live.judge_at = Some(live.judge_at.map_or(at, |judge| judge.min(at)));
+                }
+                _ => {}
+            }
+        }
+        if selection.stage != live.rollout.stage {
+            live.rollout.stage = selection.stage.clone();
+            if let Some(stage) = &selection.stage {
+                live.rollout.note(clock.at(now), stage.clone(), None);
+            }
+            let record = Record::Rollout(Box::new(live.rollout.clone()));
+            out.steps.push(Step {
+                records: vec![record],
+                ..Step::default()
+            });
+        }
+        live.selection = selection;
+    }
+
+    /// What enforcement found about a target.
+    pub(super) fn stood(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        standing: &Standing,
+        out: &mut Effects,
+    ) {
+        let at = self.clock.at(now);
+        let any = self.planted(Bug::UpdatedAtAnyPin);
+        let Some(live) = &mut self.live else { return };
+        if live.back.is_some() {
+            return self.stood_back(at, asset, standing);
+        }
+        let Some(place) = live.place(asset) else {
+            return;
+        };
+        let here = any || standing.pin == StandingPin::At(live.to.no());
+        if live.rows[place].is_none() || !here {
+            return;
+        }
+        match &standing.state {
+            Stands::InSync { .. } => self.settled(at, place, out),
+            Stands::OutOfSync { .. } => drifted(live, at, place),
+            Stands::Unhealthy { why } => {
+                let why = format!("`{asset}` is unhealthy: {why}");
+                self.fail(now, why, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// R20: in sync by a diff that started after the pin moved. After a drift its bake starts over.
+    fn settled(&mut self, at: Timestamp, place: usize, out: &mut Effects) {
+        let Some(live) = &mut self.live else { return };
+        match live.targets[place].progress {
+            Progress::InFlight { .. } | Progress::Drifted { .. } => {}
+            _ => return,
+        }
+        live.set_progress(place, Progress::Updated { at });
+        live.look_again(false);
+        let Some(row) = live.rows[place].as_mut() else {
+            return;
+        };
+        row.updated_at = Some(at);
+        let record = Record::Target(live.targets[place].asset.clone(), Some(row.clone()));
+        out.steps.push(Step {
+            records: vec![record],
+            ..Step::default()
+        });
+    }
+}
+
+fn drifted(live: &mut Live, since: Timestamp, place: usize) {
+    if let Progress::Updated { .. } = live.targets[place].progress {
+        live.set_progress(place, Progress::Drifted { since });
+        live.look_again(true);
+    }
+}

@@ -1,0 +1,108 @@
+//! A rollout as people see it: how it is, how far, and what it waits for.
+
+use jiff::Timestamp;
+use plugin_sdk::{Direction, Progress, Target, Wait};
+use prodspec_model::{AssetId, IncarnationNo};
+use serde::{Deserialize, Serialize};
+
+use super::Kernel;
+use crate::record::Rollout;
+
+/// One policy group, as it is now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The policy asset that names the group.
+    pub policy: AssetId,
+    /// The incarnation whose rollout was completed last.
+    pub head: Option<IncarnationNo>,
+    /// The newest rollout: the one under way, or the last one.
+    pub rollout: Option<Rollout>,
+    /// Whether it is under way.
+    pub live: bool,
+    /// Its targets by how far they are. On the way back: those that go back.
+    pub counts: Counts,
+    /// Every target of it, while it is under way.
+    pub targets: Vec<Target>,
+    /// What it waits for.
+    pub waits: Vec<Wait>,
+    /// Assets left out, because their content failed before.
+    pub left_out: Vec<AssetId>,
+    /// The time that `since` and `until` of all of these are measured by.
+    pub now: Timestamp,
+}
+
+/// Targets by how far they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Not selected yet.
+    pub waiting: usize,
+    /// On their way.
+    pub in_flight: usize,
+    /// Updated, and in sync.
+    pub updated: usize,
+    /// Updated, and drifted since.
+    pub drifted: usize,
+}
+
+impl Kernel {
+    /// The group as it is now.
+    pub fn view(&self, now: plugin_sdk::Now) -> View {
+        let live = self.live.as_ref();
+        let targets = live.map(|live| live.on_the_way().to_vec());
+        let targets = targets.unwrap_or_default();
+        let rollout = live.map(|live| &live.rollout).or(self.last.as_ref());
+        let under_way = live.filter(|live| live.is_moving());
+        let left_out = live.map(|live| live.left_out.clone()).unwrap_or_default();
+        let held = self.quarantine.keys().filter(|id| !left_out.contains(id));
+        let held: Vec<AssetId> = match live {
+            Some(_) => Vec::new(),
+            None => held.cloned().collect(),
+        };
+        View {
+            policy: self.policy.clone(),
+            head: self.head.as_ref().map(|head| head.no()),
+            rollout: rollout.cloned(),
+            live: live.is_some(),
+            counts: Counts::of(&targets),
+            waits: under_way.map(|live| live.waits()).unwrap_or_default(),
+            targets,
+            left_out: [left_out, held].concat(),
+            now: self.clock.at(now),
+        }
+    }
+}
+
+impl super::live::Live {
+    fn waits(&self) -> Vec<Wait> {
+        let mut waits = self.selection.waits.clone();
+        let under_way = |target: &&Target| match target.progress {
+            Progress::InFlight { .. } | Progress::Drifted { .. } => true,
+            Progress::Waiting => self.direction() == Direction::Back,
+            Progress::Updated { .. } => false,
+        };
+        let names = self.on_the_way().iter().filter(under_way);
+        let names: Vec<&str> = names.map(|target| target.asset.as_str()).take(5).collect();
+        if !names.is_empty() {
+            waits.push(Wait {
+                why: format!("under way: {}", names.join(", ")),
+                until: plugin_sdk::Until::Settled,
+            });
+        }
+        waits
+    }
+}
+
+impl Counts {
+    fn of(targets: &[Target]) -> Self {
+        let mut counts = Self::default();
+        for target in targets {
+            *match target.progress {
+                Progress::Waiting => &mut counts.waiting,
+                Progress::InFlight { .. } => &mut counts.in_flight,
+                Progress::Updated { .. } => &mut counts.updated,
+                Progress::Drifted { .. } => &mut counts.drifted,
+            } += 1;
+        }
+        counts
+    }
+}

@@ -1,0 +1,181 @@
+//! What a rollout is, as data: durable, and what people are shown.
+
+use jiff::Timestamp;
+use plane_store::{Record, records::StandingPin};
+use plugin_sdk::{Health, RolloutId};
+use prodspec_model::{AssetId, Digest, IncarnationNo};
+use serde::{Deserialize, Serialize};
+
+/// How many entries of a rollout's history are kept.
+const HISTORY: usize = 100;
+
+/// One rollout of one policy group. Small: what each target went through is in [`TargetRecord`]s.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rollout {
+    /// Which one of its group.
+    pub id: RolloutId,
+    /// The policy asset that names the group.
+    pub policy: AssetId,
+    /// What was. `None`: the first turnup.
+    pub from: Option<IncarnationNo>,
+    /// What is new.
+    pub to: IncarnationNo,
+    /// How it is.
+    pub state: State,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it ended, if it has.
+    pub ended_at: Option<Timestamp>,
+    /// What it is at, as its policy calls it.
+    pub stage: Option<String>,
+    /// A person let everything that had settled by then go on.
+    pub promoted: Option<Timestamp>,
+    /// The last verdict that differed from the one before it, with its evidence.
+    pub health: Option<Health>,
+    /// Since when health is unknown.
+    pub unknown_since: Option<Timestamp>,
+    /// What happened, oldest first; the newest hundred.
+    pub history: Vec<Entry>,
+}
+
+/// How a rollout is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum State {
+    /// It goes on as its policy and health allow.
+    Running,
+    /// A person holds it: nothing more is selected, health is still watched.
+    Paused,
+    /// It failed, or a person aborted it: nothing moves before somebody says so or newer intent is there.
+    Stopped {
+        /// Why.
+        why: String,
+    },
+    /// Everything goes back to what was.
+    RollingBack {
+        /// Why.
+        why: String,
+    },
+    /// All of it is what is new.
+    Completed,
+    /// All of it is what was.
+    RolledBack {
+        /// Why.
+        why: String,
+    },
+    /// A newer one took over.
+    Superseded {
+        /// That one.
+        by: RolloutId,
+    },
+}
+
+impl State {
+    /// Whether it is over.
+    pub fn has_ended(&self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::RolledBack { .. } | Self::Superseded { .. }
+        )
+    }
+
+    /// One word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopped { .. } => "stopped",
+            Self::RollingBack { .. } => "rolling back",
+            Self::Completed => "completed",
+            Self::RolledBack { .. } => "rolled back",
+            Self::Superseded { .. } => "superseded",
+        }
+    }
+
+    /// Why it is so, where there is a reason.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Stopped { why } | Self::RollingBack { why } | Self::RolledBack { why } => {
+                Some(why)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Something that happened to a rollout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When.
+    pub at: Timestamp,
+    /// What, for people.
+    pub what: String,
+    /// Who said so, where somebody did.
+    pub by: Option<By>,
+}
+
+/// Who says something, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    /// Who.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Rollout {
+    /// Adds to the history, and forgets the oldest beyond a hundred.
+    pub(crate) fn note(&mut self, at: Timestamp, what: impl Into<String>, by: Option<By>) {
+        let what = what.into();
+        self.history.push(Entry { at, what, by });
+        if self.history.len() > HISTORY {
+            self.history.drain(..self.history.len() - HISTORY);
+        }
+    }
+
+    /// The name of its record.
+    pub(crate) fn name(policy: &AssetId, id: RolloutId) -> String {
+        format!("{policy}/{:010}", id.0)
+    }
+}
+
+impl Record for Rollout {
+    const KIND: &'static str = "rollout";
+}
+
+/// What a target went through. Named by the asset; there for as long as the rollout holds its pin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetRecord {
+    /// The group whose rollout holds it.
+    pub policy: AssetId,
+    /// Which rollout.
+    pub rollout: RolloutId,
+    /// When its pin moved.
+    pub moved_at: Timestamp,
+    /// When it was first in sync there.
+    pub updated_at: Option<Timestamp>,
+    /// Its pin before.
+    pub was: StandingPin,
+    /// When its pin moved back.
+    pub back_at: Option<Timestamp>,
+}
+
+impl Record for TargetRecord {
+    const KIND: &'static str = "target";
+}
+
+/// A content that failed: not rolled out again before it changes or a person says so. Named by the asset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quarantined {
+    /// The group.
+    pub policy: AssetId,
+    /// The rollout that failed.
+    pub rollout: RolloutId,
+    /// The content.
+    pub content: Digest,
+}
+
+impl Record for Quarantined {
+    const KIND: &'static str = "quarantine";
+}

@@ -1,0 +1,112 @@
+//! Putting a strategist together.
+
+use std::sync::Arc;
+
+use futures::channel::mpsc;
+use plane_runtime::Runtime;
+use plane_store::{Store, incarnations::Incarnations};
+use plugin_sdk::{
+    AssetTypes, BoxError, Health, HealthRequest, SelectRequest, Selection,
+    service::{AllTargets, Healthy, Stack, stack},
+};
+use prodspec_model::PartitionId;
+use tower_service::Service;
+
+use super::{Attached, Handle};
+use crate::{actuator::Actuator, config::Config, policy};
+
+/// Rolls out one partition's policy groups. The same one serves every ownership of the partition, one after the other.
+pub struct Strategist<R> {
+    pub(crate) runtime: R,
+    pub(crate) partition: PartitionId,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
+    pub(crate) types: Arc<AssetTypes>,
+    pub(crate) config: Config,
+    pub(crate) select: Stack<SelectRequest, Selection>,
+    pub(crate) health: Stack<HealthRequest, Health>,
+}
+
+/// A strategist under construction. See [`Strategist::builder`].
+#[must_use]
+pub struct StrategistBuilder<R>(Strategist<R>);
+
+impl<R: Runtime> Strategist<R> {
+    /// Starts a strategist of `partition`, whose intent and memory are in `store`. As it is, policies in Prodspec are
+    /// followed ([`policy::standard`]), and nothing is ever unhealthy.
+    pub fn builder(
+        runtime: R,
+        partition: PartitionId,
+        store: Arc<dyn Store>,
+        incarnations: Arc<Incarnations<dyn Store>>,
+    ) -> StrategistBuilder<R> {
+        StrategistBuilder(Self {
+            runtime,
+            partition,
+            store,
+            incarnations,
+            types: Arc::default(),
+            config: Config::default(),
+            select: stack(policy::standard()),
+            health: stack(Healthy),
+        })
+    }
+
+    /// Beside one ownership, whose enforcement `actuator` speaks for.
+    pub fn attach(self: &Arc<Self>, actuator: Arc<dyn Actuator>) -> (Attached<R>, Handle<R>) {
+        let (sender, inputs) = mpsc::unbounded();
+        let handle = Handle::new(self.clone(), sender.clone());
+        let attached = Attached {
+            strategist: self.clone(),
+            actuator,
+            inputs,
+            sender,
+        };
+        (attached, handle)
+    }
+}
+
+impl<R: Runtime> StrategistBuilder<R> {
+    /// What is known of asset types: which are modelled only, and what capacity they intend.
+    pub fn types(mut self, types: AssetTypes) -> Self {
+        self.0.types = Arc::new(types);
+        self
+    }
+
+    /// Every number it goes by.
+    pub fn config(mut self, config: Config) -> Self {
+        self.0.config = config;
+        self
+    }
+
+    /// Which targets may be updated when, as a tower stack around all of them.
+    pub fn rollouts<S>(mut self, layers: impl FnOnce(AllTargets) -> S) -> Self
+    where
+        S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.0.select = stack(layers(AllTargets));
+        self
+    }
+
+    /// What judges the updated part, as a tower stack around one that finds everything healthy.
+    pub fn health<S>(mut self, layers: impl FnOnce(Healthy) -> S) -> Self
+    where
+        S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.0.health = stack(layers(Healthy));
+        self
+    }
+
+    /// Finishes the strategist.
+    pub fn build(self) -> Arc<Strategist<R>> {
+        Arc::new(self.0)
+    }
+}

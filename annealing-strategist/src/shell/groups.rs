@@ -1,0 +1,230 @@
+//! All policy groups of a partition: which event is whose, and the effects of all kernels in one place.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use plane_runtime::{Kernel as _, Runtime};
+use plane_store::records::{Standing, StandingPin};
+use plugin_sdk::Mono;
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
+
+use super::{Strategist, handle::Reply, recover::Group, steps::Work};
+use crate::{
+    group::{governs, policy_of},
+    kernel::{Call, Command, Effects, Event, Kernel, Recovered, Refused, Step, View},
+    record::By,
+};
+
+/// The kernels, by policy asset.
+pub(super) struct Groups<R> {
+    strategist: Arc<Strategist<R>>,
+    kernels: BTreeMap<AssetId, Kernel>,
+    latest: Incarnation,
+    effects: Effects,
+    asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
+    replies: u64,
+    /// Effects that the shell has to perform.
+    pub(super) work: Vec<Work>,
+    pub(super) calls: Vec<(AssetId, Call)>,
+}
+
+impl<R: Runtime> Groups<R> {
+    pub(super) fn new(strategist: Arc<Strategist<R>>, latest: Incarnation) -> Self {
+        Self {
+            strategist,
+            kernels: BTreeMap::new(),
+            latest,
+            effects: Effects::default(),
+            asked: BTreeMap::new(),
+            replies: 0,
+            work: Vec::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    /// A group, with what is remembered of it.
+    pub(super) fn add(&mut self, group: Group) {
+        let policy = group.recovered.policy.clone();
+        if group.adopted {
+            let step = Step {
+                head: group.recovered.head.clone(),
+                ..Step::default()
+            };
+            self.work.push(Work::Step(policy.clone(), step));
+        }
+        let kernel = Kernel::recover(
+            self.strategist.runtime.now(),
+            self.strategist.config.clone(),
+            self.strategist.types.clone(),
+            group.recovered,
+            &mut self.effects,
+        );
+        self.kernels.insert(policy.clone(), kernel);
+        self.collect(&policy);
+    }
+
+    /// One event for one group.
+    pub(super) fn step(&mut self, policy: &AssetId, event: Event) {
+        let now = self.strategist.runtime.now();
+        let Some(kernel) = self.kernels.get_mut(policy) else {
+            return;
+        };
+        kernel.step(now, event, &mut self.effects);
+        self.collect(policy);
+    }
+
+    pub(super) fn tick(&mut self) {
+        let now = self.strategist.runtime.now().mono;
+        let due = |kernel: &Kernel| kernel.next_wake().is_some_and(|at| at <= now);
+        let due = self.kernels.iter().filter(|(_, kernel)| due(kernel));
+        let due: Vec<AssetId> = due.map(|(policy, _)| policy.clone()).collect();
+        for policy in due {
+            self.step(&policy, Event::Tick);
+        }
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Mono> {
+        self.kernels.values().filter_map(Kernel::next_wake).min()
+    }
+
+    pub(super) fn person(
+        &mut self,
+        policy: &AssetId,
+        command: Command,
+        by: By,
+        reply: Reply<Result<(), Refused>>,
+    ) {
+        if !self.kernels.contains_key(policy) {
+            let known: Vec<&str> = self.kernels.keys().map(AssetId::as_str).collect();
+            let known = known.join(", ");
+            let refused = Refused(format!("no policy group `{policy}`; there are: {known}"));
+            return drop(reply.send(Err(refused)));
+        }
+        self.replies += 1;
+        let number = self.replies;
+        self.asked.insert(number, reply);
+        let event = Event::Person {
+            command,
+            by,
+            reply: number,
+        };
+        self.step(policy, event);
+    }
+
+    pub(super) fn views(&self) -> Vec<View> {
+        let now = self.strategist.runtime.now();
+        self.kernels.values().map(|k| k.view(now)).collect()
+    }
+
+    pub(super) fn cited(&self) -> Vec<IncarnationNo> {
+        self.kernels.values().flat_map(Kernel::cited).collect()
+    }
+
+    /// A newer incarnation: each group hears of it, and which of its assets change.
+    pub(super) fn took(&mut self, newer: Incarnation) {
+        let older = std::mem::replace(&mut self.latest, newer.clone());
+        let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
+        let mut before = Vec::new();
+        for change in older.snapshot().diff(newer.snapshot()) {
+            let id = change.id();
+            let was = change.before.as_ref().and_then(policy_of);
+            let Some(policy) = self.group_of(&id).or(was) else {
+                continue;
+            };
+            if change.before.is_some() {
+                before.push(policy.clone());
+            }
+            changed.entry(policy).or_default().push(id);
+        }
+        for policy in changed.keys().cloned().collect::<Vec<_>>() {
+            if !self.kernels.contains_key(&policy) {
+                // Assets that were there before keep what they had: that is what the group begins with.
+                let head = before.contains(&policy).then(|| older.clone());
+                let group = Group::new(policy.clone(), newer.clone(), head);
+                self.add(group);
+            }
+        }
+        for policy in self.kernels.keys().cloned().collect::<Vec<_>>() {
+            let latest = newer.clone();
+            let changed = changed.remove(&policy).unwrap_or_default();
+            self.step(&policy, Event::Took { latest, changed });
+        }
+    }
+
+    /// How assets stand, each told to its group.
+    pub(super) fn stands(&mut self, standings: Vec<(AssetId, Standing)>) {
+        let mut told: BTreeMap<AssetId, Vec<(AssetId, Standing)>> = BTreeMap::new();
+        for (asset, standing) in standings {
+            if let Some(policy) = self.group_of(&asset) {
+                told.entry(policy).or_default().push((asset, standing));
+            }
+        }
+        for (policy, standings) in told {
+            self.step(&policy, Event::Stands(standings));
+        }
+    }
+
+    /// The group that an asset belongs to: the one whose rollout holds it, or the one that governs it.
+    fn group_of(&self, asset: &AssetId) -> Option<AssetId> {
+        let holds = |(_, kernel): &(&AssetId, &Kernel)| kernel.owns(asset);
+        if let Some((policy, _)) = self.kernels.iter().find(holds) {
+            return Some(policy.clone());
+        }
+        let says = self.latest.asset(asset).as_ref().and_then(policy_of);
+        says.or_else(|| {
+            let governs = |(policy, kernel): &(&AssetId, &Kernel)| {
+                governs(policy, kernel.head(), &self.latest, asset)
+            };
+            let found = self.kernels.iter().find(governs);
+            found.map(|(policy, _)| policy.clone())
+        })
+    }
+
+    /// Takes a kernel's effects over.
+    fn collect(&mut self, policy: &AssetId) {
+        let effects = std::mem::take(&mut self.effects);
+        let steps = effects.steps.into_iter().filter(|step| !step.is_empty());
+        self.work
+            .extend(steps.map(|step| Work::Step(policy.clone(), step)));
+        self.calls
+            .extend(effects.calls.into_iter().map(|call| (policy.clone(), call)));
+        for (number, answer) in effects.replies {
+            if let Some(reply) = self.asked.remove(&number) {
+                self.work.push(Work::Answer(reply, answer));
+            }
+        }
+        self.pass_on(policy, effects.released);
+    }
+
+    /// Assets that a rollout let go, and that another group governs by now.
+    fn pass_on(&mut self, policy: &AssetId, released: Vec<AssetId>) {
+        let mut others: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
+        for asset in released {
+            if let Some(other) = self.group_of(&asset).filter(|other| other != policy) {
+                others.entry(other).or_default().push(asset);
+            }
+        }
+        for (other, changed) in others {
+            let latest = self.latest.clone();
+            self.step(&other, Event::Took { latest, changed });
+        }
+    }
+}
+
+impl Group {
+    /// A group that was not there before.
+    fn new(policy: AssetId, latest: Incarnation, head: Option<Incarnation>) -> Self {
+        let mut recovered = Recovered::nothing(policy, latest, Vec::new());
+        let adopted = head.is_some();
+        recovered.head = head;
+        Self { recovered, adopted }
+    }
+
+    /// The incarnation that assets with a pin of their own were left at, when a group never completed anything.
+    pub(super) fn first_pin(pins: &[(AssetId, Standing)]) -> Option<IncarnationNo> {
+        let at = pins.iter().filter_map(|(_, standing)| match standing.pin {
+            StandingPin::At(no) => Some(no),
+            _ => None,
+        });
+        at.min()
+    }
+}

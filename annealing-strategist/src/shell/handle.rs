@@ -1,0 +1,98 @@
+//! What people and programs may ask of a running strategist.
+
+use std::sync::Arc;
+
+use futures::channel::{mpsc::UnboundedSender, oneshot};
+use plane_runtime::Runtime;
+use plane_store::record;
+use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+
+use super::{Input, Strategist};
+use crate::{
+    kernel::{Command, Refused, View},
+    record::{By, Rollout},
+};
+
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+/// A running strategist, from outside. Cheap to clone.
+pub struct Handle<R> {
+    strategist: Arc<Strategist<R>>,
+    inputs: UnboundedSender<Input>,
+}
+
+impl<R> Clone for Handle<R> {
+    fn clone(&self) -> Self {
+        Self {
+            strategist: self.strategist.clone(),
+            inputs: self.inputs.clone(),
+        }
+    }
+}
+
+/// Why a question has no answer, or a word no effect.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The strategist has ended.
+    #[error("nobody rolls {0} out here; ask the process that owns the partition")]
+    NotRunning(PartitionId),
+    /// The word does not fit how the rollout is.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The store cannot be read.
+    #[error("the store cannot be read")]
+    Store(#[from] plane_store::Error),
+}
+
+impl<R: Runtime> Handle<R> {
+    pub(crate) fn new(strategist: Arc<Strategist<R>>, inputs: UnboundedSender<Input>) -> Self {
+        Self { strategist, inputs }
+    }
+
+    async fn ask<T>(&self, input: impl FnOnce(Reply<T>) -> Input) -> Result<T, AskError> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || AskError::NotRunning(self.strategist.partition.clone());
+        let sent = self.inputs.unbounded_send(input(reply));
+        sent.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+
+    /// Every policy group as it is now, by its policy asset.
+    ///
+    /// # Errors
+    /// When the strategist is not running.
+    pub async fn views(&self) -> Result<Vec<View>, AskError> {
+        self.ask(Input::Views).await
+    }
+
+    /// Says something to the rollout of the group of `policy`; answers once it is durable.
+    ///
+    /// # Errors
+    /// When it does not fit how the rollout is, or the strategist is not running.
+    pub async fn tell(&self, policy: &AssetId, command: Command, by: By) -> Result<(), AskError> {
+        let answer = self.ask(|reply| Input::Person(policy.clone(), command, by, reply));
+        Ok(answer.await??)
+    }
+
+    /// The rollouts of the group of `policy` that are remembered, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn history(&self, policy: &AssetId) -> Result<Vec<Rollout>, AskError> {
+        let Strategist {
+            store, partition, ..
+        } = &*self.strategist;
+        let all = record::load_all::<Rollout>(&**store, partition).await?;
+        let ours = all.into_iter().map(|(_, stored)| stored.value);
+        Ok(ours.filter(|rollout| rollout.policy == *policy).collect())
+    }
+
+    /// The incarnations that retention must spare.
+    ///
+    /// # Errors
+    /// When the strategist is not running.
+    pub async fn cited(&self) -> Result<Vec<IncarnationNo>, AskError> {
+        self.ask(Input::Cited).await
+    }
+}

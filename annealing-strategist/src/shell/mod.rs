@@ -1,0 +1,219 @@
+//! The shell around the kernels: one of them per policy group. Feeds events in, performs effects. Decides nothing.
+
+mod build;
+mod groups;
+mod handle;
+mod recover;
+mod steps;
+
+use std::sync::Arc;
+
+use futures::{
+    FutureExt, StreamExt,
+    channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    future::BoxFuture,
+    stream::BoxStream,
+};
+use plane_runtime::Runtime;
+use plane_store::records::Standing;
+use plugin_sdk::{Health, Mono, Selection};
+use prodspec_model::{AssetId, Incarnation};
+
+pub use build::{Strategist, StrategistBuilder};
+pub use handle::{AskError, Handle};
+
+use crate::{
+    actuator::{Actuator, Feed},
+    kernel::{Call, Command, Event, Refused, View},
+    record::By,
+};
+use groups::Groups;
+use steps::{Steps, Work};
+
+/// The wait before what is remembered is read again.
+const READ_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// What comes in from outside the feed.
+pub(crate) enum Input {
+    Selected(AssetId, u64, Result<Selection, String>),
+    Judged(AssetId, u64, Result<Health, String>),
+    Person(AssetId, Command, By, handle::Reply<Result<(), Refused>>),
+    Views(handle::Reply<Vec<View>>),
+    Cited(handle::Reply<Vec<prodspec_model::IncarnationNo>>),
+}
+
+/// The strategist beside one ownership of a partition. Does nothing before [`Attached::run`].
+pub struct Attached<R> {
+    pub(crate) strategist: Arc<Strategist<R>>,
+    pub(crate) actuator: Arc<dyn Actuator>,
+    pub(crate) inputs: UnboundedReceiver<Input>,
+    pub(crate) sender: UnboundedSender<Input>,
+}
+
+impl<R: Runtime> Attached<R> {
+    /// Rolls out until the ownership ends. Drop it to end it sooner: whoever comes next goes on from what is durable.
+    pub async fn run(self) {
+        let Self {
+            strategist,
+            actuator,
+            mut inputs,
+            sender,
+        } = self;
+        let mut feed = actuator.feed();
+        let Some((latest, pins)) = first(&mut feed).await else {
+            return;
+        };
+        let remembered = loop {
+            match recover::remembered(&strategist, &latest, &pins).await {
+                Ok(remembered) => break remembered,
+                Err(error) => {
+                    tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "what is remembered of rollouts cannot be read; trying again");
+                    strategist.runtime.sleep(READ_AGAIN).await;
+                }
+            }
+        };
+        let (work, steps) = mpsc::unbounded();
+        let stepping = Steps::new(&strategist, actuator, steps).run();
+        let mut stepping = Box::pin(stepping).fuse();
+        let mut beside = Beside {
+            strategist: strategist.clone(),
+            groups: Groups::new(strategist, latest),
+            work,
+            sender,
+            alarm: None,
+        };
+        beside.begin(remembered);
+        loop {
+            let alarm = beside.alarm();
+            futures::select_biased! {
+                () = stepping => return,
+                fed = feed.next().fuse() => match fed {
+                    Some(fed) => beside.fed(fed),
+                    None => return,
+                },
+                input = inputs.next() => if let Some(input) = input { beside.take(input) },
+                () = alarm.fuse() => beside.tick(),
+            }
+        }
+    }
+}
+
+/// The newest incarnation, and every asset with a pin of its own.
+async fn first(
+    feed: &mut BoxStream<'static, Feed>,
+) -> Option<(Incarnation, Vec<(AssetId, Standing)>)> {
+    let mut latest = None;
+    loop {
+        match feed.next().await? {
+            Feed::Took(incarnation) => latest = Some(incarnation),
+            Feed::Stands(pins) => {
+                if let Some(latest) = latest {
+                    return Some((latest, pins));
+                }
+            }
+        }
+    }
+}
+
+/// Everything that lives as long as one ownership.
+struct Beside<R> {
+    strategist: Arc<Strategist<R>>,
+    groups: Groups<R>,
+    work: UnboundedSender<Work>,
+    sender: UnboundedSender<Input>,
+    alarm: Option<Mono>,
+}
+
+impl<R: Runtime> Beside<R> {
+    fn begin(&mut self, remembered: Vec<recover::Group>) {
+        for group in remembered {
+            self.groups.add(group);
+        }
+        self.perform();
+    }
+
+    fn fed(&mut self, fed: Feed) {
+        match fed {
+            Feed::Took(latest) => self.groups.took(latest),
+            Feed::Stands(standings) => self.groups.stands(standings),
+        }
+        self.perform();
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Selected(policy, call, answer) => {
+                self.groups.step(&policy, Event::Selected { call, answer });
+            }
+            Input::Judged(policy, call, answer) => {
+                self.groups.step(&policy, Event::Judged { call, answer });
+            }
+            Input::Person(policy, command, by, reply) => {
+                self.groups.person(&policy, command, by, reply);
+            }
+            // Whoever asked may have gone: then nobody is told.
+            Input::Views(reply) => drop(reply.send(self.groups.views())),
+            Input::Cited(reply) => drop(reply.send(self.groups.cited())),
+        }
+        self.perform();
+    }
+
+    fn tick(&mut self) {
+        self.alarm = None;
+        self.groups.tick();
+        self.perform();
+    }
+
+    /// Sleeps until a kernel wants to look again.
+    fn alarm(&mut self) -> BoxFuture<'static, ()> {
+        match self.groups.next_wake() {
+            Some(at) => self.strategist.runtime.sleep_until(at),
+            None => Box::pin(futures::future::pending()),
+        }
+    }
+
+    fn perform(&mut self) {
+        for work in self.groups.work.drain(..) {
+            // A runner that ended has said why: that ends all of this.
+            let _ = self.work.unbounded_send(work);
+        }
+        for (policy, call) in std::mem::take(&mut self.groups.calls) {
+            self.call(policy, call);
+        }
+    }
+
+    /// Calls a stack; its answer, or that it took too long, comes back as an input.
+    fn call(&self, policy: AssetId, call: Call) {
+        let (strategist, sender) = (self.strategist.clone(), self.sender.clone());
+        let runtime = strategist.runtime.clone();
+        let now = runtime.now().mono;
+        let config = &strategist.config;
+        let (select, judge) = (config.select_deadline, config.validate_deadline);
+        let task = async move {
+            let runtime = &strategist.runtime;
+            let input = match call {
+                Call::Select(call, request) => {
+                    let asked = strategist.select.call(*request);
+                    let answer = plane_runtime::timeout_at(runtime, now + select, asked).await;
+                    Input::Selected(policy, call, said(answer))
+                }
+                Call::Judge(call, _, request) => {
+                    let asked = strategist.health.call(*request);
+                    let answer = plane_runtime::timeout_at(runtime, now + judge, asked).await;
+                    Input::Judged(policy, call, said(answer))
+                }
+            };
+            // The ownership may have ended meanwhile.
+            let _ = sender.unbounded_send(input);
+        };
+        runtime.spawn(Box::pin(task));
+    }
+}
+
+fn said<T>(answer: Option<Result<T, plugin_sdk::BoxError>>) -> Result<T, String> {
+    match answer {
+        Some(Ok(answer)) => Ok(answer),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("no answer in time".to_owned()),
+    }
+}

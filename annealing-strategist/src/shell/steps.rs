@@ -1,0 +1,108 @@
+//! Makes the kernels' steps durable, one after the other, and answers whoever waits for that.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, channel::mpsc::UnboundedReceiver};
+use plane_runtime::Runtime;
+use plane_store::{Store, Write, incarnations::Incarnations, record};
+use plugin_sdk::BoxError;
+use prodspec_model::{AssetId, PartitionId};
+
+use super::{Strategist, handle::Reply};
+use crate::{
+    actuator::{Actuation, Actuator, PinTo},
+    kernel::{Goes, Record, Refused, Step},
+    record::{Quarantined, Rollout, TargetRecord},
+};
+
+/// What is to be done in turn.
+pub(super) enum Work {
+    /// Of the group of this policy.
+    Step(AssetId, Step),
+    /// Everything before it is durable.
+    Answer(Reply<Result<(), Refused>>, Result<(), Refused>),
+}
+
+/// Does it.
+pub(super) struct Steps {
+    partition: PartitionId,
+    incarnations: Arc<Incarnations<dyn Store>>,
+    actuator: Arc<dyn Actuator>,
+    work: UnboundedReceiver<Work>,
+}
+
+impl Steps {
+    pub(super) fn new<R: Runtime>(
+        strategist: &Strategist<R>,
+        actuator: Arc<dyn Actuator>,
+        work: UnboundedReceiver<Work>,
+    ) -> Self {
+        Self {
+            partition: strategist.partition.clone(),
+            incarnations: strategist.incarnations.clone(),
+            actuator,
+            work,
+        }
+    }
+
+    /// Until the ownership ends.
+    pub(super) async fn run(mut self) {
+        while let Some(work) = self.work.next().await {
+            match work {
+                Work::Step(policy, step) => {
+                    if let Err(error) = self.step(&policy, step).await {
+                        tracing::warn!(partition = %self.partition, %policy, %error, "a step of a rollout was not made; whoever owns the partition next goes on");
+                        return;
+                    }
+                }
+                // Whoever asked may have gone: then nobody is told.
+                Work::Answer(reply, answer) => drop(reply.send(answer)),
+            }
+        }
+    }
+
+    async fn step(&self, policy: &AssetId, step: Step) -> Result<(), BoxError> {
+        let mut actuation = Actuation::default();
+        for record in step.records {
+            actuation.writes.push(self.write(policy, record)?);
+        }
+        actuation.head = step.head.map(|head| (policy.clone(), head));
+        for (asset, goes) in step.moves {
+            let to = match goes {
+                Goes::NotYet => PinTo::NotYet,
+                Goes::Default => PinTo::Default,
+                Goes::At(no, cause) => match self.incarnations.load(no).await {
+                    Ok(incarnation) => PinTo::At(incarnation, cause),
+                    // Fail static: an intent that cannot be read is not replaced by another one.
+                    Err(error) => {
+                        tracing::error!(%asset, %no, %error, "the pin stays: where it should go cannot be read");
+                        continue;
+                    }
+                },
+            };
+            actuation.moves.push((asset, to));
+        }
+        self.actuator.actuate(actuation).await
+    }
+
+    fn write(&self, policy: &AssetId, record: Record) -> Result<Write, plane_store::Error> {
+        let partition = &self.partition;
+        match record {
+            Record::Rollout(rollout) => {
+                record::put(partition, &Rollout::name(policy, rollout.id), &*rollout)
+            }
+            Record::Forget(id) => Ok(record::delete::<Rollout>(
+                partition,
+                &Rollout::name(policy, id),
+            )),
+            Record::Target(asset, Some(row)) => record::put(partition, asset.as_str(), &row),
+            Record::Target(asset, None) => {
+                Ok(record::delete::<TargetRecord>(partition, asset.as_str()))
+            }
+            Record::Quarantine(asset, Some(row)) => record::put(partition, asset.as_str(), &row),
+            Record::Quarantine(asset, None) => {
+                Ok(record::delete::<Quarantined>(partition, asset.as_str()))
+            }
+        }
+    }
+}
