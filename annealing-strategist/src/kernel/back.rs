@@ -155,7 +155,8 @@ impl Kernel {
         live.rollout.stage = None;
         live.rollout.note(at, "rolled back", None);
         let mut step = Step::default();
-        step.records.push(Record::Rollout(Box::new(live.rollout.clone())));
+        step.records
+            .push(Record::Rollout(Box::new(live.rollout.clone())));
         self.release(&live, &mut step, out);
         for (target, row) in live.targets.iter().zip(&live.rows) {
             self.pending.insert(target.asset.clone());

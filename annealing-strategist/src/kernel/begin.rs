@@ -7,11 +7,7 @@ use plane_store::records::StandingPin;
 use plugin_sdk::{Cause, Now, RolloutId, Target};
 use prodspec_model::{AssetId, Incarnation};
 
-use super::{
-    Effects, Goes, Kernel, Record, Step,
-    closure::Closure,
-    live::Live,
-};
+use super::{Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
 use crate::{
     group::governs,
     policy::target_of,
@@ -116,7 +112,8 @@ impl Kernel {
         let rollout = self.rollout(at, id, &found);
         let (from, to) = (self.head.clone(), self.latest.clone());
         let closure = Closure::of(&found.targets, from.as_ref(), &to, &self.types);
-        step.records.push(Record::Rollout(Box::new(rollout.clone())));
+        step.records
+            .push(Record::Rollout(Box::new(rollout.clone())));
         if let Some(old) = id.0.checked_sub(KEPT).filter(|old| *old > 0) {
             step.records.push(Record::Forget(RolloutId(old)));
         }
@@ -153,7 +150,11 @@ impl Kernel {
         let many = found.targets.len();
         rollout.note(at, format!("began with {many} targets"), None);
         for asset in found.left_out.iter().take(10) {
-            rollout.note(at, format!("leaves out `{asset}`: its content failed before"), None);
+            rollout.note(
+                at,
+                format!("leaves out `{asset}`: its content failed before"),
+                None,
+            );
         }
         rollout
     }
@@ -195,7 +196,8 @@ impl Kernel {
             }
             kept
         });
-        step.records.push(Record::Rollout(Box::new(old.rollout.clone())));
+        step.records
+            .push(Record::Rollout(Box::new(old.rollout.clone())));
         self.last = Some(old.rollout);
         inherited
     }
@@ -228,7 +230,10 @@ impl Kernel {
             Some(there) => Some(there.digest()) == pinned,
             None => true,
         };
-        let gone = self.pins.iter().filter(|(id, standing)| same(id, standing.content));
+        let gone = self
+            .pins
+            .iter()
+            .filter(|(id, standing)| same(id, standing.content));
         let gone: Vec<AssetId> = gone.map(|(id, _)| id.clone()).collect();
         for asset in gone {
             self.pins.remove(&asset);

@@ -85,7 +85,8 @@ fn declared(asset: Option<&Asset>) -> Vec<Edge> {
 
 /// Whether the capacity of an asset in `unit` changes. Of a type that declares none nobody can say.
 fn changes(before: Option<&Asset>, after: Option<&Asset>, unit: &str, types: &AssetTypes) -> bool {
-    let capacity = |asset: Option<&Asset>| asset.map_or(Some(Capacity::new()), |a| types.capacity(a));
+    let capacity =
+        |asset: Option<&Asset>| asset.map_or(Some(Capacity::new()), |a| types.capacity(a));
     match (capacity(before), capacity(after)) {
         (Some(before), Some(after)) => before.get(unit) != after.get(unit),
         _ => false,

@@ -48,7 +48,8 @@ impl Kernel {
         live.rollout.stage = None;
         live.rollout.note(at, "completed", None);
         let mut step = Step::default();
-        step.records.push(Record::Rollout(Box::new(live.rollout.clone())));
+        step.records
+            .push(Record::Rollout(Box::new(live.rollout.clone())));
         let changed = self.quarantine.iter().filter(|(id, failed)| {
             let there = live.to.asset(id);
             there.is_none_or(|asset| asset.digest() != failed.content)

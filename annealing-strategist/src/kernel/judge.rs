@@ -1,9 +1,7 @@
 //! R21, validate: looks at the updated part's health again and again, and takes the verdicts in.
 
 use jiff::Timestamp;
-use plugin_sdk::{
-    Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress,
-};
+use plugin_sdk::{Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress};
 use prodspec_model::{AssetId, addons::DependsOn, rollout::FirstTurnup};
 
 use super::{Call, Effects, Kernel, Record, Step, live::Live};
@@ -80,10 +78,15 @@ impl Kernel {
     /// Who may be hurt by what was updated: the group's other assets in the same failure domains, and whoever an edge ties
     /// to what was updated.
     fn neighbours(&self, live: &Live) -> Vec<AssetId> {
-        let domains = |asset: &AssetId| live.to.asset(asset).map(|a| crate::policy::target_of(&a).domains);
+        let domains = |asset: &AssetId| {
+            live.to
+                .asset(asset)
+                .map(|a| crate::policy::target_of(&a).domains)
+        };
         let moved = || live.targets.iter().filter(|target| !target.is_waiting());
-        let hit: std::collections::BTreeSet<_> =
-            moved().flat_map(|target| target.domains.iter().cloned()).collect();
+        let hit: std::collections::BTreeSet<_> = moved()
+            .flat_map(|target| target.domains.iter().cloned())
+            .collect();
         let everywhere = moved().any(|target| target.domains.is_empty());
         let members = live.to.snapshot().referrers(self.policy.as_str());
         let near = members.into_iter().filter(|asset| {
@@ -162,7 +165,8 @@ impl Rollout {
             let gone = std::time::Duration::try_from(at.duration_since(since));
             gone.is_ok_and(|gone| gone >= deadline)
         });
-        const FLAG: &str = "nobody can tell whether it is healthy; look at it, then promote it or roll it back";
+        const FLAG: &str =
+            "nobody can tell whether it is healthy; look at it, then promote it or roll it back";
         let flagged = long && !self.history.iter().rev().any(|entry| entry.what == FLAG);
         if flagged {
             self.note(at, FLAG, None);
@@ -182,8 +186,13 @@ fn described(health: &Health) -> String {
 
 /// What the worst findings say.
 fn reasons(health: &Health) -> String {
-    let worst = health.findings.iter().filter(|f| f.judgement == health.judgement);
-    let said: Vec<String> = worst.map(|f| format!("{}: {}", f.validator, f.summary)).collect();
+    let worst = health
+        .findings
+        .iter()
+        .filter(|f| f.judgement == health.judgement);
+    let said: Vec<String> = worst
+        .map(|f| format!("{}: {}", f.validator, f.summary))
+        .collect();
     match said.is_empty() {
         true => "no validator says why".to_owned(),
         false => said.join("; "),

@@ -120,7 +120,9 @@ impl Kernel {
     /// The incarnations that retention must spare.
     pub fn cited(&self) -> Vec<IncarnationNo> {
         let live = self.live.iter();
-        let rolled = live.clone().flat_map(|live| [live.from.as_ref(), Some(&live.to)]);
+        let rolled = live
+            .clone()
+            .flat_map(|live| [live.from.as_ref(), Some(&live.to)]);
         let heads = rolled.flatten().chain(&self.head).map(Incarnation::no);
         let was = live.flat_map(|live| {
             let rows = live.rows.iter().flatten().map(|row| row.was);

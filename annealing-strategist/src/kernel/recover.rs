@@ -103,12 +103,7 @@ impl Kernel {
     }
 
     /// The rollout that was under way. Pins are the truth: what they say was done, was done.
-    fn revive(
-        &mut self,
-        rollout: Rollout,
-        to: Incarnation,
-        rows: BTreeMap<AssetId, TargetRecord>,
-    ) {
+    fn revive(&mut self, rollout: Rollout, to: Incarnation, rows: BTreeMap<AssetId, TargetRecord>) {
         let found = self.candidates(&to, Some(rollout.id));
         let mut targets = found.targets;
         let moved = rows.iter().filter(|(_, row)| row.rollout == rollout.id);

@@ -18,7 +18,9 @@ impl Steady {
     /// What time it is.
     pub(super) fn at(self, now: Now) -> Timestamp {
         let gone = SignedDuration::try_from(now.mono.since(self.0.mono));
-        let at = gone.ok().and_then(|gone| self.0.wall.checked_add(gone).ok());
+        let at = gone
+            .ok()
+            .and_then(|gone| self.0.wall.checked_add(gone).ok());
         at.unwrap_or(Timestamp::MAX)
     }
 

@@ -46,9 +46,13 @@ impl Kernel {
     fn hurry(&mut self, now: Now, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let mut step = Step::default();
-        step.records.push(Record::Rollout(Box::new(live.rollout.clone())));
+        step.records
+            .push(Record::Rollout(Box::new(live.rollout.clone())));
         let under_way = live.targets.iter().filter(|target| {
-            matches!(target.progress, Progress::InFlight { .. } | Progress::Drifted { .. })
+            matches!(
+                target.progress,
+                Progress::InFlight { .. } | Progress::Drifted { .. }
+            )
         });
         let under_way: Vec<AssetId> = under_way.map(|target| target.asset.clone()).collect();
         let goes = Goes::At(live.to.no(), Cause::Emergency);
@@ -72,8 +76,7 @@ impl Kernel {
             if self.planted(Bug::UnknownIsHealthy)
                 && health.judgement == plugin_sdk::Judgement::Unknown
             {
-                (health.judgement, health.as_of) =
-                    (plugin_sdk::Judgement::Healthy, Timestamp::MAX);
+                (health.judgement, health.as_of) = (plugin_sdk::Judgement::Healthy, Timestamp::MAX);
             }
         }
         Ok(SelectRequest {
@@ -144,9 +147,9 @@ impl Kernel {
             Direction::Back => chosen.collect(),
             // With what is on its way already: a lot before this one may have left some behind.
             Direction::Forward => {
-                let under_way = (0..).zip(way.iter()).filter(|(_, target)| {
-                    matches!(target.progress, Progress::InFlight { .. })
-                });
+                let under_way = (0..)
+                    .zip(way.iter())
+                    .filter(|(_, target)| matches!(target.progress, Progress::InFlight { .. }));
                 let under_way = under_way.map(|(place, _)| place);
                 let closed = live.closure.close(chosen.chain(under_way));
                 closed.into_iter().filter(waits).collect()
@@ -190,7 +193,8 @@ impl Kernel {
                 was: self.was(live, &asset),
                 back_at: None,
             };
-            step.records.push(Record::Target(asset.clone(), Some(row.clone())));
+            step.records
+                .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);
             let Some(live) = &mut self.live else { return };
             live.rows[place] = Some(row);

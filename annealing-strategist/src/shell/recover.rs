@@ -9,9 +9,7 @@ use plane_store::{
     records::{GroupHead, Standing},
 };
 use plugin_sdk::BoxError;
-use prodspec_model::{
-    AssetId, Incarnation, IncarnationNo, Message, rollout::RolloutPolicy,
-};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, rollout::RolloutPolicy};
 
 use super::Strategist;
 use crate::{
@@ -63,9 +61,8 @@ impl Memory {
                 newest.insert(rollout.policy.clone(), rollout);
             }
         }
-        let head = |(name, head): (String, GroupHead)| {
-            Some((AssetId::new(&name).ok()?, head.incarnation))
-        };
+        let head =
+            |(name, head): (String, GroupHead)| Some((AssetId::new(&name).ok()?, head.incarnation));
         Ok(Self {
             heads: heads.filter_map(head).collect(),
             newest,
