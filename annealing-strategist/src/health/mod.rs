@@ -1,1 +1,4 @@
-//! In the making.
+//! Health from production's own signals: validators that come with the framework. Teams write theirs as any other
+//! [`HealthValidator`](plugin_sdk::HealthValidator).
+
+pub mod absolute;

@@ -1,0 +1,182 @@
+//! [`Absolute`], the validator: asks the source about every asset, and says what follows.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use futures::{StreamExt, future, stream};
+use jiff::Timestamp;
+use plugin_sdk::{
+    BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, MetricSource, Series,
+};
+use prodspec_model::AssetId;
+
+use super::{
+    evidence::{Evidence, Kind, Role},
+    query::Of,
+    rule::{Measure, Rule},
+};
+
+/// Questions that are under way at once.
+const AT_ONCE: usize = 16;
+
+/// A validator that compares a query with a bound. See the [module](super) for its rules.
+#[derive(Clone)]
+pub struct Absolute {
+    rule: Rule,
+    source: Arc<dyn MetricSource>,
+}
+
+impl Absolute {
+    /// How much of what `whole` counts `part` counts: errors among requests, say. Both are counters; of each, the rises
+    /// of all series in the window are added up. Where they are of the same metric, no series of the part means zero.
+    pub fn ratio(name: &str, part: Of, whole: Of) -> Measure {
+        Measure::new(name, Kind::Ratio { part, whole })
+    }
+
+    /// How fast counters rise, per second, all series together.
+    pub fn rate(name: &str, of: Of) -> Measure {
+        Measure::new(name, Kind::Rate { of })
+    }
+
+    /// What gauges show on average over the window. Of several series, the worst one counts.
+    pub fn value(name: &str, of: Of) -> Measure {
+        Measure::new(name, Kind::Value { of })
+    }
+
+    pub(super) fn new(rule: Rule, source: Arc<dyn MetricSource>) -> Self {
+        Self { rule, source }
+    }
+
+    /// The assets to be asked about.
+    fn asked(&self, request: &HealthRequest) -> Vec<(AssetId, Role)> {
+        let neighbours = self.rule.neighbours.then_some(&request.neighbours);
+        let neighbours = neighbours.into_iter().flatten();
+        let updated = request.updated.iter().map(|asset| (asset, Role::Updated));
+        let mut asked: Vec<(AssetId, Role)> = updated
+            .chain(neighbours.map(|asset| (asset, Role::Neighbour)))
+            .filter(|(asset, _)| self.applies(request, asset))
+            .map(|(asset, role)| (asset.clone(), role))
+            .collect();
+        asked.sort_by(|one, other| one.0.cmp(&other.0));
+        asked.dedup_by(|later, first| later.0 == first.0);
+        asked
+    }
+
+    /// Whether the rule is about the asset. One that cannot be read may be.
+    fn applies(&self, request: &HealthRequest, asset: &AssetId) -> bool {
+        let (Some(types), Some(asset)) = (&self.rule.only, request.reader.get(asset)) else {
+            return true;
+        };
+        types.iter().any(|name| name == asset.type_str())
+    }
+
+    async fn look(&self, mut evidence: Evidence) -> Evidence {
+        let read = match evidence.question.kind.clone() {
+            Kind::Ratio { part, whole } if part.metric() == whole.metric() => {
+                let all = self.read(&whole, &evidence).await;
+                all.map(|all| (chosen(&whole, all.clone()), chosen(&part, all)))
+            }
+            Kind::Ratio { part, whole } => {
+                let (whole_read, part_read) =
+                    future::join(self.read(&whole, &evidence), self.read(&part, &evidence)).await;
+                whole_read.and_then(|all| Ok((chosen(&whole, all), chosen(&part, part_read?))))
+            }
+            Kind::Rate { of } | Kind::Value { of } => {
+                let all = self.read(&of, &evidence).await;
+                all.map(|all| (chosen(&of, all), vec![]))
+            }
+        };
+        match read {
+            Ok((whole, part)) => evidence.fill(whole, part),
+            Err(error) => evidence.error = Some(chain(&*error)),
+        }
+        evidence
+    }
+
+    async fn read(&self, of: &Of, evidence: &Evidence) -> Result<Vec<Series>, BoxError> {
+        let query = of.ask(&evidence.asset, evidence.from, evidence.to);
+        self.source.read(query).await
+    }
+
+    fn finding(&self, evidence: &Evidence) -> Result<Finding, BoxError> {
+        let judged = evidence.judged();
+        let (asset, bound) = (&evidence.asset, evidence.question.bound);
+        let summary = match (judged.measured, judged.lacks) {
+            (_, Some(lacks)) => format!("{asset}: {lacks}"),
+            (measured, None) => {
+                let measured = measured.unwrap_or(f64::NAN);
+                let instead = match judged.judgement {
+                    Judgement::Unhealthy => " instead of",
+                    _ => ",",
+                };
+                format!("{asset}: {measured:.4}{instead} {bound}")
+            }
+        };
+        Ok(Finding {
+            validator: self.rule.name.clone(),
+            judgement: judged.judgement,
+            summary,
+            evidence: serde_json::to_value(evidence)?,
+        })
+    }
+}
+
+#[async_trait]
+impl HealthValidator for Absolute {
+    fn name(&self) -> Arc<str> {
+        self.rule.name.clone()
+    }
+
+    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+        let now = request.now;
+        let from = window_start(now, self.rule.question.over).max(request.since);
+        let looks = self.asked(&request).into_iter().map(|(asset, role)| {
+            self.look(Evidence {
+                asset,
+                role,
+                incarnation: request.to.clone(),
+                question: self.rule.question.clone(),
+                from,
+                to: now,
+                read: vec![],
+                part: vec![],
+                error: None,
+            })
+        });
+        let seen: Vec<Evidence> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        let mut health = Health::healthy(now);
+        for evidence in &seen {
+            let finding = self.finding(evidence)?;
+            health.judgement = health.judgement.max(finding.judgement);
+            health.as_of = health.as_of.min(evidence.as_of());
+            health.findings.push(finding);
+        }
+        Ok(health)
+    }
+}
+
+impl fmt::Debug for Absolute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Absolute")
+            .field("rule", &self.rule)
+            .finish_non_exhaustive()
+    }
+}
+
+fn window_start(now: Timestamp, over: std::time::Duration) -> Timestamp {
+    let over = jiff::SignedDuration::try_from(over).ok();
+    over.and_then(|over| now.checked_sub(over).ok())
+        .unwrap_or(Timestamp::MIN)
+}
+
+fn chosen(of: &Of, mut all: Vec<Series>) -> Vec<Series> {
+    all.retain(|series| of.takes(series));
+    all
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
+}
