@@ -6,14 +6,21 @@
 //! |---|---|---|
 //! | check layers | only add; an error beneath loses nothing; a cause that does not apply adds nothing | [`check_layer`], [`check_plugin`] |
 //! | verdicts | join is associative, commutative, idempotent | [`join`] |
+//! | policy layers | choose from the selection beneath; what is held back waits for something | [`select_layer`] |
+//! | policies | only targets that wait; the same to the same; every target in the end | [`select()`] |
+//! | health layers | only make it worse; an error is unknown and loses nothing | [`health_layer`], [`health_join`] |
 //! | asset plugins | diff has no effect; pushed means in sync; push is idempotent; old calls are refused | [`AssetSuite`] |
 
 mod asset;
 mod check;
+mod health;
+mod select;
 mod violation;
 
 pub use asset::AssetSuite;
 pub use check::{Beneath, check_layer, check_plugin, join};
+pub use health::{Found, health_join, health_layer};
+pub use select::{Offers, select, select_layer};
 pub use violation::Violation;
 
 #[cfg(test)]

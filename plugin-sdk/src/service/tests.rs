@@ -16,10 +16,11 @@ use tower::{Layer, ServiceBuilder};
 use super::*;
 use crate::{
     AssetPlugin, BoxError, Cause, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Diff,
-    DiffRequest, FencingToken, PushRequest, Pushed, Recheck, Run, Verdict,
+    DiffRequest, FencingToken, Progress, PushRequest, Pushed, Recheck, Run, SelectRequest,
+    Selection, TargetSelection, Verdict,
     conformance::AssetSuite,
     plugin,
-    testing::{self, InMemoryProduction, MockAssetPlugin},
+    testing::{self, InMemoryProduction, MockAssetPlugin, MockTargetSelection},
 };
 
 fn diff_request(asset: &Asset) -> DiffRequest {
@@ -296,4 +297,33 @@ async fn a_shared_check_goes_into_a_stack_without_its_type() {
     let some: Arc<dyn CheckPlugin> = Arc::new(Delays("shared"));
     let checks = stack(CheckLayer::shared(some).layer(Proceed));
     assert_eq!(names(&checks.call(request()).await.unwrap()), ["shared"]);
+}
+
+#[tokio::test]
+async fn a_selection_is_a_service_and_a_service_a_selection() {
+    let mut mock = MockTargetSelection::new();
+    mock.expect_select().returning(|request| {
+        let now = vec![request.targets.len() as u32 - 1];
+        Ok(Selection {
+            now,
+            ..Selection::default()
+        })
+    });
+    let policy = ServiceBuilder::new()
+        .timeout(Duration::from_secs(1))
+        .service(SelectService::new(mock));
+    let targets = ["job/eu", "job/us"].map(|id| testing::target(id, &[]));
+    let selection = policy.select(testing::select_request(targets)).await;
+    assert_eq!(selection.unwrap().now, [1]);
+}
+
+#[tokio::test]
+async fn a_rule_chooses_from_what_is_beneath_it() {
+    let first = |_: &SelectRequest, beneath: Selection| beneath.narrowed(|place| place == 0);
+    let policy = NarrowLayer::new(first).layer(AllTargets);
+    let mut targets = ["job/eu", "job/us"].map(|id| testing::target(id, &[]));
+    targets[0].progress = Progress::Updated { at: testing::NOW };
+    let request = testing::select_request(targets);
+    assert_eq!(AllTargets.select(request.clone()).await.unwrap().now, [1]);
+    assert!(policy.select(request).await.unwrap().now.is_empty());
 }
