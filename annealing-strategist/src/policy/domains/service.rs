@@ -40,7 +40,10 @@ impl Rule for OneDomainAtATime {
             may[*number] = true;
         }
         let mut selection = beneath
-            .narrowed(|place| may[domains.of_places[place as usize] as usize])
+            .narrowed(|place| {
+                let number = domains.of_places.get(place as usize);
+                number.is_some_and(|number| may[*number as usize])
+            })
             .at_stage(name.unwrap_or("the rest"));
         selection.validate = domains.started(request, current);
         match (

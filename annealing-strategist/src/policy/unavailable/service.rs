@@ -33,7 +33,9 @@ impl Rule for MaxUnavailable {
         }
         let offered = beneath.now.len();
         let selection = beneath.narrowed(|place| {
-            let target = &request.targets[place as usize];
+            let Some(target) = request.targets.get(place as usize) else {
+                return false;
+            };
             let fits = missing.at(target) < self.0;
             if fits {
                 missing.add(target);

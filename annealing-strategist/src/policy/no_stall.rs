@@ -1,0 +1,142 @@
+//! A policy that would stall is refused before it is sealed (R18).
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use plugin_sdk::{
+    AssetView, Direction, IncarnationReader, Problems, RolloutId, SelectRequest, Target,
+    TargetSelection, Validator,
+};
+use prodspec_model::{
+    IncarnationId, IncarnationNo, Message, PartitionId,
+    addons::RolloutPolicyRef,
+    rollout::{FirstTurnup, RolloutPolicy},
+};
+
+use super::{numbers::impossible, standard, target_of};
+use crate::preview::{self, Error};
+
+/// Any Monday at noon, UTC: a validator is pure, and has no clock.
+const START: Timestamp = Timestamp::constant(1_704_110_400, 0);
+/// How long a target takes to settle in the play.
+const SETTLES: Duration = Duration::from_secs(60);
+/// Targets times selections in one play. What has not stalled by then counts as going on.
+const WORK: usize = 5_000_000;
+
+/// Plays each policy in a candidate over all assets that refer to it, and refuses one that would stall or whose numbers
+/// cannot be meant.
+///
+/// A hold does not count: whoever holds knows. Neither does a rollout that is only slow.
+///
+/// ```
+/// use annealing_strategist::policy::NoStall;
+/// use plugin_sdk::Validator;
+///
+/// assert_eq!(NoStall::standard().name(), "no-stall");
+/// ```
+#[derive(Clone)]
+pub struct NoStall(Arc<dyn TargetSelection>);
+
+impl NoStall {
+    /// For the [`standard`] stack.
+    pub fn standard() -> Self {
+        Self::of(standard())
+    }
+
+    /// For a stack of your own, the one that runs. Its layers have to answer at once.
+    pub fn of(stack: impl TargetSelection) -> Self {
+        Self(Arc::new(stack))
+    }
+
+    fn play(
+        &self,
+        view: &AssetView<'_>,
+        policy: RolloutPolicy,
+        targets: Vec<Target>,
+    ) -> Option<Error> {
+        let rounds = (WORK / targets.len().max(1)).max(100);
+        let partition = PartitionId::new("preview").ok()?;
+        let incarnation = |no| IncarnationId::new(partition.clone(), IncarnationNo(no));
+        let request = SelectRequest {
+            rollout: RolloutId(0),
+            policy_asset: view.asset().id(),
+            policy: Arc::new(RolloutPolicy {
+                hold: None,
+                emergency: None,
+                first_turnup: FirstTurnup::Gradual,
+                ..policy
+            }),
+            from: Some(incarnation(1)),
+            to: incarnation(2),
+            direction: Direction::Forward,
+            targets: Arc::new(targets),
+            health: None,
+            promoted: None,
+            now: START,
+            reader: IncarnationReader::default(),
+        };
+        match preview::bounded(&*self.0, request, SETTLES, rounds) {
+            Ok(_) | Err(Error::TooLong { .. }) => None,
+            Err(error) => Some(error),
+        }
+    }
+}
+
+impl fmt::Debug for NoStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NoStall").finish_non_exhaustive()
+    }
+}
+
+impl Validator for NoStall {
+    fn name(&self) -> &str {
+        "no-stall"
+    }
+
+    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+        if view.asset().type_str() != RolloutPolicy::TYPE {
+            return;
+        }
+        let policy: RolloutPolicy = match view.asset().payload() {
+            Ok(policy) => policy,
+            Err(error) => return problems.push(view.problem(error)),
+        };
+        let targets = targets(view);
+        let impossible = impossible(&policy, targets.len());
+        if impossible.is_empty() {
+            if let Some(error) = self.play(view, policy, targets) {
+                problems.push(view.problem(refusal(&error)));
+            }
+            return;
+        }
+        for (field, message) in impossible {
+            problems.push(view.problem(message).field(field));
+        }
+    }
+}
+
+/// The assets that the policy governs.
+fn targets(view: &AssetView<'_>) -> Vec<Target> {
+    let policy = view.asset().id();
+    let governed = view.referrers().filter(|asset| {
+        let addon = asset.addon::<RolloutPolicyRef>().ok().flatten();
+        addon.is_some_and(|addon| addon.policy.id == policy)
+    });
+    governed.map(|asset| target_of(&asset)).collect()
+}
+
+fn refusal(error: &Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    let cause = cause.unwrap_or_default();
+    match error {
+        Error::Stalls(stall) => {
+            let some: Vec<&str> = stall.left.iter().take(3).map(|id| id.as_str()).collect();
+            format!(
+                "would stall with {} targets left, `{}` among them: {error}; change the policy or the stack's order",
+                stall.left.len(),
+                some.join("`, `")
+            )
+        }
+        _ => format!("cannot be played: {error}{cause}"),
+    }
+}

@@ -1,0 +1,205 @@
+//! The play: select, let settle, jump to the next time at which anything can change.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use plugin_sdk::{Health, Progress, SelectRequest, Selection, TargetSelection, Until};
+use prodspec_model::AssetId;
+
+use super::{Error, Schedule, Stall, Step};
+
+/// How far ahead is looked.
+const HORIZON: Duration = Duration::from_secs(4 * 7 * 24 * 60 * 60);
+/// How many selections are made at most.
+const ROUNDS: usize = 10_000;
+
+/// Plays `policy` from `request` on, in virtual time: everything is found healthy, and each target settles
+/// `settles_after` it was selected. Targets that have drifted settle at once.
+///
+/// Looks four weeks and 10,000 selections ahead. The layers have to answer at once.
+///
+/// ```
+/// use annealing_strategist::{policy::{CanaryLayer, OneDomainAtATimeLayer}, preview::preview};
+/// use plugin_sdk::{service::AllTargets, testing::{NOW, select_request, target}};
+/// use std::time::Duration;
+///
+/// let policy = tower::ServiceBuilder::new()
+///     .layer(CanaryLayer::one().bake(Duration::from_secs(600)))
+///     .layer(OneDomainAtATimeLayer::ordered(["us", "eu"]))
+///     .service(AllTargets);
+/// let targets = [target("job/eu", &["eu"]), target("job/us", &["us"])];
+/// let schedule = preview(&policy, select_request(targets), Duration::from_secs(60))?;
+/// assert_eq!(schedule.steps[0].selected[0].as_str(), "job/us");
+/// assert_eq!(schedule.steps[1].at, NOW + Duration::from_secs(660));
+/// # Ok::<(), annealing_strategist::preview::Error>(())
+/// ```
+///
+/// # Errors
+/// When the rollout would not end, when its end is too far away, or when the policy fails.
+pub fn preview<P>(
+    policy: &P,
+    request: SelectRequest,
+    settles_after: Duration,
+) -> Result<Schedule, Error>
+where
+    P: TargetSelection + ?Sized,
+{
+    bounded(policy, request, settles_after, ROUNDS)
+}
+
+/// As [`preview`], with fewer selections.
+pub(crate) fn bounded<P>(
+    policy: &P,
+    request: SelectRequest,
+    settles_after: Duration,
+    rounds: usize,
+) -> Result<Schedule, Error>
+where
+    P: TargetSelection + ?Sized,
+{
+    let horizon = after(request.now, HORIZON);
+    let mut play = Play::new(request, settles_after);
+    for round in 0..rounds {
+        if play.request.now > horizon {
+            return Err(play.too_long(round));
+        }
+        let selection = play.select(policy)?;
+        play.take(&selection)?;
+        let Some(next) = play.next(&selection) else {
+            return play.end(selection);
+        };
+        play.go_to(next);
+    }
+    Err(play.too_long(rounds))
+}
+
+/// A rollout on a stage without production.
+struct Play {
+    request: SelectRequest,
+    settles_after: Duration,
+    /// Who settles next, and when; in order, as all take the same time.
+    under_way: VecDeque<(Timestamp, Vec<u32>)>,
+    steps: Vec<Step>,
+    left: usize,
+}
+
+impl Play {
+    fn new(mut request: SelectRequest, settles_after: Duration) -> Self {
+        let now = request.now;
+        let mut under_way = VecDeque::new();
+        let mut places = Vec::new();
+        for (place, target) in (0..).zip(Arc::make_mut(&mut request.targets)) {
+            match target.progress {
+                Progress::Drifted { .. } => target.progress = Progress::Updated { at: now },
+                Progress::InFlight { .. } => places.push(place),
+                Progress::Waiting | Progress::Updated { .. } => {}
+            }
+        }
+        if !places.is_empty() {
+            under_way.push_back((after(now, settles_after), places));
+        }
+        Self {
+            left: request
+                .targets
+                .iter()
+                .filter(|target| target.is_waiting())
+                .count(),
+            request,
+            settles_after,
+            under_way,
+            steps: Vec::new(),
+        }
+    }
+
+    fn select<P: TargetSelection + ?Sized>(&mut self, policy: &P) -> Result<Selection, Error> {
+        self.request.health = Some(Health::healthy(self.request.now));
+        let answer = policy.select(self.request.clone()).now_or_never();
+        answer.ok_or(Error::NotAtOnce)?.map_err(Error::Failed)
+    }
+
+    /// What was selected goes on its way.
+    fn take(&mut self, selection: &Selection) -> Result<(), Error> {
+        if selection.now.is_empty() {
+            return Ok(());
+        }
+        let since = self.request.now;
+        let targets = Arc::make_mut(&mut self.request.targets);
+        let mut selected = Vec::with_capacity(selection.now.len());
+        for &place in &selection.now {
+            match targets.get_mut(place as usize) {
+                Some(target) if target.is_waiting() => {
+                    target.progress = Progress::InFlight { since };
+                    selected.push(target.asset.clone());
+                }
+                _ => return Err(Error::Unlawful(place)),
+            }
+        }
+        self.left -= selected.len();
+        self.steps.push(Step {
+            at: since,
+            stage: selection.stage.clone(),
+            selected,
+        });
+        let settle = after(since, self.settles_after);
+        self.under_way.push_back((settle, selection.now.clone()));
+        Ok(())
+    }
+
+    /// When anything can change. `None`: never again.
+    fn next(&self, selection: &Selection) -> Option<Timestamp> {
+        let now = self.request.now;
+        let times = selection.waits.iter().filter_map(|wait| match wait.until {
+            Until::Time(at) => Some(at),
+            Until::Healthy { since } => Some(since),
+            _ => None,
+        });
+        let settle = self.under_way.front().map(|(at, _)| *at);
+        times.filter(|at| *at > now).chain(settle).min()
+    }
+
+    fn go_to(&mut self, at: Timestamp) {
+        self.request.now = at;
+        let targets = Arc::make_mut(&mut self.request.targets);
+        while let Some((_, places)) = self.under_way.pop_front_if(|(settle, _)| *settle <= at) {
+            for place in places {
+                targets[place as usize].progress = Progress::Updated { at };
+            }
+        }
+    }
+
+    /// Nothing can change any more.
+    fn end(self, selection: Selection) -> Result<Schedule, Error> {
+        let at = self.request.now;
+        if self.left == 0 && selection.waits.is_empty() {
+            return Ok(Schedule {
+                steps: self.steps,
+                done: at,
+            });
+        }
+        let waiting = self
+            .request
+            .targets
+            .iter()
+            .filter(|target| target.is_waiting());
+        let left: Vec<AssetId> = waiting.map(|target| target.asset.clone()).collect();
+        Err(Error::Stalls(Box::new(Stall {
+            at,
+            waits: selection.waits,
+            left,
+            steps: self.steps,
+        })))
+    }
+
+    fn too_long(&self, rounds: usize) -> Error {
+        Error::TooLong {
+            at: self.request.now,
+            rounds,
+            left: self.left,
+        }
+    }
+}
+
+fn after(at: Timestamp, time: Duration) -> Timestamp {
+    at.checked_add(time).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,120 @@
+//! A preview is what would happen: steps, times, stalls and bounds.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use plugin_sdk::{
+    BoxError, SelectRequest, Selection, TargetSelection, Until,
+    service::{AllTargets, NarrowLayer},
+    testing::{NOW, select_request, target},
+};
+use prodspec_model::rollout::{Canary, RolloutPolicy};
+use tower::{Layer, ServiceBuilder};
+
+use super::*;
+use crate::policy::{self, CanaryLayer, HoldLayer, MaxInFlightLayer, OneDomainAtATimeLayer};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn request() -> SelectRequest {
+    let all = [
+        ("job/a", "us"),
+        ("job/b", "eu"),
+        ("job/c", "us"),
+        ("job/d", "eu"),
+    ];
+    let mut request = select_request(all.map(|(id, domain)| target(id, &[domain])));
+    request.policy = Arc::new(RolloutPolicy {
+        domains: vec!["eu".into()],
+        canary: Some(Canary {
+            count: 1,
+            bake_secs: 1800,
+        }),
+        bake_secs: 600,
+        ..RolloutPolicy::default()
+    });
+    request
+}
+
+#[test]
+fn a_schedule_says_when_which_targets_go_and_when_it_is_over() {
+    let schedule = preview(&policy::standard(), request(), MINUTE).unwrap();
+    let steps: Vec<_> = schedule
+        .steps
+        .iter()
+        .map(|step| {
+            let ids: Vec<&str> = step.selected.iter().map(|id| id.as_str()).collect();
+            let minute = step.at.duration_since(NOW).as_secs() / 60;
+            (minute, step.stage.as_deref(), ids.join(" "))
+        })
+        .collect();
+    let expected = [
+        (0, Some("eu, canary"), "job/b".into()),
+        (31, Some("eu"), "job/d".into()),
+        (42, Some("us"), "job/a job/c".into()),
+    ];
+    assert_eq!(steps, expected);
+    assert_eq!(schedule.done, NOW + 53 * MINUTE);
+}
+
+#[test]
+fn r18_a_stall_says_since_when_what_it_waits_for_and_what_is_left() {
+    let stack = ServiceBuilder::new()
+        .layer(OneDomainAtATimeLayer::ordered(["eu", "us"]))
+        .layer(CanaryLayer::one())
+        .service(AllTargets);
+    let Err(Error::Stalls(stall)) = preview(&stack, request(), MINUTE) else {
+        panic!("no stall");
+    };
+    assert_eq!((stall.at, stall.left.len()), (NOW, 4));
+    assert!(stall.waits.iter().all(|wait| wait.until == Until::Settled));
+    let held = HoldLayer::because("a hold").layer(AllTargets);
+    assert!(matches!(
+        preview(&held, request(), MINUTE),
+        Err(Error::Stalls(_))
+    ));
+}
+
+#[test]
+fn what_takes_longer_than_four_weeks_has_no_schedule() {
+    let slow = MaxInFlightLayer::of(1).layer(AllTargets);
+    let fortnight = Duration::from_secs(14 * 24 * 3600);
+    let long = preview(&slow, request(), fortnight).unwrap_err();
+    assert!(matches!(long, Error::TooLong { left: 1, .. }), "{long}");
+    let late = NarrowLayer::new(|request: &SelectRequest, beneath: Selection| {
+        let until = Until::Time(request.now + MINUTE);
+        let why = "always a little later".into();
+        beneath
+            .narrowed(|_| false)
+            .waiting(plugin_sdk::Wait { why, until })
+    });
+    let long = preview(&late.layer(AllTargets), request(), MINUTE).unwrap_err();
+    assert!(
+        matches!(
+            long,
+            Error::TooLong {
+                rounds: 10_000,
+                left: 4,
+                ..
+            }
+        ),
+        "{long}"
+    );
+}
+
+struct Asks;
+
+#[async_trait]
+impl TargetSelection for Asks {
+    async fn select(&self, _: SelectRequest) -> Result<Selection, BoxError> {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn a_layer_that_asks_somebody_is_refused_not_waited_for() {
+    assert!(matches!(
+        preview(&Asks, request(), MINUTE),
+        Err(Error::NotAtOnce)
+    ));
+}
