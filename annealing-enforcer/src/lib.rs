@@ -39,7 +39,7 @@ pub mod registry;
 pub mod shell;
 
 pub use config::{Config, TypeConfig};
-pub use kernel::{Command, Explanation, Status};
+pub use kernel::{Command, Explanation, FeedItem, Status};
 pub use registry::Registry;
 pub use shell::{
     AskError, BuildError, Enforcer, EnforcerBuilder, Error, Explained, Handle, Membership, Plan,

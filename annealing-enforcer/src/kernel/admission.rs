@@ -15,7 +15,7 @@ use super::{
     claims::Taken,
     event::Effects,
     iteration::{Phase, Wait},
-    slot::{Class, Trigger},
+    slot::{Class, Trigger, flag},
     waiting::{until, wall_at},
 };
 
@@ -194,7 +194,9 @@ impl Kernel {
         for &slot in &it.relies_on {
             *self.holds.entry(slot).or_default() += 1;
         }
-        self.table.slot_mut(it.slot).seq += 1;
+        let entry = self.table.slot_mut(it.slot);
+        entry.seq += 1;
+        entry.set(flag::THERE, true);
         self.observations.forget(it.slot);
     }
 

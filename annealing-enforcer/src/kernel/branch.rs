@@ -97,6 +97,10 @@ branches! {
     WokenBySettling,
     /// A provider got a consumer while a check was under way.
     NewEdge,
+    /// A governed asset was pinned where it was, so that its intent stays.
+    KeptInPlace,
+    /// A pin moved to where the asset's content is the same.
+    MovedQuietly,
 }
 
 /// A guard that can be left out, to see that a test notices.
@@ -123,4 +127,8 @@ pub enum Bug {
     IgnoreMovedPin,
     /// Ignore that a push in flight relies on the asset.
     SkipHold,
+    /// Let a governed asset follow a newly sealed incarnation until its pin is there.
+    FollowLatest,
+    /// Take a diff from before the pin moved for one after it (R20).
+    SettledBeforePin,
 }

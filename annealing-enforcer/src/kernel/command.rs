@@ -56,7 +56,9 @@ impl Kernel {
         if !self.table.slot(slot).has(flag::ORPHAN) || self.table.slot(slot).in_flight() {
             return;
         }
-        self.mark(slot, out, |entry| entry.set(flag::ORPHAN, false));
+        self.mark(slot, out, |entry| {
+            entry.set(flag::ORPHAN | flag::THERE, false)
+        });
         self.edges.settle(asset, Vec::new());
         self.record(Record::Orphan(asset.clone(), None), out);
         self.record(Record::Asset(asset.clone(), None), out);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use plane_store::records::{AssetRecord, Decision, Orphaned};
+use plane_store::records::{AssetRecord, Decision, Orphaned, PinRecord, Standing};
 use plugin_sdk::{Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Verdict, plugin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
 
@@ -20,6 +20,13 @@ pub enum Event {
         asset: AssetId,
         /// Where to.
         pin: Pin,
+    },
+    /// Groups completed rollouts, and pins moved: heads first.
+    Actuate {
+        /// Policies with the new heads of their groups.
+        heads: Vec<(AssetId, Incarnation)>,
+        /// Assets with their new pins.
+        moves: Vec<(AssetId, Pin)>,
     },
     /// A diff ended: an iteration's own, or an observation.
     DiffDone {
@@ -65,8 +72,8 @@ pub enum Event {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Pin {
-    /// The newest one sealed.
-    Latest,
+    /// That of its policy group's head, if a policy governs it; else the newest one sealed.
+    Default,
     /// This one, and why it was pinned.
     At(Incarnation, Cause),
     /// None yet: the asset is left alone.
@@ -84,6 +91,18 @@ pub struct Effects {
     pub replies: Vec<(u64, Result<Observation, String>)>,
     /// Whether any asset settled or stopped being settled.
     pub settled_changed: bool,
+    /// What is to be told to whoever follows rollouts, in order.
+    pub feed: Vec<FeedItem>,
+}
+
+/// What whoever moves pins has to know, in the order in which it happened.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum FeedItem {
+    /// Enforcement goes by this newest incarnation from now on.
+    Took(Incarnation),
+    /// How assets with a pin of their own stand now; of one that lost it, how it stands without.
+    Stands(Vec<(AssetId, Standing)>),
 }
 
 /// Something to remember.
@@ -93,6 +112,12 @@ pub enum Record {
     Asset(AssetId, Option<AssetRecord>),
     /// Every asset of this incarnation without a record of its own was in sync with it.
     Floor(IncarnationNo),
+    /// The newest incarnation taken in: pins that its publication moved come before this.
+    Taken(IncarnationNo),
+    /// An asset's own pin moved; `None`: it has none any more.
+    Pin(AssetId, Option<PinRecord>),
+    /// A policy group completed a rollout.
+    Head(AssetId, IncarnationNo),
     /// An asset left intent (or came back to it: `None`).
     Orphan(AssetId, Option<Orphaned>),
     /// An iteration did something.

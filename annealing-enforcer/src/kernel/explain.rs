@@ -71,7 +71,7 @@ pub struct Explanation {
     pub status: AssetStatus,
     /// The incarnation that is its intent, if it has one.
     pub incarnation: Option<IncarnationNo>,
-    /// Why that one: `latest`, `pinned`, `not yet`.
+    /// Why that one: `latest`, `pinned`, `not yet`, or which rollout policy governs it.
     pub pin: String,
     /// Why it would be pushed.
     pub cause: Option<Cause>,
@@ -115,11 +115,6 @@ impl Kernel {
             Phase::Waiting(wait) => Some(wait),
             _ => None,
         });
-        let pin = match self.table.pin_of(slot) {
-            Pin::Latest => "latest",
-            Pin::At(..) => "pinned",
-            Pin::NotYet => "not yet",
-        };
         Some(Explanation {
             asset: id.clone(),
             type_name: self.kinds[entry.kind as usize].config.name.clone(),
@@ -128,16 +123,43 @@ impl Kernel {
                 .table
                 .intent(slot)
                 .map(|(_, incarnation)| incarnation.no()),
-            pin: pin.to_owned(),
+            pin: self.why_pinned(slot),
             cause: it.map(|it| it.cause),
             trigger: entry.trigger,
             change: it
                 .and_then(|it| it.change.as_deref().cloned())
                 .filter(|_| !entry.has(flag::IN_SYNC)),
-            waiting: wait.map(waiting),
+            waiting: wait.map(waiting).or_else(|| self.queued_for(now, slot)),
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
         })
+    }
+
+    fn why_pinned(&self, slot: u32) -> String {
+        match (self.table.pin_of(slot), self.table.follows(slot)) {
+            (Pin::At(..), _) => "pinned".into(),
+            (Pin::NotYet, _) => "not yet".into(),
+            (Pin::Default, None) => "latest".into(),
+            (Pin::Default, Some(policy)) => match self.table.head(policy) {
+                Some(_) => format!("where the last rollout of `{policy}` went"),
+                None => format!("governed by `{policy}`, which has not rolled it out yet"),
+            },
+        }
+    }
+
+    /// What keeps a queued asset from being looked at.
+    fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
+        let entry = self.table.slot(slot);
+        if entry.state != State::Queued {
+            return None;
+        }
+        if !self.has_lease(now) {
+            return Some(Waiting::Ownership);
+        }
+        let kind = &self.kinds[entry.kind as usize];
+        let name = &kind.config.name;
+        let why = format!("the plugin of {name} only fails: calls are held back; look at it");
+        (!kind.breaker.allows(now.mono)).then_some(Waiting::Failure(why))
     }
 
     fn status_of(&self, slot: u32) -> AssetStatus {
@@ -169,7 +191,7 @@ impl Kernel {
             assets: self
                 .table
                 .slots()
-                .filter(|(_, slot)| slot.location.is_some())
+                .filter(|(at, slot)| slot.location.is_some() || self.table.has_intent(*at))
                 .count() as u32,
             unsettled: self.unsettled,
             orphans: self
@@ -187,14 +209,15 @@ impl Kernel {
         (0..self.table.len())
             .filter(|&at| {
                 let entry = self.table.slot(at);
-                entry.location.is_some() || entry.has(flag::ORPHAN)
+                entry.location.is_some() || entry.has(flag::ORPHAN) || self.table.has_intent(at)
             })
             .filter_map(|at| self.table.id(at))
     }
 
-    /// Whether everything that has an intent is settled at `no` or a newer incarnation.
+    /// Whether everything that has an intent is settled at `no` or a newer incarnation, and no rollout has yet to bring
+    /// a governed asset there.
     pub fn all_settled_at(&self, no: IncarnationNo) -> bool {
-        self.table.latest().no() >= no && self.unsettled == 0
+        self.table.latest().no() >= no && self.unsettled == 0 && self.behind.is_empty()
     }
 
     /// Whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are.
@@ -204,13 +227,17 @@ impl Kernel {
         }
         self.table
             .find(id.as_str())
-            .is_none_or(|slot| self.table.is_settled(slot))
+            .is_none_or(|slot| self.table.is_settled(slot) && !self.behind.contains(&slot))
     }
 
     /// Incarnations that may not be collected: somebody's intent, or what the store's records speak of.
     pub fn cited(&self) -> Vec<IncarnationNo> {
         let mut cited = self.table.cited();
         cited.extend(self.floor);
+        cited.extend(self.early_pins.values().filter_map(|pin| match pin {
+            Pin::At(incarnation, _) => Some(incarnation.no()),
+            _ => None,
+        }));
         cited.extend(self.iterations.iter().map(|it| it.incarnation.no()));
         cited.sort();
         cited.dedup();

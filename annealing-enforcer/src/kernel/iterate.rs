@@ -26,6 +26,7 @@ impl Kernel {
     /// The asset's turn: compare it with production.
     pub(super) fn start_diff(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let Some((asset, incarnation)) = self.intent_of(slot) else {
+            self.stands_alone(now, slot, out);
             self.finish(now, slot);
             return;
         };
@@ -139,6 +140,7 @@ impl Kernel {
     /// What a diff found of an asset that has no push in flight.
     fn found(&mut self, now: Now, slot: u32, at: u32, diff: Diff, out: &mut Effects) {
         if self.table.intent(slot).is_none() && !self.planted(Bug::RemoveOrphan) {
+            self.stands_alone(now, slot, out);
             return self.finish(now, slot);
         }
         if self.overtaken(at) {
@@ -151,12 +153,12 @@ impl Kernel {
             }
             Diff::InProgress { check_again_in } => {
                 self.count(Branch::DiffInProgress);
-                self.out_of_sync(slot, out);
+                self.out_of_sync(now, slot, out);
                 self.wait_for(now, slot, Wait::InProgress, check_again_in, out);
             }
             Diff::Foreign { owner } => {
                 self.count(Branch::Foreign);
-                self.out_of_sync(slot, out);
+                self.out_of_sync(now, slot, out);
                 self.held(
                     now,
                     slot,
@@ -243,7 +245,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         self.count(Branch::Differs);
-        self.out_of_sync(slot, out);
+        self.out_of_sync(now, slot, out);
         let entry = self.table.slot(slot);
         let (at, kind) = (entry.iteration, entry.kind);
         let Some(iteration) = self.iterations.at_mut(at) else {

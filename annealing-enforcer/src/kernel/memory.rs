@@ -13,7 +13,8 @@ use super::{
 
 impl Kernel {
     /// The last diff said something else than in sync.
-    pub(super) fn out_of_sync(&mut self, slot: u32, out: &mut Effects) {
+    pub(super) fn out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
+        self.stands_out_of_sync(now, slot, out);
         if self.table.slot(slot).has(flag::IN_SYNC) {
             self.mark(slot, out, |entry| entry.set(flag::IN_SYNC, false));
         }
@@ -59,15 +60,20 @@ impl Kernel {
     fn asset_record(&self, now: Now, slot: u32, id: &AssetId) -> AssetRecord {
         let entry = self.table.slot(slot);
         let intent = self.table.intent(slot);
-        let settled =
-            intent
-                .as_ref()
-                .filter(|_| entry.has(flag::REACHED))
-                .map(|(asset, incarnation)| Settled {
-                    incarnation: incarnation.no(),
-                    content: asset.digest(),
-                    at: now.wall,
-                });
+        let settled = intent
+            .as_ref()
+            .filter(|_| entry.has(flag::REACHED))
+            // R20: what was found before the pin moved there is not remembered as found there.
+            .filter(|_| {
+                self.standings
+                    .get(&slot)
+                    .is_none_or(|stand| stand.confirmed)
+            })
+            .map(|(asset, incarnation)| Settled {
+                incarnation: incarnation.no(),
+                content: asset.digest(),
+                at: now.wall,
+            });
         let mut edges = self.edges.of(id);
         if edges.is_empty() && settled.is_some() {
             edges = intent

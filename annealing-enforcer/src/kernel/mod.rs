@@ -17,10 +17,12 @@ mod memory;
 mod observe;
 mod outcome;
 mod people;
+mod pins;
 mod publish;
 mod recover;
 mod schedule;
 mod slot;
+mod standing;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -36,7 +38,7 @@ use prodspec_model::{Incarnation, IncarnationNo};
 
 pub use branch::{Branch, Bug};
 pub use edges::InProduction;
-pub use event::{Call, CheckCall, Effects, Event, Pin, PushCall, Record, Target};
+pub use event::{Call, CheckCall, Effects, Event, FeedItem, Pin, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, Status, Waiting};
 pub use iteration::Wait;
 pub use people::Command;
@@ -82,6 +84,12 @@ pub struct Kernel {
     people: People,
     /// Pins of assets that are not known yet, or not any more.
     early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
+    /// How assets with a pin of their own stand.
+    standings: BTreeMap<u32, standing::Stand>,
+    /// Governed assets whose content is not that of the newest incarnation.
+    behind: BTreeSet<u32>,
+    /// The time of the last step.
+    stepped: Now,
     /// Assets with an intent and a plugin that are not settled.
     unsettled: u32,
     /// Settled without a push and not remembered yet.
@@ -99,6 +107,7 @@ impl plane_runtime::Kernel for Kernel {
     type Effects = Effects;
 
     fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
+        self.stepped = now;
         match event {
             Event::DiffDone { run, answer } => self.diff_done(now, run, answer, out),
             Event::CheckDone { run, answer } => self.check_done(now, run, answer, out),
@@ -111,6 +120,7 @@ impl plane_runtime::Kernel for Kernel {
             Event::Durable(upto) => self.durable(now, upto, out),
             Event::Publish(incarnation) => self.publish(now, incarnation, out),
             Event::Pin { asset, pin } => self.move_pin(now, &asset, pin, out),
+            Event::Actuate { heads, moves } => self.actuate(now, heads, moves, out),
             Event::Renewed(until) => self.lease_until = until,
             Event::Person(command) => self.person(now, command, out),
             Event::Tick => {}
@@ -147,6 +157,9 @@ impl Kernel {
             edges: Edges::default(),
             people: People::default(),
             early_pins: BTreeMap::new(),
+            standings: BTreeMap::new(),
+            behind: BTreeSet::new(),
+            stepped: now,
             unsettled: 0,
             unrecorded: VecDeque::new(),
             remember_at: now.mono + REMEMBER_EVERY,

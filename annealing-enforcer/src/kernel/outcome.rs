@@ -391,12 +391,16 @@ impl Kernel {
         if let Some(it) = self.iterations.at_mut(at) {
             (it.failures, it.voids, it.stales, it.asleep, it.said) = (0, 0, 0, None, None);
         }
+        let confirmed = self.stands_in_sync(now, slot, out);
         if !news {
+            if confirmed {
+                self.remember(now, slot, out);
+            }
             return;
         }
         let pushed = self.iterations.at(at).is_some_and(|it| it.pushed.is_some());
         self.mark(slot, out, |entry| {
-            entry.set(flag::IN_SYNC | flag::REACHED, true)
+            entry.set(flag::IN_SYNC | flag::REACHED | flag::THERE, true)
         });
         if pinned || pushed || !self.edges.is_empty() {
             let production = pinned.then(|| self.table.intent(slot)).flatten();

@@ -2,14 +2,13 @@
 
 use plane_store::records::Orphaned;
 use plugin_sdk::Now;
-use prodspec_model::{Asset, AssetId, Incarnation, Message, addons, snapshot::Location};
+use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapshot::Location};
 
 use super::{
     Kernel,
     branch::{Branch, Bug},
     edges,
-    event::{Effects, Pin, Record},
-    iteration::REPINNED,
+    event::{Effects, FeedItem, Pin, Record},
     slot::{Class, Slot, State, Trigger, flag},
     table::Elsewhere,
 };
@@ -80,8 +79,10 @@ impl Kernel {
             self.add(now, location, out);
         }
         for place in touched.into_iter().filter(|place| place.changed) {
-            self.touch(now, place, out);
+            self.touch(now, place, &older, out);
         }
+        self.record(Record::Taken(newer.no()), out);
+        out.feed.push(FeedItem::Took(newer));
     }
 
     /// An asset that was never known before.
@@ -92,9 +93,7 @@ impl Kernel {
         let slot = self
             .table
             .insert(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
-        if let Some(pin) = self.early_pins.remove(&asset.id()) {
-            self.table.set_pin(slot, pin);
-        }
+        self.pin_new(now, slot, &asset, out);
         self.unsettled += u32::from(self.counts_as_unsettled(slot));
         out.settled_changed = true;
         self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
@@ -109,33 +108,62 @@ impl Kernel {
             .map(|at| at as u16)
     }
 
+    /// The pin of a new asset: its own if somebody gave it one before, else what governs it says.
+    fn pin_new(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
+        let was = self.was_nowhere(slot);
+        let early = (!self.early_pins.is_empty()).then(|| self.early_pins.remove(&asset.id()));
+        match early.flatten() {
+            Some(Pin::At(incarnation, cause)) => {
+                self.table.set_pin(slot, Some((incarnation, cause)));
+            }
+            Some(Pin::NotYet) => self.table.set_pin(slot, None),
+            Some(Pin::Default) | None => {}
+        }
+        if self.table.is_pinned(slot) {
+            self.stand_anew(now, slot, out);
+        }
+        self.settle_default(now, slot, &was, out);
+        self.count_behind(slot, out);
+    }
+
     /// An asset whose content changed, or that left or came back.
-    fn touch(&mut self, now: Now, place: Touched, out: &mut Effects) {
+    fn touch(&mut self, now: Now, place: Touched, older: &Incarnation, out: &mut Effects) {
         let slot = place.slot;
+        if place.after.is_some() {
+            self.table.set_elsewhere(slot, None);
+        }
+        let entry = self.table.slot(slot);
+        let governed = entry.has(flag::GOVERNED) || entry.pin != 0;
+        let names = |asset: Asset| asset.has_addon(addons::RolloutPolicyRef::TYPE);
+        if governed || (place.after.is_some() && self.table.known(slot).is_some_and(names)) {
+            let mut was = self.was(slot);
+            if was.place == 0 {
+                was.intent = place.before.map(|asset| (asset, older.clone()));
+            }
+            return self.regovern(now, slot, was, out);
+        }
         match (&place.before, place.after) {
-            (Some(before), None) => self.orphan(now, slot, before.clone(), out),
+            (Some(before), None) => {
+                let entry = self.table.slot(slot);
+                let settled = entry.has(flag::IN_SYNC) && !entry.in_flight();
+                self.orphan(now, slot, before, older.no(), settled, out);
+            }
             (before, Some(_)) => {
-                let returned = before.is_none();
-                let pinned = self.table.slot(slot).pin != 0;
-                if returned {
-                    self.came_back(slot, out);
-                }
+                self.returned(slot, out);
                 if let Some(before) = before
                     .as_ref()
-                    .filter(|_| !pinned && !self.planted(Bug::ForgetVanishedEdge))
+                    .filter(|_| !self.planted(Bug::ForgetVanishedEdge))
                 {
                     self.edges.keep(&before.id(), &edges::declared(before));
                 }
-                if !pinned {
-                    self.intent_changed(now, slot, Trigger::IntentChanged, Class::Intent, out);
-                }
+                self.intent_changed(now, slot, Trigger::IntentChanged, Class::Intent, out);
             }
             (None, None) => {}
         }
     }
 
     /// The asset's intent is another one: nothing that was found about it holds.
-    fn intent_changed(
+    pub(super) fn intent_changed(
         &mut self,
         now: Now,
         slot: u32,
@@ -156,25 +184,30 @@ impl Kernel {
         self.trigger(now, slot, trigger, class);
     }
 
-    /// R15: an asset that left intent is left alone and listed, unless it was turned down before.
-    fn orphan(&mut self, now: Now, slot: u32, asset: Asset, out: &mut Effects) {
-        let entry = self.table.slot(slot);
-        // In sync at a pin of its own says nothing about a turndown in the newest incarnation.
-        let gone = asset.has_addon(addons::Turndown::TYPE)
-            && entry.pin == 0
-            && entry.has(flag::IN_SYNC)
-            && !entry.in_flight();
+    /// R15: an asset that left intent is left alone and listed, unless it was turned down before: `settled` with the
+    /// intent that it had last.
+    pub(super) fn orphan(
+        &mut self,
+        now: Now,
+        slot: u32,
+        asset: &Asset,
+        last: IncarnationNo,
+        settled: bool,
+        out: &mut Effects,
+    ) {
+        let gone = asset.has_addon(addons::Turndown::TYPE) && settled;
         let (id, no) = (asset.id(), self.table.latest().no());
+        let found = flag::IN_SYNC | flag::REACHED | flag::THERE;
         if gone {
             self.mark(slot, out, |entry| {
                 entry.changed = no;
-                entry.set(flag::ORPHAN | flag::IN_SYNC | flag::REACHED, false);
+                entry.set(flag::ORPHAN | found, false);
             });
             self.edges.settle(&id, Vec::new());
             self.record(Record::Asset(id, None), out);
         } else {
             self.count(Branch::Orphaned);
-            let mut kept = edges::declared(&asset);
+            let mut kept = edges::declared(asset);
             kept.extend(self.edges.of(&id));
             self.edges.keep(&id, &kept);
             self.mark(slot, out, |entry| {
@@ -182,10 +215,6 @@ impl Kernel {
                 entry.set(flag::ORPHAN, true);
                 entry.set(flag::IN_SYNC | flag::REACHED, false);
             });
-            let last = self
-                .table
-                .elsewhere(slot)
-                .map_or(no, |there| there.last.no());
             let orphaned = Orphaned {
                 last,
                 at: now.wall,
@@ -220,8 +249,8 @@ impl Kernel {
         }
     }
 
-    fn came_back(&mut self, slot: u32, out: &mut Effects) {
-        self.table.set_elsewhere(slot, None);
+    /// It has an intent again.
+    pub(super) fn returned(&mut self, slot: u32, out: &mut Effects) {
         if self.table.slot(slot).has(flag::ORPHAN) {
             self.count(Branch::Returned);
             self.mark(slot, out, |entry| entry.set(flag::ORPHAN, false));
@@ -229,32 +258,5 @@ impl Kernel {
                 self.record(Record::Orphan(id, None), out);
             }
         }
-    }
-
-    /// Moves an asset's pin. A re-pin voids whatever is under way (R8, R11).
-    pub(super) fn move_pin(&mut self, now: Now, id: &AssetId, pin: Pin, out: &mut Effects) {
-        let Some(slot) = self.table.find(id.as_str()) else {
-            self.early_pins.insert(id.clone(), pin);
-            return;
-        };
-        let class = match &pin {
-            Pin::At(_, plugin_sdk::Cause::Rollback) => Class::Rollback,
-            _ => Class::Intent,
-        };
-        if let Some((before, _)) = self.table.intent(slot) {
-            self.edges.keep(id, &edges::declared(&before));
-        }
-        let counted = self.counts_as_unsettled(slot);
-        self.table.set_pin(slot, pin);
-        let counts = self.counts_as_unsettled(slot);
-        self.unsettled = self.unsettled + u32::from(counts) - u32::from(counted);
-        if !self.table.slot(slot).in_flight() {
-            self.give_back_all(now, slot);
-        }
-        // Places of pins are used again: the number alone does not tell.
-        if let Some(it) = self.iterations.at_mut(self.table.slot(slot).iteration) {
-            it.pin = REPINNED;
-        }
-        self.intent_changed(now, slot, Trigger::PinMoved, class, out);
     }
 }

@@ -1,6 +1,8 @@
 //! From what the last owner remembered to a kernel that goes on where it stopped.
 
-use plane_store::records::{AssetRecord, Orphaned};
+use std::collections::BTreeMap;
+
+use plane_store::records::{AssetRecord, Orphaned, Stands};
 use plugin_sdk::{FencingToken, Now};
 use prodspec_model::{Asset, AssetId, Incarnation, Message as _, addons};
 
@@ -10,7 +12,9 @@ use super::{
     edges,
     event::{Effects, Pin, Record},
     people::Command,
+    pins::policy_in,
     slot::{Class, NONE, Slot, State, Trigger, flag},
+    standing::Stand,
     table::Elsewhere,
     waiting::until,
 };
@@ -19,8 +23,10 @@ use crate::config::{Config, TypeConfig};
 /// Everything that is remembered of a partition.
 #[derive(Debug, Clone)]
 pub struct Recovered {
-    /// The newest incarnation sealed.
+    /// The newest incarnation that was taken in; if none was, the newest one sealed.
     pub latest: Incarnation,
+    /// The newest one sealed, if it was not taken in yet.
+    pub newer: Option<Incarnation>,
     /// Every asset of this one without a record of its own was in sync with it.
     pub floor: Option<Incarnation>,
     /// What is known of single assets.
@@ -31,6 +37,8 @@ pub struct Recovered {
     pub gone: Vec<(Asset, Incarnation)>,
     /// Moved pins.
     pub pins: Vec<(AssetId, Pin)>,
+    /// Where policy groups are.
+    pub heads: Vec<(AssetId, Incarnation)>,
     /// What people said.
     pub people: Vec<Command>,
 }
@@ -40,11 +48,13 @@ impl Recovered {
     pub fn nothing(latest: Incarnation) -> Self {
         Self {
             latest,
+            newer: None,
             floor: None,
             assets: Vec::new(),
             orphans: Vec::new(),
             gone: Vec::new(),
             pins: Vec::new(),
+            heads: Vec::new(),
             people: Vec::new(),
         }
     }
@@ -64,14 +74,12 @@ impl Kernel {
         for command in &recovered.people {
             kernel.people.hear(command);
         }
-        kernel.recover_orphans(recovered.orphans);
+        let kept = kernel.recover_orphans(recovered.orphans);
         kernel.recover_gone(now, recovered.gone, &recovered.assets, out);
         kernel.recover_intent();
+        kernel.recover_heads(recovered.heads);
         for (id, pin) in recovered.pins {
-            match kernel.pinned_slot(&id, &pin) {
-                Some(slot) => kernel.table.set_pin(slot, pin),
-                None => drop(kernel.early_pins.insert(id, pin)),
-            }
+            kernel.recover_pin(id, pin);
         }
         if let Some(floor) = &recovered.floor {
             kernel.recover_floor(floor);
@@ -84,14 +92,25 @@ impl Kernel {
         for (slot, id, record) in &records {
             kernel.recover_record(*slot, id, record);
         }
+        kernel.recover_left(now, kept, out);
         for (slot, _, record) in &records {
             kernel.recover_push(now, *slot, record, out);
         }
         kernel.start(now, out);
+        kernel.recover_standings(now, &records);
+        match recovered.newer {
+            Some(newer) => kernel.publish(now, newer, out),
+            None => {
+                let taken = kernel.table.latest().no();
+                kernel.record(Record::Taken(taken), out);
+            }
+        }
         kernel
     }
 
-    fn recover_orphans(&mut self, orphans: Vec<(Orphaned, Option<Incarnation>)>) {
+    /// Assets that left intent. Those that the newest incarnation has all the same are left for their pins to decide on.
+    fn recover_orphans(&mut self, orphans: Vec<(Orphaned, Option<Incarnation>)>) -> Vec<Asset> {
+        let mut kept = Vec::new();
         for (orphaned, last) in orphans {
             let Ok(asset) = Asset::try_from(orphaned.asset.as_str()) else {
                 continue;
@@ -100,20 +119,24 @@ impl Kernel {
                 continue;
             };
             if self.table.latest().asset(&asset.id()).is_some() {
+                self.edges.keep(&asset.id(), &orphaned.edges);
+                kept.push(asset);
                 continue;
             }
             let mut slot = Slot::new(kind, None, orphaned.last);
             slot.set(flag::ORPHAN, true);
             self.edges.keep(&asset.id(), &orphaned.edges);
-            let at = self.table.insert_elsewhere(
+            slot.set(flag::THERE, true);
+            kept.push(asset.clone());
+            self.table.insert_elsewhere(
                 slot,
                 Elsewhere {
                     last: last.unwrap_or_else(|| self.table.latest().clone()),
                     asset,
                 },
             );
-            debug_assert!(self.table.slot(at).location.is_none());
         }
+        kept
     }
 
     /// R15 holds for what left intent unseen too: unless it was turned down before, it is an orphan, and its edges count.
@@ -151,24 +174,143 @@ impl Kernel {
             };
             self.record(Record::Orphan(id, Some(orphaned)), out);
             let mut slot = Slot::new(kind, None, last.no());
-            slot.set(flag::ORPHAN, true);
+            slot.set(flag::ORPHAN | flag::THERE, true);
             self.table.insert_elsewhere(slot, Elsewhere { last, asset });
         }
     }
 
-    /// The slot of a pinned asset. One that is in no newer incarnation is enforced where it is pinned.
-    fn pinned_slot(&mut self, id: &AssetId, pin: &Pin) -> Option<u32> {
-        if let Some(slot) = self.table.find(id.as_str()) {
-            return Some(slot);
+    /// The pin of an asset. One that is in no newer incarnation is enforced where it is pinned.
+    fn recover_pin(&mut self, id: AssetId, pin: Pin) {
+        let slot = self.table.find(id.as_str()).or_else(|| match &pin {
+            Pin::At(last, _) => self.insert_from(last.asset(&id)?, last.clone()),
+            _ => None,
+        });
+        match (slot, pin) {
+            (_, Pin::Default) => {}
+            (None, pin) => drop(self.early_pins.insert(id, pin)),
+            (Some(slot), Pin::NotYet) => self.table.set_pin(slot, None),
+            (Some(slot), Pin::At(at, cause)) => self.table.set_pin(slot, Some((at, cause))),
         }
-        let Pin::At(last, _) = pin else {
-            return None;
+    }
+
+    /// A slot of an asset that is enforced at `last`, whatever the newest incarnation has of it.
+    pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
+        let kind = self.kind_of(asset.type_str())?;
+        let location = self.table.latest().snapshot().locate(asset.id_str());
+        let slot = Slot::new(kind, location, last.no());
+        let at = match location {
+            Some(_) => self.table.insert(asset.id_str(), slot),
+            None => self.table.insert_elsewhere(slot, Elsewhere { last, asset }),
         };
-        let asset = last.asset(id)?;
-        let mut slot = Slot::new(self.kind_of(asset.type_str())?, None, last.no());
-        slot.set(flag::ORPHAN, true);
-        let last = last.clone();
-        Some(self.table.insert_elsewhere(slot, Elsewhere { last, asset }))
+        if let Some(policy) = self.policy_of(at) {
+            self.govern(at, &policy);
+        }
+        Some(at)
+    }
+
+    /// Where groups are; and who is still governed there though the newest incarnation says nothing of it.
+    fn recover_heads(&mut self, heads: Vec<(AssetId, Incarnation)>) {
+        for (policy, head) in &heads {
+            self.table.set_head(policy, head.clone());
+        }
+        let latest = self.table.latest().snapshot().clone();
+        for (policy, head) in heads {
+            for change in head.snapshot().diff(&latest) {
+                let Some(before) = change.before else {
+                    continue;
+                };
+                let newest = change.after.as_ref().and_then(policy_in);
+                if newest.or_else(|| policy_in(&before)).as_ref() != Some(&policy) {
+                    continue;
+                }
+                match self.table.find(before.id_str()) {
+                    None => drop(self.insert_from(before, head.clone())),
+                    Some(slot) if !self.table.slot(slot).has(flag::GOVERNED) => {
+                        self.govern(slot, &policy)
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+
+    fn govern(&mut self, slot: u32, policy: &AssetId) {
+        self.table.slot_mut(slot).set(flag::GOVERNED, true);
+        if !self.planted(Bug::FollowLatest) {
+            let place = self.table.default_place(Some(policy));
+            self.table.set_place(slot, place);
+        }
+    }
+
+    /// Whoever has an intent is no orphan; whoever production may have, and has none, is one.
+    fn recover_left(&mut self, now: Now, kept: Vec<Asset>, out: &mut Effects) {
+        for asset in kept {
+            let Some(slot) = self.table.find(asset.id_str()) else {
+                continue;
+            };
+            let intended = self.table.has_intent(slot);
+            self.table
+                .slot_mut(slot)
+                .set(flag::ORPHAN | flag::THERE, true);
+            if intended {
+                self.table.slot_mut(slot).set(flag::ORPHAN, false);
+                self.record(Record::Orphan(asset.id(), None), out);
+            }
+        }
+        for slot in 0..self.table.len() {
+            let entry = self.table.slot(slot);
+            let left = entry.pin != 0
+                && entry.has(flag::RECORDED)
+                && entry.has(flag::THERE)
+                && !entry.has(flag::ORPHAN)
+                && !self.table.has_intent(slot);
+            if let Some(asset) = self.table.known(slot).filter(|_| left) {
+                let last = self.table.latest().no();
+                self.table.slot_mut(slot).set(flag::ORPHAN, true);
+                let orphaned = Orphaned {
+                    last,
+                    at: now.wall,
+                    asset: asset.canonical().to_owned(),
+                    edges: self.edges.of(&asset.id()),
+                };
+                self.record(Record::Orphan(asset.id(), Some(orphaned)), out);
+            }
+        }
+    }
+
+    /// R20: an asset that was remembered as in sync at its pin stands there; the others are looked at.
+    fn recover_standings(&mut self, now: Now, records: &[(u32, AssetId, AssetRecord)]) {
+        let settled = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
+            let settled = record.settled.as_ref()?;
+            Some((*slot, (settled.incarnation, settled.at)))
+        };
+        let settled: BTreeMap<_, _> = records.iter().filter_map(settled).collect();
+        for slot in 0..self.table.len() {
+            if !self.table.is_pinned(slot) {
+                continue;
+            }
+            let at = match self.table.intent(slot) {
+                None => Some(now.wall),
+                Some((_, incarnation)) => settled
+                    .get(&slot)
+                    .filter(|(there, _)| *there == incarnation.no())
+                    .map(|(_, at)| *at)
+                    .filter(|_| self.table.slot(slot).has(flag::IN_SYNC)),
+            };
+            let state = match at {
+                Some(since) => Stands::InSync { since },
+                None => Stands::OutOfSync { since: now.wall },
+            };
+            let stand = Stand {
+                after: self.table.slot(slot).n,
+                confirmed: at.is_some(),
+                state,
+            };
+            self.standings.insert(slot, stand);
+            if self.awaits_look(slot) {
+                self.trigger(now, slot, Trigger::PinMoved, Class::Intent);
+            }
+        }
     }
 
     fn recover_intent(&mut self) {
@@ -183,8 +325,11 @@ impl Kernel {
                 continue;
             };
             if let Some(kind) = self.kind_of(asset.type_str()) {
-                self.table
-                    .insert(asset.id_str(), Slot::new(kind, Some(at), latest.no()));
+                let slot = Slot::new(kind, Some(at), latest.no());
+                let slot = self.table.insert(asset.id_str(), slot);
+                if let Some(policy) = policy_in(&asset) {
+                    self.govern(slot, &policy);
+                }
             }
         }
     }
@@ -194,7 +339,8 @@ impl Kernel {
         self.floor = Some(floor.no());
         for at in 0..self.table.len() {
             let slot = self.table.slot_mut(at);
-            slot.set(flag::REACHED, slot.location.is_some());
+            let follows = slot.location.is_some() && slot.pin == 0;
+            slot.set(flag::REACHED | flag::THERE, follows);
         }
         for change in floor
             .snapshot()
@@ -203,7 +349,9 @@ impl Kernel {
             let Some(at) = self.table.find(change.id().as_str()) else {
                 continue;
             };
-            self.table.slot_mut(at).set(flag::REACHED, false);
+            let slot = self.table.slot_mut(at);
+            slot.set(flag::REACHED, false);
+            slot.set(flag::THERE, change.before.is_some() && slot.pin == 0);
             if let Some(before) = &change.before {
                 self.edges.keep(&before.id(), &edges::declared(before));
             }
@@ -220,6 +368,8 @@ impl Kernel {
         let slot = self.table.slot_mut(at);
         slot.set(flag::RECORDED, true);
         slot.set(flag::REACHED, reached);
+        let there = record.settled.is_some() || record.open.is_some() || !record.edges.is_empty();
+        slot.set(flag::THERE, there);
         let follows_latest = slot.pin == 0 && reached && record.open.is_none();
         if follows_latest {
             self.edges.settle(id, Vec::new());
@@ -284,6 +434,9 @@ impl Kernel {
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
             slot.set(flag::IN_SYNC, reached && slot.iteration == NONE);
             self.unsettled += u32::from(self.counts_as_unsettled(at));
+            if self.table.slot(at).has(flag::GOVERNED) {
+                self.count_behind(at, out);
+            }
             if idle && !self.table.slot(at).has(flag::IN_SYNC) && self.table.has_intent(at) {
                 self.enqueue(now, at, Trigger::IntentChanged, Class::Intent);
             }

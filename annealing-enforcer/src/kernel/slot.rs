@@ -20,7 +20,7 @@ pub(super) struct Slot {
     pub(super) iteration: u32,
     /// Its type, by order of registration.
     pub(super) kind: u16,
-    /// Its pin, by place in the pin table. 0: latest.
+    /// Its pin, by place in the pin table. 0: the newest incarnation.
     pub(super) pin: u16,
     /// See [`flag`].
     pub(super) flags: u8,
@@ -46,6 +46,10 @@ pub(super) mod flag {
     pub(crate) const RECORDED: u8 = 1 << 4;
     /// Settled without a push; not yet remembered.
     pub(crate) const UNRECORDED: u8 = 1 << 5;
+    /// A rollout policy governs it.
+    pub(crate) const GOVERNED: u8 = 1 << 6;
+    /// Production may have it: it was in sync or pushed before.
+    pub(crate) const THERE: u8 = 1 << 7;
 }
 
 /// What a slot is doing.

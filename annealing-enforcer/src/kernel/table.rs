@@ -1,6 +1,6 @@
 //! All assets ever known, by slot and by id, and the incarnations that are somebody's intent.
 
-use std::hash::BuildHasher;
+use std::{collections::BTreeMap, hash::BuildHasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use plugin_sdk::Cause;
@@ -20,8 +20,12 @@ pub(super) struct Table {
     latest: Incarnation,
     /// Place 0 stands for the newest incarnation and holds nothing.
     pins: Vec<Option<Pinned>>,
+    /// The place given out last: a rollout moves many pins to the same one.
+    last_place: usize,
+    /// The default pin of each policy group, by place.
+    groups: BTreeMap<AssetId, u16>,
     /// Assets that are not in the newest incarnation: orphans, and those pinned to an older one.
-    elsewhere: std::collections::BTreeMap<u32, Elsewhere>,
+    elsewhere: BTreeMap<u32, Elsewhere>,
 }
 
 /// A pin that some slots share.
@@ -29,6 +33,8 @@ pub(super) struct Table {
 struct Pinned {
     at: Option<(Incarnation, Cause)>,
     slots: u32,
+    /// It is the default of the group of this policy.
+    group: Option<AssetId>,
 }
 
 /// An asset that the newest incarnation does not have.
@@ -46,7 +52,9 @@ impl Table {
             hasher: DefaultHashBuilder::default(),
             latest,
             pins: vec![None],
-            elsewhere: std::collections::BTreeMap::new(),
+            last_place: 0,
+            groups: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
         }
     }
 
@@ -137,7 +145,8 @@ impl Table {
 
     /// The incarnations that are somebody's intent, or had an orphan last.
     pub(super) fn cited(&self) -> Vec<IncarnationNo> {
-        let pinned = self.pins.iter().flatten().filter(|pinned| pinned.slots > 0);
+        let used = |pinned: &&Pinned| pinned.slots > 0 || pinned.group.is_some();
+        let pinned = self.pins.iter().flatten().filter(used);
         let pinned =
             pinned.filter_map(|pinned| pinned.at.as_ref().map(|(incarnation, _)| incarnation.no()));
         let elsewhere = self.elsewhere.values().map(|there| there.last.no());
@@ -182,10 +191,14 @@ impl Table {
 
     /// What the asset's intent is now: by its pin. `None`: it has none, and is left alone.
     pub(super) fn intent(&self, at: u32) -> Option<(Asset, Incarnation)> {
-        let slot = self.slot(at);
-        match self.pins.get(slot.pin as usize)? {
+        self.intent_by(at, self.slot(at).pin)
+    }
+
+    /// What the asset's intent would be by the pin at `place`.
+    pub(super) fn intent_by(&self, at: u32, place: u16) -> Option<(Asset, Incarnation)> {
+        match self.pins.get(place as usize)? {
             None => {
-                let asset = self.latest.snapshot().at(slot.location?)?;
+                let asset = self.latest.snapshot().at(self.slot(at).location?)?;
                 Some((asset, self.latest.clone()))
             }
             Some(pinned) => {
@@ -219,57 +232,111 @@ impl Table {
             .map(|(_, cause)| *cause)
     }
 
-    /// The asset's pin as people see it.
+    /// The asset's own pin: [`Pin::Default`] if it has none.
     pub(super) fn pin_of(&self, at: u32) -> Pin {
         match self.pins.get(self.slot(at).pin as usize) {
+            Some(Some(Pinned { group: Some(_), .. })) => Pin::Default,
             Some(Some(Pinned {
                 at: Some((incarnation, cause)),
                 ..
             })) => Pin::At(incarnation.clone(), *cause),
             Some(Some(Pinned { at: None, .. })) => Pin::NotYet,
-            _ => Pin::Latest,
+            _ => Pin::Default,
         }
     }
 
-    /// Moves the asset's pin.
-    pub(super) fn set_pin(&mut self, at: u32, pin: Pin) {
+    /// Whether the asset has a pin of its own.
+    pub(super) fn is_pinned(&self, at: u32) -> bool {
+        let pinned = self.pins.get(self.slot(at).pin as usize);
+        matches!(pinned, Some(Some(Pinned { group: None, .. })))
+    }
+
+    /// The policy whose group's head is the asset's intent.
+    pub(super) fn follows(&self, at: u32) -> Option<&AssetId> {
+        let pinned = self.pins.get(self.slot(at).pin as usize)?.as_ref()?;
+        pinned.group.as_ref()
+    }
+
+    /// Where the group of `policy` is, if it ever completed a rollout.
+    pub(super) fn head(&self, policy: &AssetId) -> Option<&Incarnation> {
+        let place = *self.groups.get(policy)?;
+        let (head, _) = self.pins.get(place as usize)?.as_ref()?.at.as_ref()?;
+        Some(head)
+    }
+
+    /// Every group that ever completed a rollout.
+    pub(super) fn heads(&self) -> impl Iterator<Item = (&AssetId, &Incarnation)> {
+        let head = |(policy, _)| Some((policy, self.head(policy)?));
+        self.groups.iter().filter_map(head)
+    }
+
+    /// Moves a group's head, and with it the default pin of all its assets.
+    pub(super) fn set_head(&mut self, policy: &AssetId, head: Incarnation) {
+        let place = self.group_place(policy) as usize;
+        if let Some(Some(pinned)) = self.pins.get_mut(place) {
+            pinned.at = Some((head, Cause::Intent));
+        }
+    }
+
+    /// The place of a group's default pin. `None`: that of assets which follow the newest incarnation.
+    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> u16 {
+        policy.map_or(0, |policy| self.group_place(policy))
+    }
+
+    fn group_place(&mut self, policy: &AssetId) -> u16 {
+        if let Some(place) = self.groups.get(policy) {
+            return *place;
+        }
+        self.pins.push(Some(Pinned {
+            at: None,
+            slots: 0,
+            group: Some(policy.clone()),
+        }));
+        let place = (self.pins.len() - 1) as u16;
+        self.groups.insert(policy.clone(), place);
+        place
+    }
+
+    /// Gives the asset a pin of its own.
+    pub(super) fn set_pin(&mut self, at: u32, pin: Option<(Incarnation, Cause)>) {
+        let place = self.pin_place(pin);
+        self.set_place(at, place as u16);
+    }
+
+    /// Gives the asset the pin at `place`.
+    pub(super) fn set_place(&mut self, at: u32, place: u16) {
         let old = self.slot(at).pin as usize;
+        if let Some(Some(pinned)) = self.pins.get_mut(place as usize) {
+            pinned.slots += 1;
+        }
         if let Some(Some(pinned)) = self.pins.get_mut(old) {
             pinned.slots -= 1;
         }
-        let place = match pin {
-            Pin::Latest => 0,
-            Pin::At(incarnation, cause) => self.pin_place(Some((incarnation, cause))),
-            Pin::NotYet => self.pin_place(None),
-        };
-        if let Some(Some(pinned)) = self.pins.get_mut(place) {
-            pinned.slots += 1;
-        }
-        self.slot_mut(at).pin = place as u16;
+        self.slot_mut(at).pin = place;
     }
 
     fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> usize {
         let entry = Pinned {
             at: wanted,
             slots: 0,
+            group: None,
         };
-        let rest = || self.pins.iter().enumerate().skip(1);
-        let same = |pinned: &Option<Pinned>| {
-            pinned
-                .as_ref()
-                .is_some_and(|pinned| pinned.name() == entry.name())
-        };
-        let unused =
-            |pinned: &Option<Pinned>| pinned.as_ref().is_some_and(|pinned| pinned.slots == 0);
-        if let Some((place, _)) = rest().find(|(_, pinned)| same(pinned)) {
-            return place;
+        let same = |pinned: &Option<Pinned>| own(pinned).is_some_and(|p| p.name() == entry.name());
+        if self.pins.get(self.last_place).is_some_and(same) {
+            return self.last_place;
         }
-        if let Some((place, _)) = rest().find(|(_, pinned)| unused(pinned)) {
+        let unused = |pinned: &Option<Pinned>| own(pinned).is_some_and(|p| p.slots == 0);
+        let known = self.pins.iter().position(same);
+        let place = known.or_else(|| self.pins.iter().position(unused));
+        let place = place.unwrap_or_else(|| {
+            self.pins.push(None);
+            self.pins.len() - 1
+        });
+        if known.is_none() {
             self.pins[place] = Some(entry);
-            return place;
         }
-        self.pins.push(Some(entry));
-        self.pins.len() - 1
+        self.last_place = place;
+        place
     }
 
     /// Whether the last diff said in sync and no push is in flight.
@@ -287,10 +354,15 @@ impl Pinned {
     }
 }
 
+/// A pin that is no group's default.
+fn own(pinned: &Option<Pinned>) -> Option<&Pinned> {
+    pinned.as_ref().filter(|pinned| pinned.group.is_none())
+}
+
 fn id_of(
     slots: &[Slot],
     latest: &Incarnation,
-    elsewhere: &std::collections::BTreeMap<u32, Elsewhere>,
+    elsewhere: &BTreeMap<u32, Elsewhere>,
     at: u32,
 ) -> Option<Asset> {
     match slots[at as usize].location {

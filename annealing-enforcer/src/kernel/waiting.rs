@@ -82,7 +82,10 @@ impl Kernel {
             }
             _ => self.backoff(attempt),
         };
-        self.out_of_sync(slot, out);
+        self.out_of_sync(now, slot, out);
+        if let plugin::Error::Unhealthy { message } = error {
+            self.stands_unhealthy(slot, message, out);
+        }
         self.decide(now, slot, Outcome::Failed(error.to_string()), out);
         let unknown = self.table.slot(slot).in_flight();
         if matches!(error, plugin::Error::Permanent { .. }) && !unknown {

@@ -5,14 +5,20 @@ use std::{
     time::Duration,
 };
 
-use futures::channel::{mpsc::UnboundedSender, oneshot};
+use futures::{
+    Stream,
+    channel::{
+        mpsc::{self, UnboundedSender},
+        oneshot,
+    },
+};
 use plane_runtime::Runtime;
 use plane_store::records::{Decision, Decisions};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 use serde::{Deserialize, Serialize};
 
-use super::Input;
-use crate::kernel::{Branch, Command, Explanation, Pin, Status, Waiting};
+use super::{Actuation, Input};
+use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting};
 
 /// A running enforcer, from outside. Cheap to clone.
 #[derive(Clone)]
@@ -181,6 +187,35 @@ impl<R: Runtime> Handle<R> {
     pub async fn pin(&self, asset: &AssetId, pin: Pin) -> Result<(), AskError> {
         self.ask(|reply| Input::Pin(asset.clone(), pin, reply))
             .await
+    }
+
+    /// One step of the partition's journal: `writes`, then the groups' new `heads` (policy asset and incarnation), then
+    /// the `moves` of pins; applied in the same order. Answers once all of it is durable.
+    ///
+    /// # Errors
+    /// When the enforcer is not running, or does not own its partition any more: then nobody knows whether it was done.
+    pub async fn actuate(
+        &self,
+        writes: Vec<plane_store::Write>,
+        heads: Vec<(AssetId, Incarnation)>,
+        moves: Vec<(AssetId, Pin)>,
+    ) -> Result<(), AskError> {
+        let step = Actuation {
+            writes,
+            heads,
+            moves,
+        };
+        self.ask(|reply| Input::Actuate(Box::new(step), reply))
+            .await
+    }
+
+    /// What enforcement goes by, and how assets with pins of their own stand: everything first, then every change in
+    /// order. Ends with the ownership; at once if the partition is not owned.
+    pub fn feed(&self) -> impl Stream<Item = FeedItem> + Send + use<R> {
+        let (follower, items) = mpsc::unbounded();
+        // An enforcer that has ended drops it: the stream ends.
+        let _ = self.inputs.unbounded_send(Input::Feed(follower));
+        items
     }
 
     /// Hands a newer incarnation over, without waiting for the store's hint.

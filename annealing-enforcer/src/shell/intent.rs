@@ -8,7 +8,9 @@ use plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record},
-    records::{Approval, AssetRecord, Floor, Orphaned, Override, Pause, PinRecord},
+    records::{
+        Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Pause, PinRecord, Taken,
+    },
 };
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
@@ -56,7 +58,14 @@ impl<R: Runtime> Intent<R> {
     }
 
     async fn remembered(&self) -> Result<Recovered, Error> {
-        let latest = self.first().await?;
+        let newest = self.first().await?;
+        let taken = record::load::<Taken>(&*self.store, &self.partition, "").await?;
+        let taken = match taken.map(|taken| taken.value.incarnation) {
+            Some(no) if no < newest.no() => self.kept(no).await?,
+            taken => taken.map(|_| newest.clone()),
+        };
+        let newer = taken.as_ref().filter(|taken| taken.no() < newest.no());
+        let newer = newer.map(|_| newest.clone());
         let floor = record::load::<Floor>(&*self.store, &self.partition, "").await?;
         let floor = match floor {
             Some(floor) => self.kept(floor.value.incarnation).await?,
@@ -68,17 +77,24 @@ impl<R: Runtime> Intent<R> {
             orphans.push((orphaned, last));
         }
         let assets = named(self.all::<AssetRecord>().await?);
-        let gone = self
-            .gone(&latest, floor.as_ref(), &assets, &orphans)
-            .await?;
+        // What was taken in left nothing unseen.
+        let gone = match &taken {
+            Some(_) => Vec::new(),
+            None => {
+                self.gone(&newest, floor.as_ref(), &assets, &orphans)
+                    .await?
+            }
+        };
         Ok(Recovered {
             floor,
             orphans,
             gone,
             assets,
             pins: self.pins().await?,
+            heads: self.heads().await?,
             people: self.people().await?,
-            latest,
+            latest: taken.unwrap_or(newest),
+            newer,
         })
     }
 
@@ -179,6 +195,19 @@ impl<R: Runtime> Intent<R> {
             pins.push((asset, pin));
         }
         Ok(pins)
+    }
+
+    async fn heads(&self) -> Result<Vec<(AssetId, Incarnation)>, Error> {
+        let mut heads = Vec::new();
+        for (policy, head) in named(self.all::<GroupHead>().await?) {
+            match self.kept(head.incarnation).await? {
+                Some(incarnation) => heads.push((policy, incarnation)),
+                None => {
+                    tracing::warn!(%policy, no = %head.incarnation, "the head of a policy group is not kept")
+                }
+            }
+        }
+        Ok(heads)
     }
 
     async fn people(&self) -> Result<Vec<Command>, Error> {

@@ -3,6 +3,7 @@
 mod beside;
 mod build;
 mod calls;
+mod feed;
 mod handle;
 mod inside;
 mod intent;
@@ -23,12 +24,12 @@ use futures::{
     future::{BoxFuture, Either},
 };
 use plane_runtime::{Kernel as _, Runtime};
-use plane_store::{Store, incarnations::Incarnations, owner::Acquire, records::PinRecord};
+use plane_store::{Store, Write, incarnations::Incarnations, owner::Acquire};
 use plugin_sdk::{
     CheckRequest, Diff, DiffRequest, FencingToken, Mono, Observation, PushRequest, Pushed, Run,
     Verdict, service::Stack,
 };
-use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 
 pub use build::{BuildError, EnforcerBuilder, Plugin};
 pub use handle::{AskError, Explained, Handle, Settle};
@@ -37,7 +38,7 @@ pub use plan::{Plan, Planned, Planner};
 
 use crate::{
     config::Config,
-    kernel::{Branch, Command, Effects, Event, Explanation, Kernel, Pin, Status},
+    kernel::{Branch, Command, Effects, Event, Explanation, FeedItem, Kernel, Pin, Status},
     registry::Registry,
 };
 use beside::Beside;
@@ -67,6 +68,8 @@ pub(crate) enum Input {
     WaitSettled(Settle, oneshot::Sender<()>),
     Tell(Box<Command>, oneshot::Sender<()>),
     Pin(AssetId, Pin, oneshot::Sender<()>),
+    Actuate(Box<Actuation>, oneshot::Sender<()>),
+    Feed(UnboundedSender<FeedItem>),
     /// From something that an ownership started, for that one only.
     Of(FencingToken, Box<Input>),
     /// Another process owns the partition.
@@ -239,6 +242,8 @@ impl<R: Runtime> Enforcer<R> {
             observers: BTreeMap::new(),
             settling: Vec::new(),
             alarm: None,
+            ahead: Vec::new(),
+            feed: feed::Feed::default(),
         };
         let lease = self.membership.lease_until().await;
         ownership.step(Event::Renewed(lease));
@@ -307,6 +312,16 @@ struct Ownership<R> {
     observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
     settling: Vec<(Settle, oneshot::Sender<()>)>,
     alarm: Option<(Mono, BoxFuture<'static, ()>)>,
+    /// To be written before what the kernel records next.
+    ahead: Vec<Entry>,
+    feed: feed::Feed,
+}
+
+/// One step of whoever moves pins.
+pub(crate) struct Actuation {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) heads: Vec<(AssetId, Incarnation)>,
+    pub(crate) moves: Vec<(AssetId, Pin)>,
 }
 
 impl<R: Runtime> Ownership<R> {
@@ -375,15 +390,23 @@ impl<R: Runtime> Ownership<R> {
                 });
             }
             // Whoever asked has given up, and may have asked somebody else since: too late to do it now.
-            Input::Tell(_, reply) | Input::Pin(_, _, reply) if reply.is_canceled() => {}
+            Input::Tell(_, reply) | Input::Pin(_, _, reply) | Input::Actuate(_, reply)
+                if reply.is_canceled() => {}
             Input::Tell(command, reply) => {
                 self.step(Event::Person(*command));
                 self.when_durable(reply);
             }
             Input::Pin(asset, pin, reply) => {
-                self.move_pin(asset, pin);
+                self.step(Event::Pin { asset, pin });
                 self.when_durable(reply);
             }
+            Input::Actuate(step, reply) => {
+                self.ahead = step.writes.into_iter().map(Entry::Write).collect();
+                let (heads, moves) = (step.heads, step.moves);
+                self.step(Event::Actuate { heads, moves });
+                self.when_durable(reply);
+            }
+            Input::Feed(follower) => self.feed.follow(&self.kernel, follower),
             Input::WaitSettled(what, reply) => {
                 self.settling.push((what, reply));
                 self.answer_settled();
@@ -402,22 +425,6 @@ impl<R: Runtime> Ownership<R> {
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
         None
-    }
-
-    fn move_pin(&mut self, asset: AssetId, pin: Pin) {
-        let record = match &pin {
-            Pin::Latest => None,
-            Pin::At(incarnation, cause) => Some(PinRecord::At {
-                incarnation: incarnation.no(),
-                cause: *cause,
-            }),
-            Pin::NotYet => Some(PinRecord::NotYet),
-        };
-        // A closed scribe has said why: that ends this ownership.
-        let _ = self
-            .records
-            .unbounded_send(vec![Entry::Pin(asset.clone(), record)]);
-        self.step(Event::Pin { asset, pin });
     }
 
     /// Answers once everything recorded so far is durable.
@@ -441,6 +448,7 @@ impl<R: Runtime> Ownership<R> {
             self.telemetry.ended(&event);
             self.kernel.step(now, event, &mut self.effects);
             self.write();
+            self.feed.tell(&mut self.effects.feed);
             for (ticket, answer) in self.effects.replies.drain(..) {
                 if let Some(observer) = self.observers.remove(&ticket) {
                     let _ = observer.send(answer);
@@ -457,10 +465,11 @@ impl<R: Runtime> Ownership<R> {
     }
 
     fn write(&mut self) {
-        if self.effects.records.is_empty() {
+        if self.effects.records.is_empty() && self.ahead.is_empty() {
             return;
         }
-        let entries = self.effects.records.drain(..).map(Entry::Kernel).collect();
+        let mut entries = std::mem::take(&mut self.ahead);
+        entries.extend(self.effects.records.drain(..).map(Entry::Kernel));
         // A closed scribe has said why: that ends this ownership.
         let _ = self.records.unbounded_send(entries);
     }

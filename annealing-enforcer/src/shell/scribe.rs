@@ -11,7 +11,7 @@ use plane_store::{
     Store, Write,
     journal::{Journal, Outcome, Ticket},
     owner, record,
-    records::{AssetRecord, Decisions, Floor, Orphaned, Pause, PinRecord, Scope},
+    records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, Pause, PinRecord, Scope, Taken},
 };
 use plugin_sdk::FencingToken;
 use prodspec_model::{AssetId, PartitionId};
@@ -33,8 +33,8 @@ const AT_HAND: usize = 4096;
 pub(crate) enum Entry {
     /// A record of the kernel's.
     Kernel(Record),
-    /// A pin that a person or a rollout moved; `None`: back to the newest.
-    Pin(AssetId, Option<PinRecord>),
+    /// A write of whoever moves pins, in one step with the pins.
+    Write(Write),
     /// Answered once everything handed over before it is durable.
     Answer(oneshot::Sender<()>),
 }
@@ -155,8 +155,8 @@ impl<R: Runtime> Scribe<R> {
         let mut decided = std::collections::BTreeSet::new();
         for entry in entries {
             let entry = match entry {
-                Entry::Pin(asset, pin) => {
-                    writes.push(self.put_or_delete(&asset, pin.as_ref())?);
+                Entry::Write(write) => {
+                    writes.push(write);
                     continue;
                 }
                 Entry::Answer(_) => continue,
@@ -168,6 +168,17 @@ impl<R: Runtime> Scribe<R> {
                 }
                 Record::Orphan(asset, state) => {
                     writes.push(self.put_or_delete::<Orphaned>(&asset, state.as_ref())?)
+                }
+                Record::Pin(asset, state) => {
+                    writes.push(self.put_or_delete::<PinRecord>(&asset, state.as_ref())?)
+                }
+                Record::Head(policy, incarnation) => writes.push(record::put(
+                    &self.partition,
+                    policy.as_str(),
+                    &GroupHead { incarnation },
+                )?),
+                Record::Taken(incarnation) => {
+                    writes.push(record::put(&self.partition, "", &Taken { incarnation })?)
                 }
                 Record::Floor(incarnation) => {
                     writes.push(record::put(&self.partition, "", &Floor { incarnation })?)
@@ -260,7 +271,7 @@ fn take_answers(entries: &mut Vec<Entry>) -> Vec<oneshot::Sender<()>> {
     *entries = rest;
     let answer = |entry| match entry {
         Entry::Answer(answer) => Some(answer),
-        Entry::Kernel(_) | Entry::Pin(..) => None,
+        Entry::Kernel(_) | Entry::Write(_) => None,
     };
     answers.into_iter().filter_map(answer).collect()
 }

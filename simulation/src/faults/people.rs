@@ -114,7 +114,7 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
             let no = to.no().0;
             (Pin::At(to, Cause::Rollback), Pinned::At(no))
         }
-        None => (Pin::Latest, Pinned::Latest),
+        None => (Pin::Default, Pinned::Latest),
     };
     let clock = NodeRuntime::new(world.executor.clone(), NodeId::WORLD);
     let deadline = clock.now().mono + PATIENCE;

@@ -169,6 +169,8 @@ fn r8_a_push_in_flight_holds_what_it_relies_on() {
 fn r8_a_moved_pin_voids_the_diff() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let old = rig.latest.clone();
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.diffed("a", differs);
     rig.diffed("a", differs);
     rig.step(Event::Pin {
         asset: id("a"),

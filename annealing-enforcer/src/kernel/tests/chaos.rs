@@ -3,14 +3,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plane_store::records::{Approval, Pause, Scope};
+use plane_store::records::{Approval, Pause, PinRecord, Scope, Stands};
 use plugin_sdk::{
     Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed,
     Pushed, Quota, Recheck, Stamp, Verdict, plugin,
 };
 use prodspec_model::{
-    Asset, AssetId, AssetRef, Incarnation, Message, TypeName,
-    addons::{DependsOn, Edge, Need, Turndown},
+    Asset, AssetId, AssetRef, Digest, Incarnation, Message, TypeName,
+    addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
 };
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, Thing, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Command, Event, Pin, Record, Recovered},
+    kernel::{Call, Command, Event, Pin, Record, Recovered, pins::policy_in},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -95,7 +95,18 @@ fn asset(dice: &mut Dice, at: u32) -> Asset {
             })
             .unwrap();
     }
+    if dice.roll(2) == 0 {
+        let id = id(["p0", "p1"][dice.roll(2) as usize]);
+        let policy = AssetRef { id };
+        builder = builder.addon(&RolloutPolicyRef { policy }).unwrap();
+    }
     builder.build().unwrap()
+}
+
+/// Whose pin somebody moves.
+fn own(asset: &AssetId, pin: &Pin) -> Vec<AssetId> {
+    let own = !matches!(pin, Pin::Default);
+    own.then(|| asset.clone()).into_iter().collect()
 }
 
 fn kinds() -> Vec<TypeConfig> {
@@ -116,11 +127,16 @@ fn kinds() -> Vec<TypeConfig> {
     ]
 }
 
+/// What assets are meant to be.
+struct Contents {
+    known: BTreeMap<AssetId, Option<Digest>>,
+    early: BTreeMap<AssetId, Digest>,
+}
+
 /// A kernel, and what its store would hold.
 struct Chaos {
     rig: Rig,
     sealed: Vec<Incarnation>,
-    pins: BTreeMap<String, Pin>,
     stamps: Vec<Stamp>,
     token: u64,
     ticket: u64,
@@ -141,12 +157,10 @@ impl Chaos {
         let recovered = Recovered::nothing(latest.clone());
         let rig = Rig::recover(config, kinds(), FencingToken(1), recovered, now);
         rig.kernel.check_invariants(rig.now);
-        let (pins, stamps) = (BTreeMap::new(), Vec::new());
         Self {
             rig,
             sealed: vec![latest],
-            pins,
-            stamps,
+            stamps: Vec::new(),
             token: 1,
             ticket: 0,
             durable: 0,
@@ -155,11 +169,60 @@ impl Chaos {
     }
 
     fn step(&mut self, event: Event) {
+        let moved: Vec<AssetId> = match &event {
+            Event::Pin { asset, pin } => own(asset, pin),
+            Event::Actuate { moves, .. } => {
+                moves.iter().flat_map(|(id, pin)| own(id, pin)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let before = self.contents();
+        let what = format!("{event:?}");
         self.rig.step(event);
+        self.governed_stay(before, &moved, &what);
         self.rig.kernel.check_invariants(self.rig.now);
         let replies = std::mem::take(&mut self.rig.replies);
         self.stamps
             .extend(replies.into_values().flatten().map(|found| found.stamp));
+    }
+
+    /// What every enforced asset is meant to be, and what those that are not known yet are pinned to.
+    fn contents(&self) -> Contents {
+        let table = &self.rig.kernel.table;
+        let content = |at| Some((table.id(at)?, table.intent(at).map(|it| it.0.digest())));
+        let early = self.rig.kernel.early_pins.iter();
+        let early = early.filter_map(|(asset, pin)| match pin {
+            Pin::At(at, _) => Some((asset.clone(), at.asset(asset)?.digest())),
+            _ => None,
+        });
+        Contents {
+            known: (0..table.len()).filter_map(content).collect(),
+            early: early.collect(),
+        }
+    }
+
+    /// R17: the content of a governed asset changes only when somebody pins it elsewhere.
+    fn governed_stay(&self, before: Contents, moved: &[AssetId], what: &str) {
+        let after = self.contents();
+        for at in 0..ASSETS {
+            let asset = id(&name(at));
+            let newest = self.rig.latest.asset(&asset);
+            let governed = newest.as_ref().and_then(policy_in).is_some()
+                || self.rig.kernel.table.heads().any(|(policy, head)| {
+                    let there = head.asset(&asset);
+                    there.as_ref().and_then(policy_in).as_ref() == Some(policy)
+                });
+            if !governed || moved.contains(&asset) {
+                continue;
+            }
+            let was = match (before.known.get(&asset), after.known.get(&asset)) {
+                (None, None) => continue,
+                (Some(known), _) => *known,
+                (None, Some(_)) => before.early.get(&asset).copied(),
+            };
+            let is = after.known.get(&asset).copied().flatten();
+            assert_eq!(was, is, "{asset} moved by {what}; newest: {newest:?}");
+        }
     }
 
     fn turn(&mut self, dice: &mut Dice) {
@@ -301,7 +364,9 @@ impl Chaos {
     }
 
     fn publish(&mut self, put: Vec<Asset>, removed: &[&str]) {
+        let before = self.contents();
         self.rig.publish(put, removed);
+        self.governed_stay(before, &[], "publish");
         self.rig.kernel.check_invariants(self.rig.now);
         self.sealed.push(self.rig.latest.clone());
     }
@@ -312,14 +377,19 @@ impl Chaos {
             0 => Pin::NotYet,
             1 => Pin::At(sealed, Cause::Intent),
             2 => Pin::At(sealed, Cause::Rollback),
-            _ => Pin::Latest,
+            _ => Pin::Default,
         };
         let asset = name(dice.roll(ASSETS));
-        self.pins.insert(asset.clone(), pin.clone());
-        self.step(Event::Pin {
-            asset: id(&asset),
-            pin,
-        });
+        let asset = id(&asset);
+        if dice.roll(2) == 0 {
+            return self.step(Event::Pin { asset, pin });
+        }
+        let policy = id(["p0", "p1"][dice.roll(2) as usize]);
+        let head = self.sealed[dice.roll(self.sealed.len() as u32) as usize].clone();
+        let heads = vec![(policy, head)];
+        let other = (id(&name(dice.roll(ASSETS))), Pin::Default);
+        let moves = vec![(asset, pin), other];
+        self.step(Event::Actuate { heads, moves });
     }
 
     fn person(&mut self, dice: &mut Dice) {
@@ -358,11 +428,14 @@ impl Chaos {
 
     /// Another process goes on from what is durable.
     fn take_over(&mut self) {
+        let before = (self.durable == self.rig.recorded).then(|| self.contents());
         let lost = (self.rig.recorded - self.durable) as usize;
         let kept = self.rig.records.len() - lost;
         self.rig.records.truncate(kept);
         let (mut assets, mut orphans) = (BTreeMap::new(), BTreeMap::new());
-        let mut recovered = Recovered::nothing(self.rig.latest.clone());
+        let (mut pins, mut heads) = (BTreeMap::new(), BTreeMap::new());
+        let newest = self.rig.latest.clone();
+        let mut recovered = Recovered::nothing(newest.clone());
         let sealed = |no| self.sealed.iter().find(|sealed| sealed.no() == no).cloned();
         for record in &self.rig.records {
             match record.clone() {
@@ -370,24 +443,15 @@ impl Chaos {
                 Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
                 Record::Floor(no) => recovered.floor = sealed(no),
                 Record::Person(command, _) => recovered.people.push(command),
+                Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
+                Record::Head(policy, no) => drop(heads.insert(policy, no)),
+                Record::Taken(no) => recovered.latest = sealed(no).unwrap(),
                 Record::Decision(..) => {}
             }
         }
+        recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);
         let some = |(asset, state): (_, Option<_>)| Some((asset, state?));
         recovered.assets = assets.into_iter().filter_map(some).collect();
-        let listed = |asset: &AssetId| orphans.get(asset).is_some_and(Option::is_some);
-        let gone = recovered
-            .assets
-            .iter()
-            .map(|(asset, _)| asset)
-            .filter(|asset| !listed(asset) && self.rig.latest.asset(asset).is_none());
-        let last = |asset: &AssetId| {
-            self.sealed
-                .iter()
-                .rev()
-                .find_map(|sealed| Some((sealed.asset(asset)?, sealed.clone())))
-        };
-        recovered.gone = gone.filter_map(last).collect();
         let orphans = orphans.into_values().flatten();
         recovered.orphans = orphans
             .map(|orphan| {
@@ -395,15 +459,25 @@ impl Chaos {
                 (orphan, last)
             })
             .collect();
-        let moved = self
-            .pins
-            .iter()
-            .filter(|(_, pin)| !matches!(pin, Pin::Latest));
-        recovered.pins = moved.map(|(asset, pin)| (id(asset), pin.clone())).collect();
+        let head = |(policy, no)| Some((policy, sealed(no)?));
+        recovered.heads = heads.into_iter().filter_map(head).collect();
+        let pin = |(asset, pin): (_, Option<PinRecord>)| {
+            let pin = match pin? {
+                PinRecord::At { incarnation, cause } => Pin::At(sealed(incarnation)?, cause),
+                _ => Pin::NotYet,
+            };
+            Some((asset, pin))
+        };
+        recovered.pins = pins.into_iter().filter_map(pin).collect();
         self.token += 1;
         let records = std::mem::take(&mut self.rig.records);
         let (config, now) = (self.rig.config.clone(), self.rig.now);
+        let latest = self.rig.latest.clone();
         self.rig = Rig::recover(config, kinds(), FencingToken(self.token), recovered, now);
+        self.rig.latest = latest;
+        if let Some(before) = before {
+            self.governed_stay(before, &[], "a takeover");
+        }
         (self.found, self.durable) = (records.len(), 0);
         self.rig.records.splice(0..0, records);
         self.stamps.clear();
@@ -438,7 +512,12 @@ impl Chaos {
             .assets()
             .filter_map(|asset| kernel.explain(self.rig.now, &asset))
             .collect();
-        assert!(kernel.all_settled_at(self.rig.latest.no()), "{waits:#?}");
+        assert_eq!(kernel.latest().no(), self.rig.latest.no());
+        assert_eq!(kernel.unsettled(), 0, "{waits:#?}");
+        for (asset, standing) in kernel.standings() {
+            let stands = matches!(standing.state, Stands::InSync { .. });
+            assert!(stands, "{asset}: {standing:?} {waits:#?}");
+        }
         assert!(kernel.claims.held().is_empty() && kernel.holds.is_empty());
         assert_eq!(kernel.iterations.iter().count(), 0, "{waits:#?}");
     }

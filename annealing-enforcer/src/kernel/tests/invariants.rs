@@ -47,6 +47,18 @@ impl Kernel {
     }
 
     fn check_slot(&self, at: u32, slot: &Slot) {
+        let policy = self.policy_of(at);
+        assert_eq!(policy.is_some(), slot.has(flag::GOVERNED), "governed");
+        let pinned = self.table.is_pinned(at);
+        assert_eq!(pinned, self.standings.contains_key(&at), "standing");
+        if !pinned {
+            assert_eq!(policy.as_ref(), self.table.follows(at), "default");
+        }
+        let there = |place| self.table.intent_by(at, place).map(|it| it.0.digest());
+        let behind = policy.is_some() && there(slot.pin) != there(0);
+        assert_eq!(behind, self.behind.contains(&at), "behind");
+        let intended = self.table.has_intent(at);
+        assert!(!(slot.has(flag::ORPHAN) && intended), "an intended orphan");
         let it = self.iterations.at(slot.iteration);
         assert_eq!(it.is_some(), slot.iteration != NONE);
         let phase = it.map(|it| &it.phase);

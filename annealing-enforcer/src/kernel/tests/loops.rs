@@ -158,7 +158,7 @@ fn what_is_settled_without_a_push_is_remembered_at_once_for_all() {
         rig.in_sync(&format!("a{n}"));
     }
     assert!(
-        matches!(rig.records[..], [Record::Floor(no)] if no == rig.latest.no()),
+        matches!(rig.records[..], [Record::Taken(_), Record::Floor(no)] if no == rig.latest.no()),
         "{:?}",
         rig.records
     );

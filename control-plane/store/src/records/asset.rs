@@ -64,6 +64,17 @@ impl Record for Floor {
     const KIND: &'static str = "floor";
 }
 
+/// The newest incarnation that enforcement has taken in, with everything that followed for pins and orphans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// That incarnation.
+    pub incarnation: IncarnationNo,
+}
+
+impl Record for Taken {
+    const KIND: &'static str = "taken";
+}
+
 /// An asset that left intent and is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphaned {

@@ -1,0 +1,333 @@
+//! Pins: what an asset without a pin of its own goes by, and what a moved one means (R17).
+//!
+//! An asset that a rollout policy governs goes by its group's head; its content changes only when somebody pins it
+//! elsewhere. Whatever else would change it is answered with a pin to where the asset was.
+
+use plane_store::records::PinRecord;
+use plugin_sdk::{Cause, Now};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::RolloutPolicyRef};
+
+use super::{
+    Kernel,
+    branch::{Branch, Bug},
+    edges,
+    event::{Effects, Pin, Record},
+    iteration::REPINNED,
+    slot::{Class, NONE, Trigger, flag},
+};
+
+/// What was an asset's intent before something moved.
+pub(super) struct Was {
+    pub(super) intent: Option<(Asset, Incarnation)>,
+    pub(super) cause: Cause,
+    pub(super) place: u16,
+    pub(super) counted: bool,
+}
+
+/// The policy that an asset names.
+pub(super) fn policy_in(asset: &Asset) -> Option<AssetId> {
+    let named = asset.addon::<RolloutPolicyRef>().ok().flatten()?;
+    Some(named.policy.id)
+}
+
+fn content(intent: Option<&(Asset, Incarnation)>) -> Option<Digest> {
+    intent.map(|(asset, _)| asset.digest())
+}
+
+impl Kernel {
+    pub(super) fn was(&self, slot: u32) -> Was {
+        Was {
+            intent: self.table.intent(slot),
+            cause: self.table.pin_cause(slot).unwrap_or(Cause::Intent),
+            place: self.table.slot(slot).pin,
+            counted: self.counts_as_unsettled(slot),
+        }
+    }
+
+    /// Of an asset that is new.
+    pub(super) fn was_nowhere(&self, slot: u32) -> Was {
+        Was {
+            intent: None,
+            cause: Cause::Intent,
+            place: self.table.slot(slot).pin,
+            counted: false,
+        }
+    }
+
+    /// The policy that governs an asset: the one it names in the newest incarnation, else the one it names at that
+    /// policy's own head.
+    pub(super) fn policy_of(&self, slot: u32) -> Option<AssetId> {
+        let known = self.table.known(slot)?;
+        if self.table.slot(slot).location.is_some()
+            && let Some(policy) = policy_in(&known)
+        {
+            return Some(policy);
+        }
+        let at_head = |(policy, head): (&AssetId, &Incarnation)| {
+            let there = head.snapshot().get(known.id_str())?;
+            (policy_in(&there).as_ref() == Some(policy)).then(|| policy.clone())
+        };
+        self.table.heads().find_map(at_head)
+    }
+
+    /// Moves heads, then pins.
+    pub(super) fn actuate(
+        &mut self,
+        now: Now,
+        heads: Vec<(AssetId, Incarnation)>,
+        moves: Vec<(AssetId, Pin)>,
+        out: &mut Effects,
+    ) {
+        for (policy, head) in heads {
+            self.move_head(now, &policy, head, out);
+        }
+        for (asset, pin) in moves {
+            self.move_pin(now, &asset, pin, out);
+        }
+    }
+
+    /// A group completed a rollout. Costs what differs between its old and its new head.
+    fn move_head(&mut self, now: Now, policy: &AssetId, head: Incarnation, out: &mut Effects) {
+        self.record(Record::Head(policy.clone(), head.no()), out);
+        let old = self.table.head(policy).map(|old| old.snapshot().clone());
+        let changes = old.unwrap_or_else(Snapshot::empty).diff(head.snapshot());
+        let mut known = Vec::new();
+        let mut unknown = Vec::new();
+        for change in changes {
+            let (before, after) = (change.before, change.after);
+            let id = after.as_ref().or(before.as_ref()).map(Asset::id_str);
+            match (id.and_then(|id| self.table.find(id)), after) {
+                (Some(slot), _) => known.push((slot, self.was(slot))),
+                (None, Some(asset)) => unknown.push(asset),
+                (None, None) => {}
+            }
+        }
+        self.table.set_head(policy, head.clone());
+        for (slot, was) in known {
+            self.regovern(now, slot, was, out);
+        }
+        for asset in unknown {
+            self.head_has(now, policy, asset, &head, out);
+        }
+    }
+
+    /// An asset that is nowhere else any more, at a head: nobody has said that it may come back.
+    fn head_has(
+        &mut self,
+        now: Now,
+        policy: &AssetId,
+        asset: Asset,
+        head: &Incarnation,
+        out: &mut Effects,
+    ) {
+        let newest = self.table.latest().snapshot().get(asset.id_str());
+        let named = newest.as_ref().and_then(policy_in);
+        if named.or_else(|| policy_in(&asset)).as_ref() != Some(policy) {
+            return;
+        }
+        if let Some(slot) = self.insert_from(asset, head.clone()) {
+            let was = self.was_nowhere(slot);
+            self.regovern(now, slot, was, out);
+        }
+    }
+
+    /// What governs an asset may be another policy, or none: its default follows, its content does not.
+    pub(super) fn regovern(&mut self, now: Now, slot: u32, was: Was, out: &mut Effects) {
+        self.settle_default(now, slot, &was, out);
+        let why = (Trigger::IntentChanged, Class::Intent);
+        self.moved(now, slot, was, why, out);
+    }
+
+    /// Gives an asset without a pin of its own the default of whatever governs it now; a pin, if that would change what
+    /// it was.
+    pub(super) fn settle_default(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
+        let policy = self.policy_of(slot);
+        let governed = policy.is_some();
+        self.table.slot_mut(slot).set(flag::GOVERNED, governed);
+        if self.table.is_pinned(slot) {
+            return;
+        }
+        let followed = policy.filter(|_| !self.planted(Bug::FollowLatest));
+        let place = self.table.default_place(followed.as_ref());
+        self.table.set_place(slot, place);
+        let same = content(was.intent.as_ref()) == content(self.table.intent(slot).as_ref());
+        if governed && !same && !self.planted(Bug::FollowLatest) {
+            self.keep_in_place(now, slot, was, out);
+        }
+    }
+
+    /// Pins an asset to where it was.
+    fn keep_in_place(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
+        self.count(Branch::KeptInPlace);
+        let at = was.intent.as_ref();
+        let at = at.map(|(_, incarnation)| (incarnation.clone(), Cause::Intent));
+        let record = pin_record(at.as_ref());
+        self.table.set_pin(slot, at);
+        if let Some(id) = self.table.id(slot) {
+            self.record(Record::Pin(id, Some(record)), out);
+        }
+        self.stand_in_place(now, slot, out);
+    }
+
+    /// Moves an asset's pin. To other content, that voids whatever is under way (R8, R11).
+    pub(super) fn move_pin(&mut self, now: Now, id: &AssetId, pin: Pin, out: &mut Effects) {
+        let known = self.table.find(id.as_str());
+        let there = match &pin {
+            Pin::At(at, _) if known.is_none() => at.asset(id).map(|asset| (asset, at.clone())),
+            _ => None,
+        };
+        let new = there.and_then(|(asset, at)| self.insert_from(asset, at));
+        let Some(slot) = known.or(new) else {
+            return self.pin_early(id, pin, out);
+        };
+        let mut was = self.was(slot);
+        if new.is_some() {
+            (was.intent, was.counted) = (None, false);
+        }
+        let class = match &pin {
+            Pin::At(_, Cause::Rollback) => Class::Rollback,
+            _ => Class::Intent,
+        };
+        let at = match pin {
+            Pin::Default => None,
+            Pin::NotYet => Some(None),
+            Pin::At(incarnation, cause) => Some(Some((incarnation, cause))),
+        };
+        let record = at.as_ref().map(|at| pin_record(at.as_ref()));
+        match at {
+            Some(at) => self.table.set_pin(slot, at),
+            None => {
+                let policy = self.policy_of(slot);
+                let place = self.table.default_place(policy.as_ref());
+                let by_default = self.table.intent_by(slot, place);
+                if policy.is_some() && content(by_default.as_ref()) != content(was.intent.as_ref())
+                {
+                    // R17: nobody has said that it may change.
+                    if !self.table.is_pinned(slot) {
+                        return;
+                    }
+                    self.count(Branch::KeptInPlace);
+                    return self.tell_standing(slot, out);
+                }
+                self.table.set_place(slot, place);
+            }
+        }
+        self.record(Record::Pin(id.clone(), record), out);
+        self.stand_anew(now, slot, out);
+        self.moved(now, slot, was, (Trigger::PinMoved, class), out);
+    }
+
+    /// The pin of an asset that is not known yet, or not any more, or not enforced.
+    fn pin_early(&mut self, id: &AssetId, pin: Pin, out: &mut Effects) {
+        let record = match &pin {
+            Pin::Default => None,
+            Pin::NotYet => Some(PinRecord::NotYet),
+            Pin::At(incarnation, cause) => Some(PinRecord::At {
+                incarnation: incarnation.no(),
+                cause: *cause,
+            }),
+        };
+        self.record(Record::Pin(id.clone(), record), out);
+        match pin {
+            Pin::Default => self.early_pins.remove(id),
+            pin => self.early_pins.insert(id.clone(), pin),
+        };
+    }
+
+    /// What follows when an asset's pin, or what it stands for, has moved.
+    pub(super) fn moved(
+        &mut self,
+        now: Now,
+        slot: u32,
+        was: Was,
+        (trigger, class): (Trigger, Class),
+        out: &mut Effects,
+    ) {
+        let counts = self.counts_as_unsettled(slot);
+        self.unsettled = self.unsettled + u32::from(counts) - u32::from(was.counted);
+        self.count_behind(slot, out);
+        let is = self.table.intent(slot);
+        let same = content(was.intent.as_ref()) == content(is.as_ref());
+        let elsewhere = self.table.slot(slot).pin != was.place;
+        if let Some((before, _)) = was.intent.as_ref().filter(|_| elsewhere || !same) {
+            self.edges.keep(&before.id(), &edges::declared(before));
+        }
+        let entry = self.table.slot(slot);
+        let cause = self.table.pin_cause(slot).unwrap_or(Cause::Intent);
+        if same && (cause == was.cause || entry.iteration == NONE || entry.has(flag::IN_SYNC)) {
+            return self.moved_quietly(now, slot, was.place, (trigger, class), out);
+        }
+        let settled = entry.has(flag::IN_SYNC) && !entry.in_flight();
+        if !entry.in_flight() {
+            self.give_back_all(now, slot);
+        }
+        // Places of pins are used again: the number alone does not tell.
+        let at = self.table.slot(slot).iteration;
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.pin = REPINNED;
+        }
+        if is.is_some() {
+            self.returned(slot, out);
+        }
+        self.intent_changed(now, slot, trigger, class, out);
+        if let (Some((before, last)), None) = (was.intent, is) {
+            let dropped = self.table.slot(slot).location.is_none() && was.place == 0;
+            let entry = self.table.slot(slot);
+            if dropped || entry.has(flag::THERE) || entry.in_flight() {
+                self.orphan(now, slot, &before, last.no(), settled, out);
+            }
+        }
+    }
+
+    /// The content is the same: nothing that was found, or is under way, is void.
+    fn moved_quietly(
+        &mut self,
+        now: Now,
+        slot: u32,
+        place: u16,
+        (trigger, class): (Trigger, Class),
+        out: &mut Effects,
+    ) {
+        self.count(Branch::MovedQuietly);
+        let entry = self.table.slot(slot);
+        let (pin, at) = (entry.pin, entry.iteration);
+        let in_place = self.standings.get(&slot).is_some_and(|it| it.confirmed);
+        let unrecorded = pin != 0
+            && pin != place
+            && entry.has(flag::IN_SYNC)
+            && (in_place || !entry.has(flag::RECORDED));
+        if let Some(it) = self.iterations.at_mut(at).filter(|it| it.pin == place) {
+            it.pin = pin;
+        }
+        // What the floor says of an asset, it says of its content in the newest incarnation.
+        if unrecorded {
+            self.remember(now, slot, out);
+        }
+        if self.awaits_look(slot) {
+            self.trigger(now, slot, trigger, class);
+        }
+    }
+
+    /// Keeps count of governed assets that are not where the newest incarnation would have them.
+    pub(super) fn count_behind(&mut self, slot: u32, out: &mut Effects) {
+        let entry = self.table.slot(slot);
+        let newest = || self.table.intent_by(slot, 0);
+        let behind = entry.has(flag::GOVERNED)
+            && content(self.table.intent(slot).as_ref()) != content(newest().as_ref());
+        let changed = match behind {
+            true => self.behind.insert(slot),
+            false => self.behind.remove(&slot),
+        };
+        out.settled_changed |= changed;
+    }
+}
+
+fn pin_record(at: Option<&(Incarnation, Cause)>) -> PinRecord {
+    match at {
+        None => PinRecord::NotYet,
+        Some((incarnation, cause)) => PinRecord::At {
+            incarnation: incarnation.no(),
+            cause: *cause,
+        },
+    }
+}
