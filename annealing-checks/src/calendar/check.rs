@@ -69,7 +69,7 @@ impl Calendar {
         Self::builder(zone).weekly("Mon-Fri 09:00-17:00").build()
     }
 
-    fn closed(&self, now: Timestamp) -> Delay {
+    pub(super) fn closed(&self, now: Timestamp) -> Delay {
         let why = self.why_closed(now);
         let local = |at: Timestamp| at.to_zoned(self.zone.clone()).to_string();
         let (reason, next, recheck) = match self.next_opening(now) {

@@ -1,4 +1,5 @@
-//! Calendar: pushes start only in their windows. Weekly windows in a named zone, holidays, dated freezes.
+//! Calendar: pushes start, and targets of rollouts are selected, only in their windows. Weekly windows in a named zone,
+//! holidays, dated freezes.
 //!
 //! The rules, exactly:
 //! - A window is closed at first, opens at the first instant at which the zone's clock shows its opening time or later,
@@ -16,6 +17,7 @@ mod holidays;
 mod ical;
 mod layer;
 mod opening;
+mod select;
 mod window;
 mod yearly;
 
@@ -23,6 +25,7 @@ pub use builder::{CalendarBuilder, Error};
 pub use check::Calendar;
 pub use layer::CalendarLayer;
 pub use opening::Opening;
+pub use select::WindowLayer;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 mod enforce_burst;
 pub(crate) mod event_latency;
 mod idle;
+mod preview;
+mod select;
 mod snapshot;
 
 use clap::builder::PossibleValuesParser;
@@ -12,11 +14,13 @@ use crate::{Error, measure::Sample};
 /// The name that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 4] = [
+static SCENARIOS: [&Scenario; 6] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
     &snapshot::SCENARIO,
+    &select::SCENARIO,
+    &preview::SCENARIO,
 ];
 
 /// One side of a scenario: ours, a peer, a naive twin or a limit. Takes the number of assets, returns the phases.

@@ -1,0 +1,127 @@
+//! `preview`: a rollout of four weeks played in virtual time, with windows in three zones.
+//!
+//! The phase `all` is a whole preview: `p50_us` is its time, `ns_each` its cost per target.
+
+use std::{hint::black_box, sync::Arc, time::Duration};
+
+use annealing_checks::calendar::{Calendar, WindowLayer};
+use annealing_strategist::{policy, preview::preview};
+use jiff::Timestamp;
+use plugin_sdk::{Direction, IncarnationReader, Progress, RolloutId, SelectRequest, Target};
+use prodspec_model::{
+    AssetId, IncarnationId, IncarnationNo, PartitionId,
+    rollout::{Amount, Canary, RolloutPolicy, Wave},
+};
+use tower::ServiceBuilder;
+
+use super::{Scenario, Sizes};
+use crate::{
+    Error, assets,
+    measure::{Meter, Sample, now},
+    report::OURS,
+};
+
+pub(super) static SCENARIO: Scenario = Scenario {
+    name: "preview",
+    about: "a rollout of nearly four weeks in virtual time, windows in three zones",
+    sizes: Sizes {
+        named: 1_000,
+        all: 1_000,
+        smoke: 100,
+    },
+    sides: &[(OURS, ours)],
+};
+
+/// How many previews are measured.
+const TIMES: usize = 20;
+/// A Monday.
+const NOW: Timestamp = Timestamp::constant(1_772_409_600, 0);
+/// Where the domains are.
+const ZONES: [(&str, &str); 3] = [
+    ("eu", "Europe/Zurich"),
+    ("jp", "Asia/Tokyo"),
+    ("us", "America/New_York"),
+];
+const DAY: u64 = 24 * 3600;
+
+fn ours(n: usize) -> Result<Vec<Sample>, Error> {
+    let calendars = ZONES.map(|(domain, zone)| {
+        let calendar = Calendar::weekdays(zone)?;
+        Ok::<_, Error>(WindowLayer::new(calendar).domains([domain]))
+    });
+    let [eu, jp, us] = calendars;
+    let policy = ServiceBuilder::new()
+        .layer(eu?)
+        .layer(jp?)
+        .layer(us?)
+        .service(policy::standard());
+    let request = request(n)?;
+    let mut latencies = Vec::with_capacity(TIMES);
+    let meter = Meter::start()?;
+    let mut weeks = 0.0;
+    for _ in 0..TIMES {
+        let start = now();
+        let schedule = preview(&policy, request.clone(), Duration::from_secs(600))?;
+        latencies.push(start.elapsed());
+        weeks = schedule.done.duration_since(NOW).as_secs_f64() / (7 * DAY) as f64;
+        black_box(schedule);
+    }
+    if !(3.0..=4.0).contains(&weeks) {
+        return Err(format!("the rollout takes {weeks:.1} weeks, nearly four are wanted").into());
+    }
+    let sample = meter.stop("all", TIMES * n)?;
+    Ok(vec![sample.latencies(latencies)])
+}
+
+fn request(n: usize) -> Result<SelectRequest, Error> {
+    let id = |no| -> Result<_, Error> {
+        let partition = PartitionId::new("bench")?;
+        Ok(IncarnationId::new(partition, IncarnationNo(no)))
+    };
+    Ok(SelectRequest {
+        rollout: RolloutId(1),
+        policy_asset: AssetId::new("policy/bench")?,
+        policy: Arc::new(rollout_policy(n)),
+        from: Some(id(1)?),
+        to: id(2)?,
+        direction: Direction::Forward,
+        targets: Arc::new(targets(n)?),
+        health: None,
+        promoted: None,
+        now: NOW,
+        reader: IncarnationReader::default(),
+    })
+}
+
+fn rollout_policy(n: usize) -> RolloutPolicy {
+    let wave = |percent| Wave {
+        upto: Amount::Percent(percent),
+        bake_secs: 2 * DAY,
+    };
+    RolloutPolicy {
+        domains: ZONES.map(|(domain, _)| domain.into()).into(),
+        canary: Some(Canary {
+            count: 1,
+            bake_secs: 2 * DAY,
+        }),
+        waves: [5, 20, 50].map(wave).into(),
+        bake_secs: 4 * DAY,
+        // A few hundred steps, whatever the size.
+        max_in_flight: Some((n / 250).max(1) as u32),
+        ..RolloutPolicy::default()
+    }
+}
+
+fn targets(n: usize) -> Result<Vec<Target>, Error> {
+    let mut targets: Vec<Target> = (0..n)
+        .map(|no| {
+            Ok(Target {
+                asset: AssetId::new(&assets::id(no))?,
+                domains: [ZONES[no % ZONES.len()].0.into()].into(),
+                progress: Progress::Waiting,
+            })
+        })
+        .collect::<Result<_, Error>>()?;
+    targets.sort_by(|a, b| a.asset.cmp(&b.asset));
+    Ok(targets)
+}

@@ -1,0 +1,169 @@
+//! `select`: one selection among the targets of a large rollout, through a policy of five layers.
+//!
+//! Phases: `start` with nothing selected, `middle` with half of it updated, `back` on the way back. `p50_us` is a whole
+//! selection, `ns_each` its cost per target. The limit is one look at each target and its domain, without a policy.
+
+use std::{hint::black_box, sync::Arc, time::Duration};
+
+use annealing_strategist::policy::{
+    CanaryLayer, MaxInFlightLayer, MaxUnavailableLayer, OneDomainAtATimeLayer, WavesLayer,
+};
+use futures::FutureExt;
+use jiff::Timestamp;
+use plugin_sdk::{
+    Direction, Health, IncarnationReader, Progress, RolloutId, SelectRequest, Selection, Target,
+    TargetSelection, service::AllTargets,
+};
+use prodspec_model::{
+    AssetId, IncarnationId, IncarnationNo, PartitionId,
+    rollout::{Amount, Canary, RolloutPolicy, Wave},
+};
+use tower::ServiceBuilder;
+
+use super::{Scenario, Sizes};
+use crate::{
+    Error, assets,
+    measure::{Meter, Sample, now},
+    report::OURS,
+};
+
+pub(super) static SCENARIO: Scenario = Scenario {
+    name: "select",
+    about: "one selection through domains, waves, canary and two limits",
+    sizes: Sizes {
+        named: 100_000,
+        all: 100_000,
+        smoke: 1_000,
+    },
+    sides: &[(OURS, ours), ("limit", limit)],
+};
+
+/// How many selections are measured.
+const TIMES: usize = 50;
+/// Any time.
+const NOW: Timestamp = Timestamp::constant(1_772_625_600, 0);
+/// How many failure domains there are.
+const DOMAINS: usize = 50;
+
+fn ours(n: usize) -> Result<Vec<Sample>, Error> {
+    let policy = ServiceBuilder::new()
+        .layer(MaxInFlightLayer::by_policy())
+        .layer(MaxUnavailableLayer::by_policy())
+        .layer(CanaryLayer::by_policy())
+        .layer(WavesLayer::by_policy())
+        .layer(OneDomainAtATimeLayer::by_policy())
+        .service(AllTargets);
+    measure(n, |request| {
+        let selection = policy.select(request.clone()).now_or_never();
+        Ok(selection.ok_or("a layer did not answer at once")??)
+    })
+}
+
+fn limit(n: usize) -> Result<Vec<Sample>, Error> {
+    measure(n, |request| {
+        let first = request.targets.first().and_then(Target::domain);
+        let targets = (0..).zip(request.targets.iter());
+        let here = targets.filter(|(_, target)| target.is_waiting() && target.domain() == first);
+        Ok(Selection {
+            now: here.map(|(place, _)| place).collect(),
+            ..Selection::default()
+        })
+    })
+}
+
+fn measure(
+    n: usize,
+    select: impl Fn(&SelectRequest) -> Result<Selection, Error>,
+) -> Result<Vec<Sample>, Error> {
+    let mut samples = Vec::new();
+    let request = request(n)?;
+    for (phase, updated, direction) in [
+        ("start", 0, Direction::Forward),
+        ("middle", n / 2, Direction::Forward),
+        ("back", 0, Direction::Back),
+    ] {
+        let mut request = request.clone();
+        request.direction = direction;
+        update(&mut request, updated);
+        let mut latencies = Vec::with_capacity(TIMES);
+        let meter = Meter::start()?;
+        for _ in 0..TIMES {
+            let start = now();
+            black_box(select(&request)?);
+            latencies.push(start.elapsed());
+        }
+        let sample = meter.stop(phase, TIMES * n)?;
+        samples.push(sample.latencies(latencies));
+    }
+    Ok(samples)
+}
+
+/// The first `updated` targets by domain have been updated, over an hour, a day ago.
+fn update(request: &mut SelectRequest, updated: usize) {
+    let yesterday = NOW - Duration::from_secs(24 * 3600);
+    let mut places: Vec<usize> = (0..request.targets.len()).collect();
+    places.sort_by_key(|place| request.targets[*place].domains.first().cloned());
+    let targets = Arc::make_mut(&mut request.targets);
+    for (nth, place) in (0..).zip(places.into_iter().take(updated)) {
+        let at = yesterday + Duration::from_secs(nth % 3600);
+        targets[place].progress = Progress::Updated { at };
+    }
+}
+
+fn request(n: usize) -> Result<SelectRequest, Error> {
+    let id = |no| -> Result<_, Error> {
+        let partition = PartitionId::new("bench")?;
+        Ok(IncarnationId::new(partition, IncarnationNo(no)))
+    };
+    Ok(SelectRequest {
+        rollout: RolloutId(1),
+        policy_asset: AssetId::new("policy/bench")?,
+        policy: Arc::new(policy()),
+        from: Some(id(1)?),
+        to: id(2)?,
+        direction: Direction::Forward,
+        targets: Arc::new(targets(n)?),
+        health: Some(Health::healthy(NOW)),
+        promoted: None,
+        now: NOW,
+        reader: IncarnationReader::default(),
+    })
+}
+
+fn policy() -> RolloutPolicy {
+    let wave = |percent| Wave {
+        upto: Amount::Percent(percent),
+        bake_secs: 600,
+    };
+    RolloutPolicy {
+        domains: (0..DOMAINS / 2).map(domain).collect(),
+        canary: Some(Canary {
+            count: 10,
+            bake_secs: 1800,
+        }),
+        waves: [1, 10, 50].map(wave).into(),
+        bake_secs: 600,
+        max_in_flight: Some(1_000),
+        max_unavailable: Some(100),
+        ..RolloutPolicy::default()
+    }
+}
+
+fn domain(no: usize) -> String {
+    format!("cluster-{no:02}")
+}
+
+/// Sorted by id. Each target has its domain's name for itself, as when it is made from an asset.
+fn targets(n: usize) -> Result<Vec<Target>, Error> {
+    let mut targets: Vec<Target> = (0..n)
+        .map(|no| {
+            Ok(Target {
+                asset: AssetId::new(&assets::id(no))?,
+                domains: [domain(no % DOMAINS).into()].into(),
+                progress: Progress::Waiting,
+            })
+        })
+        .collect::<Result<_, Error>>()?;
+    targets.sort_by(|a, b| a.asset.cmp(&b.asset));
+    Ok(targets)
+}
