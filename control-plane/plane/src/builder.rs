@@ -3,14 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{Config, Enforcer, EnforcerBuilder, Plugin};
+use annealing_strategist::{Strategist, StrategistBuilder, policy::NoStall};
 use plane_runtime::{Runtime, TokioRuntime};
 use plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
-    AssetType, BoxError, CheckRequest, Generator, SourceOfTruth, Validator, Verdict,
-    service::Proceed,
+    AssetType, BoxError, CheckRequest, Generator, Health, HealthRequest, SelectRequest, Selection,
+    SourceOfTruth, Validator, Verdict,
+    service::{AllTargets, Healthy, Proceed},
 };
 use prodspec_gen::{Pipeline, pipeline};
-use prodspec_model::{Message, PartitionId, id::InvalidId};
+use prodspec_model::{Message, PartitionId, id::InvalidId, rollout::RolloutPolicy};
 use tokio::sync::watch;
 use tower::Service;
 
@@ -23,6 +25,7 @@ use crate::{
 const KEEP: usize = 100;
 
 type Generation = Box<dyn FnOnce(pipeline::Builder) -> pipeline::Builder + Send>;
+type Strategy<R> = Box<dyn FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send>;
 type Enforcement<R> = Box<dyn FnOnce(EnforcerBuilder<R>) -> EnforcerBuilder<R> + Send>;
 
 /// Why parts do not make a control plane.
@@ -69,6 +72,8 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     implied: Vec<Generation>,
     generation: Vec<Generation>,
     enforcement: Vec<Enforcement<R>>,
+    strategy: Vec<Strategy<R>>,
+    no_stall: NoStall,
 }
 
 impl ControlPlane {
@@ -97,6 +102,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             implied: Vec::new(),
             generation: Vec::new(),
             enforcement: Vec::new(),
+            strategy: Vec::new(),
+            no_stall: NoStall::standard(),
         }
     }
 
@@ -165,6 +172,48 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.enforcement(|builder| builder.checks(|_| stack))
     }
 
+    /// Which targets of a rollout may be updated when, as a tower stack around all of them. Default: what the policy assets
+    /// say, by [`annealing_strategist::policy::standard`]. A policy asset that would stall in it is refused before it is
+    /// sealed.
+    pub fn rollouts<S>(mut self, layers: impl FnOnce(AllTargets) -> S) -> Self
+    where
+        S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        let stack = layers(AllTargets);
+        self.no_stall = NoStall::of(stack.clone());
+        self.strategy(|builder| builder.rollouts(|_| stack))
+    }
+
+    /// What judges the updated part of a rollout, as a tower stack around one that finds everything healthy.
+    pub fn health<S>(self, layers: impl FnOnce(Healthy) -> S) -> Self
+    where
+        S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        let stack = layers(Healthy);
+        self.strategy(|builder| builder.health(|_| stack))
+    }
+
+    /// Every number that rollouts go by.
+    pub fn rollout_config(self, config: annealing_strategist::Config) -> Self {
+        self.strategy(|builder| builder.config(config))
+    }
+
+    fn strategy(
+        mut self,
+        change: impl FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send + 'static,
+    ) -> Self {
+        self.strategy.push(Box::new(change));
+        self
+    }
+
     /// Every number that enforcement goes by.
     pub fn config(self, config: Config) -> Self {
         self.enforcement(|builder| builder.config(config))
@@ -212,19 +261,35 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
         let store = self.store.ok_or(BuildError::NoStore)?;
-        let builder = Pipeline::builder(partition.clone());
+        let policies = AssetType::<RolloutPolicy>::new().modelled_only();
+        let builder = Pipeline::builder(partition.clone())
+            .asset_type(policies)
+            .validator(self.no_stall);
         let steps = self.implied.into_iter().chain(self.generation);
         let pipeline = steps.fold(builder, |builder, step| step(builder)).build()?;
         check_types(&self.types, &pipeline)?;
         let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let strategist = Strategist::builder(
+            runtime.clone(),
+            partition.clone(),
+            store.clone(),
+            incarnations.clone(),
+        )
+        .types(pipeline.types().clone());
+        let steps = self.strategy.into_iter();
+        let strategist = steps
+            .fold(strategist, |builder, step| step(builder))
+            .build();
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
             partition: partition.clone(),
             store: store.clone(),
             incarnations: incarnations.clone(),
             pipeline,
+            strategist,
             keep: self.keep,
             owned: watch::Sender::new(None),
+            rollouts: watch::Sender::new(None),
         });
         let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
         let steps = self.enforcement.into_iter();

@@ -7,7 +7,10 @@ use plugin_sdk::Recheck;
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-use crate::handle::{Error, Handle};
+use crate::{
+    handle::{Error, Handle},
+    rollout::InRollout,
+};
 
 /// One asset, explained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,7 +18,13 @@ use crate::handle::{Error, Handle};
 #[non_exhaustive]
 pub enum Explained {
     /// It is enforced, or was before it left intent.
-    Enforced(Box<annealing_enforcer::Explained>),
+    Enforced {
+        /// The enforcer's answer.
+        #[serde(flatten)]
+        enforced: Box<annealing_enforcer::Explained>,
+        /// What the rollout of its policy group has to do with it.
+        rollout: Option<Box<InRollout>>,
+    },
     /// Nothing pushes it: others refer to it.
     ModelledOnly {
         /// Which asset.
@@ -26,6 +35,8 @@ pub enum Explained {
         incarnation: IncarnationNo,
         /// Who refers to it.
         referred_to_by: Vec<AssetId>,
+        /// What the rollout of its policy group has to do with it.
+        rollout: Option<Box<InRollout>>,
     },
 }
 
@@ -33,7 +44,7 @@ impl Explained {
     /// Which asset.
     pub fn asset(&self) -> Option<&AssetId> {
         match self {
-            Self::Enforced(enforced) => enforced.chain.first().map(|first| &first.asset),
+            Self::Enforced { enforced, .. } => enforced.chain.first().map(|first| &first.asset),
             Self::ModelledOnly { asset, .. } => Some(asset),
         }
     }
@@ -41,7 +52,7 @@ impl Explained {
     /// The enforcer's answer, for what is enforced.
     pub fn enforced(&self) -> Option<&annealing_enforcer::Explained> {
         match self {
-            Self::Enforced(enforced) => Some(enforced),
+            Self::Enforced { enforced, .. } => Some(enforced),
             Self::ModelledOnly { .. } => None,
         }
     }
@@ -59,7 +70,9 @@ impl<R: Runtime> Handle<R> {
                 // One circle, named alike whichever of its assets is asked about.
                 let circles = cycles(&enforced).into_iter();
                 enforced.cycle = circles.min().unwrap_or_default();
-                Ok(Explained::Enforced(Box::new(enforced)))
+                let rollout = self.in_rollout(asset).await?.map(Box::new);
+                let enforced = Box::new(enforced);
+                Ok(Explained::Enforced { enforced, rollout })
             }
             Err(AskError::UnknownAsset { .. }) => self.modelled_only(asset).await,
             Err(error) => Err(error.into()),
@@ -77,6 +90,7 @@ impl<R: Runtime> Handle<R> {
             type_name: asset.type_str().to_owned(),
             incarnation: latest.no(),
             referred_to_by: latest.snapshot().referrers(id.as_str()),
+            rollout: self.in_rollout(id).await?.map(Box::new),
         })
     }
 

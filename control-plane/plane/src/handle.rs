@@ -60,6 +60,9 @@ pub enum Error {
     /// What stands in for a source stands in for none.
     #[error("no source is called `{0}`; name the file as the source that it stands in for")]
     UnknownSource(String),
+    /// The strategist has no answer, or the word does not fit.
+    #[error(transparent)]
+    Rollout(#[from] annealing_strategist::AskError),
     /// The enforcer has no answer.
     #[error(transparent)]
     Enforcer(#[from] AskError),

@@ -78,12 +78,13 @@ mod people;
 mod plane;
 pub mod prelude;
 mod retention;
+pub mod rollout;
 
+pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
 pub use check::{Checked, CheckedAsset, CheckedChange, Given, Outcome};
 pub use explain::Explained;
 pub use handle::{Error, Handle, Status};
-pub use people::By;
 pub use plane::ControlPlane;
 
 /// What a pause is about.
@@ -93,6 +94,8 @@ pub use plane_store::records::Scope as PauseScope;
 pub use annealing_checks as checks;
 /// The loop: pin, diff, check, push.
 pub use annealing_enforcer as enforcer;
+/// Progressive rollouts: select, update, validate, and back.
+pub use annealing_strategist as strategist;
 /// Time and tasks, handed in.
 pub use plane_runtime as runtime;
 /// The store's trait, its records, and the memory backend.
@@ -115,4 +118,6 @@ mod documents {
     struct AssetPlugin;
     #[doc = include_str!("../../../docs/check.md")]
     struct Check;
+    #[doc = include_str!("../../../docs/policy-layer.md")]
+    struct PolicyLayer;
 }

@@ -1,33 +1,14 @@
 //! What people say: pauses, approvals, overrides. Durable when the call returns; each with who and why.
 
 use annealing_enforcer::Command;
+use annealing_strategist::By;
 use jiff::Timestamp;
 use plane_runtime::Runtime;
 use plane_store::records::{Approval, Override, Pause, Scope};
 use prodspec_gen::{Durable, SealOverride};
 use prodspec_model::{AssetId, Digest};
-use serde::{Deserialize, Serialize};
 
 use crate::handle::{Error, Handle};
-
-/// Who says something, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct By {
-    /// Who.
-    pub who: String,
-    /// Why.
-    pub why: String,
-}
-
-impl By {
-    /// `who` says it because of `why`.
-    pub fn new(who: impl Into<String>, why: impl Into<String>) -> Self {
-        Self {
-            who: who.into(),
-            why: why.into(),
-        }
-    }
-}
 
 impl<R: Runtime> Handle<R> {
     async fn tell(&self, command: Command) -> Result<(), Error> {

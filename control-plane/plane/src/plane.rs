@@ -3,6 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use annealing_enforcer::Enforcer;
+use annealing_strategist::{Handle as Rollouts, Strategist};
 use plane_runtime::{Runtime, TokioRuntime};
 use plane_store::{Store, incarnations::Incarnations};
 use prodspec_gen::Pipeline;
@@ -27,10 +28,13 @@ pub(crate) struct Shared<R> {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
     pub(crate) pipeline: Pipeline,
+    pub(crate) strategist: Arc<Strategist<R>>,
     /// How many of the newest incarnations are kept.
     pub(crate) keep: usize,
     /// Generation, while this process owns the partition.
     pub(crate) owned: watch::Sender<Option<prodspec_gen::Handle>>,
+    /// Rollouts, while this process owns the partition.
+    pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
 }
 
 impl<R: Runtime> ControlPlane<R> {

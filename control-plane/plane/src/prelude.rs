@@ -1,6 +1,10 @@
 //! Everything that most services name: `use control_plane::prelude::*`.
 
 pub use crate::{BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, Status};
+pub use annealing_strategist::policy::{
+    BakeLayer, CanaryLayer, HoldLayer, MaxInFlightLayer, MaxUnavailableLayer,
+    OneDomainAtATimeLayer, WavesLayer,
+};
 
 pub use annealing_checks::{
     CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Types,
@@ -15,7 +19,7 @@ pub use plugin_sdk::{
     CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts, Effects,
     FieldChange, Generator, GeneratorInfo, Input, Observed, Problem, Problems, PushRequest, Pushed,
     Quota, Reading, Recheck, SourceOfTruth, Turndown, Validator, Verdict, plugin,
-    service::{AssetService, CheckLayer},
+    service::{AssetService, CheckLayer, HealthLayer},
 };
 pub use prodspec_gen::{
     JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile, validators,

@@ -63,6 +63,10 @@ async fn remove_old<R: Runtime>(
     }
     let mut pinned = decided(shared).await?;
     pinned.extend(enforcement.cited().await?);
+    let rollouts = shared.rollouts.borrow().clone();
+    if let Some(rollouts) = rollouts {
+        pinned.extend(rollouts.cited().await?);
+    }
     let keep = Keep {
         count: shared.keep,
         age: Duration::ZERO,

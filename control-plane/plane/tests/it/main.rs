@@ -6,4 +6,5 @@ mod builder;
 mod intent;
 mod lifecycle;
 mod people;
+mod rollouts;
 mod world;

@@ -12,6 +12,7 @@ use futures::stream::{BoxStream, StreamExt};
 use prodspec_model::{
     Digest, Revision, SourceName,
     addons::{DependsOn, Edge, Need},
+    rollout::RolloutPolicy,
 };
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, task::JoinHandle};
@@ -45,6 +46,8 @@ struct Manifest {
     services: BTreeMap<String, Written>,
     #[serde(default)]
     groups: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    policies: BTreeMap<String, RolloutPolicy>,
 }
 
 #[derive(Deserialize)]
@@ -55,6 +58,8 @@ struct Written {
     needs: Vec<String>,
     #[serde(default)]
     turndown: bool,
+    #[serde(default)]
+    policy: Option<String>,
 }
 
 /// A manifest to assets.
@@ -66,6 +71,7 @@ impl Generator for Model {
             .reads("manifest.yaml")
             .makes::<Service>()
             .makes::<Group>()
+            .makes::<RolloutPolicy>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -80,6 +86,10 @@ impl Generator for Model {
                     members: members.collect::<Result<_, _>>()?,
                 };
                 let asset = Asset::builder(AssetId::new(&name)?).payload(&group)?;
+                out.asset(asset, document.provenance())?;
+            }
+            for (name, policy) in manifest.policies {
+                let asset = Asset::builder(AssetId::new(&name)?).payload(&policy)?;
                 out.asset(asset, document.provenance())?;
             }
         }
@@ -103,6 +113,11 @@ fn service(name: &str, written: Written) -> Result<prodspec_model::AssetBuilder,
         asset = asset.addon(&addons::Turndown {
             reason: "not needed any more".into(),
             approved_by: "ann".into(),
+        })?;
+    }
+    if let Some(policy) = written.policy {
+        asset = asset.addon(&addons::RolloutPolicyRef {
+            policy: AssetRef::to(AssetId::new(&policy)?),
         })?;
     }
     Ok(asset)

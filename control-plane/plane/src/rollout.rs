@@ -1,0 +1,177 @@
+//! Rollouts beside an ownership: the strategist moves pins through the enforcer, and people ask about it here.
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_enforcer::{FeedItem, Handle as Enforcement, kernel::Pin};
+use annealing_strategist::{
+    Actuation, Actuator, Command, Feed, Handle as Rollouts, PinTo, Rollout, View,
+};
+use async_trait::async_trait;
+use futures::{StreamExt, stream::BoxStream};
+use plane_runtime::Runtime;
+use plugin_sdk::{BoxError, Progress, Wait};
+use prodspec_model::{AssetId, Incarnation};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::{
+    By,
+    handle::{Error, Handle},
+    plane::Shared,
+};
+
+/// The wait before the strategist starts over, when a step of it failed and the ownership goes on.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Moves pins through the enforcer of one ownership, and hears from it what became of them.
+pub struct ThroughEnforcer<R>(Enforcement<R>);
+
+impl<R: Runtime> ThroughEnforcer<R> {
+    /// Through this one.
+    pub fn new(enforcement: Enforcement<R>) -> Self {
+        Self(enforcement)
+    }
+}
+
+#[async_trait]
+impl<R: Runtime> Actuator for ThroughEnforcer<R> {
+    async fn actuate(&self, step: Actuation) -> Result<(), BoxError> {
+        let pin = |to| match to {
+            PinTo::At(incarnation, cause) => Pin::At(incarnation, cause),
+            PinTo::NotYet => Pin::NotYet,
+            PinTo::Default => Pin::Default,
+        };
+        let moves = step.moves.into_iter().map(|(asset, to)| (asset, pin(to)));
+        let heads: Vec<(AssetId, Incarnation)> = step.head.into_iter().collect();
+        let done = self.0.actuate(step.writes, heads, moves.collect());
+        Ok(done.await?)
+    }
+
+    fn feed(&self) -> BoxStream<'static, Feed> {
+        let items = self.0.feed().filter_map(|item| async {
+            match item {
+                FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
+                FeedItem::Stands(standings) => Some(Feed::Stands(standings)),
+                _ => None,
+            }
+        });
+        items.boxed()
+    }
+}
+
+/// Rolls out for as long as the partition is owned.
+pub(crate) async fn while_owner<R: Runtime>(shared: &Arc<Shared<R>>, enforcement: Enforcement<R>) {
+    let _rolling = Rolling(&shared.rollouts);
+    loop {
+        let actuator = Arc::new(ThroughEnforcer::new(enforcement.clone()));
+        let (attached, handle) = shared.strategist.attach(actuator);
+        shared.rollouts.send_replace(Some(handle));
+        attached.run().await;
+        shared.runtime.sleep(AGAIN).await;
+    }
+}
+
+/// Says that this process rolls out, until it is dropped.
+struct Rolling<'s, R>(&'s watch::Sender<Option<Rollouts<R>>>);
+
+impl<R> Drop for Rolling<'_, R> {
+    fn drop(&mut self) {
+        self.0.send_replace(None);
+    }
+}
+
+/// What a rollout has to do with one asset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InRollout {
+    /// The policy asset of its group.
+    pub policy: AssetId,
+    /// The group's newest rollout, in one line.
+    pub rollout: String,
+    /// How far the asset is in it. `None`: it is no target.
+    pub progress: Option<Progress>,
+    /// Its content failed before: it stays where it is until it changes or a person says `retry`.
+    pub left_out: bool,
+    /// What the rollout waits for.
+    pub waits: Vec<Wait>,
+}
+
+impl InRollout {
+    /// What a group says of one of its assets.
+    fn of(view: View, asset: &AssetId) -> Self {
+        let target = view.targets.iter().find(|target| target.asset == *asset);
+        let rollout = match &view.rollout {
+            Some(rollout) => {
+                let why = rollout.state.why();
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                format!("{} {}{why}", rollout.id, rollout.state.word())
+            }
+            None => "no rollout yet".to_owned(),
+        };
+        Self {
+            rollout,
+            progress: target.map(|target| target.progress),
+            left_out: view.left_out.contains(asset),
+            waits: view.waits,
+            policy: view.policy,
+        }
+    }
+}
+
+impl<R: Runtime> Handle<R> {
+    async fn rolling(&self) -> Result<Rollouts<R>, Error> {
+        self.generation().await?;
+        let rollouts = self.shared.rollouts.borrow().clone();
+        match rollouts {
+            Some(rollouts) => Ok(rollouts),
+            None => Err(Error::NotOwner {
+                partition: self.shared.partition.clone(),
+                owner: None,
+            }),
+        }
+    }
+
+    /// Every policy group as it is now: its rollout, how far each target is, what it waits for.
+    ///
+    /// # Errors
+    /// When this process does not own the partition.
+    pub async fn rollouts(&self) -> Result<Vec<View>, Error> {
+        Ok(self.rolling().await?.views().await?)
+    }
+
+    /// The remembered rollouts of the group of `policy`, oldest first.
+    ///
+    /// # Errors
+    /// When this process does not own the partition, or the store cannot be read.
+    pub async fn past_rollouts(&self, policy: &AssetId) -> Result<Vec<Rollout>, Error> {
+        Ok(self.rolling().await?.history(policy).await?)
+    }
+
+    /// Says something to the rollout of the group of `policy`: pause, resume, promote, abort, retry, roll back. Durable
+    /// when the call returns.
+    ///
+    /// # Errors
+    /// When it does not fit how the rollout is, or this process does not own the partition.
+    pub async fn tell_rollout(
+        &self,
+        policy: &AssetId,
+        command: Command,
+        by: By,
+    ) -> Result<(), Error> {
+        Ok(self.rolling().await?.tell(policy, command, by).await?)
+    }
+
+    /// What the rollout of its group has to do with `asset`. `None`: no policy governs it.
+    pub(crate) async fn in_rollout(&self, asset: &AssetId) -> Result<Option<InRollout>, Error> {
+        let latest = self.latest().await?;
+        let policy = latest.asset(asset).and_then(|asset| {
+            let addon = asset.addon::<prodspec_model::addons::RolloutPolicyRef>();
+            addon.ok().flatten().map(|addon| addon.policy.id)
+        });
+        let views = self.rolling().await?.views().await?;
+        let holds = |view: &View| view.targets.iter().any(|target| target.asset == *asset);
+        let found = views
+            .into_iter()
+            .find(|view| holds(view) || Some(&view.policy) == policy.as_ref());
+        Ok(found.map(|view| InRollout::of(view, asset)))
+    }
+}

@@ -1,0 +1,206 @@
+//! Rollouts through the whole plane: intent changes, and production follows as slowly as its policy says.
+
+use std::{sync::Arc, time::Duration};
+
+use control_plane::{
+    prelude::*,
+    strategist::{Command, State},
+};
+use plugin_sdk::{Finding, Health, HealthRequest, HealthValidator, Judgement, Until};
+
+use crate::world::{LONG, Production, Running, Text, ann, id, plane};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Four services of one policy, all of a size, and one that nobody governs.
+fn manifest(size: u64, policy: &str, free: u64) -> String {
+    let service = |name| format!("  {name}: {{size: {size}, policy: slow}}\n");
+    let services: String = NAMES.into_iter().map(service).collect();
+    format!("services:\n{services}  free: {{size: {free}}}\npolicies: {{slow: {policy}}}\n")
+}
+
+/// What is of size 3 is not well.
+struct Sickness(Production);
+
+#[async_trait]
+impl HealthValidator for Sickness {
+    fn name(&self) -> Arc<str> {
+        "sickness".into()
+    }
+
+    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+        let sizes = self.0.state().sizes.clone();
+        let sick = request.updated.iter().any(|id| sizes.get(id) == Some(&3));
+        let judgement = if sick {
+            Judgement::Unhealthy
+        } else {
+            Judgement::Healthy
+        };
+        Ok(Health::found(
+            request.now,
+            Finding {
+                validator: self.name(),
+                judgement,
+                summary: format!("sick: {sick}"),
+                evidence: serde_json::json!(sizes),
+            },
+        ))
+    }
+}
+
+fn build(text: &Text, production: &Production, store: MemoryStore) -> ControlPlane {
+    let sickness = HealthLayer::new(Sickness(production.clone()));
+    plane(production)
+        .store(store)
+        .source(text.clone())
+        .validators(validators::standard())
+        .health(|healthy| ServiceBuilder::new().layer(sickness).service(healthy))
+        .build()
+        .unwrap()
+}
+
+fn of_size(production: &Production, size: u64) -> usize {
+    let of = |name: &&str| production.size(name) == Some(size);
+    NAMES.into_iter().filter(of).count()
+}
+
+/// Edits, and waits until `seen`: virtual time goes on meanwhile.
+async fn until(running: &Running, what: &str, mut seen: impl FnMut() -> bool) {
+    let mut looks = 0;
+    while !seen() {
+        looks += 1;
+        assert!(
+            looks < 5000,
+            "{what} in time: {:?}",
+            running.handle.rollouts().await
+        );
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn state(running: &Running) -> State {
+    let views = running.handle.rollouts().await.unwrap();
+    views[0].rollout.clone().unwrap().state
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_a_canary_goes_first_and_the_others_after_its_bake() {
+    let policy = "{canary: {count: 1, bake_secs: 60}}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let production = Production::default();
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    running.handle.settle(LONG).await.unwrap();
+    assert_eq!(of_size(&production, 1), 4, "the first turnup is at once");
+
+    text.edit(&manifest(2, policy, 2));
+    until(&running, "the canary is updated", || {
+        of_size(&production, 2) > 0
+    })
+    .await;
+    until(&running, "what nobody governs follows", || {
+        production.size("free") == Some(2)
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    assert_eq!(of_size(&production, 2), 1, "it bakes");
+    let views = running.handle.rollouts().await.unwrap();
+    assert!(
+        views[0]
+            .waits
+            .iter()
+            .any(|wait| matches!(wait.until, Until::Time(_) | Until::Healthy { .. })),
+        "{views:?}"
+    );
+    let explained = running.handle.explain(&id("d")).await.unwrap();
+    let control_plane::Explained::Enforced { rollout, .. } = explained else {
+        panic!("{explained:?}")
+    };
+    assert!(!rollout.unwrap().waits.is_empty());
+    until(&running, "all are updated", || of_size(&production, 2) == 4).await;
+    until(&running, "it is over", || true).await;
+    running.handle.settle(LONG).await.unwrap();
+    assert_eq!(state(&running).await, State::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r22_what_is_not_well_goes_back_and_stays_away() {
+    let policy = "{canary: {count: 1, bake_secs: 60}}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let production = Production::default();
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    running.handle.settle(LONG).await.unwrap();
+
+    text.edit(&manifest(3, policy, 1));
+    until(&running, "the canary is updated", || {
+        of_size(&production, 3) == 1
+    })
+    .await;
+    until(&running, "it is back", || of_size(&production, 1) == 4).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(matches!(state(&running).await, State::RolledBack { .. }));
+
+    text.edit(&manifest(3, policy, 2));
+    until(&running, "the other edit is there", || {
+        production.size("free") == Some(2)
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(of_size(&production, 1), 4);
+
+    text.edit(&manifest(4, policy, 2));
+    until(&running, "the fix is everywhere", || {
+        of_size(&production, 4) == 4
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_goes_on_after_a_restart() {
+    let policy = "{canary: {count: 1, bake_secs: 60}, max_in_flight: 1}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let (production, store) = (Production::default(), MemoryStore::new());
+    let running = Running::start(build(&text, &production, store.clone()));
+    running.handle.settle(LONG).await.unwrap();
+    text.edit(&manifest(2, policy, 1));
+    until(&running, "the canary is updated", || {
+        of_size(&production, 2) == 1
+    })
+    .await;
+    running.stop().await;
+
+    let running = Running::start(build(&text, &production, store));
+    until(&running, "all are updated", || of_size(&production, 2) == 4).await;
+    assert_eq!(production.pushes(), 9, "nothing was pushed twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_hold_a_rollout_and_let_it_go_on() {
+    let policy = "{canary: {count: 1, bake_secs: 60}}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let production = Production::default();
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    running.handle.settle(LONG).await.unwrap();
+    text.edit(&manifest(2, policy, 1));
+    until(&running, "the canary is updated", || {
+        of_size(&production, 2) == 1
+    })
+    .await;
+    let tell = |command| running.handle.tell_rollout(&POLICY, command, ann());
+    static POLICY: std::sync::LazyLock<AssetId> = std::sync::LazyLock::new(|| id("slow"));
+
+    tell(Command::Pause).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(of_size(&production, 2), 1);
+    let refused = tell(Command::Pause).await.unwrap_err().to_string();
+    assert!(refused.contains("is paused"), "{refused}");
+    tell(Command::Resume).await.unwrap();
+    until(&running, "all are updated", || of_size(&production, 2) == 4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_a_policy_that_would_stall_is_not_sealed() {
+    let text = Text::new(&manifest(1, "{max_in_flight: 0}", 1));
+    let running = Running::over(&text, &Production::default());
+    let refused = running.handle.settle(LONG).await.unwrap_err().to_string();
+    assert!(refused.contains("max_in_flight"), "{refused}");
+}
