@@ -3,6 +3,7 @@
 //!
 //! - [`model`]: the manifest, the assets it stands for, and the generator between them.
 //! - [`plugins`]: how each type of asset is compared with production and changed.
+//! - [`metrics`]: what production counts about itself, scraped.
 //! - [`plane`]: the control plane, put together.
 //! - [`control`]: asking and telling the running control plane.
 //! - [`command`]: what the program can be asked to do. [`demo`]: a scripted session, judged from outside.
@@ -11,6 +12,7 @@
 pub mod command;
 pub mod control;
 pub mod demo;
+pub mod metrics;
 pub mod model;
 pub mod place;
 pub mod plane;

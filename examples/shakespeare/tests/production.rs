@@ -15,7 +15,12 @@ use std::{
     time::Duration,
 };
 
+use control_plane::{
+    prelude::{AssetId, Timestamp},
+    sdk::{MetricQuery, MetricSource, Series},
+};
 use hyper::Method;
+use shakespeare::metrics::Scraper;
 use shakespeare::production::{
     api::{BalancerSpec, By, Caller, Change, JobSpec, JobView, Line, Phase, Progress, State},
     client::{Cell, Error},
@@ -692,4 +697,110 @@ async fn a_balancer_that_is_removed_and_put_again_lets_drained_tasks_go() {
     cell.put_balancer(&in_front(8), &by_hand()).await.unwrap();
     assert_eq!(balanced(&cell).await, address, "its clients find it again");
     assert_eq!(settled(&cell).await.tasks.len(), 1);
+}
+
+/// What production says about an asset's requests, from the beginning until now.
+async fn requests(scraper: &Scraper, asset: &str, labels: &[(&str, &str)]) -> Vec<Series> {
+    let query = MetricQuery {
+        metric: "http_requests_total".into(),
+        labels: labels
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+        asset: AssetId::new(asset).unwrap(),
+        from: Timestamp::UNIX_EPOCH,
+        to: Timestamp::MAX,
+    };
+    scraper.read(query).await.unwrap()
+}
+
+/// How many answers all processes of an asset have counted in all; none while one of them is silent.
+async fn counted(scraper: &Scraper, asset: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let series = requests(scraper, asset, labels).await;
+    let last = |series: &Series| series.samples.last().map(|(_, value)| *value);
+    let counts = series.iter().map(last).collect::<Option<Vec<f64>>>()?;
+    (!counts.is_empty()).then(|| counts.iter().sum())
+}
+
+#[tokio::test]
+async fn the_defective_version_gets_ready_and_a_third_of_its_answers_are_errors() {
+    let town = Town::new();
+    let cell = town.cluster("eu").await;
+    let address = balanced(&cell).await;
+    cell.put_job(JOB, &job(1, "3"), &by_hand()).await.unwrap();
+    let view = settled(&cell).await;
+    assert_eq!((view.problem, view.tasks.len()), (None, 1));
+    let mut load = hammer(address);
+    passed(&mut load, 300).await;
+    let log = load.stop().await;
+    let failed = failures(&log);
+    assert!(failed.iter().all(|attempt| attempt.status == Some(500)));
+    assert_eq!(failed.len(), log.len() / 3);
+    assert!(log.iter().all(|it| it.version.as_deref() == Some("3")));
+}
+
+#[tokio::test]
+async fn tasks_and_balancers_count_what_a_client_saw() {
+    let town = Town::new();
+    let cell = town.cluster("eu").await;
+    let (_global, address) = town.global(&["eu"]).await;
+    cell.put_job(JOB, &job(3, "3"), &by_hand()).await.unwrap();
+    settled(&cell).await;
+    let scraper = Scraper::start(town.dir.path().into());
+    let mut load = hammer(address);
+    passed(&mut load, 300).await;
+    let log = load.stop().await;
+    let saw = |code: u16| {
+        let same = log.iter().filter(|attempt| attempt.status == Some(code));
+        same.count() as f64
+    };
+    assert!(saw(500) > 0.0);
+    for asset in ["job/eu", "balancer/eu", "global"] {
+        for code in [200, 500] {
+            until("production counts what the client saw", async || {
+                let label = code.to_string();
+                let labels = [("code", label.as_str())];
+                let counted = counted(&scraper, asset, &labels).await;
+                (counted == Some(saw(code))).then_some(())
+            })
+            .await;
+        }
+    }
+    let bad = [("version", "3"), ("code", "500")];
+    assert_eq!(requests(&scraper, "job/eu", &bad).await.len(), 3);
+    assert_eq!(requests(&scraper, "balancer/eu", &bad).await, []);
+    assert_eq!(requests(&scraper, "job/us", &[]).await, []);
+}
+
+#[tokio::test]
+async fn what_does_not_answer_is_missing_and_not_zero() {
+    let town = Town::new();
+    let cell = town.cluster("eu").await;
+    let scraper = Scraper::start(town.dir.path().into());
+    let zero = [("code", "500")];
+    until("nothing has failed", async || {
+        let both = (
+            counted(&scraper, "job/eu", &zero).await,
+            counted(&scraper, "balancer/eu", &zero).await,
+        );
+        (both == (Some(0.0), Some(0.0))).then_some(())
+    })
+    .await;
+    kill(cell.pid());
+    until("nobody can tell", async || {
+        let silent = async |asset| {
+            let series = requests(&scraper, asset, &zero).await;
+            series.iter().filter(|it| it.samples.is_empty()).count()
+        };
+        ((silent("job/eu").await, silent("balancer/eu").await) == (3, 1)).then_some(())
+    })
+    .await;
+    // Other processes than before, and they say so again.
+    town.cluster("eu").await;
+    until("it is known again", async || {
+        let series = requests(&scraper, "job/eu", &zero).await;
+        let known = series.iter().all(|it| !it.samples.is_empty());
+        (known && series.len() >= 3).then_some(())
+    })
+    .await;
 }

@@ -207,6 +207,22 @@ pub struct Endpoint {
     pub capacity: u32,
 }
 
+/// Where a process says what it counts, at `/metrics` of its address: `GET /targets` lists them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MetricsTarget {
+    /// What it is: `jobs/NAME/ID` (a task) or `balancer`.
+    pub resource: String,
+    /// Its process; none while it is being replaced.
+    pub pid: Option<u32>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What a task runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Requests may be sent to it: if it does not say what it counts, that is missing. Otherwise it is on its way out.
+    pub serving: bool,
+}
+
 /// A refusal: the body of every answer that is not a success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {

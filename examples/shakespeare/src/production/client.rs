@@ -25,7 +25,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     api::{
-        Address, BalancerSpec, BalancerView, Caller, Identity, JobSpec, JobView, Progress, Refusal,
+        Address, BalancerSpec, BalancerView, Caller, Identity, JobSpec, JobView, MetricsTarget,
+        Progress, Refusal,
     },
     cell::ADDRESS_FILE,
     http::{self, Http},
@@ -158,6 +159,17 @@ impl Cell {
     /// See [`Error`].
     pub async fn identity(&self, caller: &Caller) -> Result<Identity, Error> {
         self.must("", Method::GET, caller, Bytes::new()).await
+    }
+
+    /// Where its processes say what they count.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn targets(&self) -> Result<Vec<MetricsTarget>, Error> {
+        let nobody = Caller::default();
+        self.must("targets", Method::GET, &nobody, Bytes::new())
+            .await
     }
 
     /// A job; none if the cell does not know it.

@@ -13,7 +13,7 @@ use std::{
 use axum::{
     Router,
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -23,10 +23,15 @@ use tokio::{
     sync::Semaphore,
 };
 
+use super::meter::{self, Meter};
+
 /// Says which task answered.
 pub const FRONTEND_HEADER: &str = "x-frontend";
 /// Says which version answered.
 pub const VERSION_HEADER: &str = "x-version";
+/// The version whose release is defective: one in three of its answers is an error. It gets ready like any other, and
+/// says that it is well; only load shows it.
+const DEFECTIVE: &str = "3";
 /// How long requests in flight may hold up an exit.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -69,6 +74,20 @@ struct Frontend {
     options: Options,
     slots: Semaphore,
     served: AtomicU64,
+    meter: Meter,
+}
+
+impl Frontend {
+    /// Whether the answer after so many others is an error. 37 has no factor in common with 100, so a hundred requests
+    /// in a row fail exactly `fail_percent` times, spread out.
+    fn fails(&self, nth: u64) -> bool {
+        let Options {
+            version,
+            fail_percent,
+            ..
+        } = &self.options;
+        (version == DEFECTIVE && nth % 3 == 2) || nth.wrapping_mul(37) % 100 < *fail_percent
+    }
 }
 
 /// Serves until standard input closes or a termination signal comes, and then until nothing is in flight.
@@ -83,11 +102,13 @@ pub async fn run(options: Options) -> io::Result<()> {
     let frontend = Arc::new(Frontend {
         slots: Semaphore::new(options.capacity as usize),
         served: AtomicU64::new(0),
+        meter: Meter::new(Some(&options.version)),
         options,
     });
     let router = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/version", get(version))
+        .route(meter::PATH, get(metrics))
         .fallback(line)
         .with_state(frontend);
     let (closing, closed) = tokio::sync::oneshot::channel();
@@ -127,7 +148,21 @@ async fn version(State(frontend): State<Arc<Frontend>>) -> String {
     format!("{{\"version\":{version:?},\"schema\":{schema}}}\n")
 }
 
+async fn metrics(State(frontend): State<Arc<Frontend>>) -> Response {
+    let said = frontend.meter.text();
+    let said = said.map(|text| ([(header::CONTENT_TYPE, meter::CONTENT_TYPE)], text));
+    said.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+        .into_response()
+}
+
 async fn line(State(frontend): State<Arc<Frontend>>) -> Response {
+    let in_flight = frontend.meter.begin();
+    let answer = serve(&frontend).await;
+    in_flight.answered(answer.status());
+    answer
+}
+
+async fn serve(frontend: &Frontend) -> Response {
     let options = &frontend.options;
     // The semaphore is never closed; were it, serving is still right.
     let _slot = frontend.slots.acquire().await;
@@ -142,8 +177,7 @@ async fn line(State(frontend): State<Arc<Frontend>>) -> Response {
             headers.insert(name, value);
         }
     }
-    // 37 has no factor in common with 100, so a hundred requests in a row fail exactly `fail_percent` times, spread out.
-    if nth.wrapping_mul(37) % 100 < options.fail_percent {
+    if frontend.fails(nth) {
         return (
             StatusCode::INTERNAL_SERVER_ERROR,
             headers,

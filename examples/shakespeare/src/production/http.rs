@@ -47,6 +47,16 @@ pub(crate) async fn call(
     request: Request<Full<Bytes>>,
     within: Duration,
 ) -> Result<Response<Bytes>, Error> {
+    call_at_most(http, request, within, ANSWER_LIMIT).await
+}
+
+/// Sends `request` and reads the whole answer, if it has at most `limit` bytes.
+pub(crate) async fn call_at_most(
+    http: &Http,
+    request: Request<Full<Bytes>>,
+    within: Duration,
+    limit: usize,
+) -> Result<Response<Bytes>, Error> {
     let answer = async {
         let answer = http
             .request(request)
@@ -56,7 +66,7 @@ pub(crate) async fn call(
                 source: error.into(),
             })?;
         let (parts, body) = answer.into_parts();
-        let body = Limited::new(body, ANSWER_LIMIT)
+        let body = Limited::new(body, limit)
             .collect()
             .await
             .map_err(|source| Error::Transport {

@@ -11,6 +11,7 @@
 //! - [`frontend`]: one task, serving Shakespeare over HTTP.
 //! - [`balancer`]: a reverse proxy, one per cell.
 //! - [`client`]: how to find, start and drive a cell.
+//! - `meter`: what frontends and balancers count about themselves.
 //! - [`load`]: a client that hammers an address and remembers every answer.
 //! - [`api`]: what goes over the wire and into the journal.
 
@@ -23,3 +24,4 @@ pub mod frontend;
 pub(crate) mod http;
 mod launch;
 pub mod load;
+pub(crate) mod meter;

@@ -16,7 +16,10 @@ use super::{
     Life,
     table::{NoPlace, Place, Table},
 };
-use crate::production::http::{self, Http};
+use crate::production::{
+    http::{self, Http},
+    meter::{self, Meter},
+};
 
 /// The most that a request's body may be: it is kept until the answer is there.
 const BODY_LIMIT: usize = 64 << 10;
@@ -47,6 +50,7 @@ pub(super) struct Proxy {
     http: Http,
     table: Arc<Table>,
     life: watch::Receiver<Life>,
+    meter: Meter,
 }
 
 impl Proxy {
@@ -55,11 +59,36 @@ impl Proxy {
             http: http::client(),
             table,
             life,
+            meter: Meter::new(None),
         }
     }
 
-    /// Answers one request, whatever happens; or, on the way out, leaves it to another balancer.
+    /// Answers one request, whatever happens; or, on the way out, leaves it to another balancer. Who asks for metrics is
+    /// no client: that is answered here, and not counted.
     pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Full<Bytes>>, GoingAway> {
+        if request.method() == Method::GET && request.uri().path() == meter::PATH {
+            return Ok(self.metrics());
+        }
+        let in_flight = self.meter.begin();
+        let answer = self.pass_on(request).await?;
+        in_flight.answered(answer.status());
+        Ok(answer)
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        let Ok(text) = self.meter.text() else {
+            return plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot say\n");
+        };
+        let mut answer = Response::new(Full::new(text.into()));
+        let headers = answer.headers_mut();
+        headers.insert(header::CONTENT_TYPE, meter::CONTENT_TYPE);
+        answer
+    }
+
+    async fn pass_on(
         &self,
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, GoingAway> {

@@ -14,8 +14,8 @@ use super::{
     state::{Cell, Error, State},
 };
 use crate::production::api::{
-    BalancerSpec, BalancerView, By, Caller, Change, Identity, JobSpec, JobView, Progress,
-    State as Stability,
+    BalancerSpec, BalancerView, By, Caller, Change, Identity, JobSpec, JobView, MetricsTarget,
+    Progress, State as Stability,
 };
 
 /// The most tasks of one job: every one is a process of this machine.
@@ -76,6 +76,22 @@ impl Cell {
             state.ask_job(name, None, By::from(caller))
         })?;
         Ok(self.look(|state, _| progress(state.jobs.get(name).map(Job::stability))))
+    }
+
+    /// Where the cell's processes say what they count.
+    pub(super) fn targets(&self) -> Vec<MetricsTarget> {
+        self.look(|state, generation| {
+            let jobs = state.jobs.iter().flat_map(|(name, job)| job.targets(name));
+            let front = state.front.as_ref().map(|front| front.view(generation));
+            let balancer = front.map(|view| MetricsTarget {
+                resource: "balancer".into(),
+                pid: view.pid,
+                address: view.address,
+                version: None,
+                serving: !view.leaving,
+            });
+            jobs.chain(balancer).collect()
+        })
     }
 
     /// The balancer, or that there is none.

@@ -1,6 +1,6 @@
 //! A job as it is: what was asked, its tasks, and the capacity that is guaranteed meanwhile.
 
-use std::{io, time::Duration};
+use std::{io, net::Ipv4Addr, time::Duration};
 
 use serde_json::json;
 use tokio::{sync::oneshot, time::Instant};
@@ -13,7 +13,9 @@ use super::{
     state::{Cell, State},
     task,
 };
-use crate::production::api::{By, Change, JobSpec, JobView, Phase, State as Stability, TaskView};
+use crate::production::api::{
+    By, Change, JobSpec, JobView, MetricsTarget, Phase, State as Stability, TaskView,
+};
 
 /// A job.
 #[derive(Debug)]
@@ -185,6 +187,20 @@ impl Job {
             .iter()
             .filter(|task| task.phase == Phase::Serving)
             .filter_map(|task| Some((task.id, task.port?, task.spec.capacity_per_task)))
+    }
+
+    /// Where its tasks say what they count, from when they listen until they are to exit.
+    pub(super) fn targets(&self, name: &str) -> impl Iterator<Item = MetricsTarget> {
+        let up = |task: &&Task| matches!(task.phase, Phase::Serving | Phase::Draining);
+        self.tasks.iter().filter(up).filter_map(move |task| {
+            Some(MetricsTarget {
+                resource: format!("jobs/{name}/{}", task.id),
+                pid: Some(task.pid),
+                address: (Ipv4Addr::LOCALHOST, task.port?).into(),
+                version: Some(task.spec.version.clone()),
+                serving: task.phase == Phase::Serving,
+            })
+        })
     }
 
     /// Whether everything is as asked.

@@ -14,7 +14,9 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 
 use super::state::{Cell, Error};
-use crate::production::api::{BalancerView, Caller, Identity, JobView, Progress, Refusal};
+use crate::production::api::{
+    BalancerView, Caller, Identity, JobView, MetricsTarget, Progress, Refusal,
+};
 
 /// How long a `GET` waits for a change.
 const WAIT: Duration = Duration::from_secs(10);
@@ -28,6 +30,7 @@ type Answer<T> = Result<Json<T>, Error>;
 pub(super) async fn serve(cell: Cell, listener: TcpListener) -> std::io::Result<()> {
     let router = Router::new()
         .route("/", get(identity).delete(turn_down))
+        .route("/targets", get(targets))
         .route("/jobs/{name}", get(job).put(put_job).delete(delete_job))
         .route(
             "/balancer",
@@ -50,6 +53,10 @@ async fn identity(State(cell): State<Cell>, asked: Asked) -> Answer<Identity> {
 
 async fn turn_down(State(cell): State<Cell>, asked: Asked) -> Answer<Progress> {
     cell.turn_down(&caller(asked)?).map(Json)
+}
+
+async fn targets(State(cell): State<Cell>) -> Json<Vec<MetricsTarget>> {
+    Json(cell.targets())
 }
 
 async fn job(State(cell): State<Cell>, Path(name): Path<String>, asked: Asked) -> Answer<JobView> {

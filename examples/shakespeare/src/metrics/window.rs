@@ -1,0 +1,214 @@
+//! What was scraped, for a few minutes: pure, so that what is missing, what is zero and what is gone can be told apart
+//! in tests.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use control_plane::{
+    prelude::Timestamp,
+    sdk::{MetricQuery, Series},
+};
+
+use super::text::Sample;
+use crate::{model::GLOBAL_CELL, production::api::MetricsTarget};
+
+/// How long samples are kept.
+const KEPT: Duration = Duration::from_secs(300);
+/// The most samples of a series, however fast they come.
+const SAMPLES: usize = 400;
+
+type Labels = BTreeMap<String, String>;
+/// A process: what it is in its cell, and which one.
+type Process = (String, Option<u32>);
+
+/// Everything that was scraped.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    cells: BTreeMap<String, Cell>,
+}
+
+#[derive(Debug, Default)]
+struct Cell {
+    listed_at: Option<Timestamp>,
+    processes: BTreeMap<Process, Seen>,
+}
+
+/// One process, as far as it was seen.
+#[derive(Debug)]
+struct Seen {
+    asset: String,
+    labels: Labels,
+    /// It should answer.
+    expected: bool,
+    /// It did when it was asked last.
+    answered: bool,
+    /// When a series that appears now was not there yet: it has risen from zero since.
+    absent_at: Option<Timestamp>,
+    series: BTreeMap<(String, Labels), VecDeque<(Timestamp, f64)>>,
+}
+
+impl Window {
+    /// A cell said at `at` which processes there are.
+    pub(super) fn listed(&mut self, cell: &str, at: Timestamp, targets: &[MetricsTarget]) {
+        let here = self.cells.entry(cell.into()).or_default();
+        for seen in here.processes.values_mut() {
+            seen.expected = false;
+        }
+        for target in targets {
+            let process = (target.resource.clone(), target.pid);
+            let absent_at = here.listed_at;
+            let seen = here
+                .processes
+                .entry(process)
+                .or_insert_with(|| Seen::new(cell, target, absent_at));
+            seen.expected = target.serving;
+        }
+        here.listed_at = Some(at);
+        here.forget(at);
+    }
+
+    /// A process said at `at` what it counts.
+    pub(super) fn scraped(
+        &mut self,
+        cell: &str,
+        target: &MetricsTarget,
+        at: Timestamp,
+        samples: Vec<Sample>,
+    ) {
+        if let Some(seen) = self.seen(cell, target) {
+            seen.take(at, samples);
+        }
+    }
+
+    /// A process did not answer.
+    pub(super) fn silent(&mut self, cell: &str, target: &MetricsTarget) {
+        if let Some(seen) = self.seen(cell, target) {
+            seen.answered = false;
+        }
+    }
+
+    /// A cell did not answer: nobody knows what became of its processes.
+    pub(super) fn lost(&mut self, cell: &str, at: Timestamp) {
+        if let Some(here) = self.cells.get_mut(cell) {
+            for seen in here.processes.values_mut() {
+                seen.answered = false;
+            }
+            here.forget(at);
+        }
+    }
+
+    /// Every series that matches. One without samples stands for a process that should have some.
+    pub(super) fn read(&self, query: &MetricQuery) -> Vec<Series> {
+        let cells = self.cells.values();
+        cells
+            .flat_map(|cell| cell.processes.values())
+            .filter(|seen| seen.asset == query.asset.as_str())
+            .flat_map(|seen| seen.read(query))
+            .collect()
+    }
+
+    fn seen(&mut self, cell: &str, target: &MetricsTarget) -> Option<&mut Seen> {
+        let process = (target.resource.clone(), target.pid);
+        self.cells.get_mut(cell)?.processes.get_mut(&process)
+    }
+}
+
+impl Cell {
+    /// Lets go of what is too old, and of processes that are gone and left nothing.
+    fn forget(&mut self, now: Timestamp) {
+        let kept = now.checked_sub(KEPT).unwrap_or(Timestamp::MIN);
+        self.processes.retain(|_, seen| {
+            seen.series.retain(|_, samples| {
+                while samples.len() > SAMPLES || samples.front().is_some_and(|(at, _)| *at < kept) {
+                    samples.pop_front();
+                }
+                !samples.is_empty()
+            });
+            seen.expected || !seen.series.is_empty()
+        });
+    }
+}
+
+impl Seen {
+    fn new(cell: &str, target: &MetricsTarget, absent_at: Option<Timestamp>) -> Self {
+        let task = target.resource.strip_prefix("jobs/");
+        let asset = match task {
+            Some(_) => format!("job/{cell}"),
+            None if cell == GLOBAL_CELL => GLOBAL_CELL.to_owned(),
+            None => format!("balancer/{cell}"),
+        };
+        let labels = [
+            ("asset", Some(asset.clone())),
+            ("cluster", Some(cell.to_owned())),
+            ("resource", Some(target.resource.clone())),
+            ("process", target.pid.map(|pid| pid.to_string())),
+            ("task", task.map(str::to_owned)),
+            ("version", target.version.clone()),
+        ];
+        let labels = labels.into_iter();
+        Self {
+            asset,
+            labels: labels
+                .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+                .collect(),
+            expected: true,
+            answered: false,
+            absent_at,
+            series: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, at: Timestamp, samples: Vec<Sample>) {
+        self.answered = true;
+        for sample in samples {
+            let counts = sample.metric.ends_with("_total");
+            let absent_at = self.absent_at.filter(|absent| counts && *absent < at);
+            let mut labels = sample.labels;
+            labels.extend(self.labels.clone());
+            let series = self
+                .series
+                .entry((sample.metric, labels))
+                .or_insert_with(|| {
+                    let zero = absent_at.map(|absent| (absent, 0.0));
+                    zero.into_iter().collect()
+                });
+            // A clock that was put back must not put samples out of order.
+            if series.back().is_none_or(|(last, _)| *last < at) {
+                series.push_back((at, sample.value));
+            }
+        }
+        self.absent_at = Some(at);
+    }
+
+    fn read(&self, query: &MetricQuery) -> Vec<Series> {
+        let fits = |labels: &Labels, unknown: bool| {
+            let mut wanted = query.labels.iter();
+            wanted.all(|(name, value)| labels.get(name).map_or(unknown, |is| is == value))
+        };
+        let within = |(at, _): &&(Timestamp, f64)| (query.from..=query.to).contains(at);
+        // The last sample of one that is gone tells nothing.
+        let least = if self.expected { 1 } else { 2 };
+        let mut read: Vec<Series> = self
+            .series
+            .iter()
+            .filter(|((metric, labels), _)| *metric == query.metric && fits(labels, false))
+            .map(|((_, labels), samples)| Series {
+                labels: labels.clone(),
+                samples: samples.iter().filter(within).copied().collect(),
+            })
+            .filter(|series| series.samples.len() >= least)
+            .collect();
+        if self.expected && !self.answered && fits(&self.labels, true) {
+            read.push(Series {
+                labels: self.labels.clone(),
+                samples: vec![],
+            });
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests;
