@@ -120,4 +120,6 @@ mod documents {
     struct Check;
     #[doc = include_str!("../../../docs/policy-layer.md")]
     struct PolicyLayer;
+    #[doc = include_str!("../../../docs/rollouts.md")]
+    struct Rollouts;
 }
