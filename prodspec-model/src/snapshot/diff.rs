@@ -8,7 +8,7 @@ use std::{cmp::Ordering, sync::Arc};
 use super::{
     Change, Inner, Relocation,
     node::Node,
-    pack::{Location, Packs},
+    pack::{Location, Packs, Slot},
 };
 use crate::{asset::Asset, asset::Block, digest::Digest};
 
@@ -55,7 +55,8 @@ struct Pair<'a> {
     old: Side<'a>,
     new: Side<'a>,
     by_content: bool,
-    shared: Shared<'a>,
+    /// Numbers of packs at which equal locations mean nothing.
+    apart: Vec<u32>,
 }
 
 impl<'a> Pair<'a> {
@@ -64,11 +65,7 @@ impl<'a> Pair<'a> {
             old: Side::new(old),
             new: Side::new(new),
             by_content: false,
-            shared: Shared {
-                old: &old.packs,
-                new: &new.packs,
-                last: None,
-            },
+            apart: apart(&old.packs, &new.packs),
         }
     }
 
@@ -77,8 +74,9 @@ impl<'a> Pair<'a> {
             match (self.old.here(), self.new.here()) {
                 (None, None) => return,
                 (Some(old), Some(new)) if old.height == new.height && self.same(old, new) => {
-                    self.old.step();
-                    self.new.step();
+                    let run = self.run_of_same();
+                    self.old.step(run);
+                    self.new.step(run);
                 }
                 (old, new) => {
                     let height = |item: Option<Item>| item.map_or(0, |item| item.height);
@@ -112,10 +110,10 @@ impl<'a> Pair<'a> {
             _ => Ordering::Greater,
         };
         if order.is_le() {
-            self.old.step();
+            self.old.step(1);
         }
         if order.is_ge() {
-            self.new.step();
+            self.new.step(1);
         }
         found(
             before.filter(|_| order.is_le()),
@@ -123,33 +121,31 @@ impl<'a> Pair<'a> {
         );
     }
 
-    fn same(&mut self, old: Item, new: Item) -> bool {
-        (old.at == new.at && self.shared.holds(old.at.pack))
+    fn same(&self, old: Item, new: Item) -> bool {
+        (old.at == new.at && self.apart.binary_search(&old.at.pack).is_err())
             || (self.by_content && old.height > 0 && self.old.digest(old) == self.new.digest(new))
     }
-}
 
-/// Which packs both sides have: equal numbers alone prove nothing, two drafts may both have written pack 7.
-struct Shared<'a> {
-    old: &'a Packs,
-    new: &'a Packs,
-    last: Option<(u32, bool)>,
-}
-
-impl Shared<'_> {
-    fn holds(&mut self, no: u32) -> bool {
-        match self.last {
-            Some((last, shared)) if last == no => shared,
-            _ => {
-                let shared = match (self.old.slot(no), self.new.slot(no)) {
-                    (Some(old), Some(new)) => Arc::ptr_eq(&old.bytes, &new.bytes),
-                    _ => false,
-                };
-                self.last = Some((no, shared));
-                shared
-            }
+    /// How many items from here on are at one place on both sides, given that the first is the same.
+    fn run_of_same(&self) -> usize {
+        let (old, new) = (self.old.places(), self.new.places());
+        let pairs = old.chunks_exact(8).zip(new.chunks_exact(8)).skip(1);
+        match self.apart.is_empty() {
+            true => 1 + pairs.take_while(|(old, new)| old == new).count(),
+            false => 1,
         }
     }
+}
+
+/// The numbers that stand for different packs on the two sides: two drafts may both have written pack 7.
+fn apart(old: &Packs, new: &Packs) -> Vec<u32> {
+    let mut others = new.0.iter().peekable();
+    let differs = |slot: &&Slot| {
+        while others.next_if(|other| other.no < slot.no).is_some() {}
+        let other = others.next_if(|other| other.no == slot.no);
+        other.is_some_and(|other| !Arc::ptr_eq(&slot.bytes, &other.bytes))
+    };
+    old.0.iter().filter(differs).map(|slot| slot.no).collect()
 }
 
 /// A subtree, or an asset when its height is 0.
@@ -197,13 +193,21 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn step(&mut self) {
+    /// The locations from here to the end of the node, as bytes.
+    fn places(&self) -> &'a [u8] {
+        let here = self.path.last();
+        here.map_or(&[], |(node, nth)| &node.places()[8 * nth..])
+    }
+
+    /// Passes over `run` items of the present node.
+    fn step(&mut self, mut run: usize) {
         while let Some((node, nth)) = self.path.last_mut() {
-            *nth += 1;
+            *nth += run;
             if *nth < node.count() {
                 return;
             }
             self.path.pop();
+            run = 1;
         }
         self.root = None;
     }

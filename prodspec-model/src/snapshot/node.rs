@@ -83,7 +83,7 @@ impl<'a> Node<'a> {
     }
 
     /// All locations as bytes.
-    fn places(self) -> &'a [u8] {
+    pub(super) fn places(self) -> &'a [u8] {
         let places = match self.tree().locates(self.level()) {
             true => self.count(),
             false => 0,
@@ -95,11 +95,8 @@ impl<'a> Node<'a> {
     /// The location of entry `nth`; the zero location where the node holds none.
     pub(super) fn location(self, nth: usize) -> Location {
         match self.places().get(8 * nth..8 * nth + 8) {
-            Some(&[a, b, c, d, e, f, g, h]) => Location {
-                pack: u32::from_le_bytes([a, b, c, d]),
-                unit: u32::from_le_bytes([e, f, g, h]),
-            },
-            _ => Location::default(),
+            Some(place) => Location::read(place),
+            None => Location::default(),
         }
     }
 

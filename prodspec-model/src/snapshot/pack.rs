@@ -33,6 +33,15 @@ pub struct Location {
 }
 
 impl Location {
+    /// From 8 bytes.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|nth| bytes[at + nth]));
+        Self {
+            pack: word(0),
+            unit: word(4),
+        }
+    }
+
     pub(super) fn start(self) -> usize {
         self.unit as usize * UNIT
     }
@@ -108,6 +117,10 @@ pub(super) struct Packs(pub(super) Vec<Slot>);
 
 impl Packs {
     pub(super) fn index(&self, no: u32) -> Option<usize> {
+        // The oldest pack is the largest by far.
+        if self.0.first()?.no == no {
+            return Some(0);
+        }
         let at = self.0.partition_point(|slot| slot.no < no);
         (self.0.get(at)?.no == no).then_some(at)
     }
