@@ -9,7 +9,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use control_plane::model::AssetId;
 use shakespeare::{
-    command::{Failure, ask, check, down, run, tell},
+    command::{Failure, ask, check, down, rollout, run, tell},
     control::Word,
     demo,
     place::Place,
@@ -53,6 +53,12 @@ enum Command {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// How the rollout of the last edit is, and what people say to it.
+    Rollout {
+        /// Without one: `status`.
+        #[command(subcommand)]
+        verb: Option<rollout::Verb>,
     },
     /// Let a change that destroys through.
     Approve(tell::Approve),
@@ -125,6 +131,7 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
         Command::Plan => ask::plan(&place).await?,
         Command::Explain { asset } => ask::explain(&place, asset.as_ref()).await?,
         Command::Status { json } => ask::status(&place, json).await?,
+        Command::Rollout { verb } => rollout::rollout(&place, verb).await?,
         Command::Approve(said) => tell::tell(&place, said.into()).await?,
         Command::Override(said) => tell::tell(&place, said.into()).await?,
         Command::Acknowledge { asset } => tell::tell(&place, Word::Acknowledge { asset }).await?,

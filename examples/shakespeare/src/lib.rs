@@ -4,14 +4,16 @@
 //! - [`model`]: the manifest, the assets it stands for, and the generator between them.
 //! - [`plugins`]: how each type of asset is compared with production and changed.
 //! - [`metrics`]: what production counts about itself, scraped.
-//! - [`plane`]: the control plane, put together.
+//! - [`plane`]: the control plane, put together: from `alerts`, what fires, and `health`, whether an update is well.
 //! - [`control`]: asking and telling the running control plane.
 //! - [`command`]: what the program can be asked to do. [`demo`]: a scripted session, judged from outside.
 //! - [`production`]: cells, frontends, balancers. It knows nothing of the others.
 
+mod alerts;
 pub mod command;
 pub mod control;
 pub mod demo;
+mod health;
 pub mod metrics;
 pub mod model;
 pub mod place;

@@ -51,6 +51,11 @@ impl Place {
         self.0.join("control.json")
     }
 
+    /// What fires, one alert per line. Nothing, without it.
+    pub fn alerts(&self) -> PathBuf {
+        self.0.join("alerts")
+    }
+
     /// The directories of all cells.
     pub fn cells(&self) -> PathBuf {
         self.0.join("cells")

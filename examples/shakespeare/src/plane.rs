@@ -1,22 +1,30 @@
 //! The control plane of Shakespeare, put together: start reading here.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use control_plane::{
     BuildError,
+    checks::{MonitoringLayer, monitoring::Monitoring},
     generation::format::Limits,
     prelude::{
-        Config, ControlPlane, DependencySolverLayer, Plugin, PushRequest, ServiceBuilder, Store,
-        YamlFile, validators,
+        Config, ControlPlane, DependencySolverLayer, HealthLayer, Plugin, PushRequest, Scope,
+        ServiceBuilder, Store, YamlFile, validators,
     },
+    strategist,
 };
 
 use crate::{
+    alerts::{AlertFile, CLUSTER},
+    health,
+    metrics::Scraper,
     model::{self, FrontendJob, GlobalBalancer, LoadBalancer, ShakespeareModel},
     place::Place,
     plugins::{Balancers, Cells, GlobalBalancers, Jobs, Schemas},
     voice::say,
 };
+
+/// One look at the alerts serves for so long.
+const ALERTS: Duration = Duration::from_millis(500);
 
 /// Puts the control plane of `place` together. Missing cells are started from `program`.
 ///
@@ -28,6 +36,10 @@ pub fn build(
     store: impl Store,
 ) -> Result<ControlPlane, BuildError> {
     let cells = Cells::new(program, place.clone());
+    let metrics = Arc::new(Scraper::start(place.cells()));
+    let alerts = Monitoring::new(AlertFile(place.alerts()))
+        .within(Scope::per_cluster(), CLUSTER)
+        .ttl(ALERTS);
     let (jobs, balancers) = (Jobs::new(cells.clone()), Balancers::new(cells.clone()));
     ControlPlane::builder(model::PARTITION)
         .store(store)
@@ -46,12 +58,23 @@ pub fn build(
         .asset_plugin::<model::DatabaseSchema>(
             Plugin::new(Schemas::new(place.database())).guarded(),
         )
-        // Demand never exceeds capacity, and no task runs against a schema older than it needs.
         .checks(|base| {
             ServiceBuilder::new()
+                // Demand never exceeds capacity, and no task runs against a schema older than it needs.
                 .layer(DependencySolverLayer::standard())
+                // Nothing new starts where an alert fires. What heals, goes back, or cannot wait does.
+                .layer(MonitoringLayer::new(alerts))
                 .service(base)
         })
+        // Which cluster follows when is for the manifest to say: without a stack of our own, the standard one goes by
+        // the policy asset.
+        .health(|base| {
+            ServiceBuilder::new()
+                // The tasks' own counts, and no word of the control plane about itself.
+                .layer(HealthLayer::new(health::errors(metrics)))
+                .service(base)
+        })
+        .rollout_config(rollout_config())
         .enforcement(|builder| {
             builder.pushes(|base| ServiceBuilder::new().map_request(narrated).service(base))
         })
@@ -77,6 +100,17 @@ fn config() -> Config {
         backoff_cap: Duration::from_secs(2),
         breaker_wait: Duration::from_secs(1),
         ..Config::default()
+    }
+}
+
+/// Its rollouts bake for seconds, so they are looked at more than once a second.
+fn rollout_config() -> strategist::Config {
+    strategist::Config {
+        validate_every: Duration::from_millis(500),
+        validate_deadline: Duration::from_secs(5),
+        select_again: Duration::from_secs(1),
+        unknown_deadline: Duration::from_secs(30),
+        ..strategist::Config::default()
     }
 }
 

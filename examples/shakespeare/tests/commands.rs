@@ -103,7 +103,7 @@ fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touche
         (
             "truncated",
             good[..good.find("capacity_per").unwrap()].to_owned(),
-            "manifest.yaml:12:1: the file may be cut off",
+            "manifest.yaml:27:1: the file may be cut off",
         ),
         (
             "empty",
@@ -113,7 +113,7 @@ fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touche
         (
             "a duplicate key",
             edited("  us:", "  eu:"),
-            "manifest.yaml:15:3: the key `eu` stands twice",
+            "manifest.yaml:30:3: the key `eu` stands twice",
         ),
         (
             "over-long",
@@ -133,12 +133,12 @@ fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touche
         (
             "wrongly typed",
             edited("replicas: 2", "replicas: two"),
-            "manifest.yaml#0:12:15: clusters.eu.replicas: invalid type: string \"two\", expected u32",
+            "manifest.yaml#0:27:15: clusters.eu.replicas: invalid type: string \"two\", expected u32",
         ),
         (
             "not a number",
             edited("replicas: 2", "replicas: .nan"),
-            "manifest.yaml:12:15: .nan is not a finite number",
+            "manifest.yaml:27:15: .nan is not a finite number",
         ),
         (
             "an unknown field",
@@ -156,6 +156,123 @@ fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touche
 }
 
 #[test]
+fn each_hostile_rollout_section_is_one_clear_error_with_line_column_and_field() {
+    let town = Town::new();
+    let canary = "canary: {count: 1, bake: 10}";
+    let long = format!("bake: 5\n  hold: {}", "x".repeat(501));
+    for (from, to, says) in [
+        ("rollout:", "rollouts:", "16:1: rollouts: unknown field"),
+        (canary, "canary: 1", "20:11: rollout.canary: invalid type"),
+        (
+            canary,
+            "canary: {}",
+            "20:11: rollout.canary: missing field `count`",
+        ),
+        (
+            canary,
+            "canary: {count: 0}",
+            "20:19: rollout.canary.count: 0: nothing would ever move",
+        ),
+        (
+            canary,
+            "canary: {count: -1}",
+            "20:19: rollout.canary.count: invalid value: integer `-1`, expected u32",
+        ),
+        (
+            canary,
+            "canary: {count: 1, bake: 1e9}",
+            "20:28: rollout.canary.bake: invalid type",
+        ),
+        (
+            canary,
+            "canary: {count: 1, bake: 18446744073709551615}",
+            "20:28: rollout.canary.bake: 18446744073709551615: bake 1209600 seconds at most",
+        ),
+        (
+            canary,
+            "canary: {count: 1, count: 2}",
+            "20:22: the key `count` stands twice",
+        ),
+        (
+            "[eu, us]",
+            "[eu, uk]",
+            "18:17: rollout.domains[1]: there is no cluster `uk`",
+        ),
+        (
+            "[eu, us]",
+            "[eu, eu]",
+            "18:17: rollout.domains[1]: `eu` stands twice",
+        ),
+        ("[eu, us]", "eu", "18:12: rollout.domains: invalid type"),
+        ("bake: 5", "bake: soon", "22:9: rollout.bake: invalid type"),
+        ("bake: 5", "bakes: 5", "22:3: rollout.bakes: unknown field"),
+        (
+            "bake: 5",
+            "max_in_flight: 0",
+            "22:18: rollout.max_in_flight: 0: nothing would ever move",
+        ),
+        (
+            "bake: 5",
+            "max_unavailable: 0",
+            "22:20: rollout.max_unavailable: 0: nothing would ever move",
+        ),
+        (
+            "bake: 5",
+            "waves: [{percent: 101}]",
+            "22:20: rollout.waves[0].percent: 101 per cent are more than all of it",
+        ),
+        (
+            "bake: 5",
+            "waves: [{count: 2}, {count: 2}]",
+            "22:31: rollout.waves[1].count: each wave is at least 1, and more",
+        ),
+        (
+            "bake: 5",
+            "waves: [{count: 2, percent: 5}]",
+            "22:11: rollout.waves[0]: say either `count` or `percent`",
+        ),
+        (
+            "bake: 5",
+            "hold: \"\"",
+            "22:9: rollout.hold: say it in words",
+        ),
+        ("bake: 5", "hold: true", "22:9: rollout.hold: invalid type"),
+        ("bake: 5", &long, "23:9: rollout.hold: 501 bytes"),
+        (
+            "bake: 5",
+            "hold: \"a\\nb\"",
+            "22:9: rollout.hold: use one line",
+        ),
+        (
+            "bake: 5",
+            "on_unhealthy: ignore",
+            "22:17: rollout.on_unhealthy: unknown variant `ignore`",
+        ),
+        (
+            "bake: 5",
+            "emergency: {who: jane}",
+            "22:14: rollout.emergency: missing field `why`",
+        ),
+        (
+            "bake: 5",
+            "emergency: {who: \" \", why: CVE}",
+            "22:20: rollout.emergency.who: say it in words",
+        ),
+    ] {
+        let said = town.check(&Manifest::DEFAULT.replacen(from, to, 1));
+        assert!(!said.good, "{to}: {}", said.text);
+        assert!(said.text.contains(says), "{to}: {}", said.text);
+        assert_eq!(said.text.lines().count(), 2, "{to}: {}", said.text);
+    }
+    let without = Manifest::DEFAULT.replacen("rollout:", "# ", 1);
+    assert!(
+        !town.check(&without).good,
+        "caution is not left out by accident"
+    );
+    assert!(!town.state().exists(), "nothing was touched");
+}
+
+#[test]
 fn it_turns_up_answers_and_goes_down_without_a_trace() {
     let town = Town::new();
     assert!(!town.say(&["status"]).good, "nobody runs yet");
@@ -169,6 +286,7 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
     let status = town.say(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status.text).unwrap();
     assert_eq!(status["enforcement"]["unsettled"], 0);
+    rollouts_are_told_and_told_to(&town, &status);
     assert!(
         town.say(&["plan"])
             .text
@@ -197,6 +315,40 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
     assert!(plane.wait().unwrap().success());
     assert!(!town.state().exists(), "{}", down.text);
     assert!(town.say(&["down"]).good, "nothing to do");
+}
+
+/// The first turnup is over: it can be looked at, and nothing is left to say to it.
+fn rollouts_are_told_and_told_to(town: &Town, status: &serde_json::Value) {
+    assert_eq!(status["rollouts"][0]["policy"], "rollout");
+    let json = town.say(&["rollout", "status", "--json"]);
+    let rolling: serde_json::Value = serde_json::from_str(&json.text).unwrap();
+    assert_eq!(rolling[0]["view"]["rollout"]["state"], "completed");
+    assert_eq!(
+        rolling[0]["view"]["rollout"]["from"],
+        serde_json::Value::Null
+    );
+    for arguments in [&["rollout"][..], &["rollout", "status", "--once"]] {
+        let said = town.say(arguments);
+        let first = "rollout 1 completed, nothing to @1";
+        assert!(said.good && said.text.contains(first), "{}", said.text);
+        assert!(said.text.contains("began with 5 targets"), "{}", said.text);
+    }
+    assert!(
+        town.say(&["status"])
+            .text
+            .contains("rollout    rollout 1 completed")
+    );
+    let explained = town.say(&["explain", "job/eu"]);
+    let governed = "governed by rollout: rollout 1 completed";
+    assert!(explained.text.contains(governed), "{}", explained.text);
+    for verb in ["pause", "resume", "promote", "abort", "retry", "rollback"] {
+        let said = town.say(&["rollout", verb, "--who", "jane", "--why", "a test"]);
+        assert!(
+            !said.good && said.text.contains("`rollout` has no"),
+            "{}",
+            said.text
+        );
+    }
 }
 
 /// Running or not, a check compares with what is in force.

@@ -1,13 +1,21 @@
 //! `status`, `plan` and `explain`: questions to the running control plane.
 
 use control_plane::{
-    Explained, Status,
+    Explained,
     enforcer::kernel::{Explanation, Waiting},
     model::AssetId,
+    rollout::InRollout,
 };
 
-use super::Failure;
-use crate::{control::client::Control, place::Place, voice::say};
+use super::{
+    Failure,
+    rollout::{summary, word},
+};
+use crate::{
+    control::{Standing, client::Control},
+    place::Place,
+    voice::say,
+};
 
 /// How the partition stands, for people or as JSON.
 ///
@@ -23,7 +31,8 @@ pub async fn status(place: &Place, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show_status(status: &Status) {
+fn show_status(standing: &Standing) {
+    let status = &standing.status;
     if let Some(generation) = &status.generation {
         match &generation.incarnation {
             Some(header) => say(format_args!(
@@ -44,6 +53,9 @@ fn show_status(status: &Status) {
             "enforced   {} assets, {} not settled",
             enforcement.assets, enforcement.unsettled
         ));
+        for view in &standing.rollouts {
+            say(format_args!("rollout    {}", summary(view)));
+        }
         for orphan in &enforcement.orphans {
             say(format_args!(
                 "orphaned   {orphan}: left running; acknowledge it, or put it back"
@@ -100,7 +112,7 @@ fn show_line(explained: &Explained) {
             "{:<14} modelled only ({type_name})",
             asset.as_str()
         )),
-        Explained::Enforced(enforced) => {
+        Explained::Enforced { enforced, .. } => {
             if let Some(first) = enforced.chain.first() {
                 say(line(first));
             }
@@ -110,7 +122,7 @@ fn show_line(explained: &Explained) {
 }
 
 fn show_whole(explained: &Explained) {
-    let Explained::Enforced(enforced) = explained else {
+    let Explained::Enforced { enforced, rollout } = explained else {
         return show_line(explained);
     };
     for link in &enforced.chain {
@@ -129,11 +141,32 @@ fn show_whole(explained: &Explained) {
         let names: Vec<&str> = enforced.cycle.iter().map(|id| id.as_str()).collect();
         say(format_args!("  wait for each other: {}", names.join(", ")));
     }
+    if let Some(rollout) = rollout {
+        show_rollout(rollout);
+    }
     for decision in &enforced.decisions {
         say(format_args!(
             "  {} @{} {} {:?}",
             decision.at, decision.incarnation, decision.summary, decision.outcome
         ));
+    }
+}
+
+/// What the rollout of its group has to do with the asset.
+fn show_rollout(rollout: &InRollout) {
+    let place = match (rollout.progress, rollout.left_out) {
+        (Some(progress), _) => format!(", here {}", word(progress)),
+        (None, true) => {
+            ", not here: this content failed before; change it, or say `rollout retry`".into()
+        }
+        (None, false) => String::new(),
+    };
+    say(format_args!(
+        "  governed by {}: {}{place}",
+        rollout.policy, rollout.rollout
+    ));
+    for wait in &rollout.waits {
+        say(format_args!("    waits: {}", wait.why));
     }
 }
 

@@ -92,6 +92,7 @@ fn remove(place: &Place) -> io::Result<()> {
         remove_file(Path::new(&file))?;
     }
     remove_file(&place.control())?;
+    remove_file(&place.alerts())?;
     let manifest = place.manifest();
     match fs::read_to_string(&manifest) {
         Ok(text) if text == Manifest::DEFAULT => remove_file(&manifest)?,

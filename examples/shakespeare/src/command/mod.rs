@@ -4,6 +4,7 @@ pub mod ask;
 pub mod check;
 pub mod down;
 pub mod processes;
+pub mod rollout;
 pub mod run;
 pub mod running;
 pub mod tell;

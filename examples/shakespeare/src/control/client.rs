@@ -3,14 +3,12 @@
 use std::{fs, time::Duration};
 
 use bytes::Bytes;
-use control_plane::{
-    Checked, Explained, Status, enforcer::Plan, model::AssetId, prelude::Problems,
-};
+use control_plane::{Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems};
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use super::{Address, Refusal, Word};
+use super::{Address, Refusal, Rolling, Standing, Word};
 use crate::{
     command::processes,
     place::Place,
@@ -86,8 +84,16 @@ impl Control {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn status(&self) -> Result<Status, Error> {
+    pub async fn status(&self) -> Result<Standing, Error> {
         self.call(Method::GET, "status", Bytes::new()).await
+    }
+
+    /// Every rollout, by policy group.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn rollouts(&self) -> Result<Vec<Rolling>, Error> {
+        self.call(Method::GET, "rollouts", Bytes::new()).await
     }
 
     /// What would be pushed now.

@@ -9,8 +9,10 @@ pub use server::{Server, Stop};
 use std::net::SocketAddr;
 
 use control_plane::{
+    Status,
     model::{AssetId, Digest},
     prelude::Problems,
+    strategist::{Command, Rollout, View},
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,25 @@ pub struct Address {
     pub address: SocketAddr,
     /// Its process.
     pub pid: u32,
+}
+
+/// How the partition stands, rollouts and all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// What is in force, and how far production is.
+    #[serde(flatten)]
+    pub status: Status,
+    /// Every policy group.
+    pub rollouts: Vec<View>,
+}
+
+/// The rollouts of one policy group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rolling {
+    /// The group as it is now, its newest rollout included.
+    pub view: View,
+    /// The rollouts before that one which are remembered, oldest first.
+    pub past: Vec<Rollout>,
 }
 
 /// Who says something, and why.
@@ -81,6 +102,13 @@ pub enum Word {
     Resume {
         /// Which asset; all, if not said.
         asset: Option<AssetId>,
+    },
+    /// Something to the rollout.
+    Rollout {
+        /// What.
+        command: Command,
+        /// On whose word.
+        by: Speaker,
     },
     /// Stop controlling. Production goes on.
     Stop,

@@ -10,7 +10,7 @@ use axum::{
     routing::{get, post},
 };
 use control_plane::{
-    By, Checked, Error, Explained, Given, Handle, Status,
+    By, Checked, Error, Explained, Given, Handle,
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::YamlFile,
@@ -18,9 +18,9 @@ use control_plane::{
 };
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{Address, Refusal, Speaker, Word};
+use super::{Address, Refusal, Rolling, Speaker, Standing, Word};
 use crate::{
-    model::{MANIFEST_LIMIT, SOURCE},
+    model::{MANIFEST_LIMIT, POLICY, SOURCE},
     place::Place,
     plane,
 };
@@ -77,6 +77,7 @@ impl Server {
         fs::rename(draft, &file)?;
         let router = Router::new()
             .route("/status", get(status))
+            .route("/rollouts", get(rollouts))
             .route("/plan", get(plan))
             .route("/explain", get(explain_all))
             .route("/explain/{*asset}", get(explain))
@@ -108,8 +109,22 @@ struct Ear {
 
 type Answer<T> = Result<Json<T>, Refused>;
 
-async fn status(State(ear): State<Ear>) -> Answer<Status> {
-    Ok(Json(ear.handle.status().await?))
+async fn status(State(ear): State<Ear>) -> Answer<Standing> {
+    let status = ear.handle.status().await?;
+    // Nobody rolls out before the first incarnation, or without owning the partition: that is in the status.
+    let rollouts = ear.handle.rollouts().await.unwrap_or_default();
+    Ok(Json(Standing { status, rollouts }))
+}
+
+async fn rollouts(State(ear): State<Ear>) -> Answer<Vec<Rolling>> {
+    let mut all = Vec::new();
+    for view in ear.handle.rollouts().await? {
+        let newest = view.rollout.as_ref().map(|rollout| rollout.id);
+        let mut past = ear.handle.past_rollouts(&view.policy).await?;
+        past.retain(|rollout| Some(rollout.id) != newest);
+        all.push(Rolling { view, past });
+    }
+    Ok(Json(all))
 }
 
 async fn plan(State(ear): State<Ear>) -> Answer<Plan> {
@@ -157,6 +172,10 @@ async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
         Word::Acknowledge { asset } => handle.acknowledge(&asset).await?,
         Word::Pause { asset, by } => handle.pause(scope(asset), by.into(), None).await?,
         Word::Resume { asset } => handle.resume(scope(asset)).await?,
+        Word::Rollout { command, by } => {
+            let policy = AssetId::new(POLICY).map_err(|error| Refusal::Other(error.to_string()))?;
+            handle.tell_rollout(&policy, command, by.into()).await?;
+        }
         Word::Stop => stop.now(),
     }
     Ok(Json(()))

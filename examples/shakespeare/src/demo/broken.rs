@@ -38,7 +38,7 @@ from_error!(
 );
 
 /// Something must hold within this long, on a busy machine too.
-const DEADLINE: Duration = Duration::from_secs(45);
+const DEADLINE: Duration = Duration::from_secs(60);
 /// Between two looks.
 const REST: Duration = Duration::from_millis(40);
 

@@ -1,6 +1,6 @@
 //! The cells' journals: what changed, in which order, on whose word.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 use super::{
     broken::{Held, broken, ensure},
@@ -87,6 +87,14 @@ pub(super) fn asked_once_each(place: &Place, mark: &Mark, expected: &[(String, S
     ensure(incarnations.len() == 1 && incarnations[0].is_some(), || {
         format!("more than one incarnation: {incarnations:?}")
     })
+}
+
+/// From the first thing that was asked for to the last.
+pub(super) fn first_to_last_asked(place: &Place, mark: &Mark) -> Held<Duration> {
+    let asked = asked(place, mark)?;
+    let at = |line: Option<&Line>| line.map_or(0, |line| line.at_micros);
+    let span = at(asked.last()).saturating_sub(at(asked.first()));
+    Ok(Duration::from_micros(span))
 }
 
 /// The name under which a cluster's job stands in its journal.

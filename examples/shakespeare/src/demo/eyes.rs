@@ -73,11 +73,9 @@ pub(super) async fn production_is(place: &Place, manifest: &Manifest) -> Held {
 
 async fn cluster_is(place: &Place, name: &str, manifest: &Manifest, wanted: &Cluster) -> Held {
     let cell = cell(place, name).await?;
-    let (job, balancer) = (job(&cell).await?, balancer(&cell).await?);
+    let balancer = balancer(&cell).await?;
     let spec = job_spec(manifest, wanted);
-    ensure(job.spec == spec && job.state == State::Stable, || {
-        format!("{name}: the job is {:?} {:?}", job.state, job.spec)
-    })?;
+    job_is(&cell, manifest, wanted).await?;
     ensure(balancer.state == State::Stable, || {
         format!("{name}: the balancer is changing")
     })?;
@@ -101,6 +99,14 @@ async fn cluster_is(place: &Place, name: &str, manifest: &Manifest, wanted: &Clu
         children.iter().any(|child| Some(child.0) == balancer.pid),
         || format!("{name}: the balancer's process is not there"),
     )
+}
+
+/// Whether a cluster's job is as the manifest says, and at rest.
+pub(super) async fn job_is(cell: &Cell, manifest: &Manifest, wanted: &Cluster) -> Held {
+    let (job, spec) = (job(cell).await?, job_spec(manifest, wanted));
+    ensure(job.spec == spec && job.state == State::Stable, || {
+        format!("{}: the job is {:?} {:?}", cell.name(), job.state, job.spec)
+    })
 }
 
 async fn global_is(place: &Place, manifest: &Manifest, shares: BTreeMap<String, u32>) -> Held {

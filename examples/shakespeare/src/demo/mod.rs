@@ -9,6 +9,7 @@ mod broken;
 mod dice;
 mod evidence;
 mod eyes;
+mod rollouts;
 mod session;
 mod steps;
 mod table;
@@ -28,12 +29,12 @@ use self::{
 };
 use crate::{
     command::{Failure, run::signalled},
-    model::{Cluster, Global, Manifest},
+    model::{Canary, Cluster, Global, Manifest, Rollout},
     voice::say,
 };
 
 /// All of it ends within this long.
-const WHOLE: Duration = Duration::from_secs(170);
+const WHOLE: Duration = Duration::from_secs(350);
 /// So much of the control plane's log is shown when something is broken.
 const TAIL: usize = 40;
 
@@ -57,7 +58,9 @@ pub async fn run(Options { seed }: Options) -> Result<ExitCode, Failure> {
     let steps = Step::in_some_order(&mut dice);
     let expected = steps.len();
     say(format_args!("seed {seed}, in {}\n", dir.path().display()));
-    let session = Session::new(town, dice, manifest());
+    let mut manifest = manifest();
+    dice.shuffle(&mut manifest.rollout.domains);
+    let session = Session::new(town, dice, manifest);
     let local = LocalSet::new();
     let mut playing = local.spawn_local(play(session, steps, table.clone()));
     let watching = async {
@@ -108,7 +111,12 @@ async fn play(mut session: Session, steps: Vec<Step>, table: Table) {
 
 /// What the control plane says about a step that did not hold: for whoever has to mend it, not for the verdict.
 async fn explain(session: &Session) {
-    for question in [&["status"][..], &["explain"]] {
+    let questions = [
+        &["status"][..],
+        &["rollout", "status", "--once"],
+        &["explain"],
+    ];
+    for question in questions {
         if let Ok(said) = session.town.command(question).await {
             say(said);
         }
@@ -130,6 +138,12 @@ fn manifest() -> Manifest {
         schema: 1,
         // A task that needs no time would hide whoever does not wait for it.
         flags: vec!["--warm-up-ms=300".into()],
+        rollout: Rollout {
+            domains: vec!["eu".into(), "us".into()],
+            canary: Some(Canary { count: 1, bake: 2 }),
+            bake: 1,
+            ..Rollout::default()
+        },
         global: Global { max_capacity: 32 },
         clusters: ["eu", "us"]
             .map(|name| (name.to_owned(), cluster.clone()))

@@ -1,22 +1,26 @@
 //! The generator: from the manifest to assets, with every reference and every dependency.
 
 use control_plane::{
-    model::{AssetBuilder, Provenance},
+    model::{AssetBuilder, Provenance, rollout::RolloutPolicy},
     prelude::{
         Asset, AssetId, AssetRef, Document, Drafts, Generator, GeneratorInfo, Input, Problem,
         Problems,
     },
-    sdk::Located,
+    sdk::{
+        Located,
+        document::{Node, Value},
+    },
 };
-use prodspec::{DependsOn, Edge, ImpactedDomains, Need, Owner, PhysicalCluster};
+use prodspec::{DependsOn, Edge, ImpactedDomains, Need, Owner, PhysicalCluster, RolloutPolicyRef};
 
 use super::{
-    GLOBAL_CELL, SOURCE,
-    manifest::{Cluster, Placed},
+    GLOBAL_CELL, POLICY, SOURCE,
+    manifest::{Cluster, Manifest, Placed},
     payload::{
         DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share,
         balancer_unit, job_unit,
     },
+    rollout::Step,
 };
 
 use control_plane::model::addons as prodspec;
@@ -34,6 +38,7 @@ impl Generator for ShakespeareModel {
             .makes::<GlobalBalancer>()
             .makes::<DatabaseSchema>()
             .makes::<FailureDomain>()
+            .makes::<RolloutPolicy>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -54,6 +59,7 @@ struct Shakespeare<'a> {
 impl Shakespeare<'_> {
     fn draft(&self, out: &mut Drafts) -> Result<(), Problems> {
         let whole = self.document.provenance();
+        self.policy(out)?;
         out.asset(self.database()?, whole.clone())?;
         out.asset(self.global()?, whole)?;
         for (name, cluster) in &self.manifest.clusters {
@@ -66,6 +72,34 @@ impl Shakespeare<'_> {
             self.cluster(name, cluster, &at, out)?;
         }
         Ok(())
+    }
+
+    /// The policy, and whatever cannot be meant in it, each where it stands.
+    fn policy(&self, out: &mut Drafts) -> Result<(), Problems> {
+        let Manifest {
+            rollout, clusters, ..
+        } = &self.manifest;
+        for (path, message) in rollout.wrong(|name| clusters.contains_key(name)) {
+            let steps: String = path.iter().map(ToString::to_string).collect();
+            let problem = Problem::new(message).field(format!("rollout{steps}"));
+            out.problem(problem.origin(&self.place(&path)));
+        }
+        let policy = self.owned(AssetId::new(POLICY)?)?;
+        let policy = policy.payload(&rollout.policy())?;
+        out.asset(policy, self.place(&[]))?;
+        Ok(())
+    }
+
+    /// Where a part of the section `rollout` stands, or as much of its path as is there.
+    fn place(&self, path: &[Step]) -> Provenance {
+        let mut node = self.document.root();
+        for step in [Step::Field(POLICY)].iter().chain(path) {
+            match within(node, step) {
+                Some(inner) => node = inner,
+                None => break,
+            }
+        }
+        self.document.provenance_at(node.line, node.column)
     }
 
     fn cluster(
@@ -101,7 +135,7 @@ impl Shakespeare<'_> {
             provider: payload.database.clone(),
             need: Need::Version,
         }];
-        let job = self.owned(id("job", name)?)?.payload(&payload)?;
+        let job = governed(self.owned(id("job", name)?)?)?.payload(&payload)?;
         in_cluster(job, name, cluster, needs)
     }
 
@@ -117,7 +151,7 @@ impl Shakespeare<'_> {
                 unit: job_unit(name),
             },
         }];
-        let balancer = self.owned(id("balancer", name)?)?.payload(&payload)?;
+        let balancer = governed(self.owned(id("balancer", name)?)?)?.payload(&payload)?;
         in_cluster(balancer, name, cluster, needs)
     }
 
@@ -143,7 +177,7 @@ impl Shakespeare<'_> {
             max_capacity: self.manifest.global.max_capacity,
             shares,
         };
-        let global = self.owned(AssetId::new("global")?)?.payload(&payload)?;
+        let global = governed(self.owned(AssetId::new("global")?)?)?.payload(&payload)?;
         Ok(global
             .addon(&ImpactedDomains::Global)?
             .addon(&DependsOn { edges })?)
@@ -161,6 +195,23 @@ impl Shakespeare<'_> {
         let owner = self.manifest.owner.clone();
         Ok(Asset::builder(id).addon(&Owner { owner })?)
     }
+}
+
+fn within<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
+    match (step, &node.value) {
+        (Step::Field(name), Value::Map(fields)) => {
+            let field = fields.iter().find(|(key, _)| &*key.text == *name);
+            field.map(|(_, value)| value)
+        }
+        (Step::Item(at), Value::Sequence(items)) => items.get(*at),
+        _ => None,
+    }
+}
+
+/// What follows the rollout policy carries.
+fn governed(asset: AssetBuilder) -> Result<AssetBuilder, Problems> {
+    let policy = AssetRef::to(AssetId::new(POLICY)?);
+    Ok(asset.addon(&RolloutPolicyRef { policy })?)
 }
 
 /// What everything that runs in a cluster carries.

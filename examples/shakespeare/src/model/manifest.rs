@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use control_plane::sdk::Located;
 use serde::{Deserialize, Serialize};
 
+use super::Rollout;
+
 /// Everything about the service, in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +20,8 @@ pub struct Manifest<C = Cluster> {
     /// More of the tasks' command line, such as `--warm-up-ms=500`, or `--fail-percent=50` for a version that is no good.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// How slowly the clusters follow what is written here.
+    pub rollout: Rollout,
     /// The balancer in front of all clusters.
     pub global: Global,
     /// The clusters by name.
@@ -69,8 +73,10 @@ impl Manifest {
 
     /// The manifest as a file, with its end marked.
     pub fn to_yaml(&self) -> String {
+        // JSON is YAML. That it can be written is seen when it is read: the section is required.
+        let rollout = serde_json::to_string(&self.rollout).unwrap_or_default();
         let mut text = format!(
-            "owner: {:?}\nversion: {:?}\nschema: {}\nflags: {:?}\nglobal:\n  max_capacity: {}\nclusters:\n",
+            "owner: {:?}\nversion: {:?}\nschema: {}\nflags: {:?}\nrollout: {rollout}\nglobal:\n  max_capacity: {}\nclusters:\n",
             self.owner, self.version, self.schema, self.flags, self.global.max_capacity
         );
         for (name, cluster) in &self.clusters {

@@ -10,10 +10,16 @@
 //! own, such as `requests/job/eu`, so that a consumer of several says how much it takes of each. The `version` that jobs
 //! and the database report is a *schema* version: what the job's tasks need, and what the database has. So the schema
 //! rises before the tasks that need it, and falls after them.
+//!
+//! **What goes slowly.** One policy, the asset `rollout`, governs jobs and balancers, the global one too: a rollout that
+//! goes back takes a cluster's capacity back on all three levels, or on none. The database is not governed: its schema
+//! serves older tasks as well and goes first by its edge; to migrate back destroys, and no rollback may wait until
+//! somebody approves of that.
 
 mod generate;
 mod manifest;
 mod payload;
+mod rollout;
 
 pub use generate::ShakespeareModel;
 pub use manifest::{Cluster, Global, Manifest, Turndown};
@@ -21,6 +27,7 @@ pub use payload::{
     DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share, balancer_unit,
     cluster_of, job_unit,
 };
+pub use rollout::{Canary, Rollout, Wave};
 
 use control_plane::prelude::AssetType;
 
@@ -30,6 +37,8 @@ pub const PARTITION: &str = "shakespeare";
 pub const SOURCE: &str = "manifest.yaml";
 /// The longest manifest, in bytes.
 pub const MANIFEST_LIMIT: u64 = 1 << 20;
+/// The policy asset that jobs and balancers are rolled out by.
+pub const POLICY: &str = "rollout";
 /// The cell of the global balancer: no cluster may be called so.
 pub const GLOBAL_CELL: &str = "global";
 

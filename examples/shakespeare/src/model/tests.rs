@@ -1,6 +1,9 @@
 use control_plane::{
     generation::{Pipeline, YamlFile},
-    model::{Incarnation, PartitionId, Snapshot, addons},
+    model::{
+        Incarnation, PartitionId, Snapshot, addons,
+        rollout::{self, Amount, Emergency, OnUnhealthy, RolloutPolicy},
+    },
     prelude::*,
 };
 
@@ -16,6 +19,7 @@ fn pipeline() -> Pipeline {
         .asset_type(global_type())
         .asset_type(schema_type())
         .asset_type(domain_type())
+        .asset_type(AssetType::<RolloutPolicy>::new().modelled_only())
         .build()
         .unwrap()
 }
@@ -51,7 +55,8 @@ fn the_default_manifest_makes_every_asset_and_edge() {
             "database",
             "global",
             "job/eu",
-            "job/us"
+            "job/us",
+            "rollout"
         ]
     );
     let edges = |id: &str| {
@@ -71,7 +76,7 @@ fn the_default_manifest_makes_every_asset_and_edge() {
             "balancer/us requests/balancer/us"
         ]
     );
-    assert_eq!(asset(&snapshot, "job/us").provenance().line, 16);
+    assert_eq!(asset(&snapshot, "job/us").provenance().line, 31);
 }
 
 #[test]
@@ -107,6 +112,69 @@ fn what_a_program_writes_is_read_back() {
 }
 
 #[test]
+fn jobs_and_balancers_follow_the_policy_and_nothing_else_does() {
+    let snapshot = snapshot(Manifest::DEFAULT).unwrap();
+    let governed: Vec<String> = snapshot
+        .iter()
+        .filter(|asset| asset.has_addon(addons::RolloutPolicyRef::TYPE))
+        .map(|asset| asset.id().to_string())
+        .collect();
+    assert_eq!(
+        governed,
+        ["balancer/eu", "balancer/us", "global", "job/eu", "job/us"]
+    );
+    let policy: RolloutPolicy = asset(&snapshot, POLICY).payload().unwrap();
+    assert_eq!(policy.domains, ["eu", "us"]);
+    assert_eq!(policy.canary.map(|canary| canary.bake_secs), Some(10));
+    assert_eq!(policy.bake_secs, 5);
+}
+
+#[test]
+fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
+    let section = "rollout:
+  domains: [us]
+  canary: {count: 2, bake: 3}
+  waves: [{count: 3, bake: 4}, {percent: 50}]
+  bake: 5
+  max_in_flight: 6
+  max_unavailable: 7
+  hold: wait
+  on_unhealthy: stop
+  emergency: {who: jane, why: CVE}
+";
+    let from = Manifest::DEFAULT.find("rollout:").unwrap();
+    let to = Manifest::DEFAULT.find("global:").unwrap();
+    let text = [
+        &Manifest::DEFAULT[..from],
+        section,
+        &Manifest::DEFAULT[to..],
+    ]
+    .concat();
+    let snapshot = snapshot(&text).unwrap();
+    let policy: RolloutPolicy = asset(&snapshot, POLICY).payload().unwrap();
+    let wave = |upto, bake_secs| rollout::Wave { upto, bake_secs };
+    let expected = RolloutPolicy {
+        domains: vec!["us".into()],
+        canary: Some(rollout::Canary {
+            count: 2,
+            bake_secs: 3,
+        }),
+        waves: vec![wave(Amount::Count(3), 4), wave(Amount::Percent(50), 0)],
+        bake_secs: 5,
+        max_in_flight: Some(6),
+        max_unavailable: Some(7),
+        hold: Some("wait".into()),
+        on_unhealthy: OnUnhealthy::Stop,
+        emergency: Some(Emergency {
+            who: "jane".into(),
+            why: "CVE".into(),
+        }),
+        ..RolloutPolicy::default()
+    };
+    assert_eq!(policy, expected);
+}
+
+#[test]
 fn a_cluster_under_turndown_has_no_share_and_says_why_it_goes() {
     let text = Manifest::DEFAULT.replacen(
         "  us:\n",
@@ -133,7 +201,7 @@ fn every_problem_is_found_with_its_place() {
         (
             "replicas: 2",
             "replicas: 0",
-            "manifest.yaml#0:12:5: job/eu: payload.replicas: 0 tasks",
+            "manifest.yaml#0:27:5: job/eu: payload.replicas: 0 tasks",
         ),
         ("schema: 1", "schema: 99", "there is no schema version 99"),
         (

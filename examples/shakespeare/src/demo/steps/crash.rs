@@ -7,10 +7,12 @@ use super::{
     },
     Session,
 };
-use crate::{model::GLOBAL_CELL, production::clock::now_micros};
+use crate::model::GLOBAL_CELL;
 
 /// The kills fall into this much of the change, in milliseconds.
 const MIDDLE: usize = 1000;
+/// A rollout takes about this long, in milliseconds.
+const WHOLE_ROLLOUT: usize = 9000;
 
 /// A new version, a new schema and another size, all at once; kills in between.
 pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
@@ -20,12 +22,9 @@ pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
     let kills: Vec<u64> = (0..1 + session.dice.below(2))
         .map(|_| session.dice.below(MIDDLE) as u64)
         .collect();
+    let version = session.fresh_version();
     session.edit(|manifest| {
-        let next = manifest
-            .version
-            .parse()
-            .map_or(2, |version: u32| version + 1);
-        manifest.version = next.to_string();
+        manifest.version = version;
         manifest.schema += 1;
         if let Some(cluster) = manifest.clusters.get_mut(&name) {
             cluster.replicas *= 2;
@@ -53,23 +52,27 @@ pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
     ensure(early.is_none(), || {
         format!("tasks came before the schema that they need: {early:?}")
     })?;
-    new_version_answers(session).await?;
+    session.only_this_version_answers().await?;
     Ok(format!(
         "killed {kills:?} ms into a new version, schema and size; schema first, each asset changed once (journals)"
     ))
 }
 
-/// From now on, only the new version does.
-async fn new_version_answers(session: &mut Session) -> Held {
-    let from = now_micros();
-    session.requests_pass(60).await?;
-    let wanted = Some(session.manifest.version.clone());
-    let mut later = session
-        .attempts()
-        .into_iter()
-        .filter(|attempt| attempt.start_micros > from && !attempt.failed());
-    let other = later.find(|attempt| attempt.version != wanted);
-    ensure(other.is_none(), || {
-        format!("an old version answered: {other:?}")
-    })
+/// A new version, and kills at any moment of its rollout: whoever comes next goes on where it was.
+pub(super) async fn mid_rollout(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    let mark = evidence::mark(&place)?;
+    let kills: Vec<u64> = (0..1 + session.dice.below(2))
+        .map(|_| session.dice.below(WHOLE_ROLLOUT) as u64)
+        .collect();
+    let version = session.fresh_version();
+    session.edit(|manifest| manifest.version = version)?;
+    session.crash(&kills).await?;
+    session.arrives().await?;
+    let bakes = session.one_by_one(&mark)?;
+    evidence::asked_once_each(&place, &mark, &session.every_job())?;
+    session.only_this_version_answers().await?;
+    Ok(format!(
+        "killed {kills:?} ms into it; {bakes}, each job changed once (journals)"
+    ))
 }

@@ -4,9 +4,11 @@ mod crash;
 mod cuts;
 mod drift;
 mod kills;
+mod policy;
 mod removal;
 mod resize;
 mod turnup;
+mod versions;
 
 use super::{Held, Session, dice::Dice};
 
@@ -25,6 +27,12 @@ pub(super) enum Step {
     TooManyRemoved,
     TurnedDown,
     PlaneKilled,
+    VersionTwo,
+    VersionThree,
+    VersionFour,
+    KilledMidRollout,
+    PolicyChanged,
+    Emergency,
     Client,
     Capacity,
     Down,
@@ -43,8 +51,20 @@ impl Step {
             &[Self::Removed],
             &[Self::TooManyRemoved, Self::TurnedDown],
             &[Self::PlaneKilled],
+            &[Self::VersionTwo],
+            &[Self::VersionThree, Self::VersionFour],
+            &[Self::KilledMidRollout],
+            &[Self::PolicyChanged],
+            &[Self::Emergency],
         ];
         dice.shuffle(&mut free);
+        // Versions are counted upwards.
+        let at = |first: Self| free.iter().position(|steps| steps[0] == first);
+        if let (Some(two), Some(three)) = (at(Self::VersionTwo), at(Self::VersionThree))
+            && three < two
+        {
+            free.swap(two, three);
+        }
         let begin = [Self::TurnUp].into_iter();
         let end = [Self::Client, Self::Capacity, Self::Down];
         begin.chain(free.concat()).chain(end).collect()
@@ -65,14 +85,28 @@ impl Step {
             Self::TooManyRemoved => "too many removed",
             Self::TurnedDown => "turndown with approval",
             Self::PlaneKilled => "kill -9 of the control plane",
+            Self::VersionTwo => "version 2 rolls out",
+            Self::VersionThree => "bad version 3 rolls back",
+            Self::VersionFour => "version 4 fixes forward",
+            Self::KilledMidRollout => "kill -9 during a rollout",
+            Self::PolicyChanged => "a policy changed midway",
+            Self::Emergency => "an emergency under alert",
             Self::Client => "the client",
             Self::Capacity => "demand within capacity",
             Self::Down => "down",
         }
     }
 
-    /// Plays it. Says what was looked at, or what does not hold.
+    /// Plays it, and lets whatever it began come to an end. Says what was looked at, or what does not hold.
     pub(super) async fn play(self, session: &mut Session) -> Held<String> {
+        let evidence = self.perform(session).await?;
+        if !matches!(self, Self::Client | Self::Capacity | Self::Down) {
+            session.rests().await?;
+        }
+        Ok(evidence)
+    }
+
+    async fn perform(self, session: &mut Session) -> Held<String> {
         match self {
             Self::TurnUp => turnup::turn_up(session).await,
             Self::KillFrontends => kills::frontends(session).await,
@@ -86,6 +120,12 @@ impl Step {
             Self::TooManyRemoved => removal::too_many(session).await,
             Self::TurnedDown => removal::turned_down(session).await,
             Self::PlaneKilled => crash::plane_killed(session).await,
+            Self::VersionTwo => versions::two(session).await,
+            Self::VersionThree => versions::three(session).await,
+            Self::VersionFour => versions::four(session).await,
+            Self::KilledMidRollout => crash::mid_rollout(session).await,
+            Self::PolicyChanged => policy::changed(session).await,
+            Self::Emergency => policy::emergency(session).await,
             Self::Client => session.judge_client().await,
             Self::Capacity => turnup::capacity(session),
             Self::Down => turnup::down(session).await,

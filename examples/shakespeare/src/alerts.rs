@@ -1,0 +1,63 @@
+//! What fires: a file in the state directory with one alert per line, such as `LatencyHigh`, or `LatencyHigh eu` for one
+//! about a single cluster. It stands for an alerting system that people would have; without the file, all is quiet.
+
+use std::{fs, io, path::PathBuf};
+
+use control_plane::{
+    checks::monitoring::{Alert, SignalSource, Signals},
+    prelude::{BoxError, Timestamp, async_trait},
+};
+
+use crate::production::clock::now_micros;
+
+/// The label of an alert that is about one cluster.
+pub(crate) const CLUSTER: &str = "cluster";
+
+/// The file, looked at whenever somebody asks.
+#[derive(Debug, Clone)]
+pub(crate) struct AlertFile(pub(crate) PathBuf);
+
+#[async_trait]
+impl SignalSource for AlertFile {
+    async fn firing(&self) -> Result<Signals, BoxError> {
+        let as_of = Timestamp::from_microsecond(i64::try_from(now_micros())?)?;
+        let text = match fs::read_to_string(&self.0) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let firing = text.lines().filter_map(alert).collect();
+        Ok(Signals { firing, as_of })
+    }
+}
+
+fn alert(line: &str) -> Option<Alert> {
+    let mut words = line.split_whitespace();
+    let alert = Alert::named(words.next()?);
+    Some(match words.next() {
+        Some(cluster) => alert.label(CLUSTER, cluster),
+        None => alert,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_line_is_an_alert_and_no_file_is_quiet() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = AlertFile(dir.path().join("alerts"));
+        assert_eq!(file.firing().await.unwrap().firing, []);
+        fs::write(&file.0, "Slow\n\n  Full us\n").unwrap();
+        let firing = file.firing().await.unwrap().firing;
+        let expected = [
+            Alert::named("Slow"),
+            Alert::named("Full").label(CLUSTER, "us"),
+        ];
+        assert_eq!(firing, expected);
+        fs::remove_file(&file.0).unwrap();
+        fs::create_dir(&file.0).unwrap();
+        assert!(file.firing().await.is_err(), "unreadable is not quiet");
+    }
+}

@@ -1,0 +1,266 @@
+//! `rollout`: how the rollout is, live in a terminal and line by line elsewhere, and what people say to it.
+
+use std::{
+    io::{IsTerminal, Write},
+    time::Duration,
+};
+
+use control_plane::{
+    sdk::{Judgement, Progress, Target, Until, Wait},
+    strategist::{Command, Entry, Rollout, View},
+};
+
+use super::{
+    Failure,
+    tell::{self, Signed},
+};
+use crate::{
+    control::{Rolling, Word, client::Control},
+    place::Place,
+    voice::say,
+};
+
+/// Between two looks at a running control plane.
+const REST: Duration = Duration::from_millis(300);
+/// So much of the history is shown live.
+const RECENT: usize = 12;
+/// So many rollouts before the present one are shown.
+const EARLIER: usize = 5;
+
+/// What may be asked and said.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum Verb {
+    /// How it is: live in a terminal, until Ctrl-C; elsewhere a line for each change, until it is over.
+    Status {
+        /// All of it once, as JSON.
+        #[arg(long)]
+        json: bool,
+        /// Once, also in a terminal.
+        #[arg(long)]
+        once: bool,
+    },
+    /// Nothing more is updated. What is on its way goes on, and health is watched.
+    Pause(Signed),
+    /// Go on after a pause.
+    Resume(Signed),
+    /// What has settled so far is good enough: go on without bake and verdict.
+    Promote(Signed),
+    /// Stop, and leave everything where it is.
+    Abort(Signed),
+    /// Try what stopped or was rolled back once more.
+    Retry(Signed),
+    /// Everything that moved goes back.
+    Rollback(Signed),
+}
+
+/// Does what was asked for; without a verb, shows how it is.
+///
+/// # Errors
+/// When no control plane runs, or it says no.
+pub async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
+    let (command, signed) = match verb {
+        None => return status(place, false, false).await,
+        Some(Verb::Status { json, once }) => return status(place, json, once).await,
+        Some(Verb::Pause(signed)) => (Command::Pause, signed),
+        Some(Verb::Resume(signed)) => (Command::Resume, signed),
+        Some(Verb::Promote(signed)) => (Command::Promote, signed),
+        Some(Verb::Abort(signed)) => (Command::Abort, signed),
+        Some(Verb::Retry(signed)) => (Command::Retry, signed),
+        Some(Verb::Rollback(signed)) => (Command::RollBack, signed),
+    };
+    let by = signed.into();
+    tell::tell(place, Word::Rollout { command, by }).await
+}
+
+async fn status(place: &Place, json: bool, once: bool) -> Result<(), Failure> {
+    let control = Control::find(place)?;
+    let rolling = control.rollouts().await?;
+    if json {
+        say(serde_json::to_string_pretty(&rolling)?);
+    } else if once {
+        say(lines(&rolling).join("\n"));
+    } else if std::io::stdout().is_terminal() {
+        live(place, control, rolling).await?;
+    } else {
+        log(&control, rolling).await?;
+    }
+    Ok(())
+}
+
+/// Redraws whenever something changes. A control plane that is restarted is found again.
+async fn live(
+    place: &Place,
+    mut control: Control,
+    mut rolling: Vec<Rolling>,
+) -> Result<(), Failure> {
+    let mut shown = Vec::new();
+    loop {
+        let now = fitting(lines(&rolling));
+        if now != shown {
+            let mut out = std::io::stdout().lock();
+            if !shown.is_empty() {
+                // Up to where the last one began, and everything from there on away.
+                write!(out, "\x1b[{}F\x1b[J", shown.len())?;
+            }
+            writeln!(out, "{}", now.join("\n"))?;
+            out.flush()?;
+            shown = now;
+        }
+        tokio::time::sleep(REST).await;
+        match control.rollouts().await {
+            Ok(news) => rolling = news,
+            Err(_) => control = Control::find(place).unwrap_or(control),
+        }
+    }
+}
+
+/// What of the lines a terminal of usual size can show without wrapping or scrolling.
+fn fitting(mut lines: Vec<String>) -> Vec<String> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row.max(4), size.ws_col.max(20)));
+    lines.truncate(usize::from(rows) - 1);
+    for line in &mut lines {
+        if line.chars().count() >= usize::from(columns) {
+            *line = line.chars().take(usize::from(columns) - 2).collect();
+            line.push('…');
+        }
+    }
+    lines
+}
+
+/// Says each line that is new, until no rollout is under way.
+async fn log(control: &Control, mut rolling: Vec<Rolling>) -> Result<(), Failure> {
+    let mut said = Vec::new();
+    loop {
+        let now = lines(&rolling);
+        for line in now.iter().filter(|line| !said.contains(*line)) {
+            say(line);
+        }
+        said = now;
+        if !rolling.iter().any(|rolling| rolling.view.live) {
+            return Ok(());
+        }
+        tokio::time::sleep(REST).await;
+        rolling = control.rollouts().await?;
+    }
+}
+
+/// All that there is to say, without anything that changes merely because time passes.
+fn lines(rolling: &[Rolling]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for Rolling { view, past } in rolling {
+        for old in &past[past.len().saturating_sub(EARLIER)..] {
+            let why = old.state.why().unwrap_or_default();
+            lines.push(format!("earlier  {} {} {why}", old.id, old.state.word()));
+        }
+        lines.push(summary(view));
+        lines.extend(view.targets.iter().map(target));
+        lines.extend(view.waits.iter().map(wait));
+        for asset in &view.left_out {
+            lines.push(format!(
+                "  left out   {asset}: this content failed before; change it, or say `rollout retry`"
+            ));
+        }
+        if let Some(rollout) = &view.rollout {
+            lines.extend(verdict(rollout));
+            let history = &rollout.history;
+            let recent = &history[history.len().saturating_sub(RECENT)..];
+            lines.extend(recent.iter().map(entry));
+        }
+    }
+    if lines.is_empty() {
+        lines.push("nothing is governed by a rollout policy yet".into());
+    }
+    lines
+}
+
+/// A policy group in one line.
+pub(super) fn summary(view: &View) -> String {
+    let Some(rollout) = &view.rollout else {
+        return format!("{}: no rollout yet", view.policy);
+    };
+    let mut line = format!("{} {}", rollout.id, rollout.state.word());
+    if let Some(why) = rollout.state.why() {
+        line.push_str(&format!(": {why}"));
+    }
+    if let Some(stage) = rollout.stage.as_ref().filter(|_| view.live) {
+        line.push_str(&format!(", {stage}"));
+    }
+    let from = rollout.from.map_or("nothing".into(), |no| format!("@{no}"));
+    line.push_str(&format!(", {from} to @{}", rollout.to));
+    if view.live {
+        let counts = view.counts;
+        for (many, what) in [
+            (counts.updated, "updated"),
+            (counts.in_flight, "on their way"),
+            (counts.drifted, "drifted"),
+            (counts.waiting, "waiting"),
+        ] {
+            if many > 0 {
+                line.push_str(&format!(", {many} {what}"));
+            }
+        }
+    }
+    line
+}
+
+/// How far a target is, in a word or two.
+pub(super) fn word(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Waiting => "waiting",
+        Progress::InFlight { .. } => "on its way",
+        Progress::Updated { .. } => "updated",
+        Progress::Drifted { .. } => "drifted",
+    }
+}
+
+fn target(target: &Target) -> String {
+    let since = match target.progress {
+        Progress::Waiting => String::new(),
+        Progress::InFlight { since } | Progress::Drifted { since } => format!(" since {since:.0}"),
+        Progress::Updated { at } => format!(" at {at:.0}"),
+    };
+    let asset = target.asset.as_str();
+    format!("  {:<10} {asset}{since}", word(target.progress))
+}
+
+fn wait(wait: &Wait) -> String {
+    let until = match wait.until {
+        Until::Time(time) => format!(" (until {time:.0})"),
+        Until::Healthy { since } => format!(" (a verdict of {since:.0} or later)"),
+        Until::Person => " (until somebody says so)".into(),
+        _ => String::new(),
+    };
+    format!("  waits      {}{until}", wait.why)
+}
+
+/// The last verdict, and what it rests on.
+fn verdict(rollout: &Rollout) -> Vec<String> {
+    let Some(health) = &rollout.health else {
+        return vec![];
+    };
+    let word = match health.judgement {
+        Judgement::Healthy => "healthy",
+        Judgement::Unknown => "unknown",
+        Judgement::Unhealthy => "unhealthy",
+    };
+    let mut lines = vec![format!("  health     {word}, as of {:.0}", health.as_of)];
+    for finding in &health.findings {
+        lines.push(format!(
+            "             {}: {}",
+            finding.validator, finding.summary
+        ));
+    }
+    lines
+}
+
+fn entry(entry: &Entry) -> String {
+    let by = entry.by.as_ref();
+    let by = by.map(|by| format!(" ({}: {})", by.who, by.why));
+    format!(
+        "  {:.0}  {}{}",
+        entry.at,
+        entry.what,
+        by.unwrap_or_default()
+    )
+}

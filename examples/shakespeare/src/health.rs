@@ -1,0 +1,54 @@
+//! Whether what was updated is well: by what its own tasks count, under the load that is there.
+
+use std::{sync::Arc, time::Duration};
+
+use control_plane::{
+    prelude::{AssetId, BoxError, Message, addons::Turndown, async_trait},
+    sdk::{Health, HealthRequest, HealthValidator, MetricSource},
+    strategist::health::absolute::{Absolute, of},
+};
+
+use crate::model::FrontendJob;
+
+/// More of a job's answers than this share must not be errors.
+const ERRORS: f64 = 0.02;
+/// What is older says nothing any more.
+const WINDOW: Duration = Duration::from_secs(5);
+/// A second apart: fewer samples, or requests, are no evidence.
+const SAMPLES: usize = 3;
+const REQUESTS: u64 = 20;
+
+/// At most one in fifty of an updated job's answers is an error. Without requests nobody can tell.
+pub(crate) fn errors(metrics: Arc<dyn MetricSource>) -> impl HealthValidator {
+    let requests = of("http_requests_total");
+    let errors = requests.clone().beginning("code", "5");
+    let rule = Absolute::ratio("errors", errors, requests)
+        .at_most(ERRORS)
+        .over(WINDOW)
+        .min_samples(SAMPLES)
+        .min_events(REQUESTS)
+        .only([FrontendJob::TYPE])
+        .updated_only();
+    Staying(rule.reading(metrics))
+}
+
+/// Asks a validator about what stays only: whatever is being turned down serves nobody, and would be unknown for ever.
+struct Staying<V>(V);
+
+#[async_trait]
+impl<V: HealthValidator> HealthValidator for Staying<V> {
+    fn name(&self) -> Arc<str> {
+        self.0.name()
+    }
+
+    async fn validate(&self, mut request: HealthRequest) -> Result<Health, BoxError> {
+        let reader = request.reader.clone();
+        let stays = |id: &AssetId| {
+            let asset = reader.get(id);
+            asset.is_none_or(|asset| !asset.has_addon(Turndown::TYPE))
+        };
+        request.updated.retain(stays);
+        request.neighbours.retain(stays);
+        self.0.validate(request).await
+    }
+}
