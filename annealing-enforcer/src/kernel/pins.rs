@@ -125,8 +125,9 @@ impl Kernel {
         if named.or_else(|| policy_in(&asset)).as_ref() != Some(policy) {
             return;
         }
-        if let Some(slot) = self.insert_from(asset, head.clone()) {
+        if let Some(slot) = self.insert_from(asset.clone(), head.clone()) {
             let was = self.was_nowhere(slot);
+            self.take_early(now, slot, &asset, out);
             self.regovern(now, slot, was, out);
         }
     }
@@ -182,6 +183,7 @@ impl Kernel {
         };
         let mut was = self.was(slot);
         if new.is_some() {
+            self.early_pins.remove(id);
             (was.intent, was.counted) = (None, false);
         }
         let class = match &pin {
@@ -232,6 +234,20 @@ impl Kernel {
             Pin::Default => self.early_pins.remove(id),
             pin => self.early_pins.insert(id.clone(), pin),
         };
+    }
+
+    /// The pin that somebody gave an asset before it was known.
+    pub(super) fn take_early(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
+        if self.early_pins.is_empty() {
+            return;
+        }
+        let at = match self.early_pins.remove(&asset.id()) {
+            Some(Pin::At(incarnation, cause)) => Some((incarnation, cause)),
+            Some(Pin::NotYet) => None,
+            Some(Pin::Default) | None => return,
+        };
+        self.table.set_pin(slot, at);
+        self.stand_anew(now, slot, out);
     }
 
     /// What follows when an asset's pin, or what it stands for, has moved.

@@ -8,7 +8,7 @@ use super::{
     Kernel,
     branch::{Branch, Bug},
     edges,
-    event::{Effects, FeedItem, Pin, Record},
+    event::{Effects, FeedItem, Record},
     slot::{Class, Slot, State, Trigger, flag},
     table::Elsewhere,
 };
@@ -111,17 +111,7 @@ impl Kernel {
     /// The pin of a new asset: its own if somebody gave it one before, else what governs it says.
     fn pin_new(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
         let was = self.was_nowhere(slot);
-        let early = (!self.early_pins.is_empty()).then(|| self.early_pins.remove(&asset.id()));
-        match early.flatten() {
-            Some(Pin::At(incarnation, cause)) => {
-                self.table.set_pin(slot, Some((incarnation, cause)));
-            }
-            Some(Pin::NotYet) => self.table.set_pin(slot, None),
-            Some(Pin::Default) | None => {}
-        }
-        if self.table.is_pinned(slot) {
-            self.stand_anew(now, slot, out);
-        }
+        self.take_early(now, slot, asset, out);
         self.settle_default(now, slot, &was, out);
         self.count_behind(slot, out);
     }

@@ -189,10 +189,18 @@ impl Chaos {
     /// What every enforced asset is meant to be, and what those that are not known yet are pinned to.
     fn contents(&self) -> Contents {
         let table = &self.rig.kernel.table;
-        let content = |at| Some((table.id(at)?, table.intent(at).map(|it| it.0.digest())));
+        // What is modelled only is not enforced.
+        let enforced = |asset: Asset| {
+            let kind = self.rig.kernel.kind_of(asset.type_str());
+            kind.map(|_| asset.digest())
+        };
+        let content = |at| {
+            let intent = table.intent(at).and_then(|(asset, _)| enforced(asset));
+            Some((table.id(at)?, intent))
+        };
         let early = self.rig.kernel.early_pins.iter();
         let early = early.filter_map(|(asset, pin)| match pin {
-            Pin::At(at, _) => Some((asset.clone(), at.asset(asset)?.digest())),
+            Pin::At(at, _) => Some((asset.clone(), enforced(at.asset(asset)?)?)),
             _ => None,
         });
         Contents {

@@ -5,5 +5,6 @@ mod chaos;
 mod corners;
 mod invariants;
 mod loops;
+mod pins;
 mod pushes;
 mod rig;

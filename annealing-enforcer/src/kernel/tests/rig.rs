@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{
-        Call, CheckCall, Command, Effects, Event, Kernel, PushCall, Record, Recovered, Target,
+        Call, CheckCall, Command, Effects, Event, FeedItem, Kernel, PushCall, Record, Recovered,
+        Target,
     },
 };
 
@@ -96,6 +97,7 @@ pub(super) struct Rig {
     pub(super) records: Vec<Record>,
     pub(super) replies: BTreeMap<u64, Result<Observation, String>>,
     pub(super) recorded: u64,
+    pub(super) feed: Vec<FeedItem>,
     pub(super) config: Config,
     pub(super) kinds: Vec<TypeConfig>,
     tickets: u64,
@@ -148,6 +150,7 @@ impl Rig {
             records: Vec::new(),
             replies: BTreeMap::new(),
             recorded: 0,
+            feed: Vec::new(),
             config,
             kinds,
             tickets: 0,
@@ -167,6 +170,7 @@ impl Rig {
         self.recorded += out.records.len() as u64;
         self.records.append(&mut out.records);
         self.calls.append(&mut out.calls);
+        self.feed.append(&mut out.feed);
         self.replies.extend(out.replies.drain(..));
     }
 

@@ -1,0 +1,272 @@
+//! R17 and R20: governed assets stay where they are until somebody pins them elsewhere, and stand there only once a
+//! diff from after the move has said so.
+
+use plane_store::records::{PinRecord, StandingPin, Stands};
+use plugin_sdk::{Cause, FencingToken, plugin};
+use prodspec_model::{
+    Asset, AssetRef, Incarnation,
+    addons::{RolloutPolicyRef, Turndown},
+};
+
+use super::rig::{Rig, Thing, differs, id, kind, seal, thing};
+use crate::{
+    config::Config,
+    kernel::{AssetStatus, Branch, Event, FeedItem, Pin, Record, Recovered},
+};
+
+fn governed(name: &str, size: u32) -> Asset {
+    let policy = AssetRef { id: id("policy") };
+    let asset = Asset::builder(id(name)).payload(&Thing { size }).unwrap();
+    let asset = asset.addon(&RolloutPolicyRef { policy }).unwrap();
+    asset.build().unwrap()
+}
+
+fn at(incarnation: &Incarnation) -> Pin {
+    Pin::At(incarnation.clone(), Cause::Intent)
+}
+
+fn pin(rig: &mut Rig, name: &str, pin: Pin) {
+    let asset = id(name);
+    rig.step(Event::Pin { asset, pin });
+}
+
+fn head(rig: &mut Rig, head: &Incarnation, moves: Vec<(&str, Pin)>) {
+    let moves = moves.into_iter().map(|(name, pin)| (id(name), pin));
+    rig.step(Event::Actuate {
+        heads: vec![(id("policy"), head.clone())],
+        moves: moves.collect(),
+    });
+}
+
+fn size(rig: &Rig, name: &str) -> Option<u32> {
+    let slot = rig.kernel.table.find(name)?;
+    let (asset, _) = rig.kernel.table.intent(slot)?;
+    Some(asset.payload::<Thing>().unwrap().size)
+}
+
+fn standing(rig: &Rig, name: &str) -> (StandingPin, Stands) {
+    let all = rig.kernel.standings();
+    let (_, found) = all
+        .into_iter()
+        .find(|(asset, _)| *asset == id(name))
+        .unwrap();
+    (found.pin, found.state)
+}
+
+fn pins(rig: &Rig) -> Vec<(String, Option<PinRecord>)> {
+    let pin = |record: &Record| match record {
+        Record::Pin(asset, pin) => Some((asset.to_string(), pin.clone())),
+        _ => None,
+    };
+    rig.records.iter().filter_map(pin).collect()
+}
+
+/// An asset that is rolled out at size 1, its group's head there.
+fn rolled_out() -> Rig {
+    let mut rig = Rig::new(vec![governed("a", 1)]);
+    let first = rig.latest.clone();
+    pin(&mut rig, "a", at(&first));
+    rig.in_sync("a");
+    head(&mut rig, &first, vec![("a", Pin::Default)]);
+    rig
+}
+
+#[test]
+fn r17_a_governed_asset_never_follows_what_is_sealed() {
+    let mut rig = Rig::new(vec![governed("a", 1)]);
+    assert_eq!(size(&rig, "a"), None, "not rolled out yet");
+    assert!(rig.diff("a").is_none());
+    let first = rig.latest.clone();
+    pin(&mut rig, "a", at(&first));
+    rig.in_sync("a");
+    rig.publish(vec![governed("a", 2)], &[]);
+    assert_eq!(size(&rig, "a"), Some(1));
+    assert!(rig.diff("a").is_none());
+    assert!(!rig.kernel.all_settled_at(rig.latest.no()), "behind");
+    let second = rig.latest.clone();
+    pin(&mut rig, "a", at(&second));
+    rig.in_sync("a");
+    head(&mut rig, &second, vec![("a", Pin::Default)]);
+    assert_eq!(size(&rig, "a"), Some(2));
+    assert!(rig.kernel.all_settled_at(second.no()));
+    assert!(rig.kernel.cited().contains(&second.no()));
+}
+
+#[test]
+fn r17_an_asset_that_becomes_governed_keeps_what_it_had() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let first = rig.latest.no();
+    rig.in_sync("a");
+    rig.publish(vec![governed("a", 2)], &[]);
+    assert_eq!(size(&rig, "a"), Some(1));
+    let kept = PinRecord::At {
+        incarnation: first,
+        cause: Cause::Intent,
+    };
+    assert_eq!(pins(&rig), [("a".to_owned(), Some(kept))]);
+    assert!(matches!(standing(&rig, "a").1, Stands::InSync { .. }));
+    assert_eq!(rig.kernel.unsettled(), 0, "nothing is void");
+    let taken = rig.records.last();
+    assert!(matches!(taken, Some(Record::Taken(no)) if *no == rig.latest.no()));
+}
+
+#[test]
+fn r17_a_seal_that_nobody_took_in_is_taken_in_after_a_restart() {
+    let mut recovered = Recovered::nothing(seal(None, vec![thing("a", 1)], &[]));
+    let first = recovered.latest.clone();
+    recovered.newer = Some(seal(Some(&first), vec![governed("a", 2)], &[]));
+    let now = Rig::new(Vec::new()).now;
+    let token = FencingToken(2);
+    let rig = Rig::recover(Config::default(), vec![kind()], token, recovered, now);
+    assert_eq!(size(&rig, "a"), Some(1));
+    assert_eq!(pins(&rig).len(), 1);
+}
+
+#[test]
+fn r17_what_the_newest_incarnation_dropped_is_enforced_where_it_is_pinned() {
+    let mut rig = rolled_out();
+    rig.publish(Vec::new(), &["a"]);
+    assert_eq!(size(&rig, "a"), Some(1), "at the group's head");
+    assert!(rig.kernel.status().orphans.is_empty());
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    assert!(rig.check("a").is_some(), "drift is repaired");
+    let empty = rig.latest.clone();
+    pin(&mut rig, "a", at(&empty));
+    head(&mut rig, &empty, vec![("a", Pin::Default)]);
+    assert_eq!(rig.kernel.status().orphans, [id("a")]);
+}
+
+#[test]
+fn r17_an_asset_rolled_back_to_nothing_is_an_orphan_if_production_may_have_it() {
+    let mut rig = rolled_out();
+    rig.publish(vec![governed("b", 1)], &[]);
+    let second = rig.latest.clone();
+    pin(&mut rig, "b", at(&second));
+    pin(&mut rig, "b", Pin::NotYet);
+    assert!(rig.kernel.status().orphans.is_empty(), "never pushed");
+    pin(&mut rig, "b", at(&second));
+    rig.in_sync("b");
+    rig.in_sync("b");
+    pin(&mut rig, "b", Pin::NotYet);
+    assert_eq!(rig.kernel.status().orphans, [id("b")]);
+    let found = rig.kernel.explain(rig.now, &id("b")).unwrap();
+    assert_eq!(found.status, AssetStatus::Orphaned);
+    assert!(rig.push("b").is_none());
+}
+
+#[test]
+fn r17_an_asset_turned_down_where_its_group_is_leaves_no_orphan() {
+    let mut rig = rolled_out();
+    let (reason, approved_by) = ("moved".into(), "me".into());
+    let leaving = governed("a", 1).edit().addon(&Turndown {
+        reason,
+        approved_by,
+    });
+    rig.publish(vec![leaving.unwrap().build().unwrap()], &[]);
+    let second = rig.latest.clone();
+    pin(&mut rig, "a", at(&second));
+    rig.in_sync("a");
+    head(&mut rig, &second, vec![("a", Pin::Default)]);
+    rig.publish(Vec::new(), &["a"]);
+    let third = rig.latest.clone();
+    pin(&mut rig, "a", at(&third));
+    assert!(rig.kernel.status().orphans.is_empty());
+}
+
+#[test]
+fn r17_a_rollout_that_completes_voids_nothing() {
+    const ASSETS: u32 = 1_000;
+    let name = |n: u32| format!("a{n}");
+    let mut rig = Rig::new((0..ASSETS).map(|n| governed(&name(n), 1)).collect());
+    let first = rig.latest.clone();
+    for n in 0..ASSETS {
+        pin(&mut rig, &name(n), at(&first));
+        rig.in_sync(&name(n));
+    }
+    let drifts = rig.until_diff("a0");
+    assert!(drifts.as_secs() < 600);
+    rig.diffed("a0", differs);
+    let moves = (0..ASSETS).map(|n| (id(&name(n)), Pin::Default)).collect();
+    let heads = vec![(id("policy"), first)];
+    rig.step(Event::Actuate { heads, moves });
+    assert_eq!(rig.kernel.unsettled(), 1, "the one that drifted");
+    assert!(
+        rig.calls
+            .iter()
+            .all(|call| !matches!(call, crate::kernel::Call::Diff(_)))
+    );
+    rig.checked("a0", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a0").is_some(), "no push is disturbed");
+    assert!(rig.kernel.standings().is_empty());
+}
+
+#[test]
+fn r17_a_default_that_would_change_content_is_not_taken() {
+    let mut rig = rolled_out();
+    rig.publish(vec![governed("a", 2)], &[]);
+    let second = rig.latest.clone();
+    pin(&mut rig, "a", at(&second));
+    pin(&mut rig, "a", Pin::Default);
+    assert_eq!(size(&rig, "a"), Some(2));
+    assert_eq!(standing(&rig, "a").0, StandingPin::At(second.no()));
+}
+
+#[test]
+fn r17_a_head_that_leaves_assets_behind_leaves_them_where_they_are() {
+    let mut rig = rolled_out();
+    rig.publish(vec![governed("a", 2), governed("b", 1)], &[]);
+    let second = rig.latest.clone();
+    head(&mut rig, &second, Vec::new());
+    assert_eq!((size(&rig, "a"), size(&rig, "b")), (Some(1), None));
+    assert_eq!(rig.kernel.branches()[&Branch::KeptInPlace], 2);
+}
+
+#[test]
+fn r20_only_a_diff_from_after_the_move_says_that_it_is_there() {
+    let mut rig = rolled_out();
+    rig.publish(vec![thing("b", 1)], &[]);
+    rig.in_sync("b");
+    let (first, second) = (rig.latest.header().parent, rig.latest.clone());
+    assert!(first.is_some());
+    rig.until_diff("a");
+    let under_way = rig.diff("a").unwrap();
+    pin(&mut rig, "a", at(&second));
+    rig.step(Event::DiffDone {
+        run: under_way.run,
+        answer: Ok(plugin_sdk::Diff::in_sync()),
+    });
+    assert!(matches!(standing(&rig, "a").1, Stands::OutOfSync { .. }));
+    assert_eq!(rig.kernel.unsettled(), 0, "the content is the same");
+    rig.in_sync("a");
+    let there = (StandingPin::At(second.no()), true);
+    let (pin, state) = standing(&rig, "a");
+    assert_eq!((pin, matches!(state, Stands::InSync { .. })), there);
+    assert_eq!(
+        rig.remembered("a").unwrap().settled.unwrap().incarnation,
+        second.no()
+    );
+}
+
+#[test]
+fn r20_drift_and_ill_health_are_told() {
+    let mut rig = rolled_out();
+    let first = rig.latest.clone();
+    pin(&mut rig, "a", at(&first));
+    rig.in_sync("a");
+    rig.until_diff("a");
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    assert!(matches!(standing(&rig, "a").1, Stands::OutOfSync { .. }));
+    let message = "ill".to_owned();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Err(plugin::Error::Unhealthy { message }),
+    });
+    assert!(matches!(standing(&rig, "a").1, Stands::Unhealthy { .. }));
+    let told = rig
+        .feed
+        .iter()
+        .filter(|item| matches!(item, FeedItem::Stands(_)));
+    assert!(told.count() >= 5);
+}
