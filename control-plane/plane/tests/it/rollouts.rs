@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use control_plane::{
     prelude::*,
+    runtime::{Runtime, TokioRuntime},
     strategist::{Command, State},
 };
 use plugin_sdk::{Finding, Health, HealthRequest, HealthValidator, Judgement, Until};
@@ -64,7 +65,12 @@ fn of_size(production: &Production, size: u64) -> usize {
     NAMES.into_iter().filter(of).count()
 }
 
-/// Edits, and waits until `seen`: virtual time goes on meanwhile.
+/// Lets virtual time pass.
+async fn passes(time: Duration) {
+    TokioRuntime::current().sleep(time).await;
+}
+
+/// Waits until `seen`: virtual time goes on meanwhile.
 async fn until(running: &Running, what: &str, mut seen: impl FnMut() -> bool) {
     let mut looks = 0;
     while !seen() {
@@ -74,7 +80,7 @@ async fn until(running: &Running, what: &str, mut seen: impl FnMut() -> bool) {
             "{what} in time: {:?}",
             running.handle.rollouts().await
         );
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        passes(Duration::from_millis(200)).await;
     }
 }
 
@@ -101,7 +107,7 @@ async fn r18_a_canary_goes_first_and_the_others_after_its_bake() {
         production.size("free") == Some(2)
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(50)).await;
+    passes(Duration::from_secs(50)).await;
     assert_eq!(of_size(&production, 2), 1, "it bakes");
     let views = running.handle.rollouts().await.unwrap();
     assert!(
@@ -136,7 +142,7 @@ async fn r22_what_is_not_well_goes_back_and_stays_away() {
     })
     .await;
     until(&running, "it is back", || of_size(&production, 1) == 4).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    passes(Duration::from_secs(5)).await;
     assert!(matches!(state(&running).await, State::RolledBack { .. }));
 
     text.edit(&manifest(3, policy, 2));
@@ -144,7 +150,7 @@ async fn r22_what_is_not_well_goes_back_and_stays_away() {
         production.size("free") == Some(2)
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    passes(Duration::from_secs(300)).await;
     assert_eq!(of_size(&production, 1), 4);
 
     text.edit(&manifest(4, policy, 2));
@@ -189,7 +195,7 @@ async fn people_hold_a_rollout_and_let_it_go_on() {
     static POLICY: std::sync::LazyLock<AssetId> = std::sync::LazyLock::new(|| id("slow"));
 
     tell(Command::Pause).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    passes(Duration::from_secs(600)).await;
     assert_eq!(of_size(&production, 2), 1);
     let refused = tell(Command::Pause).await.unwrap_err().to_string();
     assert!(refused.contains("is paused"), "{refused}");
