@@ -12,12 +12,14 @@
 //!
 //! - `executor`: tasks, nodes, clocks. `random`: chance. `trace`: what happened.
 //! - `intent`: what people want. `production`: what there is. `plugin`: the way between them. `checks`: who says no.
+//! - `rollouts`: the strategist beside each ownership. `health`: how production says that it is well.
 //! - `process`, `store`: the real thing, started and killed. `faults`: who does that.
 //! - `judge`: what must never happen. `scenario`, `run`, `report`: one seed, many seeds.
 
 pub mod checks;
 pub mod executor;
 pub mod faults;
+pub mod health;
 pub mod intent;
 pub mod judge;
 pub mod plugin;
@@ -25,6 +27,7 @@ pub mod process;
 pub mod production;
 pub mod random;
 pub mod report;
+pub mod rollouts;
 pub mod run;
 pub mod scenario;
 pub mod store;

@@ -12,6 +12,7 @@ use crate::{
     faults::Fault,
     intent::{Kind, partition},
     plugin::Network,
+    rollouts,
     store::ProcessStore,
     world::{Process, World},
 };
@@ -51,6 +52,7 @@ pub fn start(world: &World, place: usize) {
     world.state().processes[place] = Some(Process {
         node,
         handle: handle.clone(),
+        rollouts: None,
     });
     world
         .executor
@@ -72,6 +74,12 @@ async fn tell(world: World, node: NodeId, handle: Handle<NodeRuntime>) {
                 let most = counts.entry(branch).or_default();
                 *most = count.max(*most);
             }
+        }
+        let rollouts = world.state().rollouts_of(node);
+        if let Some(rollouts) = rollouts
+            && let Ok(views) = rollouts.views().await
+        {
+            world.state().views = views;
         }
     }
 }
@@ -97,11 +105,12 @@ fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRun
     let store = ProcessStore::open(world);
     let incarnations = Arc::new(Incarnations::new(store.clone(), partition()));
     let mut builder = Enforcer::builder(runtime, partition(), store)
-        .incarnations(incarnations)
+        .incarnations(incarnations.clone())
         .process(format!("process-{}", node.0).as_str().into())
         .term(TERM)
         .config(config)
         .checks(|_| checks(world, node));
+    builder = rollouts::beside(world, node, builder, incarnations);
     for kind in Kind::ENFORCED {
         let network = Network {
             world: world.clone(),
@@ -222,6 +231,7 @@ pub fn disturb(world: &World, place: usize) {
         )
     };
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    world.state().judge.jumped |= hour || month;
     if hour {
         world.executor.jump(node, hours(1), back);
     }

@@ -49,6 +49,11 @@ impl Report {
                 .filter_map(|taken| taken.get(branch));
             counts.insert(format!("branch {branch:?}"), taken.sum());
         }
+        for word in WORDS {
+            let name = format!("rollout {word}");
+            let times = state.rolled.get(&name).copied().unwrap_or_default();
+            counts.insert(name, times);
+        }
         for (invariant, looked) in &state.judge.looked {
             counts.insert(format!("judged {invariant}"), *looked);
         }
@@ -65,11 +70,22 @@ impl Report {
             steps: world.executor.steps(),
             trace: (world.executor.trace(), state.trace.digest()),
             violation: state.judge.violation.clone(),
-            tail: state.trace.tail(),
+            tail: [state.trace.tail(), state.rollouts_told()].concat(),
             counts,
         }
     }
 }
+
+/// The states that rollouts get into.
+const WORDS: [&str; 7] = [
+    "running",
+    "paused",
+    "stopped",
+    "rolling back",
+    "completed",
+    "rolled back",
+    "superseded",
+];
 
 /// What came of many seeds.
 #[derive(Debug, Clone, Default, Serialize)]

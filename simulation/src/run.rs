@@ -40,8 +40,13 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     }
     pass(scenario.load());
     world.state().judge_punctual();
-    world.state().quiet = true;
-    pass(scenario.rest());
+    let rest = {
+        let mut state = world.state();
+        state.quiet = true;
+        state.be_stubborn();
+        scenario.rest() + state.bakes() * 2
+    };
+    pass(rest);
     audit(&world);
     pass(Duration::from_secs(20));
     Report::of(seed, &world)

@@ -24,6 +24,11 @@ pub struct Scenario {
     pub trouble: Duration,
     /// Faults of the store: so many in a million reads or commits.
     pub store_faults: [u32; 6],
+    /// How often the last edit brings content that does not serve, in a thousand.
+    pub stubborn: u32,
+    /// The strategist's guard that is left out.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_in_rollouts: Option<annealing_strategist::kernel::Bug>,
     /// The kernel's guard that is left out.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<Bug>,
@@ -56,6 +61,9 @@ impl Scenario {
                 store(&mut random, 500_000),
                 store(&mut random, 200_000),
             ],
+            stubborn: 200,
+            #[cfg(feature = "planted-bugs")]
+            planted_in_rollouts: None,
             #[cfg(feature = "planted-bugs")]
             planted: None,
             #[cfg(feature = "planted-bugs")]

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use annealing_strategist::{Rollout, record::Quarantined};
 use async_trait::async_trait;
 use futures::{
     StreamExt,
@@ -12,12 +13,12 @@ use plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
     memory::{Fault as StoreFault, Point, Rates},
-    records::AssetRecord,
+    records::{AssetRecord, GroupHead},
 };
 
 use crate::{
     faults::Fault,
-    intent::{number, partition},
+    intent::{number, partition, policy_number},
     process,
     world::{State, World},
 };
@@ -58,6 +59,7 @@ impl Store for ProcessStore {
         let commits = state.commits;
         state.committed.insert(node, commits);
         state.remember_open(&writes);
+        state.remember_rollouts(&writes);
         Ok(version)
     }
 
@@ -106,6 +108,41 @@ impl State {
                 None => {
                     self.judge.open.remove(&number(asset));
                 }
+            }
+        }
+    }
+
+    /// Which rollouts there are, and what a group has completed, once that was acknowledged.
+    fn remember_rollouts(&mut self, writes: &[Write]) {
+        for write in writes {
+            let Write::Put(key, value) = write else {
+                continue;
+            };
+            let mut parts = key.as_str().split('/');
+            let (kind, name) = (parts.next(), number(key.as_str()));
+            match kind {
+                Some(GroupHead::KIND) => {
+                    if let (Ok(head), Some(group)) = (
+                        serde_json::from_slice::<GroupHead>(value),
+                        policy_number(name),
+                    ) {
+                        self.completed(group, head.incarnation.0);
+                    }
+                }
+                Some(Rollout::KIND) => {
+                    if let Ok(rollout) = serde_json::from_slice::<Rollout>(value) {
+                        let word = format!("rollout {}", rollout.state.word());
+                        *self.rolled.entry(word).or_default() += 1;
+                    }
+                }
+                Some(Quarantined::KIND) => {
+                    if let Ok(failed) = serde_json::from_slice::<Quarantined>(value)
+                        && let Some(group) = policy_number(number(failed.policy.as_str()))
+                    {
+                        self.judge.groups[group].failed = true;
+                    }
+                }
+                _ => {}
             }
         }
     }

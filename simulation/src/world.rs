@@ -36,6 +36,8 @@ pub struct Process {
     pub node: NodeId,
     /// How to ask it.
     pub handle: Handle<NodeRuntime>,
+    /// How to ask its strategist, while it owns the partition.
+    pub rollouts: Option<annealing_strategist::Handle<NodeRuntime>>,
 }
 
 /// What is known of intent beside the store.
@@ -43,6 +45,8 @@ pub struct Process {
 pub struct Sealed {
     /// Contents that validators accepted, by incarnation and asset. Of several with one number one at most is sealed.
     pub validated: BTreeMap<u32, Vec<BTreeMap<usize, u64>>>,
+    /// What was wanted with each of them.
+    pub plans: BTreeMap<u32, Vec<Arc<Plan>>>,
     /// Incarnations whose seal was written: whoever syncs next makes them durable.
     pub written: BTreeSet<u32>,
     /// Incarnations whose seal was acknowledged, the newest last.
@@ -89,6 +93,12 @@ pub struct State {
     pub processes: [Option<Process>; 2],
     /// Assets that wait for an approval, with the change to approve.
     pub unapproved: BTreeMap<usize, prodspec_model::Digest>,
+    /// How often rollouts got into each state.
+    pub rolled: BTreeMap<String, u64>,
+    /// The policy groups, as the strategist that was asked last sees them: for people who look at a violation.
+    pub views: Vec<annealing_strategist::View>,
+    /// Content that does not serve is the last that people want.
+    pub stubborn: bool,
     /// Checks that say no, by check and scope, until when.
     pub closed: BTreeMap<(usize, usize), Instant>,
 }
@@ -117,6 +127,9 @@ impl World {
             committed: BTreeMap::new(),
             processes: [None, None],
             unapproved: BTreeMap::new(),
+            rolled: BTreeMap::new(),
+            views: Vec::new(),
+            stubborn: false,
             closed: BTreeMap::new(),
         };
         Self {
@@ -189,6 +202,13 @@ impl State {
         self.closed.clear();
         for at in 2..self.plan.wishes.len() {
             self.bring_back(at);
+            let wish = &mut self.plan.wishes[at];
+            wish.mend();
+            // What failed before is not rolled out again: this is new.
+            wish.rev += u64::from(wish.pool);
+        }
+        for group in &mut self.plan.groups {
+            (group.policy.hold, group.policy.emergency) = (None, None);
         }
     }
 

@@ -117,6 +117,9 @@ impl State {
     /// The plugin of an asset without neighbours starts to lie, or the asset is somebody else's for a while.
     fn lie(&mut self) {
         let at = 2 + self.random.below(6);
+        if self.plan.wishes[at].pool {
+            return;
+        }
         let most = Duration::from_secs(300);
         let until = self.now + self.random.between(Duration::from_secs(5), most);
         if self.strikes(Fault::LieDirty) {

@@ -2,6 +2,7 @@
 
 mod driver;
 mod people;
+mod words;
 
 pub use driver::drive;
 pub use people::care;
@@ -106,6 +107,26 @@ faults! {
     EditBurst 60,
     /// An edit that validators refuse.
     EditInvalid 60,
+    /// A rollout policy is edited.
+    EditPolicy 60,
+    /// An asset joins a policy group, leaves it, or goes over to another.
+    EditGroup 60,
+    /// An edit brings content that does not serve.
+    EditBad 80,
+    /// An edit mends all content that does not serve.
+    EditMends 250,
+    /// A person says something to a rollout.
+    PersonOnRollout 200,
+    /// A metric has no data.
+    NoData 60,
+    /// A metric is not a number.
+    NotANumber 60,
+    /// The source of metrics fails.
+    MetricsFail 40,
+    /// The source of metrics takes its time.
+    MetricsSlow 40,
+    /// A metric has old data only.
+    MetricsStale 60,
 }
 
 impl Fault {

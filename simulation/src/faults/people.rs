@@ -11,7 +11,7 @@ use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::Cause;
 use prodspec_model::{Incarnation, TypeName};
 
-use super::Fault;
+use super::{Fault, words};
 use crate::{
     executor::{NodeId, NodeRuntime},
     intent::{Kind, id},
@@ -39,6 +39,7 @@ pub(super) fn meddle(world: &World) {
     if let Some(at) = acknowledged {
         tell(world, handle.clone(), Command::Acknowledge(id(at)));
     }
+    words::say(world);
     let pinned = world.state().choose_pin();
     if let Some((at, to)) = pinned {
         let moves = world.clone();
@@ -61,6 +62,9 @@ impl State {
             return None;
         }
         let at = 2 + self.random.below(self.plan.wishes.len() - 2);
+        if self.plan.wishes[at].pool {
+            return None;
+        }
         let kept = self.sealed.acknowledged.len();
         let back = self.random.below(6).min(kept.saturating_sub(1));
         let old = self.sealed.acknowledged.get(kept.checked_sub(back + 1)?)?;
@@ -161,6 +165,7 @@ pub async fn care(world: World) {
             }
             if healed {
                 put_right(&world, &process.handle);
+                words::put_right(&world, &process);
             }
         }
     }

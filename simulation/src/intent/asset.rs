@@ -1,12 +1,13 @@
 //! Wishes as assets: payload, edges, addons.
 
+use plugin_sdk::Capacity;
 use prodspec_model::{
     Asset, AssetId, AssetRef, PartitionId, TypeName,
-    addons::{DependsOn, Edge, Need, Turndown},
+    addons::{DependsOn, Edge, Need, PhysicalCluster, RolloutPolicyRef, Turndown},
 };
 use serde::{Deserialize, Serialize};
 
-use super::Plan;
+use super::{CLUSTERS, Plan, policy_id};
 
 /// How an asset is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,9 +37,27 @@ impl Kind {
     }
 }
 
+/// What production makes of a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Bad {
+    /// It serves as it should.
+    #[default]
+    Not,
+    /// It answers with errors.
+    Errors,
+    /// It answers with errors, and its own health check fails whoever pushes it.
+    Unhealthy,
+    /// It answers with errors, and production never is as the content says.
+    NeverSettles,
+}
+
 /// What every asset here holds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Payload {
+    /// Which asset it is of.
+    pub number: usize,
+    /// Of whom it uses something.
+    pub parent: Option<usize>,
     /// What it provides.
     pub own: u64,
     /// What it uses of its provider.
@@ -49,8 +68,20 @@ pub struct Payload {
     pub rev: u64,
     /// What validators look at.
     pub valid: bool,
+    /// What production makes of it.
+    #[serde(default)]
+    pub bad: Bad,
     /// What it belongs to.
     pub concept: Option<AssetRef>,
+}
+
+impl Payload {
+    /// What it has and uses, by unit.
+    pub fn capacity(&self) -> Capacity {
+        let own = (unit(self.number), self.own);
+        let uses = self.parent.map(|parent| (unit(parent), self.uses));
+        [Some(own), uses].into_iter().flatten().collect()
+    }
 }
 
 /// The one partition.
@@ -79,11 +110,14 @@ pub fn asset(plan: &Plan, at: usize) -> Asset {
     let wish = &plan.wishes[at];
     let uses = plan.uses(at);
     let payload = Payload {
+        number: at,
+        parent: uses.map(|(parent, _)| parent),
         own: plan.capacity(at),
         uses: uses.map_or(0, |(_, uses)| uses),
         version: wish.version,
         rev: wish.rev,
         valid: wish.valid,
+        bad: wish.bad,
         concept: (at >= 2).then(|| AssetRef::to(id(at % 2))),
     };
     let mut edges = Vec::new();
@@ -102,6 +136,18 @@ pub fn asset(plan: &Plan, at: usize) -> Asset {
         .expect("a payload");
     if !edges.is_empty() {
         builder = builder.addon(&DependsOn { edges }).expect("edges");
+    }
+    if wish.pool {
+        let cluster = CLUSTERS[wish.cluster].to_owned();
+        builder = builder
+            .addon(&PhysicalCluster { cluster })
+            .expect("a cluster");
+    }
+    if let Some(group) = wish.group {
+        let policy = AssetRef::to(policy_id(group));
+        builder = builder
+            .addon(&RolloutPolicyRef { policy })
+            .expect("a policy");
     }
     if wish.turndown {
         let turndown = Turndown {

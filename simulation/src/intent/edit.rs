@@ -1,6 +1,6 @@
 //! Edits of intent, each consistent in itself: what takes production from one to the other is not their business.
 
-use super::Plan;
+use super::{Plan, group};
 use crate::{faults::Fault, world::State};
 
 /// Edits `state.plan` in one of the ways that are possible on this seed.
@@ -9,7 +9,7 @@ pub fn edit(state: &mut State) {
         bad.valid = true;
     }
     type Edit = fn(&mut State);
-    let edits: [(Fault, Edit); 8] = [
+    let edits: [(Fault, Edit); 12] = [
         (Fault::EditResizes, resize),
         (Fault::EditMovesEdge, move_edge),
         (Fault::EditVersions, versions),
@@ -18,6 +18,10 @@ pub fn edit(state: &mut State) {
         (Fault::EditRemoves, remove),
         (Fault::EditTurnsDown, turn_down),
         (Fault::EditInvalid, spoil),
+        (Fault::EditPolicy, group::edit_policy),
+        (Fault::EditGroup, group::edit_group),
+        (Fault::EditMends, group::edit_mends),
+        (Fault::EditBad, group::edit_bad),
     ];
     for (fault, edit) in edits {
         if state.strikes(fault) {
@@ -100,12 +104,16 @@ fn remove(state: &mut State) {
         if state.random.per_mille(300) {
             state.plan.wishes[at].rev += 1;
         }
-        state.plan.wishes[at].exists = false;
+        let wish = &mut state.plan.wishes[at];
+        (wish.exists, wish.steady) = (false, false);
     }
 }
 
 fn turn_down(state: &mut State) {
-    let fits = |plan: &Plan, at: usize| plan.is_up(at) && !plan.is_used(at) && at != plan.schema();
+    let fits = |plan: &Plan, at: usize| {
+        let free = plan.is_up(at) && !plan.is_used(at) && at != plan.schema();
+        free && !plan.wishes[at].pool
+    };
     if let Some(at) = any(state, fits) {
         state.plan.wishes[at].turndown = true;
     }

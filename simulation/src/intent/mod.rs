@@ -2,10 +2,12 @@
 
 mod asset;
 mod edit;
+mod group;
 mod plan;
 mod sealer;
 
-pub use asset::{Kind, Payload, asset, id, number, partition, unit};
+pub use asset::{Bad, Kind, Payload, asset, id, number, partition, unit};
 pub use edit::edit;
+pub use group::{CLUSTERS, Group, policy_id, policy_number};
 pub use plan::{Plan, Wish};
 pub use sealer::seal_for_ever;

@@ -1,6 +1,6 @@
 //! The wish for each asset. Providers have what their consumers use, whatever is edited.
 
-use super::Kind;
+use super::{Bad, Group, Kind, group};
 use crate::random::Random;
 
 /// Assets in all, enforced or not.
@@ -34,6 +34,18 @@ pub struct Wish {
     pub rev: u64,
     /// Whether validators accept it.
     pub valid: bool,
+    /// What production makes of its content.
+    pub bad: Bad,
+    /// It may belong to a policy group: nobody but the strategist moves its pin, and its plugin does not lie.
+    pub pool: bool,
+    /// It has no edges, so that it may join and leave groups by itself.
+    pub loose: bool,
+    /// The policy group that it belongs to.
+    pub group: Option<usize>,
+    /// It has been in its group from the beginning.
+    pub steady: bool,
+    /// Where it runs.
+    pub cluster: usize,
 }
 
 /// Everybody's wishes.
@@ -41,6 +53,8 @@ pub struct Wish {
 pub struct Plan {
     /// By asset number.
     pub wishes: Vec<Wish>,
+    /// The policy groups.
+    pub groups: Vec<Group>,
 }
 
 impl Plan {
@@ -52,8 +66,10 @@ impl Plan {
         let wishes = (0..count).map(|at| Self::wish(random, at, schema));
         let mut plan = Self {
             wishes: wishes.collect(),
+            groups: Vec::new(),
         };
         plan.wishes[schema].version = 9;
+        group::choose(random, &mut plan);
         plan
     }
 
@@ -81,6 +97,12 @@ impl Plan {
             version: random.below(4) as u64,
             rev: 0,
             valid: true,
+            bad: Bad::Not,
+            pool: false,
+            loose: false,
+            group: None,
+            steady: false,
+            cluster: random.below(group::CLUSTERS.len()),
         }
     }
 

@@ -110,6 +110,8 @@ async fn validated(world: &World, plan: &Plan, candidate: &Incarnation) -> Optio
     }
     let assets: Vec<Asset> = candidate.snapshot().iter().collect();
     let mut state = world.state();
+    let plans = state.sealed.plans.entry(candidate.no().0);
+    plans.or_default().push(Arc::new(plan.clone()));
     let mut marks = BTreeMap::new();
     for asset in assets {
         let mark = state.production.content(&asset).mark;
@@ -150,6 +152,13 @@ fn changes(plan: &Plan, before: &Snapshot) -> (Vec<Asset>, Vec<AssetId>) {
             }
         } else if there.is_some() {
             removed.push(id(at));
+        }
+    }
+    for (group, wanted) in plan.groups.iter().enumerate() {
+        let wanted = wanted.asset(group);
+        let there = before.get(wanted.id_str());
+        if there.is_none_or(|there| there.digest() != wanted.digest()) {
+            put.push(wanted);
         }
     }
     (put, removed)

@@ -4,6 +4,7 @@ use prodspec_model::{Asset, Incarnation, Message, addons::Turndown};
 
 use crate::{
     intent::{Kind, number},
+    production::Resource,
     world::State,
 };
 
@@ -14,7 +15,12 @@ impl State {
         let assets: Vec<Asset> = latest.snapshot().iter().collect();
         for asset in &assets {
             let at = number(asset.id_str());
-            if self.production.resources[at].kind == Kind::Concept {
+            let concept = |it: &Resource| it.kind == Kind::Concept;
+            if self.production.resources.get(at).is_none_or(concept) {
+                continue;
+            }
+            if self.stubborn && self.plan.wishes[at].group.is_some() {
+                self.judge_stubborn(at);
                 continue;
             }
             let content = self.production.content(asset);
@@ -43,7 +49,8 @@ impl State {
             let old = self
                 .now
                 .since(self.production.resources[at].looked_at.unwrap_or_default());
-            if wish.kind != Kind::Concept && wish.exists && old > self.scenario.drift_period * 2 {
+            let due = wish.kind != Kind::Concept && wish.exists && self.is_due(at);
+            if due && old > self.scenario.drift_period * 2 {
                 self.violated("L2", format!("asset/{at:02} was not looked at for {old:?}"));
             }
         }

@@ -3,6 +3,7 @@
 
 mod ending;
 mod push;
+mod rollout;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +15,7 @@ use prodspec_model::Digest;
 use crate::{executor::Instant, production::Content, world::State};
 
 pub use push::Call;
+pub use rollout::{Eye, GroupEye};
 
 /// Something that must never happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +76,12 @@ pub struct Judge {
     pub punctual_from: Option<Instant>,
     /// The longest time between two looks at an asset, since then.
     pub longest: Duration,
+    /// What was seen of each asset's rollouts.
+    pub eyes: Vec<Eye>,
+    /// What was seen of each policy group.
+    pub groups: [GroupEye; 2],
+    /// A wall clock has jumped: bakes that outlive their process are measured wrong.
+    pub jumped: bool,
     assets: usize,
     moves: BTreeMap<usize, u64>,
 }
@@ -94,6 +102,9 @@ impl Judge {
             looked: BTreeMap::new(),
             punctual_from: None,
             longest: Duration::ZERO,
+            eyes: vec![Eye::default(); assets],
+            groups: Default::default(),
+            jumped: false,
             assets,
             moves: BTreeMap::new(),
         }
@@ -128,7 +139,9 @@ impl State {
             .iter()
             .map(|s| self.production.too_new(*s))
             .collect();
-        self.production.resources[at].content = to;
+        let now = self.now;
+        self.production.resources[at].put(now, to);
+        self.arrived(at);
         self.production.effective += 1;
         self.judge.look("S4");
         for (provider, before) in providers.into_iter().zip(before) {
@@ -163,6 +176,9 @@ impl State {
         let Some(from) = self.judge.punctual_from else {
             return;
         };
+        if !self.is_due(at) {
+            return;
+        }
         let gap = now.since(before.unwrap_or_default().max(from));
         self.judge.longest = self.judge.longest.max(gap);
         self.judge.look("L2");

@@ -90,6 +90,7 @@ impl State {
             );
         }
         self.judge_pin(at, call);
+        self.judge_rollout(at, call);
         if call.continuation {
             return;
         }
@@ -113,6 +114,7 @@ impl State {
         self.judge.look("R8");
         if let Some(Pinned::At(pinned)) = self.judge.pins.get(&at).copied()
             && pinned != call.incarnation
+            && self.mark_at(pinned, at) != self.mark_at(call.incarnation, at)
         {
             let pushed = call.incarnation;
             self.violated(
@@ -199,7 +201,7 @@ impl State {
             .unwrap_or_default();
         let newest = self.sealed.validated.get(&known);
         let gone = newest.is_some_and(|all| all.iter().all(|assets| !assets.contains_key(&at)));
-        if gone && !self.judge.pins.contains_key(&at) {
+        if gone && !self.plan.wishes[at].pool && !self.judge.pins.contains_key(&at) {
             self.violated(
                 "S3",
                 format!("asset/{at:02} left intent in @{known} at the latest, and is pushed"),

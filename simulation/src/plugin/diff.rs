@@ -8,7 +8,7 @@ use prodspec_model::{Asset, Message, addons};
 use super::{Fate, Network};
 use crate::{
     faults::Fault,
-    intent::{number, unit},
+    intent::{Bad, number, unit},
     judge::Call,
     production::{Content, Lie},
     world::State,
@@ -93,7 +93,9 @@ impl State {
             Some(Lie::Dirty) => false,
             Some(Lie::Flapping) => n.is_multiple_of(2),
         };
-        if clean {
+        // Nothing that is ever there is what such content says.
+        let settles = wanted.is_none_or(|wanted| wanted.bad != Bad::NeverSettles);
+        if clean && settles {
             self.unapproved.remove(&at);
             return Ok(Diff::InSync {
                 observed,

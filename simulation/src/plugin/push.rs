@@ -8,7 +8,7 @@ use plugin_sdk::{PushRequest, Pushed, plugin};
 use super::{Fate, Network};
 use crate::{
     faults::Fault,
-    intent::{Kind, number},
+    intent::{Bad, Kind, number},
     judge::Call,
     production::{Applying, Content, Push},
     world::{State, World},
@@ -115,7 +115,7 @@ impl State {
             until_flip: self.random.between(Duration::ZERO, until_done),
             until_done,
             answered: !hangs,
-            unhealthy: self.strikes(Fault::Unhealthy),
+            unhealthy: self.strikes(Fault::Unhealthy) || is_sick(to),
             back: self.latency(),
         };
         (course, fate)
@@ -130,7 +130,11 @@ impl State {
         if resource.applying.is_some() {
             return Some(in_progress());
         }
-        (resource.content == course.push.to).then_some(Ok(Pushed::Done))
+        let there = resource.content == course.push.to;
+        there.then(|| match is_sick(course.push.to) {
+            true => Err(unhealthy()),
+            false => Ok(Pushed::Done),
+        })
     }
 
     /// A push arrives. Answers whether it is let in.
@@ -162,6 +166,14 @@ impl State {
         let applying = self.production.resources[at].applying;
         applying.is_some_and(|it| it.push.number == push.number)
     }
+}
+
+fn is_sick(content: Option<Content>) -> bool {
+    content.is_some_and(|content| content.bad == Bad::Unhealthy)
+}
+
+fn unhealthy() -> plugin::Error {
+    plugin::Error::unhealthy("the health check says no")
 }
 
 fn in_progress() -> Answer {
@@ -205,7 +217,7 @@ async fn travel(world: World, at: usize, course: Course, reply: oneshot::Sender<
     )
     .await;
     let outcome = if course.unhealthy {
-        Err(plugin::Error::unhealthy("the health check says no"))
+        Err(unhealthy())
     } else {
         Ok(Pushed::Done)
     };

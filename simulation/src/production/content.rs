@@ -5,7 +5,7 @@ use prodspec_model::{
     addons::{DependsOn, Need},
 };
 
-use crate::intent::{Payload, number};
+use crate::intent::{Bad, Payload, number};
 
 /// The content of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Content {
     pub schema: Option<usize>,
     /// What runs.
     pub version: u64,
+    /// How it serves.
+    pub bad: Bad,
 }
 
 impl Content {
@@ -31,11 +33,13 @@ impl Content {
             uses: None,
             schema: None,
             version: 0,
+            bad: Bad::Not,
         };
         let Ok(payload) = serde_json::from_str::<Payload>(asset.payload_json()) else {
             return content;
         };
         (content.own, content.version) = (payload.own, payload.version);
+        content.bad = payload.bad;
         let edges = asset.addon::<DependsOn>().ok().flatten();
         for edge in edges.map(|depends| depends.edges).unwrap_or_default() {
             let provider = number(edge.provider.id.as_str());

@@ -102,7 +102,7 @@ impl Production {
         for touched in providers.into_iter().chain(schemas) {
             self.resources[touched].hand_at = Some(now);
         }
-        self.resources[at].content = to;
+        self.resources[at].put(now, to);
     }
 
     /// Whether a push that started at `started` cannot have known of what was done to `at` by hand.

@@ -1,7 +1,10 @@
 //! One resource: its content, what is being applied, and the guard that keeps old owners out.
 
 use super::Content;
-use crate::{executor::Instant, intent::Kind};
+use crate::{
+    executor::Instant,
+    intent::{Bad, Kind},
+};
 
 /// One resource.
 #[derive(Debug, Clone)]
@@ -10,6 +13,8 @@ pub struct Resource {
     pub kind: Kind,
     /// What is there.
     pub content: Option<Content>,
+    /// Since when it answers with errors, or not any more, oldest first.
+    pub errors: Vec<(Instant, bool)>,
     /// The greatest token and call heard of.
     pub heard: (u64, u32),
     /// The greatest token of a push that was accepted.
@@ -74,6 +79,7 @@ impl Resource {
         Self {
             kind,
             content: None,
+            errors: Vec::new(),
             heard: (0, 0),
             accepted: 0,
             applying: None,
@@ -96,6 +102,26 @@ impl Resource {
         }
         self.heard = (token, n);
         Ok(())
+    }
+
+    /// Puts a content there.
+    pub fn put(&mut self, now: Instant, content: Option<Content>) {
+        self.content = content;
+        let bad = self.serves_badly();
+        if self.errors.last().is_some_and(|(_, last)| *last) != bad {
+            self.errors.push((now, bad));
+        }
+    }
+
+    /// Whether it answers with errors.
+    pub fn serves_badly(&self) -> bool {
+        self.content.is_some_and(|there| there.bad != Bad::Not)
+    }
+
+    /// Whether it answered with errors at some time.
+    pub fn served_badly(&self, at: Instant) -> bool {
+        let before = self.errors.iter().rev().find(|(since, _)| *since <= at);
+        before.is_some_and(|(_, bad)| *bad)
     }
 
     /// Whether this very content is there, or being put there.

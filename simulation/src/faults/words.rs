@@ -1,0 +1,122 @@
+//! What people say to rollouts: anything at any time while things go wrong, and what helps afterwards.
+
+use std::time::Duration;
+
+use annealing_strategist::{By, Command, Handle, State as Rolls, View};
+use plane_runtime::{Runtime, timeout_at};
+
+use super::Fault;
+use crate::{
+    executor::{NodeId, NodeRuntime},
+    intent::{number, policy_id, policy_number},
+    world::{Process, State, World},
+};
+
+/// How long a person waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const WORDS: [Command; 6] = [
+    Command::Pause,
+    Command::Resume,
+    Command::Promote,
+    Command::Abort,
+    Command::Retry,
+    Command::RollBack,
+];
+
+/// Somebody says something to a rollout.
+pub(super) fn say(world: &World) {
+    let said = {
+        let mut state = world.state();
+        let groups = state.plan.groups.len();
+        if groups == 0 || !state.strikes(Fault::PersonOnRollout) {
+            return;
+        }
+        let group = state.random.below(groups);
+        let word = WORDS[state.random.below(WORDS.len())];
+        let strategists = state.processes.iter().flatten();
+        let handle = strategists.filter_map(|it| it.rollouts.clone()).next();
+        handle.map(|handle| (handle, group, word))
+    };
+    if let Some((handle, group, word)) = said {
+        tell(world, handle, group, word);
+    }
+}
+
+/// Whatever people hold up goes on, once nothing goes wrong any more.
+pub(super) fn put_right(world: &World, process: &Process) {
+    let Some(handle) = process.rollouts.clone() else {
+        return;
+    };
+    let world = world.clone();
+    world.clone().spawn(async move {
+        let clock = NodeRuntime::new(world.executor.clone(), NodeId::WORLD);
+        let deadline = clock.now().mono + PATIENCE;
+        let Some(Ok(views)) = timeout_at(&clock, deadline, handle.views()).await else {
+            return;
+        };
+        for view in views {
+            let group = policy_number(number(view.policy.as_str()));
+            let word = world.state().what_helps(&view);
+            if let (Some(group), Some(word)) = (group, word) {
+                tell(&world, handle.clone(), group, word);
+            }
+        }
+    });
+}
+
+impl State {
+    fn what_helps(&self, view: &View) -> Option<Command> {
+        match &view.rollout.as_ref()?.state {
+            Rolls::Paused => Some(Command::Resume),
+            Rolls::Stopped { .. } if self.stubborn => Some(Command::RollBack),
+            Rolls::Stopped { .. } => Some(Command::Retry),
+            Rolls::RolledBack { .. } if !view.live && !self.stubborn => {
+                (!view.left_out.is_empty()).then_some(Command::Retry)
+            }
+            _ => None,
+        }
+    }
+
+    /// The last thing that people want does not serve, and they insist on it.
+    pub fn be_stubborn(&mut self) {
+        let most = self.scenario.stubborn;
+        let group = self.random.below(self.plan.groups.len());
+        let head = self.judge.groups[group.min(1)].head;
+        let fits = |at: &usize| {
+            let wish = &self.plan.wishes[*at];
+            let there = head.is_some_and(|head| self.mark_at(head, *at).is_some());
+            wish.steady && wish.group == Some(group) && there
+        };
+        let fits: Vec<usize> = (2..self.plan.wishes.len()).filter(fits).collect();
+        if fits.is_empty() || !self.random.per_mille(most) {
+            return;
+        }
+        let Some(at) = self.random.pick(&fits) else {
+            return;
+        };
+        self.stubborn = true;
+        self.plan.groups[group].policy.on_unhealthy = Default::default();
+        self.plan.spoil(at, &mut self.random);
+    }
+}
+
+fn tell(world: &World, handle: Handle<NodeRuntime>, group: usize, word: Command) {
+    {
+        let mut state = world.state();
+        let until = state.now + PATIENCE * 2;
+        state.said(group, word, until);
+    }
+    world.note("says", None, [group as u64, word as u64]);
+    let says = world.clone();
+    world.spawn(async move {
+        let clock = NodeRuntime::new(says.executor.clone(), NodeId::WORLD);
+        let deadline = clock.now().mono + PATIENCE;
+        let by = By {
+            who: "somebody".into(),
+            why: "it seems right".into(),
+        };
+        // Whether it fits or not: people say it again if need be.
+        let _ = timeout_at(&clock, deadline, handle.tell(&policy_id(group), word, by)).await;
+    });
+}

@@ -1,0 +1,99 @@
+//! How production says that it is well: a metric of every resource, read over a source with faults of its own. What it
+//! was seen to say is remembered for the judge.
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_strategist::health::absolute::{Absolute, of};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use plugin_sdk::{BoxError, MetricQuery, MetricSource, Series};
+
+use crate::{
+    executor::{Instant, NodeRuntime},
+    faults::Fault,
+    intent::number,
+    world::{State, World},
+};
+
+/// Production is measured this often.
+const EVERY: Duration = Duration::from_secs(4);
+/// The share of errors of a resource that serves badly.
+const SHARE: f64 = 0.5;
+/// More than this share is unhealthy.
+const MOST: f64 = 0.1;
+/// How old old data is.
+const OLD: Duration = Duration::from_secs(90);
+
+/// The metrics of production.
+pub struct Metrics(pub World);
+
+/// The validator: nothing answers with errors.
+pub fn errors(source: Arc<dyn MetricSource>) -> Absolute {
+    Absolute::value("errors", of("errors"))
+        .at_most(MOST)
+        .over(Duration::from_secs(15))
+        .min_samples(1)
+        .reading(source)
+}
+
+#[async_trait]
+impl MetricSource for Metrics {
+    async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError> {
+        let at = number(query.asset.as_str());
+        let slow = {
+            let mut state = self.0.state();
+            let slow = state.strikes(Fault::MetricsSlow);
+            slow.then(|| {
+                let most = Duration::from_secs(8);
+                state.random.between(Duration::from_millis(100), most)
+            })
+        };
+        if let Some(slow) = slow {
+            self.0.sleep(slow).await;
+        }
+        self.0.state().measure(at, &query)
+    }
+}
+
+impl State {
+    fn measure(&mut self, at: usize, query: &MetricQuery) -> Result<Vec<Series>, BoxError> {
+        if self.strikes(Fault::MetricsFail) {
+            return Err("the metrics cannot be reached".into());
+        }
+        if self.strikes(Fault::NoData) || at >= self.production.resources.len() {
+            return Ok(Vec::new());
+        }
+        let stale = self.strikes(Fault::MetricsStale);
+        let end = match stale {
+            true => Instant(self.now.0.saturating_sub(OLD.as_nanos() as u64)),
+            false => self.now,
+        };
+        let number = !self.strikes(Fault::NotANumber);
+        let resource = &self.production.resources[at];
+        let (from, to) = (instant(query.from), instant(query.to).min(end));
+        let first = from.0.div_ceil(EVERY.as_nanos() as u64);
+        let last = to.0 / EVERY.as_nanos() as u64;
+        let mut samples = Vec::new();
+        for tick in first..=last {
+            let time = Instant(tick * EVERY.as_nanos() as u64);
+            let share = match resource.served_badly(time) {
+                _ if !number => f64::NAN,
+                true => SHARE,
+                false => 0.0,
+            };
+            samples.push((NodeRuntime::wall(time), share));
+        }
+        if let (true, true) = (number, first <= last) {
+            let newest = Instant(last * EVERY.as_nanos() as u64);
+            self.judge.eyes[at].seen_well(newest);
+        }
+        let labels = [("asset".to_owned(), query.asset.to_string())].into();
+        Ok(vec![Series { labels, samples }])
+    }
+}
+
+/// A point of time by a right wall clock.
+fn instant(at: Timestamp) -> Instant {
+    let since = at.duration_since(NodeRuntime::wall(Instant(0)));
+    Instant(u64::try_from(since.as_nanos()).unwrap_or(0))
+}

@@ -1,0 +1,215 @@
+//! Policy groups: which assets are rolled out together, how slowly, and how that is edited meanwhile.
+
+use prodspec_model::{
+    Asset, AssetId,
+    rollout::{Amount, Canary, Emergency, FirstTurnup, OnUnhealthy, RolloutPolicy, Wave},
+};
+
+use super::{Bad, Plan};
+use crate::{random::Random, world::State};
+
+/// Failure domains.
+pub const CLUSTERS: [&str; 3] = ["as", "eu", "us"];
+
+/// The number of the first policy asset: above those of all others.
+const FIRST: usize = 90;
+
+/// One policy group.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// How slowly it goes.
+    pub policy: RolloutPolicy,
+    /// None of its assets has edges.
+    pub loose: bool,
+}
+
+/// The id of a group's policy asset.
+#[allow(clippy::expect_used, reason = "digits are always an id")]
+pub fn policy_id(group: usize) -> AssetId {
+    AssetId::new(&format!("policy/{}", FIRST + group)).expect("an asset id")
+}
+
+/// The group whose policy asset has this id, or its number.
+pub fn policy_number(number: usize) -> Option<usize> {
+    number.checked_sub(FIRST).filter(|group| *group < 2)
+}
+
+impl Group {
+    /// Its policy asset.
+    #[allow(clippy::expect_used, reason = "all parts are made here, and valid")]
+    pub fn asset(&self, group: usize) -> Asset {
+        let builder = Asset::builder(policy_id(group)).payload(&self.policy);
+        builder.expect("a policy").build().expect("an asset")
+    }
+
+    /// Seconds that one rollout bakes at most.
+    pub fn bakes(&self) -> u64 {
+        let policy = &self.policy;
+        let canary = policy.canary.as_ref().map_or(0, |canary| canary.bake_secs);
+        let waves: u64 = policy.waves.iter().map(|wave| wave.bake_secs).sum();
+        canary + waves + policy.bake_secs * (CLUSTERS.len() as u64 + 1)
+    }
+}
+
+/// Puts part of the assets in groups; on some seeds none.
+pub(super) fn choose(random: &mut Random, plan: &mut Plan) {
+    let groups = [0, 0, 1, 1, 2][random.below(5)];
+    for group in 0..groups {
+        let loose = random.per_mille(700);
+        let policy = policy(random);
+        plan.groups.push(Group { policy, loose });
+        for at in 2..plan.schema() {
+            let takes = plan.wishes[at].group.is_none() && random.per_mille(300);
+            match (takes, loose) {
+                (true, true) => plan.cut_loose(at, group),
+                (true, false) if at >= 8 => plan.put_tree(at, group),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// An asset gets content that does not serve.
+    pub fn spoil(&mut self, at: usize, random: &mut Random) {
+        let wish = &mut self.wishes[at];
+        wish.bad = [Bad::Errors, Bad::Unhealthy, Bad::NeverSettles][random.below(3)];
+        wish.rev += 1;
+    }
+
+    /// An asset without edges.
+    fn cut_loose(&mut self, at: usize, group: usize) {
+        for other in 0..self.wishes.len() {
+            let wish = &mut self.wishes[other];
+            if other == at || wish.parent == Some(at) {
+                (wish.parent, wish.edge) = (None, false);
+            }
+        }
+        let wish = &mut self.wishes[at];
+        (wish.schema, wish.loose) = (None, true);
+        wish.join(group);
+    }
+
+    /// An asset with all that capacity ties to it: rollouts of one group do not wait for those of another.
+    fn put_tree(&mut self, at: usize, group: usize) {
+        let root = self.root(at);
+        for other in 8..self.schema() {
+            let free = self.wishes[other].group.is_none() && !self.wishes[other].loose;
+            if free && self.root(other) == root {
+                self.wishes[other].schema = None;
+                self.wishes[other].join(group);
+            }
+        }
+    }
+
+    fn root(&self, at: usize) -> usize {
+        self.wishes[at]
+            .parent
+            .map_or(at, |parent| self.root(parent))
+    }
+}
+
+impl super::Wish {
+    fn join(&mut self, group: usize) {
+        (self.pool, self.steady, self.group) = (true, true, Some(group));
+    }
+}
+
+fn policy(random: &mut Random) -> RolloutPolicy {
+    let secs = |random: &mut Random| 5 + random.below(20) as u64;
+    let mut policy = RolloutPolicy::default();
+    if random.per_mille(500) {
+        let first = random.below(CLUSTERS.len());
+        let order = (0..CLUSTERS.len()).map(|at| CLUSTERS[(first + at) % CLUSTERS.len()]);
+        policy.domains = order.take(1 + random.below(3)).map(Into::into).collect();
+    }
+    if random.per_mille(650) {
+        let count = 1 + random.below(2) as u32;
+        let bake_secs = secs(random);
+        policy.canary = Some(Canary { count, bake_secs });
+    }
+    if random.per_mille(300) {
+        let bake_secs = secs(random);
+        let upto = [Amount::Count(3), Amount::Percent(50)][random.below(2)];
+        policy.waves = vec![Wave { upto, bake_secs }];
+    }
+    if random.per_mille(600) {
+        policy.bake_secs = secs(random);
+    }
+    policy.max_in_flight = random.per_mille(300).then(|| 1 + random.below(3) as u32);
+    policy.max_unavailable = random.per_mille(300).then(|| 1 + random.below(2) as u32);
+    if random.per_mille(250) {
+        policy.on_unhealthy = OnUnhealthy::Stop;
+    }
+    if random.per_mille(300) {
+        policy.first_turnup = FirstTurnup::Gradual;
+    }
+    policy
+}
+
+/// Another policy; a hold or an emergency now and then.
+pub(super) fn edit_policy(state: &mut State) {
+    let group = state.random.below(state.plan.groups.len());
+    let random = &mut state.random;
+    let Some(group) = state.plan.groups.get_mut(group) else {
+        return;
+    };
+    let policy = match random.below(4) {
+        0 | 1 => policy(random),
+        2 => RolloutPolicy {
+            hold: Some("not now".into()),
+            ..group.policy.clone()
+        },
+        _ => RolloutPolicy {
+            emergency: Some(Emergency {
+                who: "somebody".into(),
+                why: "it cannot wait".into(),
+            }),
+            ..group.policy.clone()
+        },
+    };
+    group.policy = policy;
+}
+
+/// An asset joins a group, leaves it, or goes over to another.
+pub(super) fn edit_group(state: &mut State) {
+    let groups = state.plan.groups.len();
+    let Some(at) = pick(state, |wish| wish.loose) else {
+        return;
+    };
+    let to = state.random.below(groups + 1);
+    let to = (to < groups && state.plan.groups[to].loose).then_some(to);
+    let wish = &mut state.plan.wishes[at];
+    wish.steady &= wish.group == to;
+    wish.group = to;
+}
+
+/// An asset of a group gets a content that does not serve.
+pub(super) fn edit_bad(state: &mut State) {
+    if let Some(at) = pick(state, |wish| wish.exists && wish.group.is_some()) {
+        state.plan.spoil(at, &mut state.random);
+    }
+}
+
+/// What does not serve is mended.
+pub(super) fn edit_mends(state: &mut State) {
+    for wish in &mut state.plan.wishes {
+        wish.mend();
+    }
+}
+
+impl super::Wish {
+    /// Serves again, with new content.
+    pub fn mend(&mut self) {
+        if self.bad != Bad::Not {
+            (self.bad, self.rev) = (Bad::Not, self.rev + 1);
+        }
+    }
+}
+
+fn pick(state: &mut State, of: impl Fn(&super::Wish) -> bool) -> Option<usize> {
+    let fits: Vec<usize> = (2..state.plan.wishes.len())
+        .filter(|at| of(&state.plan.wishes[*at]))
+        .collect();
+    state.random.pick(&fits)
+}

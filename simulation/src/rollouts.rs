@@ -1,0 +1,179 @@
+//! The strategist beside each ownership: the real one, its stack of policies and its validator.
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_enforcer::{EnforcerBuilder, FeedItem, Handle, kernel::Pin};
+use annealing_strategist::{Actuation, Actuator, Config, Feed, PinTo, Strategist};
+use async_trait::async_trait;
+use futures::{StreamExt, stream::BoxStream};
+use plane_store::{Store, incarnations::Incarnations};
+use plugin_sdk::{AssetType, AssetTypes, BoxError, service::HealthLayer};
+use prodspec_model::Message;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    executor::{NodeId, NodeRuntime},
+    health,
+    intent::{Payload, number, partition, policy_number},
+    store::ProcessStore,
+    world::{State, World},
+};
+
+/// The wait before a strategist whose step failed starts over.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Lets an enforcer run a strategist for as long as it owns the partition.
+pub fn beside(
+    world: &World,
+    node: NodeId,
+    builder: EnforcerBuilder<NodeRuntime>,
+    incarnations: Arc<Incarnations<dyn Store>>,
+) -> EnforcerBuilder<NodeRuntime> {
+    let runtime = NodeRuntime::new(world.executor.clone(), node);
+    let source = Arc::new(health::Metrics(world.clone()));
+    let store = ProcessStore::open(world);
+    let strategist = Strategist::builder(runtime, partition(), store, incarnations)
+        .types(types())
+        .config(config(world))
+        .health(|base| {
+            tower::ServiceBuilder::new()
+                .layer(HealthLayer::new(health::errors(source)))
+                .service(base)
+        })
+        .build();
+    let world = world.clone();
+    builder.while_owner(move |_, enforcement| {
+        let (world, strategist) = (world.clone(), strategist.clone());
+        async move {
+            loop {
+                let actuator = Arc::new(ThroughEnforcer(enforcement.clone()));
+                let (attached, handle) = strategist.attach(actuator);
+                world.state().answers(node, Some(handle));
+                attached.run().await;
+                world.state().answers(node, None);
+                world.sleep(AGAIN).await;
+            }
+        }
+    })
+}
+
+#[allow(unused_mut, reason = "without planted bugs nothing is left to set")]
+fn config(world: &World) -> Config {
+    let mut config = Config {
+        validate_every: Duration::from_secs(7),
+        validate_deadline: Duration::from_secs(5),
+        select_deadline: Duration::from_secs(5),
+        select_again: Duration::from_secs(3),
+        unknown_deadline: Duration::from_secs(60),
+        lot: 3,
+        head_lag: 8,
+        ..Config::default()
+    };
+    #[cfg(feature = "planted-bugs")]
+    {
+        config.planted = world.state().scenario.planted_in_rollouts;
+    }
+    let _ = world;
+    config
+}
+
+macro_rules! kinds {
+    ($($name:ident)*) => {
+        $(
+            #[derive(Serialize, Deserialize)]
+            #[serde(transparent)]
+            struct $name(Payload);
+
+            impl Message for $name {
+                const TYPE: &'static str = concat!("simulation.v1.", stringify!($name));
+            }
+        )*
+
+        /// What each type intends to have, and to use.
+        fn types() -> AssetTypes {
+            let mut types = AssetTypes::default();
+            $(types.add(AssetType::<$name>::new().capacity(|it| it.0.capacity()));)*
+            types
+        }
+    };
+}
+
+kinds! { Guarded Advisory Gradual }
+
+/// Pins move through the enforcer of one ownership, which says what became of them.
+struct ThroughEnforcer(Handle<NodeRuntime>);
+
+#[async_trait]
+impl Actuator for ThroughEnforcer {
+    async fn actuate(&self, step: Actuation) -> Result<(), BoxError> {
+        let pin = |to| match to {
+            PinTo::At(incarnation, cause) => Pin::At(incarnation, cause),
+            PinTo::NotYet => Pin::NotYet,
+            PinTo::Default => Pin::Default,
+        };
+        let moves = step.moves.into_iter().map(|(asset, to)| (asset, pin(to)));
+        let heads = step.head.into_iter().collect();
+        let done = self.0.actuate(step.writes, heads, moves.collect());
+        Ok(done.await?)
+    }
+
+    fn feed(&self) -> BoxStream<'static, Feed> {
+        let items = self.0.feed().filter_map(|item| async {
+            match item {
+                FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
+                FeedItem::Stands(standings) => Some(Feed::Stands(standings)),
+                _ => None,
+            }
+        });
+        items.boxed()
+    }
+}
+
+impl State {
+    /// How to ask a process's strategist.
+    pub fn rollouts_of(&self, node: NodeId) -> Option<annealing_strategist::Handle<NodeRuntime>> {
+        let mut processes = self.processes.iter().flatten();
+        let process = processes.find(|process| process.node == node)?;
+        process.rollouts.clone()
+    }
+
+    /// The rollouts as they are, a line each, for people.
+    pub fn rollouts_told(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for view in &self.views {
+            let group = policy_number(number(view.policy.as_str()));
+            let policy = group.map(|group| &self.plan.groups[group].policy);
+            lines.push(format!("{} head {:?} {policy:?}", view.policy, view.head));
+            let entries = view.rollout.iter().flat_map(|it| &it.history);
+            let entries: Vec<_> = entries.collect();
+            for entry in &entries[entries.len().saturating_sub(8)..] {
+                lines.push(format!("    {} {}", entry.at, entry.what));
+            }
+            let rollout = view.rollout.as_ref();
+            let from = rollout.map(|it| (it.id.0, it.from, it.to, &it.state));
+            lines.push(format!("    {from:?} left out {:?}", view.left_out));
+            for target in &view.targets {
+                lines.push(format!(
+                    "    {} {:?} {:?}",
+                    target.asset, target.domains, target.progress
+                ));
+            }
+            for wait in &view.waits {
+                lines.push(format!("    waits: {}", wait.why));
+            }
+        }
+        lines
+    }
+
+    /// A process's strategist answers from here on, or no longer.
+    fn answers(
+        &mut self,
+        node: NodeId,
+        rollouts: Option<annealing_strategist::Handle<NodeRuntime>>,
+    ) {
+        let mut processes = self.processes.iter_mut().flatten();
+        if let Some(process) = processes.find(|process| process.node == node) {
+            process.rollouts = rollouts;
+        }
+    }
+}
