@@ -1,6 +1,6 @@
 //! Which policy group an asset belongs to.
 
-use prodspec_model::{Asset, AssetId, Incarnation, addons::RolloutPolicyRef};
+use prodspec_model::{Asset, AssetId, Change, Incarnation, addons::RolloutPolicyRef};
 
 /// The policy asset that governs `asset`, as it says itself.
 pub(crate) fn policy_of(asset: &Asset) -> Option<AssetId> {
@@ -26,4 +26,22 @@ pub(crate) fn governs(
     let at = |of: &Incarnation| of.asset(asset).as_ref().and_then(policy_of);
     let said = at(newest).or_else(|| head.and_then(at));
     said.as_ref() == Some(policy)
+}
+
+/// The group's assets that differ between two incarnations.
+pub(crate) fn changed(
+    policy: &AssetId,
+    head: Option<&Incarnation>,
+    before: Option<&Incarnation>,
+    after: &Incarnation,
+) -> Vec<AssetId> {
+    let Some(before) = before else {
+        return members(policy, after);
+    };
+    let ours = |change: &Change| {
+        let was = change.before.as_ref().and_then(policy_of);
+        was.as_ref() == Some(policy) || governs(policy, head, after, &change.id())
+    };
+    let changes = before.snapshot().diff(after.snapshot()).into_iter();
+    changes.filter(ours).map(|change| change.id()).collect()
 }

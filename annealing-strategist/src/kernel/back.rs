@@ -1,14 +1,13 @@
 //! R22, the way back: every pin that moved goes where it was, settled or not, the last one first.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{Cause, Now, Progress, Target};
 use prodspec_model::{AssetId, rollout::OnUnhealthy};
 
 use super::{Bug, Effects, Goes, Kernel, Record, Step, live::Live};
-use crate::record::{By, Quarantined, State};
+use crate::record::{By, Quarantined, State, TargetRecord};
 
 impl Kernel {
     /// What was updated is not well: it goes back, or stops, as the policy says.
@@ -30,8 +29,9 @@ impl Kernel {
     pub(super) fn roll_back(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
         self.turn(now, State::RollingBack { why }, by, true, out);
         let only_settled = self.planted(Bug::RollBackSettledOnly);
+        let first_first = self.planted(Bug::BackFirstFirst);
         if let Some(live) = &mut self.live {
-            live.turn_back(only_settled);
+            live.turn_back(only_settled, first_first);
         }
     }
 
@@ -45,12 +45,13 @@ impl Kernel {
         live.rollout.note(at, what, by);
         live.rollout.state = state;
         live.look_again(true);
-        let mut step = Step::default();
         let record = Record::Rollout(Box::new(live.rollout.clone()));
-        step.records.push(record);
+        let mut step = Step::default();
         if failed && !self.planted(Bug::NoQuarantine) {
             self.quarantine(&mut step);
         }
+        step.records.push(record);
+        self.look = true;
         out.steps.push(step);
     }
 
@@ -112,7 +113,7 @@ impl Kernel {
                 .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);
             let Some(live) = &mut self.live else { return };
-            live.rows[forward] = Some(row);
+            live.set_row(forward, row);
             let progress = match nobody {
                 true => Progress::Updated { at },
                 false => Progress::InFlight { since: at },
@@ -123,13 +124,14 @@ impl Kernel {
     }
 
     /// What enforcement found about an asset that goes back.
-    pub(super) fn stood_back(&mut self, at: Timestamp, asset: &AssetId, standing: &Standing) {
+    pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, standing: &Standing) {
+        let at = self.clock.at(now);
         let pin = self.pin_of(asset);
         let Some(live) = &mut self.live else { return };
-        let back = live.on_the_way();
-        let Some(place) = back.iter().position(|target| target.asset == *asset) else {
+        let Some(place) = live.back_place(asset) else {
             return;
         };
+        let back = live.on_the_way();
         // Its pin as asked for; before it went back, whatever it says is about what failed.
         if back[place].is_waiting() || standing.pin != pin {
             return;
@@ -140,7 +142,7 @@ impl Kernel {
             _ => return,
         };
         live.set_back(place, progress);
-        live.look_again(false);
+        live.look_soon(now.mono, false);
     }
 
     /// Everything is back: the pins go, the default is the same.
@@ -157,34 +159,64 @@ impl Kernel {
         let mut step = Step::default();
         step.records
             .push(Record::Rollout(Box::new(live.rollout.clone())));
-        self.release(&live, &mut step, out);
-        for (target, row) in live.targets.iter().zip(&live.rows) {
-            self.pending.insert(target.asset.clone());
-            let was = row.as_ref().map(|row| row.was);
-            if was == Some(StandingPin::Default) {
-                self.pin(now, &target.asset, Goes::Default, &mut step);
+        self.release(&live, &mut step);
+        let targets = live.targets.iter().map(|target| target.asset.clone());
+        self.pending.extend(targets);
+        let rows = live.targets.iter().zip(&live.rows);
+        let rows = rows.filter_map(|(target, row)| Some((&target.asset, row.as_ref()?.was)));
+        let inherited = live.inherited.iter().map(|(asset, was)| (asset, *was));
+        let moved: BTreeMap<&AssetId, StandingPin> = inherited.chain(rows).collect();
+        for (asset, was) in moved {
+            if was == StandingPin::Default {
+                self.pin(now, asset, Goes::Default, &mut step);
             }
         }
-        self.last = Some(live.rollout);
         out.steps.push(step);
+        self.ended(live, out);
     }
 }
 
 impl Live {
     /// Those that moved, the last one first, wait for going back.
-    pub(super) fn turn_back(&mut self, only_settled: bool) {
+    pub(super) fn turn_back(&mut self, only_settled: bool, first_first: bool) {
+        self.take_over_inherited();
         let rows = self.rows.iter().zip(self.targets.iter());
         let mut moved: Vec<_> = rows
             .filter(|(_, target)| !only_settled || target.settled().is_some())
             .filter_map(|(row, target)| Some((row.as_ref()?, target)))
             .collect();
-        moved.sort_by(|one, other| other.0.moved_at.cmp(&one.0.moved_at));
+        moved.sort_by_key(|(row, _)| row.moved_at);
+        if !first_first {
+            moved.reverse();
+        }
         let waits = |(_, target): &(_, &Target)| Target {
             progress: Progress::Waiting,
             ..(*target).clone()
         };
-        self.back = Some(Arc::new(moved.iter().map(waits).collect()));
+        let back = moved.iter().map(waits).collect();
+        self.goes_back(back);
         self.look_again(true);
         self.wake = None;
+    }
+
+    /// What a rollout before this one moved, and this one has not, goes back with the rest.
+    fn take_over_inherited(&mut self) {
+        for (asset, was) in std::mem::take(&mut self.inherited) {
+            let place = self
+                .place(&asset)
+                .filter(|place| self.rows[*place].is_none());
+            if let Some(place) = place {
+                let row = TargetRecord {
+                    policy: self.rollout.policy.clone(),
+                    rollout: self.rollout.id,
+                    moved_at: self.rollout.started_at,
+                    updated_at: None,
+                    was,
+                    back_at: None,
+                };
+                self.set_row(place, row);
+            }
+            self.inherited.insert(asset, was);
+        }
     }
 }

@@ -7,7 +7,7 @@ use plane_store::records::StandingPin;
 use plugin_sdk::{Cause, Now, RolloutId, Target};
 use prodspec_model::{AssetId, Incarnation};
 
-use super::{Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
+use super::{Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
 use crate::{
     group::governs,
     policy::target_of,
@@ -28,10 +28,15 @@ pub(super) struct Candidates {
 impl Kernel {
     /// Begins what is due.
     pub(super) fn consider(&mut self, now: Now, out: &mut Effects) {
-        if !self.may_begin() {
+        if !self.look || !self.may_begin() {
             return;
         }
-        if self.pending.is_empty() && self.live.is_none() {
+        self.look = false;
+        if !self.is_due() {
+            return;
+        }
+        let nothing = self.pending.is_empty() && self.pins.is_empty();
+        if nothing && self.live.is_none() {
             return self.follow_from_afar(out);
         }
         let found = self.candidates(&self.latest, None);
@@ -42,33 +47,36 @@ impl Kernel {
         }
     }
 
-    /// R17: one rollout at a time; what is sealed meanwhile is for the next one, unless this one has failed and the
-    /// newer incarnation changes all that failed.
+    /// R17: one rollout at a time; what is sealed meanwhile is for the next one, unless this one has failed.
     fn may_begin(&self) -> bool {
         let Some(live) = &self.live else {
             return true;
         };
-        let sent_back = || {
-            let back = live.back.as_ref();
-            back.is_some_and(|back| back.iter().all(|target| !target.is_waiting()))
-        };
-        let failed = match &live.rollout.state {
+        match &live.rollout.state {
             State::Stopped { .. } => true,
-            State::RollingBack { .. } => sent_back(),
+            State::RollingBack { .. } => live.is_sent_back(),
             _ => false,
-        };
-        failed && self.latest.no() > live.to.no() && self.mends(live)
+        }
     }
 
-    /// Whether the newest incarnation has other content for everything that the rollout has moved.
+    /// Whether a newer incarnation changes all that failed, if anything did.
+    fn is_due(&self) -> bool {
+        let Some(live) = &self.live else {
+            return true;
+        };
+        self.latest.no() > live.to.no() && (self.mends(live) || self.planted(Bug::AnyEditMends))
+    }
+
+    /// Whether the newest incarnation has other content for everything that the rollout has moved; if it has moved
+    /// nothing, for everything that it was going to.
     fn mends(&self, live: &Live) -> bool {
         let other = |asset: &AssetId| {
             let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
             content(&self.latest) != content(&live.to)
         };
         let moved = live.targets.iter().zip(&live.rows);
-        let mut moved = moved.filter(|(_, row)| row.is_some()).peekable();
-        moved.peek().is_some() && moved.all(|(target, _)| other(&target.asset))
+        let mut moved = moved.filter(|(_, row)| row.is_some() || !live.has_moved());
+        moved.all(|(target, _)| other(&target.asset))
     }
 
     /// What would be rolled out with `to`. Content that failed in `own` is no obstacle to `own`.
@@ -107,29 +115,36 @@ impl Kernel {
         let id = self.next;
         self.next = RolloutId(id.0 + 1);
         let mut step = Step::default();
-        let old = self.live.take();
-        let inherited = old.map(|old| self.supersede(now, old, id, &mut step, out));
         let rollout = self.rollout(at, id, &found);
-        let (from, to) = (self.head.clone(), self.latest.clone());
-        let closure = Closure::of(&found.targets, from.as_ref(), &to, &self.types);
         step.records
             .push(Record::Rollout(Box::new(rollout.clone())));
+        let old = self.live.take();
+        let inherited = old.map(|old| self.supersede(now, old, &found, &mut step, out));
+        let (from, to) = (self.head.clone(), self.latest.clone());
+        let closure = Closure::of(&found.targets, from.as_ref(), &to, &self.types);
         if let Some(old) = id.0.checked_sub(KEPT).filter(|old| *old > 0) {
             step.records.push(Record::Forget(RolloutId(old)));
         }
-        let pinned = found.left_out.clone();
         let mut live = Live::new(rollout, from, to, found.targets, found.left_out, closure);
         live.inherited = inherited.unwrap_or_default();
         self.live = Some(live);
         self.pending.clear();
-        // What is left out stays where it is when the group's head moves on.
-        for asset in pinned {
+        self.keep_left_out(now, &mut step);
+        out.steps.push(step);
+        let released = std::mem::take(&mut out.released);
+        self.let_go(&released, out);
+        out.released = released;
+    }
+
+    /// What is left out stays where it is when the group's head moves on.
+    pub(super) fn keep_left_out(&mut self, now: Now, step: &mut Step) {
+        let left_out = self.live.as_ref().map(|live| live.left_out.clone());
+        for asset in left_out.unwrap_or_default() {
             if !self.pins.contains_key(&asset) {
                 let goes = self.stays(&asset);
-                self.pin(now, &asset, goes, &mut step);
+                self.pin(now, &asset, goes, step);
             }
         }
-        out.steps.push(step);
     }
 
     fn rollout(&self, at: Timestamp, id: RolloutId, found: &Candidates) -> Rollout {
@@ -172,11 +187,12 @@ impl Kernel {
         &mut self,
         now: Now,
         mut old: Live,
-        by: RolloutId,
+        found: &Candidates,
         step: &mut Step,
         out: &mut Effects,
     ) -> BTreeMap<AssetId, StandingPin> {
         let at = self.clock.at(now);
+        let by = RolloutId(self.next.0 - 1);
         old.rollout.state = State::Superseded { by };
         old.rollout.ended_at = Some(at);
         old.rollout.note(at, format!("superseded by {by}"), None);
@@ -186,13 +202,20 @@ impl Kernel {
             let Some(row) = row else { continue };
             inherited.insert(target.asset.clone(), row.was);
         }
-        // What is no longer intended has nowhere to go but back.
+        // What is not intended any more, or left out, has nowhere to go but back.
         inherited.retain(|asset, was| {
-            let kept = self.latest.asset(asset).is_some();
+            let kept = found
+                .targets
+                .binary_search_by(|t| t.asset.cmp(asset))
+                .is_ok();
             if !kept {
                 step.records.push(Record::Target(asset.clone(), None));
-                let goes = self.goes_back(asset, *was);
-                self.pin(now, asset, goes, step);
+                let newest = self.latest.asset(asset);
+                let ours = governs(&self.policy, self.head.as_ref(), &self.latest, asset);
+                if ours || newest.is_none() {
+                    let goes = self.goes_back(asset, *was);
+                    self.pin(now, asset, goes, step);
+                }
             }
             kept
         });
@@ -219,7 +242,7 @@ impl Kernel {
     fn follow_from_afar(&mut self, out: &mut Effects) {
         let Some(head) = &self.head else { return };
         let far = self.latest.no().0.saturating_sub(head.no().0) >= self.config.head_lag;
-        if far && self.pins.is_empty() {
+        if far {
             self.follow(out);
         }
     }

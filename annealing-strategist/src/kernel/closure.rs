@@ -1,7 +1,7 @@
 //! R19: a selection is closed over edges whose both ends change capacity, or the dependency solver would wait for an asset
 //! that is never selected. The same holds for a provider whose version or turn a selected consumer waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_sdk::{AssetTypes, Capacity, Target};
 use prodspec_model::{
@@ -11,7 +11,7 @@ use prodspec_model::{
 
 /// Whom each target takes with it, by place.
 #[derive(Debug, Default)]
-pub(super) struct Closure(BTreeMap<u32, Vec<u32>>);
+pub(super) struct Closure(BTreeMap<u32, BTreeSet<u32>>);
 
 impl Closure {
     /// The closure of `targets`, which are sorted, between two incarnations.
@@ -54,15 +54,12 @@ impl Closure {
     }
 
     fn add(&mut self, who: u32, whom: u32) {
-        let takes = self.0.entry(who).or_default();
-        if !takes.contains(&whom) {
-            takes.push(whom);
-        }
+        self.0.entry(who).or_default().insert(whom);
     }
 
     /// `places` and all that they take with them, rising.
     pub(super) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
-        let mut found: std::collections::BTreeSet<u32> = places.into_iter().collect();
+        let mut found: BTreeSet<u32> = places.into_iter().collect();
         if self.0.is_empty() {
             return found.into_iter().collect();
         }

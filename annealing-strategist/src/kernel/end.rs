@@ -1,6 +1,6 @@
 //! When a rollout is over: everything is new, well and baked, or everything is back.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use plugin_sdk::{Now, SelectRequest, Selection};
 use prodspec_model::AssetId;
@@ -59,22 +59,30 @@ impl Kernel {
             self.quarantine.remove(&asset);
             step.records.push(Record::Quarantine(asset, None));
         }
-        self.release(&live, &mut step, out);
+        self.release(&live, &mut step);
         step.head = Some(live.to.clone());
         self.head = Some(live.to.clone());
         self.drop_pins(&live.to, &mut step);
-        self.last = Some(live.rollout);
         out.steps.push(step);
+        self.ended(live, out);
     }
 
-    /// The rollout holds its targets no longer.
-    pub(super) fn release(&self, live: &Live, step: &mut Step, out: &mut Effects) {
-        for (target, row) in live.targets.iter().zip(&live.rows) {
-            if row.is_some() || live.inherited.contains_key(&target.asset) {
-                let record = Record::Target(target.asset.clone(), None);
-                step.records.push(record);
-            }
-            out.released.push(target.asset.clone());
-        }
+    /// The rollout holds its targets no longer: what it remembers of them goes.
+    pub(super) fn release(&self, live: &Live, step: &mut Step) {
+        let moved = live.targets.iter().zip(&live.rows);
+        let moved = moved.filter(|(_, row)| row.is_some());
+        let moved = moved.map(|(target, _)| &target.asset);
+        let all: BTreeSet<&AssetId> = moved.chain(live.inherited.keys()).collect();
+        let forget = |asset: &AssetId| Record::Target(asset.clone(), None);
+        step.records.extend(all.into_iter().map(forget));
+    }
+
+    /// What comes next may begin.
+    pub(super) fn ended(&mut self, live: Live, out: &mut Effects) {
+        let released: Vec<AssetId> = live.targets.iter().map(|t| t.asset.clone()).collect();
+        self.let_go(&released, out);
+        out.released.extend(released);
+        self.last = Some(live.rollout);
+        self.look = true;
     }
 }

@@ -10,10 +10,12 @@ use crate::record::Rollout;
 impl Kernel {
     /// Asks about health, when it is time.
     pub(super) fn look_at_health(&mut self, now: Now, out: &mut Effects) {
-        if !self.is_validated() {
+        let validated = self.is_validated();
+        let Some(live) = &mut self.live else { return };
+        if !validated {
+            live.judge_at = None;
             return;
         }
-        let Some(live) = &mut self.live else { return };
         if live.judging.is_some() {
             return;
         }
@@ -126,6 +128,7 @@ impl Kernel {
             return;
         };
         live.judging = None;
+        live.judged = Some(asked);
         live.judge_at = Some(now.mono + every);
         if !live.is_watched() {
             return;

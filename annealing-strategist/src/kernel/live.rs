@@ -1,6 +1,6 @@
 //! The rollout that is under way: its record, its targets and how far each is, and what was asked last.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use plane_store::records::StandingPin;
@@ -9,6 +9,11 @@ use prodspec_model::{AssetId, Incarnation};
 
 use super::closure::Closure;
 use crate::record::{Rollout, State, TargetRecord};
+
+/// With more targets than this, selections are that much further apart for each: one costs in the number of targets, and
+/// as many may settle one by one.
+const FEW: usize = 1000;
+const APART: Duration = Duration::from_micros(10);
 
 /// A rollout under way.
 #[derive(Debug)]
@@ -22,6 +27,12 @@ pub(super) struct Live {
     pub(super) rows: Vec<Option<TargetRecord>>,
     /// On the way back: those that moved, in the order in which they go back.
     pub(super) back: Option<Arc<Vec<Target>>>,
+    /// Of each target: where among those.
+    back_places: Vec<Option<usize>>,
+    /// Of the way it goes: how many wait, and how many are settled.
+    waiting: usize,
+    settled: usize,
+    moved: usize,
     /// Group assets whose content failed before: they stay where they are.
     pub(super) left_out: Vec<AssetId>,
     /// Of assets that a failed rollout before this one moved: their pins before that.
@@ -30,6 +41,7 @@ pub(super) struct Live {
     /// What was selected last, and what it waits for.
     pub(super) selection: Selection,
     pub(super) selecting: Option<u64>,
+    pub(super) selected_at: Option<Mono>,
     /// Something changed since the last selection was asked for, and whether it makes the answer void.
     pub(super) again: bool,
     pub(super) void: bool,
@@ -37,6 +49,8 @@ pub(super) struct Live {
     pub(super) wake: Option<Mono>,
     pub(super) judging: Option<(u64, Timestamp)>,
     pub(super) judge_at: Option<Mono>,
+    /// When the last look that was answered was asked for.
+    pub(super) judged: Option<Timestamp>,
     /// Pins move for the cause `Emergency`.
     pub(super) emergency: bool,
 }
@@ -56,6 +70,10 @@ impl Live {
             from,
             to,
             rows: vec![None; targets.len()],
+            back_places: Vec::new(),
+            waiting: targets.len(),
+            settled: 0,
+            moved: 0,
             targets: Arc::new(targets),
             back: None,
             left_out,
@@ -63,11 +81,13 @@ impl Live {
             closure,
             selection: Selection::default(),
             selecting: None,
+            selected_at: None,
             again: true,
             void: false,
             wake: None,
             judging: None,
             judge_at: None,
+            judged: None,
             emergency: false,
         }
     }
@@ -82,6 +102,19 @@ impl Live {
     pub(super) fn look_again(&mut self, void: bool) {
         self.again = true;
         self.void |= void && self.selecting.is_some();
+    }
+
+    /// The same for what happens to one target after the other.
+    pub(super) fn look_soon(&mut self, now: Mono, void: bool) {
+        let many = self.targets.len().saturating_sub(FEW);
+        let apart = APART.saturating_mul(u32::try_from(many).unwrap_or(u32::MAX));
+        let due = self.selected_at.map_or(now, |at| at + apart);
+        self.void |= void && self.selecting.is_some();
+        if due <= now || self.all_settled() {
+            self.again = true;
+        } else {
+            self.wake = Some(self.wake.map_or(due, |wake| wake.min(due)));
+        }
     }
 
     /// Which way it goes.
@@ -112,8 +145,20 @@ impl Live {
 
     /// Changes how far a target is.
     pub(super) fn set_progress(&mut self, place: usize, progress: Progress) {
+        let forward = self.back.is_none();
         if let Some(target) = Arc::make_mut(&mut self.targets).get_mut(place) {
-            target.progress = progress;
+            let before = std::mem::replace(&mut target.progress, progress);
+            if forward {
+                self.count(before, progress);
+            }
+        }
+    }
+
+    /// Remembers what a target went through.
+    pub(super) fn set_row(&mut self, place: usize, row: TargetRecord) {
+        if let Some(slot) = self.rows.get_mut(place) {
+            self.moved += usize::from(slot.is_none());
+            *slot = Some(row);
         }
     }
 
@@ -121,17 +166,47 @@ impl Live {
     pub(super) fn set_back(&mut self, place: usize, progress: Progress) {
         let back = self.back.as_mut().map(Arc::make_mut);
         if let Some(target) = back.and_then(|back| back.get_mut(place)) {
-            target.progress = progress;
+            let before = std::mem::replace(&mut target.progress, progress);
+            self.count(before, progress);
         }
+    }
+
+    fn count(&mut self, before: Progress, after: Progress) {
+        let settled = |progress| usize::from(matches!(progress, Progress::Updated { .. }));
+        let waits = |progress| usize::from(progress == Progress::Waiting);
+        self.waiting = self.waiting + waits(after) - waits(before);
+        self.settled = self.settled + settled(after) - settled(before);
+    }
+
+    /// From here on these, all of which wait, go back.
+    pub(super) fn goes_back(&mut self, back: Vec<Target>) {
+        self.back_places = vec![None; self.targets.len()];
+        for (at, target) in back.iter().enumerate() {
+            if let Some(place) = self.place(&target.asset) {
+                self.back_places[place] = Some(at);
+            }
+        }
+        (self.waiting, self.settled) = (back.len(), 0);
+        self.back = Some(Arc::new(back));
+    }
+
+    /// Where among those that go back `asset` is.
+    pub(super) fn back_place(&self, asset: &AssetId) -> Option<usize> {
+        *self.back_places.get(self.place(asset)?)?
+    }
+
+    /// Whether everything that goes back has been sent.
+    pub(super) fn is_sent_back(&self) -> bool {
+        self.back.is_some() && self.waiting == 0
     }
 
     /// Whether every target of its way is settled.
     pub(super) fn all_settled(&self) -> bool {
-        self.on_the_way().iter().all(|t| t.settled().is_some())
+        self.settled == self.on_the_way().len()
     }
 
     /// Whether any pin has moved.
     pub(super) fn has_moved(&self) -> bool {
-        self.rows.iter().any(Option::is_some)
+        self.moved > 0
     }
 }

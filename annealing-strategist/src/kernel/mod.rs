@@ -34,6 +34,7 @@ pub use view::{Counts, View};
 
 use crate::{
     config::Config,
+    group::{governs, policy_of},
     record::{Quarantined, Rollout},
 };
 use live::Live;
@@ -57,6 +58,16 @@ pub enum Bug {
     SelectTwice,
     /// R22: failed content is not remembered.
     NoQuarantine,
+    /// R22: what moved first goes back first.
+    BackFirstFirst,
+    /// R17: any newer incarnation supersedes what failed.
+    AnyEditMends,
+    /// R18: a selection counts though what it went by has changed.
+    VoidSelection,
+    /// R19: what is selected does not take with it whom it needs.
+    NotClosed,
+    /// What was to be moved counts as moved after a crash, whatever its pin says.
+    TrustRows,
 }
 
 /// Decides, for one policy group, which pins move when.
@@ -70,11 +81,13 @@ pub struct Kernel {
     head: Option<Incarnation>,
     /// The group's assets that have a pin of their own, as far as heard.
     pins: BTreeMap<AssetId, Standing>,
-    /// Pins that were asked for and not heard of yet: what is said of older ones meanwhile is late.
-    expected: BTreeMap<AssetId, StandingPin>,
+    /// Pins that were asked for and not heard of yet, oldest first: what is said of others meanwhile is late.
+    expected: BTreeMap<AssetId, Vec<StandingPin>>,
     quarantine: BTreeMap<AssetId, Quarantined>,
     /// Assets that may differ between the group's head and the newest incarnation.
     pending: BTreeSet<AssetId>,
+    /// Something changed that a rollout may begin for.
+    look: bool,
     live: Option<Live>,
     /// The rollout before the one that is live.
     last: Option<Rollout>,
@@ -88,7 +101,7 @@ impl plane_runtime::Kernel for Kernel {
 
     fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
         match event {
-            Event::Took { latest, changed } => self.took(now, latest, changed),
+            Event::Took { latest, changed } => self.took(now, latest, changed, out),
             Event::Stands(standings) => self.stands(now, standings, out),
             Event::Selected { call, answer } => self.selected(now, call, answer, out),
             Event::Judged { call, answer } => self.judged(now, call, answer, out),
@@ -150,14 +163,16 @@ impl Kernel {
     }
 
     /// A newer incarnation: `changed` are the group's assets that it may change.
-    fn took(&mut self, now: Now, latest: Incarnation, changed: Vec<AssetId>) {
+    fn took(&mut self, now: Now, latest: Incarnation, changed: Vec<AssetId>, out: &mut Effects) {
         if latest.no() < self.latest.no() {
             return;
         }
         let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
         let swapped = policy(&self.latest) != policy(&latest);
         self.latest = latest;
+        self.let_go(&changed, out);
         self.pending.extend(changed);
+        self.look = true;
         match &mut self.live {
             Some(live) if swapped => live.look_again(true),
             Some(_) => {}
@@ -169,18 +184,51 @@ impl Kernel {
     /// What enforcement says of the group's assets.
     fn stands(&mut self, now: Now, standings: Vec<(AssetId, Standing)>, out: &mut Effects) {
         for (asset, standing) in standings {
-            match self.expected.get(&asset) {
-                Some(pin) if *pin != standing.pin => continue,
-                Some(_) => drop(self.expected.remove(&asset)),
-                None => {}
+            if self.is_late(&asset, standing.pin) {
+                continue;
             }
             self.stood(now, &asset, &standing, out);
-            if standing.pin == StandingPin::Default {
-                self.pins.remove(&asset);
-            } else {
-                self.pins.insert(asset, standing);
+            let is = (standing.pin, standing.content);
+            let was = match standing.pin {
+                StandingPin::Default => self.pins.remove(&asset),
+                _ => self.pins.insert(asset, standing),
+            };
+            let was = was.map_or((StandingPin::Default, is.1), |was| (was.pin, was.content));
+            self.look |= was != is;
+        }
+    }
+
+    /// Whether what is said of an asset with this pin is from before its pin moved.
+    fn is_late(&mut self, asset: &AssetId, pin: StandingPin) -> bool {
+        let Some(expected) = self.expected.get_mut(asset) else {
+            return false;
+        };
+        if expected.first() == Some(&pin) {
+            expected.remove(0);
+        }
+        let late = expected.iter().any(|other| *other != pin);
+        if expected.is_empty() {
+            self.expected.remove(asset);
+        }
+        late && !self.planted(Bug::UpdatedAtAnyPin)
+    }
+
+    /// Forgets the pins of those of `assets` that are another group's by now. Those that are no group's go without.
+    fn let_go(&mut self, assets: &[AssetId], out: &mut Effects) {
+        let mut step = Step::default();
+        for asset in assets {
+            let head = self.head.as_ref();
+            if self.owns(asset) || governs(&self.policy, head, &self.latest, asset) {
+                continue;
+            }
+            self.expected.remove(asset);
+            let newest = self.latest.asset(asset);
+            let another = newest.as_ref().and_then(policy_of);
+            if self.pins.remove(asset).is_some() && another.is_none() {
+                step.moves.push((asset.clone(), Goes::Default));
             }
         }
+        out.steps.push(step);
     }
 
     /// The content that production is held to: by the asset's own pin, or by the group's head.
@@ -220,7 +268,7 @@ impl Kernel {
         let since = self.clock.at(now);
         let content = self.content_at(pin, asset);
         let state = Stands::OutOfSync { since };
-        self.expected.insert(asset.clone(), pin);
+        self.expected.entry(asset.clone()).or_default().push(pin);
         let standing = Standing {
             pin,
             content,

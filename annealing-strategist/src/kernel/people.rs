@@ -106,9 +106,11 @@ impl Kernel {
             (Some(live), _) => match live.rollout.state {
                 State::Stopped { .. } => {
                     let id = live.rollout.id;
-                    self.forgive(id, out);
+                    self.forgive(Some(id), out);
                     if let Some(live) = &mut self.live {
                         (live.rollout.health, live.rollout.unknown_since) = (None, None);
+                        // What is being looked at was asked for before.
+                        (live.judging, live.judge_at) = (None, None);
                     }
                     self.say(now, State::Running, "tried again", by, out);
                     Ok(())
@@ -120,9 +122,9 @@ impl Kernel {
                     live.rollout.state.word()
                 )),
             },
-            (None, Some(last)) if matches!(last.state, State::RolledBack { .. }) => {
+            (None, Some(last)) if !self.quarantine.is_empty() => {
                 let mut last = last.clone();
-                self.forgive(last.id, out);
+                self.forgive(None, out);
                 last.note(self.clock.at(now), "to be tried again", Some(by));
                 out.steps.push(Step {
                     records: vec![Record::Rollout(Box::new(last.clone()))],
@@ -135,12 +137,12 @@ impl Kernel {
         }
     }
 
-    /// Content that failed in rollout `id` may be rolled out again.
-    fn forgive(&mut self, id: RolloutId, out: &mut Effects) {
+    /// Content that failed in this rollout, or in any, may be rolled out again.
+    fn forgive(&mut self, id: Option<RolloutId>, out: &mut Effects) {
         let mut step = Step::default();
         let over = self.live.is_none();
         self.quarantine.retain(|asset, failed| {
-            let forgiven = failed.rollout == id;
+            let forgiven = id.is_none_or(|id| failed.rollout == id);
             if forgiven {
                 step.records.push(Record::Quarantine(asset.clone(), None));
                 // A rollout under way has its targets already.
@@ -148,6 +150,7 @@ impl Kernel {
             }
             !forgiven
         });
+        self.look = true;
         out.steps.push(step);
     }
 }

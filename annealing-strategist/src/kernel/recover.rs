@@ -9,7 +9,7 @@ use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
 use prodspec_model::{AssetId, Incarnation};
 
-use super::{Effects, Kernel, closure::Closure, live::Live, steady::Steady};
+use super::{Bug, Effects, Kernel, Record, Step, closure::Closure, live::Live, steady::Steady};
 use crate::{
     config::Config,
     policy::target_of,
@@ -27,7 +27,7 @@ pub struct Recovered {
     pub head: Option<Incarnation>,
     /// The group's newest rollout, if it ever had one.
     pub newest: Option<Rollout>,
-    /// What that rollout brings, while it is under way.
+    /// What that rollout brings, while it is under way, or as long as the head is not there.
     pub to: Option<Incarnation>,
     /// The group's assets that differ between the head and what the rollout brings.
     pub rolling: Vec<AssetId>,
@@ -80,6 +80,7 @@ impl Kernel {
             expected: BTreeMap::new(),
             quarantine: recovered.quarantine.into_iter().collect(),
             pending: BTreeSet::new(),
+            look: true,
             live: None,
             last: None,
             next: RolloutId(next + 1),
@@ -89,21 +90,57 @@ impl Kernel {
         match (recovered.newest, recovered.to) {
             (Some(rollout), Some(to)) if !rollout.state.has_ended() => {
                 kernel.pending = recovered.rolling.into_iter().collect();
-                kernel.revive(rollout, to, rows);
+                kernel.revive(now, rollout, to, rows, out);
                 kernel.pending = recovered.pending.into_iter().collect();
             }
-            (newest, _) => {
+            (newest, to) => {
                 kernel.last = newest;
+                kernel.arrive(to, out);
                 kernel.pending = recovered.pending.into_iter().collect();
-                kernel.pending.extend(rows.into_keys());
+                kernel.tidy_up(rows, out);
             }
         }
         kernel.go_on(now, out);
         kernel
     }
 
-    /// The rollout that was under way. Pins are the truth: what they say was done, was done.
-    fn revive(&mut self, rollout: Rollout, to: Incarnation, rows: BTreeMap<AssetId, TargetRecord>) {
+    /// A completed rollout whose last step was cut short: its head follows.
+    fn arrive(&mut self, to: Option<Incarnation>, out: &mut Effects) {
+        let completed = |last: &Rollout| last.state == State::Completed;
+        let behind = |to: &Incarnation| self.head.as_ref().is_none_or(|head| head.no() < to.no());
+        if let Some(to) = to.filter(behind)
+            && self.last.as_ref().is_some_and(completed)
+        {
+            self.head = Some(to.clone());
+            out.steps.push(Step {
+                head: Some(to),
+                ..Step::default()
+            });
+        }
+    }
+
+    /// What a step that was cut short has left: nobody holds these any more, and some follow the head by now.
+    fn tidy_up(&mut self, rows: BTreeMap<AssetId, TargetRecord>, out: &mut Effects) {
+        let mut step = Step::default();
+        for asset in rows.into_keys() {
+            step.records.push(Record::Target(asset.clone(), None));
+            self.pending.insert(asset);
+        }
+        if let Some(head) = self.head.clone() {
+            self.drop_pins(&head, &mut step);
+        }
+        out.steps.push(step);
+    }
+
+    /// The rollout that was under way. Pins are the truth: what they say was done, was done, and nothing else.
+    fn revive(
+        &mut self,
+        now: Now,
+        rollout: Rollout,
+        to: Incarnation,
+        rows: BTreeMap<AssetId, TargetRecord>,
+        out: &mut Effects,
+    ) {
         let found = self.candidates(&to, Some(rollout.id));
         let mut targets = found.targets;
         let moved = rows.iter().filter(|(_, row)| row.rollout == rollout.id);
@@ -123,15 +160,47 @@ impl Kernel {
             let Some(place) = live.place(&id) else {
                 continue;
             };
+            if !self.has_moved(&live, &id, &row) && !self.planted(Bug::TrustRows) {
+                live.inherited.insert(id, row.was);
+                continue;
+            }
+            self.know_pin(&live, &id, &row);
             let progress = self.progress_of(&live, &id, &row);
             live.set_progress(place, progress);
-            live.rows[place] = Some(row);
+            live.set_row(place, row);
         }
         if going_back {
-            live.turn_back(false);
+            live.turn_back(false, false);
             self.revive_back(&mut live);
         }
         self.live = Some(live);
+        let mut step = Step::default();
+        self.keep_left_out(now, &mut step);
+        out.steps.push(step);
+        // What was found and never remembered is not told again.
+        let pins: Vec<_> = self.pins.clone().into_iter().collect();
+        self.stands(now, pins, out);
+    }
+
+    /// The pin of an asset that nobody enforces, and nobody tells of.
+    fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
+        if row.back_at.is_none() && self.is_modelled_only(&live.to, id) {
+            let standing = Standing {
+                pin: StandingPin::At(live.to.no()),
+                content: live.to.asset(id).map(|asset| asset.digest()),
+                state: Stands::InSync {
+                    since: row.moved_at,
+                },
+            };
+            self.pins.insert(id.clone(), standing);
+        }
+    }
+
+    /// Whether the pin of a target moved, as it was going to: the step may have been cut short.
+    fn has_moved(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> bool {
+        row.back_at.is_some()
+            || self.is_modelled_only(&live.to, id)
+            || self.pin_of(id) == StandingPin::At(live.to.no())
     }
 
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
@@ -158,14 +227,14 @@ impl Kernel {
                 continue;
             };
             let standing = self.pins.get(&asset);
-            let back = match standing {
-                Some(standing) => {
-                    standing.pin == StandingPin::NotYet
-                        || matches!(standing.state, Stands::InSync { .. })
-                        || self.is_modelled_only(&live.to, &asset)
-                }
-                None => true,
-            };
+            // Its way back may have been cut short too: then it waits again.
+            if standing.is_some_and(|standing| standing.pin == StandingPin::At(live.to.no())) {
+                continue;
+            }
+            let back = standing.is_none_or(|standing| {
+                standing.pin == StandingPin::NotYet
+                    || matches!(standing.state, Stands::InSync { .. })
+            });
             let progress = match back {
                 true => Progress::Updated { at: since },
                 false => Progress::InFlight { since },

@@ -33,6 +33,8 @@ impl Kernel {
         let urgent = request.policy.emergency.clone();
         let Some(live) = &mut self.live else { return };
         live.selecting = Some(call);
+        live.selected_at = Some(now.mono);
+        live.emergency &= urgent.is_some();
         out.calls.push(Call::Select(call, Box::new(request)));
         if let Some(word) = urgent.filter(|_| !live.emergency && live.back.is_none()) {
             live.emergency = true;
@@ -111,11 +113,13 @@ impl Kernel {
         answer: Result<Selection, String>,
         out: &mut Effects,
     ) {
+        let counts = self.planted(Bug::VoidSelection);
         let Some(live) = self.live.as_mut().filter(|l| l.selecting == Some(call)) else {
             return;
         };
         live.selecting = None;
-        if std::mem::take(&mut live.void) || !live.is_moving() {
+        let void = std::mem::take(&mut live.void);
+        if (void && !counts) || !live.is_moving() {
             live.again = true;
             return;
         }
@@ -144,6 +148,7 @@ impl Kernel {
         };
         let chosen = selection.now.iter().copied().filter(waits);
         let mut chosen: Vec<u32> = match live.direction() {
+            _ if self.planted(Bug::NotClosed) => chosen.collect(),
             Direction::Back => chosen.collect(),
             // With what is on its way already: a lot before this one may have left some behind.
             Direction::Forward => {
@@ -197,7 +202,7 @@ impl Kernel {
                 .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);
             let Some(live) = &mut self.live else { return };
-            live.rows[place] = Some(row);
+            live.set_row(place, row);
             // R20: what nobody enforces counts once pinned.
             let progress = match modelled_only {
                 true => Progress::Updated { at },
@@ -230,7 +235,8 @@ impl Kernel {
                     let at = clock.when(now, time);
                     live.wake = Some(live.wake.map_or(at, |wake| wake.min(at)));
                 }
-                Until::Healthy { since } => {
+                // Once it was looked at since then, looking again at once finds nothing new.
+                Until::Healthy { since } if live.judged.is_none_or(|at| at < since) => {
                     let at = clock.when(now, since);
                     live.judge_at = Some(live.judge_at.map_or(at, |judge| judge.min(at)));
                 }
@@ -259,11 +265,10 @@ impl Kernel {
         standing: &Standing,
         out: &mut Effects,
     ) {
-        let at = self.clock.at(now);
         let any = self.planted(Bug::UpdatedAtAnyPin);
         let Some(live) = &mut self.live else { return };
         if live.back.is_some() {
-            return self.stood_back(at, asset, standing);
+            return self.stood_back(now, asset, standing);
         }
         let Some(place) = live.place(asset) else {
             return;
@@ -273,9 +278,9 @@ impl Kernel {
             return;
         }
         match &standing.state {
-            Stands::InSync { .. } => self.settled(at, place, out),
-            Stands::OutOfSync { .. } => drifted(live, at, place),
-            Stands::Unhealthy { why } => {
+            Stands::InSync { .. } => self.settled(now, place, out),
+            Stands::OutOfSync { .. } => self.drifted(now, place),
+            Stands::Unhealthy { why } if live.is_watched() => {
                 let why = format!("`{asset}` is unhealthy: {why}");
                 self.fail(now, why, out);
             }
@@ -284,14 +289,15 @@ impl Kernel {
     }
 
     /// R20: in sync by a diff that started after the pin moved. After a drift its bake starts over.
-    fn settled(&mut self, at: Timestamp, place: usize, out: &mut Effects) {
+    fn settled(&mut self, now: Now, place: usize, out: &mut Effects) {
+        let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
         match live.targets[place].progress {
             Progress::InFlight { .. } | Progress::Drifted { .. } => {}
             _ => return,
         }
         live.set_progress(place, Progress::Updated { at });
-        live.look_again(false);
+        live.look_soon(now.mono, false);
         let Some(row) = live.rows[place].as_mut() else {
             return;
         };
@@ -302,11 +308,13 @@ impl Kernel {
             ..Step::default()
         });
     }
-}
 
-fn drifted(live: &mut Live, since: Timestamp, place: usize) {
-    if let Progress::Updated { .. } = live.targets[place].progress {
-        live.set_progress(place, Progress::Drifted { since });
-        live.look_again(true);
+    fn drifted(&mut self, now: Now, place: usize) {
+        let since = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        if let Progress::Updated { .. } = live.targets[place].progress {
+            live.set_progress(place, Progress::Drifted { since });
+            live.look_soon(now.mono, true);
+        }
     }
 }

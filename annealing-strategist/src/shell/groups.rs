@@ -14,11 +14,16 @@ use crate::{
     record::By,
 };
 
+/// What each group hears.
+type Told = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
+
 /// The kernels, by policy asset.
 pub(super) struct Groups<R> {
     strategist: Arc<Strategist<R>>,
     kernels: BTreeMap<AssetId, Kernel>,
     latest: Incarnation,
+    /// How assets with a pin of their own stand, as heard last: one may come to another group.
+    stands: BTreeMap<AssetId, Standing>,
     effects: Effects,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
     replies: u64,
@@ -28,11 +33,16 @@ pub(super) struct Groups<R> {
 }
 
 impl<R: Runtime> Groups<R> {
-    pub(super) fn new(strategist: Arc<Strategist<R>>, latest: Incarnation) -> Self {
+    pub(super) fn new(
+        strategist: Arc<Strategist<R>>,
+        latest: Incarnation,
+        pins: Vec<(AssetId, Standing)>,
+    ) -> Self {
         Self {
             strategist,
             kernels: BTreeMap::new(),
             latest,
+            stands: pins.into_iter().collect(),
             effects: Effects::default(),
             asked: BTreeMap::new(),
             replies: 0,
@@ -123,15 +133,22 @@ impl<R: Runtime> Groups<R> {
     pub(super) fn took(&mut self, newer: Incarnation) {
         let older = std::mem::replace(&mut self.latest, newer.clone());
         let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
-        let mut before = Vec::new();
+        let (mut before, mut come) = (Vec::new(), Told::new());
         for change in older.snapshot().diff(newer.snapshot()) {
             let id = change.id();
             let was = change.before.as_ref().and_then(policy_of);
-            let Some(policy) = self.group_of(&id).or(was) else {
-                continue;
-            };
+            let is = self.group_of(&id);
+            if let Some(policy) = was.clone().filter(|was| is.as_ref() != Some(was))
+                && self.kernels.contains_key(&policy)
+            {
+                changed.entry(policy).or_default().push(id.clone());
+            }
+            let Some(policy) = is else { continue };
             if change.before.is_some() {
                 before.push(policy.clone());
+            }
+            if was.as_ref() != Some(&policy) {
+                self.hand_over(&policy, &id, &mut come);
             }
             changed.entry(policy).or_default().push(id);
         }
@@ -139,9 +156,13 @@ impl<R: Runtime> Groups<R> {
             if !self.kernels.contains_key(&policy) {
                 // Assets that were there before keep what they had: that is what the group begins with.
                 let head = before.contains(&policy).then(|| older.clone());
-                let group = Group::new(policy.clone(), newer.clone(), head);
+                let pins = come.remove(&policy).unwrap_or_default();
+                let group = Group::new(policy.clone(), newer.clone(), head, pins);
                 self.add(group);
             }
+        }
+        for (policy, standings) in come {
+            self.step(&policy, Event::Stands(standings));
         }
         for policy in self.kernels.keys().cloned().collect::<Vec<_>>() {
             let latest = newer.clone();
@@ -152,14 +173,26 @@ impl<R: Runtime> Groups<R> {
 
     /// How assets stand, each told to its group.
     pub(super) fn stands(&mut self, standings: Vec<(AssetId, Standing)>) {
-        let mut told: BTreeMap<AssetId, Vec<(AssetId, Standing)>> = BTreeMap::new();
+        let mut told = Told::new();
         for (asset, standing) in standings {
+            match standing.pin {
+                StandingPin::Default => drop(self.stands.remove(&asset)),
+                _ => drop(self.stands.insert(asset.clone(), standing.clone())),
+            }
             if let Some(policy) = self.group_of(&asset) {
                 told.entry(policy).or_default().push((asset, standing));
             }
         }
         for (policy, standings) in told {
             self.step(&policy, Event::Stands(standings));
+        }
+    }
+
+    /// How an asset stands that comes to another group: nobody says that again.
+    fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Told) {
+        if let Some(standing) = self.stands.get(asset) {
+            let told = to.entry(policy.clone()).or_default();
+            told.push((asset.clone(), standing.clone()));
         }
     }
 
@@ -198,10 +231,15 @@ impl<R: Runtime> Groups<R> {
     /// Assets that a rollout let go, and that another group governs by now.
     fn pass_on(&mut self, policy: &AssetId, released: Vec<AssetId>) {
         let mut others: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
+        let mut come = Told::new();
         for asset in released {
             if let Some(other) = self.group_of(&asset).filter(|other| other != policy) {
+                self.hand_over(&other, &asset, &mut come);
                 others.entry(other).or_default().push(asset);
             }
+        }
+        for (other, standings) in come {
+            self.step(&other, Event::Stands(standings));
         }
         for (other, changed) in others {
             let latest = self.latest.clone();
@@ -212,10 +250,15 @@ impl<R: Runtime> Groups<R> {
 
 impl Group {
     /// A group that was not there before.
-    fn new(policy: AssetId, latest: Incarnation, head: Option<Incarnation>) -> Self {
+    fn new(
+        policy: AssetId,
+        latest: Incarnation,
+        head: Option<Incarnation>,
+        pins: Vec<(AssetId, Standing)>,
+    ) -> Self {
         let mut recovered = Recovered::nothing(policy, latest, Vec::new());
         let adopted = head.is_some();
-        recovered.head = head;
+        (recovered.head, recovered.pins) = (head, pins);
         Self { recovered, adopted }
     }
 

@@ -77,7 +77,7 @@ impl<R: Runtime> Attached<R> {
         let mut stepping = Box::pin(stepping).fuse();
         let mut beside = Beside {
             strategist: strategist.clone(),
-            groups: Groups::new(strategist, latest),
+            groups: Groups::new(strategist, latest, pins),
             work,
             sender,
             alarm: None,

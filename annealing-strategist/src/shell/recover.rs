@@ -13,9 +13,9 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, rollout::Roll
 
 use super::Strategist;
 use crate::{
-    group::{governs, members, policy_of},
+    group::{changed, governs},
     kernel::Recovered,
-    record::{Quarantined, Rollout, TargetRecord},
+    record::{Quarantined, Rollout, State, TargetRecord},
 };
 
 /// One group as it was left.
@@ -29,7 +29,7 @@ pub(super) struct Group {
 struct Memory {
     heads: BTreeMap<AssetId, IncarnationNo>,
     newest: BTreeMap<AssetId, Rollout>,
-    rows: Vec<(AssetId, TargetRecord)>,
+    rows: BTreeMap<AssetId, TargetRecord>,
     quarantine: Vec<(AssetId, Quarantined)>,
 }
 
@@ -66,7 +66,9 @@ impl Memory {
         Ok(Self {
             heads: heads.filter_map(head).collect(),
             newest,
-            rows: named(all::<R, TargetRecord>(strategist).await?),
+            rows: named(all::<R, TargetRecord>(strategist).await?)
+                .into_iter()
+                .collect(),
             quarantine: named(all::<R, Quarantined>(strategist).await?),
         })
     }
@@ -79,18 +81,15 @@ impl Memory {
         policy: AssetId,
     ) -> Result<Group, BoxError> {
         let rows = self.rows.iter().filter(|(_, row)| row.policy == policy);
-        let rows: Vec<_> = rows.cloned().collect();
-        let held = |id: &AssetId| rows.iter().any(|(other, _)| other == id);
-        let elsewhere = |id: &AssetId| {
-            let other = self.rows.iter().find(|(other, _)| other == id);
-            other.is_some_and(|(_, row)| row.policy != policy)
-        };
+        let rows = rows.map(|(id, row)| (id.clone(), row.clone())).collect();
+        let holder = |id: &AssetId| self.rows.get(id).map(|row| &row.policy);
         let written = match self.heads.get(&policy) {
             Some(no) => kept(strategist, *no).await?,
             None => None,
         };
-        let ours = |id: &AssetId| {
-            held(id) || (!elsewhere(id) && governs(&policy, written.as_ref(), latest, id))
+        let ours = |id: &AssetId| match holder(id) {
+            Some(holder) => *holder == policy,
+            None => governs(&policy, written.as_ref(), latest, id),
         };
         let pins = pins.iter().filter(|(id, _)| ours(id));
         let pins: Vec<_> = pins.cloned().collect();
@@ -102,8 +101,11 @@ impl Memory {
             None => None,
         };
         let head = written.clone().or_else(|| adopted.clone());
-        let live = newest.as_ref().filter(|rollout| !rollout.state.has_ended());
-        let to = match live {
+        let behind = |rollout: &&Rollout| match rollout.state {
+            State::Completed => head.as_ref().is_none_or(|head| head.no() < rollout.to),
+            _ => !rollout.state.has_ended(),
+        };
+        let to = match newest.as_ref().filter(behind) {
             Some(rollout) => kept(strategist, rollout.to).await?,
             None => None,
         };
@@ -131,24 +133,6 @@ impl Memory {
             adopted: adopted.is_some(),
         })
     }
-}
-
-/// The group's assets that differ between two incarnations.
-fn changed(
-    policy: &AssetId,
-    head: Option<&Incarnation>,
-    before: Option<&Incarnation>,
-    after: &Incarnation,
-) -> Vec<AssetId> {
-    let Some(before) = before else {
-        return members(policy, after);
-    };
-    let ours = |change: &prodspec_model::Change| {
-        let was = change.before.as_ref().and_then(policy_of);
-        was.as_ref() == Some(policy) || governs(policy, head, after, &change.id())
-    };
-    let changes = before.snapshot().diff(after.snapshot()).into_iter();
-    changes.filter(ours).map(|change| change.id()).collect()
 }
 
 /// An incarnation that may have been removed.

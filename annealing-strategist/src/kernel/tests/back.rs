@@ -1,0 +1,173 @@
+//! R22: what moved goes back, all of it, and failed content stays away.
+
+use std::time::Duration;
+
+use plane_store::records::StandingPin;
+use plugin_sdk::{Cause, Judgement};
+use prodspec_model::{
+    IncarnationNo,
+    rollout::{OnUnhealthy, RolloutPolicy},
+};
+
+use super::{
+    pins::canary,
+    rig::{Rig, id, thing},
+};
+use crate::{
+    kernel::{Command, Goes},
+    record::State,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn one_by_one() -> RolloutPolicy {
+    RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    }
+}
+
+/// `a` has settled, `b` is on its way, `c` waits.
+fn half_way() -> Rig {
+    let mut rig = Rig::begun(one_by_one(), &["a", "b", "c"]);
+    rig.pass(Duration::from_secs(10));
+    rig.settle("a");
+    rig.pass(Duration::from_secs(10));
+    assert_eq!(rig.at(2), ["a", "b"]);
+    rig
+}
+
+#[test]
+pub(super) fn r22_all_that_moved_goes_back_settled_or_not_last_first() {
+    let mut rig = half_way();
+    let before = rig.plane.moves.len();
+    rig.tell(Command::RollBack).unwrap();
+    rig.swap(RolloutPolicy::default());
+    let back = Goes::At(IncarnationNo(1), Cause::Rollback);
+    assert_eq!(
+        rig.plane.moves[before..],
+        [(id("b"), back), (id("a"), back)]
+    );
+    assert_eq!(rig.state().word(), "rolling back");
+    rig.settle("a");
+    rig.settle("b");
+    assert_eq!(rig.state().word(), "rolled back");
+    assert!(rig.plane.pins.is_empty() && rig.plane.rows.is_empty());
+    assert_eq!(rig.head(), Some(1));
+}
+
+#[test]
+pub(super) fn r22_a_rollback_goes_by_the_limits_too() {
+    let mut rig = half_way();
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!(rig.at(1), ["b"]);
+    rig.settle("b");
+    assert_eq!(rig.at(1), ["a", "b"]);
+}
+
+#[test]
+pub(super) fn r22_what_is_new_is_left_alone_and_never_removed() {
+    let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
+    rig.lag = None;
+    rig.put(vec![thing("a", 2), thing("new", 1)]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "new"]);
+    rig.plane.fail_push(&id("new"));
+    rig.run();
+    assert_eq!(
+        (rig.pin("new"), rig.at(1)),
+        (StandingPin::NotYet, vec!["a"])
+    );
+    rig.settle("a");
+    assert_eq!(rig.state().word(), "rolled back");
+    assert_eq!(rig.plane.content(&id("new")), None);
+}
+
+#[test]
+pub(super) fn r22_what_was_never_there_before_is_left_alone() {
+    let mut rig = Rig::new(RolloutPolicy::default(), vec![thing("a", 1)]);
+    rig.lag = None;
+    rig.run();
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!((rig.state().word(), rig.head()), ("rolled back", None));
+    assert_eq!(rig.plane.content(&id("a")), None);
+}
+
+fn rolled_back() -> Rig {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.pass(HOUR);
+    assert_eq!(rig.state().word(), "rolled back");
+    rig.health = Ok(Judgement::Healthy);
+    rig
+}
+
+#[test]
+pub(super) fn r22_failed_content_stays_away_until_a_person_says_so() {
+    let mut rig = rolled_back();
+    rig.pass(HOUR);
+    assert_eq!((rig.rollouts(), rig.plane.quarantine.len()), (2, 2));
+    rig.put(vec![thing("c", 1)]);
+    rig.pass(HOUR);
+    assert_eq!((rig.head(), rig.at(1)), (Some(3), vec!["a", "b"]));
+    rig.tell(Command::Retry).unwrap();
+    rig.pass(HOUR);
+    assert_eq!((rig.head(), rig.state()), (Some(3), &State::Completed));
+    assert_eq!(rig.plane.content(&id("a")), Some(thing("a", 2).digest()));
+    assert!(rig.plane.quarantine.is_empty() && rig.plane.pins.is_empty());
+}
+
+#[test]
+pub(super) fn r22_a_retry_after_a_rollback_begins_anew() {
+    let mut rig = rolled_back();
+    rig.crash();
+    rig.run();
+    rig.tell(Command::Retry).unwrap();
+    rig.pass(HOUR);
+    assert_eq!((rig.rollouts(), rig.head()), (3, Some(2)));
+}
+
+#[test]
+pub(super) fn r22_fix_forward_that_fails_goes_back_to_what_was_before_both() {
+    let stop = RolloutPolicy {
+        on_unhealthy: OnUnhealthy::Stop,
+        ..one_by_one()
+    };
+    let mut rig = Rig::begun(stop, &["a", "b", "c"]);
+    rig.settle("a");
+    rig.plane.fail_push(&id("b"));
+    rig.run();
+    assert_eq!((rig.state().word(), rig.at(2)), ("stopped", vec!["a", "b"]));
+    rig.put(vec![thing("a", 3), thing("b", 3)]);
+    rig.run();
+    assert_eq!((rig.rollouts(), rig.at(3)), (3, vec!["a"]));
+    // `b` is still where the first one left it.
+    assert_eq!((rig.at(2), rig.at(1)), (vec!["b"], vec!["c"]));
+    rig.tell(Command::RollBack).unwrap();
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!(rig.state().word(), "rolled back");
+    for name in ["a", "b", "c"] {
+        assert_eq!(
+            rig.plane.content(&id(name)),
+            Some(thing(name, 1).digest()),
+            "{name}"
+        );
+    }
+    assert!(rig.plane.rows.is_empty());
+}
+
+#[test]
+pub(super) fn r22_a_revert_while_it_goes_back_is_no_rollout() {
+    let mut rig = half_way();
+    rig.tell(Command::RollBack).unwrap();
+    rig.put(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!(
+        (rig.rollouts(), rig.state().word(), rig.head()),
+        (2, "rolled back", Some(3))
+    );
+    assert!(rig.plane.pins.is_empty());
+}

@@ -1,0 +1,14 @@
+//! The kernel's rules, each with a test that carries its number, beside a toy enforcer in virtual time.
+
+mod back;
+mod chaos;
+mod crash;
+mod many;
+mod people;
+mod pins;
+mod plane;
+#[cfg(feature = "planted-bugs")]
+mod planted;
+mod rig;
+mod select;
+mod settle;

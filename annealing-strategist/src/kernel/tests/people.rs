@@ -1,0 +1,117 @@
+//! What people say to a rollout: each word where it fits, and a sentence where it does not.
+
+use std::time::Duration;
+
+use prodspec_model::rollout::RolloutPolicy;
+
+use super::{
+    pins::canary,
+    rig::{P, Rig, by, id, thing},
+};
+use crate::kernel::Command;
+
+const ALL: [Command; 6] = [
+    Command::Pause,
+    Command::Resume,
+    Command::Promote,
+    Command::Abort,
+    Command::Retry,
+    Command::RollBack,
+];
+
+/// Which words do not fit.
+fn refused(rig: impl Fn() -> Rig) -> Vec<Command> {
+    let refused = |command: &Command| {
+        let mut rig = rig();
+        let answer = rig.tell(*command);
+        if let Err(refused) = &answer {
+            let why = refused.to_string();
+            assert!(why.contains(P) && why.split(' ').count() > 3, "{why}");
+        }
+        answer.is_err()
+    };
+    ALL.into_iter().filter(refused).collect()
+}
+
+fn running() -> Rig {
+    Rig::begun(canary(), &["a", "b"])
+}
+
+fn after(command: Command) -> Rig {
+    let mut rig = running();
+    rig.tell(command).unwrap();
+    rig
+}
+
+#[test]
+fn words_that_do_not_fit_are_refused_with_a_sentence() {
+    use Command::{Abort, Pause, Promote, Resume, Retry, RollBack};
+    assert_eq!(refused(|| Rig::settled(canary(), vec![thing("a", 1)])), ALL);
+    assert_eq!(refused(running), [Resume, Retry]);
+    assert_eq!(refused(|| after(Pause)), [Pause, Promote, Retry]);
+    assert_eq!(
+        refused(|| after(Abort)),
+        [Pause, Resume, Promote, Abort, Retry][..4]
+    );
+    assert_eq!(
+        refused(|| after(RollBack)),
+        [Pause, Resume, Promote, Abort, Retry, RollBack]
+    );
+}
+
+#[test]
+fn a_pause_holds_what_is_next_and_not_what_is_under_way() {
+    let one = RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(one, &["a", "b"]);
+    rig.tell(Command::Pause).unwrap();
+    rig.settle("a");
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!((rig.at(2), rig.counts().updated), (vec!["a"], 1));
+    rig.crash();
+    rig.run();
+    assert_eq!(rig.state().word(), "paused");
+    rig.tell(Command::Resume).unwrap();
+    assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+#[test]
+fn an_abort_leaves_everything_where_it_is_and_a_retry_goes_on() {
+    let mut rig = running();
+    rig.tell(Command::Abort).unwrap();
+    rig.settle("a");
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!((rig.at(2), rig.state().word()), (vec!["a"], "stopped"));
+    assert!(rig.state().why().unwrap().contains(&by().why));
+    assert!(rig.plane.quarantine.is_empty());
+    rig.tell(Command::Retry).unwrap();
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.state().word(), "completed");
+}
+
+#[test]
+fn an_abort_before_anything_moved_gives_way_to_newer_content_only() {
+    let hold = RolloutPolicy {
+        hold: Some("wait".into()),
+        ..canary()
+    };
+    let mut rig = Rig::begun(hold, &["a"]);
+    rig.tell(Command::Abort).unwrap();
+    rig.put(vec![thing("b", 1)]);
+    rig.swap(canary());
+    assert_eq!(rig.rollouts(), 2);
+    rig.put(vec![thing("a", 3)]);
+    rig.run();
+    assert_eq!(rig.rollouts(), 3);
+}
+
+#[test]
+fn every_word_is_in_the_history_with_who_and_why() {
+    let rig = after(Command::RollBack);
+    let history = &rig.plane.newest().unwrap().history;
+    assert!(history.iter().any(|entry| entry.by == Some(by())));
+    assert_eq!(rig.plane.newest().unwrap().policy, id(P));
+}

@@ -1,0 +1,109 @@
+//! R17: what governed assets go by, when a rollout begins, and which one.
+
+use std::time::Duration;
+
+use plane_store::records::StandingPin;
+use plugin_sdk::Judgement;
+use prodspec_model::rollout::{Canary, OnUnhealthy, RolloutPolicy};
+
+use super::rig::{Rig, thing};
+use crate::record::State;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+pub(super) fn canary() -> RolloutPolicy {
+    RolloutPolicy {
+        canary: Some(Canary {
+            count: 1,
+            bake_secs: 600,
+        }),
+        ..RolloutPolicy::default()
+    }
+}
+
+#[test]
+pub(super) fn r17_governed_assets_never_follow_latest_before_their_turn() {
+    let mut rig = Rig::begun(canary(), &["a", "b", "c"]);
+    assert_eq!(rig.at(2), ["a"]);
+    assert_eq!(rig.pin("b"), StandingPin::Default);
+    assert_eq!(rig.head(), Some(1));
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!((rig.head(), rig.state()), (Some(2), &State::Completed));
+    assert!(rig.plane.pins.is_empty());
+    assert!(rig.plane.rows.is_empty());
+}
+
+#[test]
+pub(super) fn r17_the_first_turnup_is_at_once() {
+    let mut rig = Rig::new(canary(), vec![thing("a", 1), thing("b", 1)]);
+    rig.run();
+    assert_eq!(rig.at(1), ["a", "b"]);
+}
+
+#[test]
+pub(super) fn r17_what_is_sealed_meanwhile_is_one_rollout() {
+    let mut rig = Rig::begun(canary(), &["a", "b", "c"]);
+    rig.put(vec![thing("a", 3)]);
+    rig.put(vec![thing("b", 4)]);
+    rig.run();
+    assert_eq!((rig.rollouts(), rig.at(2)), (2, vec!["a"]));
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(2 * HOUR);
+    assert_eq!((rig.rollouts(), rig.head()), (3, Some(4)));
+    assert_eq!(
+        rig.plane
+            .rollouts
+            .values()
+            .filter(|r| r.state == State::Completed)
+            .count(),
+        3
+    );
+}
+
+#[test]
+pub(super) fn r17_an_unrelated_edit_does_not_supersede_what_failed() {
+    let stop = RolloutPolicy {
+        on_unhealthy: OnUnhealthy::Stop,
+        ..canary()
+    };
+    let mut rig = Rig::begun(stop, &["a", "b"]);
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.pass(HOUR);
+    assert!(
+        matches!(rig.state(), State::Stopped { .. }),
+        "{:?}",
+        rig.state()
+    );
+    rig.put(vec![thing("b", 3)]);
+    rig.pass(HOUR);
+    assert_eq!(rig.rollouts(), 2);
+    rig.health = Ok(Judgement::Healthy);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.put(vec![thing("a", 3)]);
+    rig.pass(HOUR);
+    assert_eq!((rig.rollouts(), rig.head()), (3, Some(4)));
+    assert!(rig.plane.quarantine.is_empty());
+}
+
+#[test]
+pub(super) fn r17_quarantined_content_is_left_out_and_stays_where_it_was() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.pass(HOUR);
+    assert!(
+        matches!(rig.state(), State::RolledBack { .. }),
+        "{:?}",
+        rig.state()
+    );
+    rig.health = Ok(Judgement::Healthy);
+    rig.put(vec![thing("b", 3)]);
+    rig.pass(HOUR);
+    assert_eq!((rig.head(), rig.state()), (Some(3), &State::Completed));
+    assert_eq!(rig.at(1), ["a"]);
+    assert_eq!(rig.view().left_out.len(), 1);
+    rig.put(vec![thing("a", 4)]);
+    rig.pass(HOUR);
+    assert_eq!((rig.head(), rig.plane.pins.len()), (Some(4), 0));
+}

@@ -1,0 +1,334 @@
+//! A toy enforcer and a toy store: what is durable, whose pins are where, and what production has.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use plane_store::records::{Standing, StandingPin, Stands};
+use plugin_sdk::{AssetTypes, Cause, RolloutId};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
+
+use crate::{
+    group::{governs, policy_of},
+    kernel::{Goes, Record, Step},
+    record::{Quarantined, Rollout, State, TargetRecord},
+};
+
+/// What enforcement says.
+#[derive(Debug, Clone)]
+pub(super) enum Fed {
+    Took(Incarnation, Vec<AssetId>),
+    Stands(AssetId, Standing),
+}
+
+/// How much of a step became durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Nothing,
+    Records,
+    Head,
+    SomeMoves,
+    All,
+}
+
+#[derive(Debug)]
+pub(super) struct Plane {
+    pub(super) policy: AssetId,
+    pub(super) types: Arc<AssetTypes>,
+    pub(super) now: Timestamp,
+    pub(super) all: BTreeMap<IncarnationNo, Incarnation>,
+    pub(super) latest: Incarnation,
+    pub(super) head: Option<Incarnation>,
+    pub(super) pins: BTreeMap<AssetId, (StandingPin, Cause)>,
+    found: BTreeMap<AssetId, Stands>,
+    production: BTreeMap<AssetId, Digest>,
+    pub(super) rollouts: BTreeMap<RolloutId, Rollout>,
+    pub(super) rows: BTreeMap<AssetId, TargetRecord>,
+    pub(super) quarantine: BTreeMap<AssetId, Quarantined>,
+    pub(super) feed: VecDeque<Fed>,
+    /// Every move, in order.
+    pub(super) moves: Vec<(AssetId, Goes)>,
+    forward: BTreeSet<(RolloutId, AssetId)>,
+    /// What those had that have moved.
+    was: BTreeMap<AssetId, Option<Digest>>,
+    /// Whoever is to be looked at.
+    pub(super) restless: Vec<AssetId>,
+}
+
+impl Plane {
+    pub(super) fn new(policy: AssetId, types: Arc<AssetTypes>, first: Incarnation) -> Self {
+        Self {
+            policy,
+            types,
+            now: Timestamp::UNIX_EPOCH,
+            all: [(first.no(), first.clone())].into(),
+            latest: first,
+            head: None,
+            pins: BTreeMap::new(),
+            found: BTreeMap::new(),
+            production: BTreeMap::new(),
+            rollouts: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            quarantine: BTreeMap::new(),
+            feed: VecDeque::new(),
+            moves: Vec::new(),
+            forward: BTreeSet::new(),
+            was: BTreeMap::new(),
+            restless: Vec::new(),
+        }
+    }
+
+    fn is_governed(&self, id: &AssetId) -> bool {
+        let named = self.latest.asset(id).as_ref().and_then(policy_of);
+        named.is_some() || governs(&self.policy, self.head.as_ref(), &self.latest, id)
+    }
+
+    fn by_default(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {
+        let of = match self.is_governed(id) {
+            true if governs(&self.policy, self.head.as_ref(), &self.latest, id) => {
+                self.head.as_ref()?
+            }
+            // The other group never completes anything.
+            true => return None,
+            false => &self.latest,
+        };
+        Some((of.asset(id)?, of.no()))
+    }
+
+    /// What production is held to.
+    pub(super) fn intent(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {
+        match self.pins.get(id).map(|(pin, _)| *pin) {
+            Some(StandingPin::At(no)) => Some((self.all[&no].asset(id)?, no)),
+            Some(StandingPin::NotYet) => None,
+            Some(StandingPin::Default) | None => self.by_default(id),
+        }
+    }
+
+    pub(super) fn content(&self, id: &AssetId) -> Option<Digest> {
+        self.intent(id).map(|(asset, _)| asset.digest())
+    }
+
+    pub(super) fn is_enforced(&self, id: &AssetId) -> bool {
+        let known = self.latest.asset(id).or_else(|| Some(self.intent(id)?.0));
+        known.is_none_or(|asset| !self.types.is_modelled_only(asset.type_str()))
+    }
+
+    fn standing(&self, id: &AssetId) -> Standing {
+        let since = self.now;
+        let pin = self.pins.get(id).map(|(pin, _)| *pin);
+        let content = self.content(id);
+        let in_sync = content.is_none() || content == self.production.get(id).copied();
+        let found = self.found.get(id).cloned();
+        Standing {
+            pin: pin.unwrap_or(StandingPin::Default),
+            content,
+            state: found.unwrap_or(match in_sync {
+                true => Stands::InSync { since },
+                false => Stands::OutOfSync { since },
+            }),
+        }
+    }
+
+    pub(super) fn standings(&self) -> Vec<(AssetId, Standing)> {
+        let pinned = self.pins.keys().filter(|id| self.is_enforced(id));
+        pinned.map(|id| (id.clone(), self.standing(id))).collect()
+    }
+
+    fn tell(&mut self, id: &AssetId) {
+        if self.is_enforced(id) {
+            let standing = self.standing(id);
+            self.feed.push_back(Fed::Stands(id.clone(), standing));
+        }
+    }
+
+    fn keep_in_place(&mut self, id: &AssetId, was: Option<(Asset, IncarnationNo)>) {
+        let pin = was.map_or(StandingPin::NotYet, |(_, no)| StandingPin::At(no));
+        self.pins.insert(id.clone(), (pin, Cause::Intent));
+        self.tell(id);
+    }
+
+    pub(super) fn publish(&mut self, newer: Incarnation) {
+        self.all.insert(newer.no(), newer.clone());
+        let changes = self.latest.snapshot().diff(newer.snapshot());
+        let ids: Vec<AssetId> = changes.iter().map(|change| change.id()).collect();
+        let was: Vec<_> = ids.iter().map(|id| self.intent(id)).collect();
+        self.latest = newer.clone();
+        for (id, was) in ids.iter().zip(was) {
+            let same = was.as_ref().map(|(asset, _)| asset.digest()) == self.content(id);
+            if self.is_governed(id) && !self.pins.contains_key(id) && !same {
+                self.keep_in_place(id, was);
+            }
+            self.restless.push(id.clone());
+        }
+        self.feed.push_back(Fed::Took(newer, ids));
+    }
+
+    /// Makes a step durable, or a part of it.
+    pub(super) fn apply(&mut self, step: Step, part: Part) {
+        if part == Part::Nothing {
+            return;
+        }
+        step.records
+            .into_iter()
+            .for_each(|record| self.write(record));
+        if part >= Part::Head
+            && let Some(head) = step.head
+        {
+            self.move_head(head);
+        }
+        let moves = match part {
+            Part::Nothing | Part::Records | Part::Head => 0,
+            Part::SomeMoves => step.moves.len() / 2,
+            Part::All => step.moves.len(),
+        };
+        for (id, goes) in step.moves.into_iter().take(moves) {
+            self.audit(&id, goes);
+            self.move_pin(&id, goes);
+            self.moves.push((id, goes));
+        }
+    }
+
+    fn write(&mut self, record: Record) {
+        match record {
+            Record::Rollout(rollout) => {
+                self.judge_end(&rollout);
+                self.rollouts.insert(rollout.id, *rollout);
+            }
+            Record::Forget(id) => drop(self.rollouts.remove(&id)),
+            Record::Target(id, Some(row)) => drop(self.rows.insert(id, row)),
+            Record::Target(id, None) => {
+                self.rows.remove(&id);
+                self.was.remove(&id);
+            }
+            Record::Quarantine(id, Some(row)) => drop(self.quarantine.insert(id, row)),
+            Record::Quarantine(id, None) => drop(self.quarantine.remove(&id)),
+        }
+    }
+
+    /// R22: everything that moved is at what was.
+    fn judge_end(&self, rollout: &Rollout) {
+        if let State::RolledBack { .. } = rollout.state {
+            for id in self.rows.keys() {
+                let was = self.was.get(id).copied();
+                let back = was.is_none_or(|was| was == self.content(id));
+                assert!(back, "{id} did not go back");
+            }
+        }
+    }
+
+    fn move_head(&mut self, head: Incarnation) {
+        let ids: BTreeSet<AssetId> = self
+            .all
+            .values()
+            .flat_map(|of| of.snapshot().iter())
+            .map(|asset| asset.id())
+            .collect();
+        let was: Vec<_> = ids.iter().map(|id| self.intent(id)).collect();
+        self.head = Some(head);
+        for (id, was) in ids.iter().zip(was) {
+            let before = was.as_ref().map(|(asset, _)| asset.digest());
+            let gone = self.latest.asset(id).is_none();
+            if self.is_governed(id) && self.content(id) != before && !gone {
+                assert!(
+                    !self.is_enforced(id),
+                    "the head moves on, and {id} with it: nobody had said so"
+                );
+            }
+        }
+    }
+
+    /// R17, R22: nobody is moved forward twice in one rollout, or to what failed in another.
+    fn audit(&mut self, id: &AssetId, goes: Goes) {
+        let row = self.rows.get(id);
+        let (Goes::At(no, Cause::Intent), Some(row)) = (goes, row) else {
+            return;
+        };
+        let (rollout, to) = (row.rollout, self.rollouts[&row.rollout].to);
+        if row.back_at.is_some() || to != no {
+            return;
+        }
+        let content = self.all[&no].asset(id).map(|asset| asset.digest());
+        let failed = self
+            .quarantine
+            .get(id)
+            .filter(|failed| Some(failed.content) == content);
+        assert!(failed.is_none(), "{id} is moved to what failed");
+        let before = self.content(id);
+        self.was.entry(id.clone()).or_insert(before);
+        let first = self.forward.insert((rollout, id.clone()));
+        assert!(first, "{id} is moved twice");
+    }
+
+    fn move_pin(&mut self, id: &AssetId, goes: Goes) {
+        let before = self.content(id);
+        let pin = match goes {
+            Goes::At(no, cause) => {
+                assert!(self.all.contains_key(&no));
+                (StandingPin::At(no), cause)
+            }
+            Goes::NotYet => (StandingPin::NotYet, Cause::Intent),
+            Goes::Default => {
+                let Some(pin) = self.pins.remove(id) else {
+                    return;
+                };
+                if self.is_governed(id) && self.content(id) != before {
+                    self.pins.insert(id.clone(), pin);
+                } else {
+                    self.found.remove(id);
+                }
+                return self.tell(id);
+            }
+        };
+        self.pins.insert(id.clone(), pin);
+        let since = self.now;
+        let state = match self.content(id) {
+            None => Stands::InSync { since },
+            Some(_) => Stands::OutOfSync { since },
+        };
+        self.found.insert(id.clone(), state);
+        self.tell(id);
+        self.restless.push(id.clone());
+    }
+
+    /// A push, and a diff after it.
+    pub(super) fn settle(&mut self, id: &AssetId) {
+        let Some(content) = self.content(id) else {
+            return;
+        };
+        let same = self.production.insert(id.clone(), content) == Some(content);
+        let since = self.now;
+        let news = Stands::InSync { since };
+        let known = matches!(self.found.get(id), Some(Stands::InSync { .. }));
+        if self.pins.contains_key(id) && !(same && known) {
+            self.found.insert(id.clone(), news);
+            self.tell(id);
+        }
+    }
+
+    pub(super) fn drift(&mut self, id: &AssetId) {
+        self.production.remove(id);
+        if self.pins.contains_key(id) && self.content(id).is_some() {
+            let since = self.now;
+            self.found.insert(id.clone(), Stands::OutOfSync { since });
+            self.tell(id);
+            self.restless.push(id.clone());
+        }
+    }
+
+    pub(super) fn is_pushed(&self, id: &AssetId) -> bool {
+        self.pins.contains_key(id) && matches!(self.found.get(id), Some(Stands::OutOfSync { .. }))
+    }
+
+    pub(super) fn fail_push(&mut self, id: &AssetId) {
+        let why = "it crashes".to_owned();
+        self.found.insert(id.clone(), Stands::Unhealthy { why });
+        self.tell(id);
+        self.restless.push(id.clone());
+    }
+
+    pub(super) fn newest(&self) -> Option<&Rollout> {
+        self.rollouts.values().next_back()
+    }
+}

@@ -1,0 +1,507 @@
+//! A kernel beside a toy enforcer, in virtual time: steps become durable when told, and whoever comes next goes on.
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use plane_runtime::Kernel as _;
+use plane_store::records::{Standing, StandingPin};
+use plugin_sdk::{AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, TargetSelection};
+use prodspec_model::{
+    Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationId, IncarnationNo, Message,
+    PartitionId, Snapshot,
+    addons::{PhysicalCluster, RolloutPolicyRef},
+    incarnation::Header,
+    rollout::RolloutPolicy,
+};
+use serde::{Deserialize, Serialize};
+
+use super::plane::{Fed, Part, Plane};
+use crate::{
+    config::Config,
+    group::{changed, governs},
+    kernel::{Bug, Call, Command, Counts, Effects, Event, Kernel, Recovered, Refused, Step, View},
+    policy,
+    record::{By, Rollout, State},
+};
+
+thread_local! {
+    /// The guard that kernels of this test do without.
+    pub(super) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Thing {
+    pub(super) size: u64,
+}
+
+impl Message for Thing {
+    const TYPE: &'static str = "test.v1.Thing";
+}
+
+/// Nobody enforces it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Idea {
+    pub(super) size: u64,
+}
+
+impl Message for Idea {
+    const TYPE: &'static str = "test.v1.Idea";
+}
+
+pub(super) fn id(text: &str) -> AssetId {
+    AssetId::new(text).unwrap()
+}
+
+/// The policy asset of the group.
+pub(super) const P: &str = "policy/p";
+
+/// Governed by `policy`, and in the cluster before the `/` of its name, if it has one.
+pub(super) fn of_group(policy: Option<&str>, name: &str, size: u64) -> AssetBuilder {
+    let mut asset = Asset::builder(id(name)).payload(&Thing { size }).unwrap();
+    if let Some(policy) = policy {
+        let policy = AssetRef::to(id(policy));
+        asset = asset.addon(&RolloutPolicyRef { policy }).unwrap();
+    }
+    match name.split_once('/') {
+        Some((cluster, _)) => {
+            let cluster = cluster.to_owned();
+            asset.addon(&PhysicalCluster { cluster }).unwrap()
+        }
+        None => asset,
+    }
+}
+
+pub(super) fn thing(name: &str, size: u64) -> Asset {
+    of_group(Some(P), name, size).build().unwrap()
+}
+
+pub(super) fn policy_asset(policy: &RolloutPolicy) -> Asset {
+    let asset = Asset::builder(id(P)).payload(policy).unwrap();
+    asset.build().unwrap()
+}
+
+/// An incarnation that follows `parent`.
+pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
+    let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
+    let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
+    let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
+    let snapshot = before.edit(no, put, &removed);
+    let header = Header {
+        id: IncarnationId::new(PartitionId::new("test").unwrap(), no),
+        digest: snapshot.digest(),
+        parent: parent.map(Incarnation::no),
+        sealed_at: Timestamp::UNIX_EPOCH,
+        sources: BTreeMap::new(),
+        assets: snapshot.len() as u64,
+    };
+    Incarnation::new(header, snapshot)
+}
+
+pub(super) fn by() -> By {
+    By {
+        who: "me".into(),
+        why: "seen".into(),
+    }
+}
+
+fn types() -> Arc<AssetTypes> {
+    let mut types = AssetTypes::default();
+    types.add(AssetType::<Thing>::new().capacity(|thing| [("qps".to_owned(), thing.size)].into()));
+    types.add(AssetType::<Idea>::new().modelled_only());
+    types.add(AssetType::<RolloutPolicy>::new().modelled_only());
+    Arc::new(types)
+}
+
+pub(super) struct Rig {
+    pub(super) kernel: Kernel,
+    pub(super) now: Now,
+    pub(super) config: Config,
+    pub(super) plane: Plane,
+    /// Not durable yet.
+    pub(super) steps: VecDeque<Step>,
+    pub(super) calls: VecDeque<Call>,
+    pub(super) replies: BTreeMap<u64, Result<(), Refused>>,
+    /// What every look at health says. An error: the look failed.
+    pub(super) health: Result<Judgement, String>,
+    /// How old the evidence is.
+    pub(super) evidence: Duration,
+    /// Whether pushes happen by themselves, and after how long.
+    pub(super) lag: Option<Duration>,
+    pushes: BTreeSet<(Mono, AssetId)>,
+    /// How pinned assets stand, as far as told to anybody.
+    heard: BTreeMap<AssetId, Standing>,
+    /// How many steps were made, and at which the process dies.
+    pub(super) made: usize,
+    pub(super) crash_at: Option<(usize, Part)>,
+    pub(super) judged: u32,
+    pub(super) selected: u32,
+    words: u64,
+}
+
+pub(super) fn config() -> Config {
+    Config {
+        #[cfg(feature = "planted-bugs")]
+        planted: PLANTED.get(),
+        ..Config::default()
+    }
+}
+
+impl Rig {
+    /// A group that was never rolled out.
+    pub(super) fn new(policy: RolloutPolicy, assets: Vec<Asset>) -> Self {
+        Self::with(config(), policy, assets)
+    }
+
+    pub(super) fn with(config: Config, policy: RolloutPolicy, mut assets: Vec<Asset>) -> Self {
+        assets.push(policy_asset(&policy));
+        let now = Now {
+            mono: Mono(1_000_000_000),
+            wall: "2026-01-01T00:00:00Z".parse().unwrap(),
+        };
+        let mut plane = Plane::new(id(P), types(), seal(None, assets, &[]));
+        plane.now = now.wall;
+        let mut effects = Effects::default();
+        let kernel = take_over(&plane, now, &config, &mut effects);
+        let mut rig = Self {
+            kernel,
+            now,
+            config,
+            plane,
+            steps: VecDeque::new(),
+            calls: VecDeque::new(),
+            replies: BTreeMap::new(),
+            health: Ok(Judgement::Healthy),
+            evidence: Duration::ZERO,
+            lag: Some(Duration::from_secs(1)),
+            pushes: BTreeSet::new(),
+            made: 0,
+            crash_at: None,
+            heard: BTreeMap::new(),
+            judged: 0,
+            selected: 0,
+            words: 0,
+        };
+        rig.absorb(effects);
+        rig
+    }
+
+    /// A group whose first turnup is over.
+    pub(super) fn settled(policy: RolloutPolicy, assets: Vec<Asset>) -> Self {
+        let mut rig = Self::new(policy, assets);
+        rig.pass(Duration::from_secs(3600));
+        assert_eq!(
+            rig.plane.head.as_ref().map(Incarnation::no),
+            Some(IncarnationNo(1))
+        );
+        assert!(rig.plane.pins.is_empty(), "{:?}", rig.plane.pins);
+        rig
+    }
+
+    /// The same, with the next rollout begun, and nothing moving by itself.
+    pub(super) fn begun(policy: RolloutPolicy, names: &[&str]) -> Self {
+        let assets = |size| -> Vec<Asset> { names.iter().map(|name| thing(name, size)).collect() };
+        let first = RolloutPolicy {
+            hold: None,
+            ..policy.clone()
+        };
+        let mut rig = Self::settled(first, assets(1));
+        rig.lag = None;
+        rig.put([assets(2), vec![policy_asset(&policy)]].concat());
+        rig.run();
+        rig
+    }
+
+    pub(super) fn step(&mut self, event: Event) {
+        let mut out = Effects::default();
+        self.kernel.step(self.now, event, &mut out);
+        self.absorb(out);
+    }
+
+    fn absorb(&mut self, out: Effects) {
+        self.steps
+            .extend(out.steps.into_iter().filter(|step| !step.is_empty()));
+        self.calls.extend(out.calls);
+        self.replies.extend(out.replies);
+        let latest = self.kernel.latest.clone();
+        // As the shell does: what is another group's by now is no longer heard of.
+        for asset in out.released {
+            if !self.is_ours(&asset) {
+                self.step(Event::Took {
+                    latest: latest.clone(),
+                    changed: vec![asset],
+                });
+            }
+        }
+    }
+
+    fn is_ours(&self, asset: &AssetId) -> bool {
+        let kernel = &self.kernel;
+        kernel.owns(asset) || governs(&kernel.policy, kernel.head(), &kernel.latest, asset)
+    }
+
+    /// The first step that is not durable yet becomes so.
+    pub(super) fn durable(&mut self) -> bool {
+        if self.steps.is_empty() {
+            return false;
+        }
+        self.made += 1;
+        match self.crash_at {
+            Some((at, part)) if at == self.made => self.crash_in_step(part),
+            _ => {
+                let step = self.steps.pop_front();
+                let all = |step| self.plane.apply(step, Part::All);
+                step.into_iter().for_each(all);
+            }
+        }
+        self.work();
+        true
+    }
+
+    /// The next thing that enforcement said is heard.
+    pub(super) fn deliver(&mut self) -> bool {
+        match self.plane.feed.pop_front() {
+            None => return false,
+            Some(Fed::Stands(asset, standing)) => {
+                self.heard.insert(asset.clone(), standing.clone());
+                if self.is_ours(&asset) {
+                    self.step(Event::Stands(vec![(asset, standing)]));
+                }
+            }
+            Some(Fed::Took(latest, changed)) => {
+                let stands = changed
+                    .iter()
+                    .filter_map(|id| Some((id.clone(), self.heard.get(id)?.clone())));
+                let stands: Vec<_> = stands
+                    .filter(|(id, _)| governs(&id_p(), self.kernel.head(), &latest, id))
+                    .collect();
+                self.step(Event::Stands(stands));
+                self.step(Event::Took { latest, changed });
+            }
+        }
+        true
+    }
+
+    /// The next call is answered.
+    pub(super) fn answer(&mut self) -> bool {
+        let event = match self.calls.pop_front() {
+            None => return false,
+            Some(Call::Select(call, request)) => {
+                self.selected += 1;
+                let answer = futures::executor::block_on(policy::standard().select(*request));
+                Event::Selected {
+                    call,
+                    answer: answer.map_err(|error| error.to_string()),
+                }
+            }
+            Some(Call::Judge(call, at, _)) => {
+                self.judged += 1;
+                let as_of = at - self.evidence;
+                let answer = self
+                    .health
+                    .clone()
+                    .map(|judgement| verdict(as_of, judgement));
+                Event::Judged { call, answer }
+            }
+        };
+        self.step(event);
+        true
+    }
+
+    /// Everything that follows without time passing.
+    pub(super) fn run(&mut self) {
+        for _ in 0..3_000_000 {
+            self.work();
+            if !(self.durable() || self.deliver() || self.answer()) {
+                return;
+            }
+        }
+        panic!("it never rests");
+    }
+
+    /// Pushes that are due by now.
+    fn work(&mut self) {
+        let Some(lag) = self.lag else { return };
+        for asset in std::mem::take(&mut self.plane.restless) {
+            self.pushes.insert((self.now.mono + lag, asset));
+        }
+        while self
+            .pushes
+            .first()
+            .is_some_and(|(at, _)| *at <= self.now.mono)
+        {
+            if let Some((_, asset)) = self.pushes.pop_first() {
+                self.plane.settle(&asset);
+            }
+        }
+    }
+
+    /// Time goes on; everything happens as soon as it can.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now.mono + time;
+        for _ in 0..10_000 {
+            self.run();
+            let due = self.pushes.first().map(|(at, _)| *at);
+            let next = self.kernel.next_wake().into_iter().chain(due).min();
+            let next = next.unwrap_or(end).max(self.now.mono).min(end);
+            self.to(next);
+            self.step(Event::Tick);
+            if next == end {
+                return self.run();
+            }
+        }
+        panic!("time stands still");
+    }
+
+    pub(super) fn to(&mut self, mono: Mono) {
+        let passed = mono.since(self.now.mono);
+        self.now = Now {
+            mono,
+            wall: self.now.wall + passed,
+        };
+        self.plane.now = self.now.wall;
+    }
+
+    /// Seals and publishes.
+    pub(super) fn put(&mut self, assets: Vec<Asset>) -> IncarnationNo {
+        self.edit(assets, &[])
+    }
+
+    pub(super) fn edit(&mut self, assets: Vec<Asset>, removed: &[&str]) -> IncarnationNo {
+        let newer = seal(Some(&self.plane.latest), assets, removed);
+        self.plane.publish(newer);
+        self.plane.latest.no()
+    }
+
+    pub(super) fn swap(&mut self, policy: RolloutPolicy) {
+        self.put(vec![policy_asset(&policy)]);
+        self.run();
+    }
+
+    pub(super) fn settle(&mut self, name: &str) {
+        self.plane.settle(&id(name));
+        self.run();
+    }
+
+    pub(super) fn tell(&mut self, command: Command) -> Result<(), Refused> {
+        self.words += 1;
+        let reply = self.words;
+        self.step(Event::Person {
+            command,
+            by: by(),
+            reply,
+        });
+        let answer = self.replies.remove(&reply).unwrap();
+        self.run();
+        answer
+    }
+
+    /// The process dies; another one takes over what is durable.
+    pub(super) fn crash(&mut self) {
+        self.steps.clear();
+        self.calls.clear();
+        self.plane.feed.clear();
+        self.heard = self.plane.standings().into_iter().collect();
+        let mut out = Effects::default();
+        self.kernel = take_over(&self.plane, self.now, &self.config, &mut out);
+        self.absorb(out);
+    }
+
+    /// The same while a step is being made durable.
+    pub(super) fn crash_in_step(&mut self, part: Part) {
+        if let Some(step) = self.steps.pop_front() {
+            self.plane.apply(step, part);
+        }
+        self.crash();
+    }
+
+    pub(super) fn pin(&self, name: &str) -> StandingPin {
+        let pin = self.plane.pins.get(&id(name));
+        pin.map_or(StandingPin::Default, |(pin, _)| *pin)
+    }
+
+    /// Those whose pin is at incarnation `no`.
+    pub(super) fn at(&self, no: u32) -> Vec<&str> {
+        let at = StandingPin::At(IncarnationNo(no));
+        let pins = self.plane.pins.iter().filter(|(_, (pin, _))| *pin == at);
+        pins.map(|(asset, _)| asset.as_str()).collect()
+    }
+
+    pub(super) fn head(&self) -> Option<u32> {
+        self.plane.head.as_ref().map(|head| head.no().0)
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.plane.newest().unwrap().state
+    }
+
+    pub(super) fn rollouts(&self) -> usize {
+        self.plane.rollouts.len()
+    }
+
+    pub(super) fn view(&self) -> View {
+        self.kernel.view(self.now)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.view().counts
+    }
+}
+
+fn id_p() -> AssetId {
+    id(P)
+}
+
+fn verdict(as_of: Timestamp, judgement: Judgement) -> Health {
+    match judgement {
+        Judgement::Healthy => Health::healthy(as_of),
+        _ => Health::found(
+            as_of,
+            Finding {
+                validator: "toy".into(),
+                judgement,
+                summary: "it says so".to_owned(),
+                evidence: serde_json::Value::Null,
+            },
+        ),
+    }
+}
+
+/// A kernel from what is durable, as the shell puts it together.
+fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Kernel {
+    let policy = plane.policy.clone();
+    let head = plane.head.as_ref();
+    let newest = plane.newest().cloned();
+    let behind = |rollout: &&Rollout| match rollout.state {
+        State::Completed => head.is_none_or(|head| head.no() < rollout.to),
+        _ => !rollout.state.has_ended(),
+    };
+    let live = newest.as_ref().filter(behind);
+    let to = live.map(|rollout| plane.all[&rollout.to].clone());
+    let between =
+        |before: Option<&Incarnation>, after: &Incarnation| changed(&policy, head, before, after);
+    let ours = |asset: &AssetId| {
+        plane.rows.contains_key(asset) || governs(&policy, head, &plane.latest, asset)
+    };
+    let recovered = Recovered {
+        latest: plane.latest.clone(),
+        head: head.cloned(),
+        rolling: to.as_ref().map(|to| between(head, to)).unwrap_or_default(),
+        pending: between(to.as_ref().or(head), &plane.latest),
+        newest,
+        to,
+        rows: plane.rows.clone().into_iter().collect(),
+        quarantine: plane.quarantine.clone().into_iter().collect(),
+        pins: plane
+            .standings()
+            .into_iter()
+            .filter(|(asset, _)| ours(asset))
+            .collect(),
+        policy: policy.clone(),
+    };
+    Kernel::recover(now, config.clone(), plane.types.clone(), recovered, out)
+}

@@ -1,0 +1,258 @@
+//! R18 and R19: selections go by the policy as it is, and take with them whom they need.
+
+use std::time::Duration;
+
+use plugin_sdk::Cause;
+use prodspec_model::{
+    Asset, AssetRef, IncarnationNo,
+    addons::{DependsOn, Edge, Need},
+    rollout::{Amount, Canary, Emergency, RolloutPolicy, Wave},
+};
+
+use super::{
+    pins::canary,
+    rig::{P, Rig, config, id, of_group, thing},
+};
+use crate::{config::Config, kernel::Goes, record::State};
+
+#[test]
+pub(super) fn r18_the_policy_is_read_at_each_call() {
+    let hold = RolloutPolicy {
+        hold: Some("wait".into()),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(hold, &["a", "b"]);
+    assert!(rig.at(2).is_empty());
+    rig.swap(RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    });
+    assert_eq!((rig.at(2), rig.rollouts()), (vec!["a"], 2));
+    rig.swap(RolloutPolicy::default());
+    assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+#[test]
+pub(super) fn r18_a_selection_by_an_older_policy_is_void() {
+    let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
+    rig.put(vec![thing("a", 2)]);
+    while rig.deliver() {}
+    assert_eq!(rig.calls.len(), 1);
+    rig.put(vec![super::rig::policy_asset(&RolloutPolicy {
+        hold: Some("no".into()),
+        ..canary()
+    })]);
+    while rig.deliver() {}
+    rig.run();
+    assert!(rig.at(2).is_empty());
+}
+
+#[test]
+pub(super) fn r18_what_was_selected_is_not_selected_again() {
+    let one = RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(one, &["a", "b", "c"]);
+    assert_eq!(rig.at(2), ["a"]);
+    rig.step(crate::kernel::Event::Tick);
+    rig.settle("a");
+    assert_eq!(rig.at(2), ["a", "b"]);
+    rig.plane.drift(&id("a"));
+    rig.run();
+    rig.settle("a");
+    rig.settle("b");
+    assert_eq!(rig.at(2), ["a", "b", "c"]);
+    // The answer to a question of before, once more.
+    let moves = rig
+        .plane
+        .moves
+        .iter()
+        .filter(|(_, goes)| *goes == Goes::At(IncarnationNo(2), Cause::Intent));
+    assert_eq!(moves.count(), 3);
+}
+
+#[test]
+pub(super) fn r18_a_policy_that_is_gone_holds_until_it_is_back() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.edit(vec![], &[P]);
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.at(2), ["a"]);
+    assert!(
+        rig.view()
+            .waits
+            .iter()
+            .any(|wait| wait.why.contains("no policy asset"))
+    );
+    rig.swap(canary());
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.state(), &State::Completed);
+}
+
+fn consumer(name: &str, provider: &str, need: Need, size: u64) -> Asset {
+    let edges = vec![Edge {
+        provider: AssetRef::to(id(provider)),
+        need,
+    }];
+    let asset = of_group(Some(P), name, size).addon(&DependsOn { edges });
+    asset.unwrap().build().unwrap()
+}
+
+fn qps() -> Need {
+    Need::Capacity { unit: "qps".into() }
+}
+
+#[test]
+pub(super) fn r19_both_ends_of_a_changing_capacity_move_together() {
+    let assets = |z| vec![consumer("a", "z", qps(), z), thing("b", z), thing("z", z)];
+    let mut rig = Rig::settled(canary(), assets(1));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "z"]);
+}
+
+#[test]
+pub(super) fn r19_an_end_whose_capacity_stays_moves_in_its_own_turn() {
+    let assets = |size| vec![consumer("a", "z", qps(), size), thing("z", 9)];
+    let mut rig = Rig::settled(canary(), assets(1));
+    rig.lag = None;
+    let z = thing("z", 9)
+        .edit()
+        .addon(&prodspec_model::addons::Owner { owner: "us".into() })
+        .unwrap()
+        .build()
+        .unwrap();
+    rig.put(vec![assets(2)[0].clone(), z]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a"]);
+}
+
+#[test]
+pub(super) fn r19_a_provider_whose_version_counts_moves_along_and_not_the_other_way() {
+    let version = |size| {
+        vec![
+            consumer("b", "c", Need::Version, size),
+            thing("c", size),
+            thing("a", size),
+        ]
+    };
+    let mut rig = Rig::settled(
+        RolloutPolicy {
+            domains: vec![],
+            ..canary()
+        },
+        version(1),
+    );
+    rig.lag = None;
+    rig.put(vec![version(2)[0].clone(), version(2)[1].clone()]);
+    rig.run();
+    assert_eq!(rig.at(2), ["b", "c"]);
+}
+
+#[test]
+pub(super) fn r19_a_closure_wider_than_a_lot_moves_over_several() {
+    let config = Config { lot: 2, ..config() };
+    let names: Vec<String> = (0..5).map(|at| format!("a{at}")).collect();
+    let assets = |size| {
+        let chain = names
+            .windows(2)
+            .map(|pair| consumer(&pair[0], &pair[1], qps(), size));
+        chain.chain([thing("a4", size)]).collect::<Vec<_>>()
+    };
+    let mut rig = Rig::with(config, canary(), assets(1));
+    rig.pass(Duration::from_secs(3600));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    assert_eq!(rig.at(2).len(), 5);
+    assert_eq!(rig.counts().in_flight, 5);
+}
+
+#[test]
+pub(super) fn r18_stages_follow_each_other_when_they_are_baked_and_healthy() {
+    let waves = vec![
+        Wave {
+            upto: Amount::Count(1),
+            bake_secs: 60,
+        },
+        Wave {
+            upto: Amount::Percent(50),
+            bake_secs: 120,
+        },
+    ];
+    let policy = RolloutPolicy {
+        waves,
+        bake_secs: 300,
+        canary: Some(Canary {
+            count: 1,
+            bake_secs: 600,
+        }),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(policy, &["a", "b", "c", "d"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(Duration::from_secs(590));
+    assert_eq!(rig.at(2), ["a"]);
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(rig.at(2), ["a", "b"]);
+    rig.pass(Duration::from_secs(200));
+    assert_eq!(rig.at(2).len(), 4);
+    assert_eq!(rig.state(), &State::Running);
+    rig.pass(Duration::from_secs(400));
+    assert_eq!(rig.state(), &State::Completed);
+}
+
+fn urgent() -> RolloutPolicy {
+    let word = Emergency {
+        who: "me".into(),
+        why: "it burns".into(),
+    };
+    RolloutPolicy {
+        emergency: Some(word),
+        ..canary()
+    }
+}
+
+#[test]
+pub(super) fn emergency_pins_what_is_under_way_again_and_the_rest_at_once() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.swap(urgent());
+    let urgent = Goes::At(IncarnationNo(2), Cause::Emergency);
+    let moves: Vec<_> = rig
+        .plane
+        .moves
+        .iter()
+        .filter(|(_, goes)| *goes == urgent)
+        .map(|(asset, _)| asset.as_str())
+        .collect();
+    assert_eq!(moves, ["a", "b"]);
+    assert!(
+        rig.plane
+            .newest()
+            .unwrap()
+            .history
+            .iter()
+            .any(|entry| entry.what.contains("it burns"))
+    );
+    rig.settle("a");
+    rig.settle("b");
+    assert_eq!(rig.state(), &State::Completed);
+}
+
+#[test]
+pub(super) fn emergency_that_is_taken_back_is_over() {
+    let slow = RolloutPolicy {
+        max_in_flight: Some(1),
+        ..urgent()
+    };
+    let mut rig = Rig::begun(slow, &["a", "b"]);
+    assert_eq!(rig.plane.pins[&id("a")].1, Cause::Emergency);
+    rig.swap(canary());
+    rig.lag = Some(Duration::from_secs(1));
+    rig.plane.drift(&id("a"));
+    rig.pass(Duration::from_secs(650));
+    let last = (id("b"), Goes::At(IncarnationNo(2), Cause::Intent));
+    assert!(rig.plane.moves.contains(&last));
+}

@@ -1,0 +1,259 @@
+//! R20 and R21: what counts as updated, and what passes a gate.
+
+use std::time::Duration;
+
+use plane_store::records::{Standing, StandingPin, Stands};
+use plugin_sdk::Judgement;
+use prodspec_model::{
+    Asset, AssetRef, IncarnationNo,
+    addons::RolloutPolicyRef,
+    rollout::{OnUnhealthy, RolloutPolicy},
+};
+
+use super::{
+    pins::canary,
+    rig::{Idea, P, Rig, id, thing},
+};
+use crate::{
+    kernel::{Call, Command, Event},
+    record::State,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+pub(super) fn r20_only_what_is_in_sync_at_the_pin_of_the_rollout_is_updated() {
+    let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
+    rig.lag = None;
+    rig.put(vec![thing("a", 2)]);
+    while rig.deliver() {}
+    rig.answer();
+    // The pin has moved as far as the kernel knows; what is said now is about where it was.
+    let since = rig.now.wall;
+    for pin in [
+        StandingPin::At(IncarnationNo(1)),
+        StandingPin::NotYet,
+        StandingPin::Default,
+    ] {
+        let standing = Standing {
+            pin,
+            content: None,
+            state: Stands::InSync { since },
+        };
+        rig.step(Event::Stands(vec![(id("a"), standing)]));
+        assert_eq!((rig.counts().in_flight, rig.counts().updated), (1, 0));
+    }
+    rig.run();
+    assert_eq!(rig.counts().in_flight, 1);
+    rig.plane.settle(&id("a"));
+    rig.deliver();
+    assert_eq!(rig.counts().updated, 1);
+}
+
+#[test]
+pub(super) fn r20_what_is_said_late_of_an_earlier_stay_does_not_count() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    // In sync at the new, not yet heard; then back, and tried again.
+    rig.plane.settle(&id("a"));
+    let old = rig.plane.feed.pop_front().unwrap();
+    rig.plane.drift(&id("a"));
+    rig.plane.feed.clear();
+    rig.step(Event::Person {
+        command: Command::RollBack,
+        by: super::rig::by(),
+        reply: 1,
+    });
+    rig.answer();
+    rig.answer();
+    assert!(rig.counts().in_flight == 1 && rig.kernel.view(rig.now).counts.updated == 0);
+    rig.plane.feed.push_back(old);
+    rig.deliver();
+    assert_eq!((rig.counts().in_flight, rig.counts().updated), (1, 0));
+}
+
+#[test]
+pub(super) fn r20_drift_restarts_the_bake_and_not_the_update() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(9 * MINUTE);
+    let moves = rig.plane.moves.len();
+    rig.plane.drift(&id("a"));
+    rig.pass(9 * MINUTE);
+    assert_eq!(rig.at(2), ["a"]);
+    assert_eq!(rig.plane.moves.len(), moves);
+    rig.pass(2 * MINUTE);
+    assert_eq!(rig.head(), Some(2));
+}
+
+#[test]
+pub(super) fn r20_an_update_is_remembered_with_its_time() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.pass(MINUTE);
+    rig.settle("a");
+    let at = rig.now.wall;
+    assert_eq!(rig.plane.rows[&id("a")].updated_at, Some(at));
+    rig.pass(5 * MINUTE);
+    rig.crash();
+    rig.run();
+    rig.pass(6 * MINUTE);
+    assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+fn idea(name: &str, size: u64) -> Asset {
+    let policy = AssetRef::to(id(P));
+    let asset = Asset::builder(id(name)).payload(&Idea { size }).unwrap();
+    asset
+        .addon(&RolloutPolicyRef { policy })
+        .unwrap()
+        .build()
+        .unwrap()
+}
+
+#[test]
+pub(super) fn r20_what_nobody_enforces_counts_once_pinned() {
+    let mut rig = Rig::settled(canary(), vec![idea("a", 1), idea("b", 1)]);
+    rig.put(vec![idea("a", 2), idea("b", 2)]);
+    rig.run();
+    assert_eq!((rig.counts().updated, rig.counts().waiting), (1, 1));
+    rig.pass(20 * MINUTE);
+    assert_eq!((rig.state(), rig.head()), (&State::Completed, Some(2)));
+}
+
+/// A canary that has settled and baked, and waits for health alone.
+fn baked(health: Result<Judgement, String>) -> Rig {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.health = health;
+    rig.pass(15 * MINUTE);
+    rig
+}
+
+#[test]
+pub(super) fn r21_an_old_verdict_passes_no_gate() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.evidence = 8 * MINUTE;
+    rig.pass(15 * MINUTE);
+    assert_eq!(rig.at(2), ["a"]);
+    rig.pass(4 * MINUTE);
+    assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+#[test]
+pub(super) fn r21_unknown_holds_and_is_flagged() {
+    let mut rig = baked(Ok(Judgement::Unknown));
+    assert_eq!(rig.at(2), ["a"]);
+    let flagged = |rig: &Rig| {
+        rig.plane
+            .newest()
+            .unwrap()
+            .history
+            .iter()
+            .filter(|entry| entry.what.contains("nobody can tell"))
+            .count()
+    };
+    assert_eq!(flagged(&rig), 1);
+    rig.pass(60 * MINUTE);
+    assert_eq!((rig.at(2), flagged(&rig)), (vec!["a"], 1));
+    // Looked at now and then, and no more often.
+    assert!(rig.judged < 200, "{}", rig.judged);
+    rig.health = Ok(Judgement::Healthy);
+    rig.pass(2 * MINUTE);
+    assert_eq!(rig.head(), Some(2));
+}
+
+#[test]
+pub(super) fn r21_a_look_that_fails_says_unknown() {
+    let rig = baked(Err("no answer in time".to_owned()));
+    assert_eq!(rig.at(2), ["a"]);
+    let health = rig.plane.newest().unwrap().health.clone().unwrap();
+    assert_eq!(health.judgement, Judgement::Unknown);
+    assert!(health.findings[0].summary.contains("no answer in time"));
+}
+
+#[test]
+pub(super) fn r21_a_promotion_passes_unknown_and_is_audited() {
+    let mut rig = baked(Ok(Judgement::Unknown));
+    rig.tell(Command::Promote).unwrap();
+    assert_eq!(rig.at(2), ["a", "b"]);
+    let history = &rig.plane.newest().unwrap().history;
+    assert!(
+        history
+            .iter()
+            .any(|entry| entry.what == "promoted" && entry.by == Some(super::rig::by()))
+    );
+    // Only what had settled by then.
+    rig.pass(20 * MINUTE);
+    assert_eq!(rig.state(), &State::Running);
+}
+
+#[test]
+pub(super) fn r21_unhealthy_fails_as_the_policy_says() {
+    let stop = RolloutPolicy {
+        on_unhealthy: OnUnhealthy::Stop,
+        ..canary()
+    };
+    for (policy, ends) in [(canary(), "rolled back"), (stop, "stopped")] {
+        let mut rig = Rig::begun(policy, &["a", "b"]);
+        rig.lag = Some(Duration::from_secs(1));
+        rig.health = Ok(Judgement::Unhealthy);
+        rig.pass(5 * MINUTE);
+        assert_eq!(rig.state().word(), ends);
+        assert!(rig.state().why().unwrap().contains("toy: it says so"));
+        assert_eq!(rig.plane.quarantine.len(), 2);
+    }
+}
+
+#[test]
+pub(super) fn r21_an_unhealthy_push_fails_the_rollout() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.plane.fail_push(&id("a"));
+    rig.run();
+    assert_eq!(rig.state().word(), "rolling back");
+    assert!(
+        rig.state()
+            .why()
+            .unwrap()
+            .contains("`a` is unhealthy: it crashes")
+    );
+}
+
+#[test]
+pub(super) fn r21_a_push_that_fails_after_a_person_has_stopped_it_changes_nothing() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.tell(Command::Abort).unwrap();
+    rig.plane.fail_push(&id("a"));
+    rig.run();
+    assert_eq!((rig.state().word(), rig.at(2)), ("stopped", vec!["a"]));
+}
+
+#[test]
+pub(super) fn r21_health_is_asked_about_what_was_updated_and_what_is_near() {
+    let mut rig = Rig::begun(canary(), &["eu/a", "eu/b", "us/c"]);
+    rig.settle("eu/a");
+    let due = rig.kernel.next_wake().unwrap();
+    rig.to(due);
+    rig.step(Event::Tick);
+    let request = rig.calls.iter().find_map(|call| match call {
+        Call::Judge(_, _, request) => Some(request.clone()),
+        Call::Select(..) => None,
+    });
+    let request = request.unwrap();
+    assert_eq!(request.updated, [id("eu/a")]);
+    assert_eq!(request.neighbours, [id("eu/b")]);
+}
+
+#[test]
+pub(super) fn r21_what_never_was_there_is_not_judged_unless_it_comes_gradually() {
+    let mut rig = Rig::new(canary(), vec![thing("a", 1), thing("b", 1)]);
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.pass(20 * MINUTE);
+    assert_eq!((rig.judged, rig.state()), (0, &State::Completed));
+    let gradual = RolloutPolicy {
+        first_turnup: prodspec_model::rollout::FirstTurnup::Gradual,
+        ..canary()
+    };
+    let mut rig = Rig::new(gradual, vec![thing("a", 1), thing("b", 1)]);
+    rig.pass(5 * MINUTE);
+    assert_eq!((rig.judged > 0, rig.at(1)), (true, vec!["a"]));
+}

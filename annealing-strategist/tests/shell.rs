@@ -1,0 +1,442 @@
+//! The shell beside a toy enforcer, over a real store, in tokio's paused time.
+
+#![allow(clippy::unwrap_used, reason = "a test: stop where it is wrong")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use annealing_strategist::{
+    Actuation, Actuator, AskError, Attached, By, Command, Feed, Handle, PinTo, State, Strategist,
+    View,
+};
+use async_trait::async_trait;
+use futures::{StreamExt, channel::mpsc, stream::BoxStream};
+use jiff::Timestamp;
+use plane_runtime::TokioRuntime;
+use plane_store::{
+    Batch, MemoryStore, Store,
+    incarnations::{Head, Incarnations},
+    record,
+    records::{GroupHead, Standing, StandingPin, Stands},
+};
+use plugin_sdk::{BoxError, testing};
+use prodspec_model::{
+    Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
+    addons::RolloutPolicyRef,
+    incarnation::Header,
+    rollout::{Canary, RolloutPolicy},
+};
+
+const P: &str = "policy/p";
+const Q: &str = "policy/q";
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn id(text: &str) -> AssetId {
+    AssetId::new(text).unwrap()
+}
+
+fn thing(policy: Option<&str>, name: &str, content: &str) -> Asset {
+    let content = content.to_owned();
+    let asset = testing::asset(name).edit();
+    let asset = asset.payload(&testing::Thing { content }).unwrap();
+    let asset = match policy {
+        Some(policy) => asset.addon(&RolloutPolicyRef {
+            policy: AssetRef::to(id(policy)),
+        }),
+        None => Ok(asset),
+    };
+    asset.unwrap().build().unwrap()
+}
+
+fn policy(name: &str, policy: &RolloutPolicy) -> Asset {
+    let asset = Asset::builder(id(name)).payload(policy).unwrap();
+    asset.build().unwrap()
+}
+
+fn canary() -> RolloutPolicy {
+    let canary = Canary {
+        count: 1,
+        bake_secs: 600,
+    };
+    RolloutPolicy {
+        canary: Some(canary),
+        ..RolloutPolicy::default()
+    }
+}
+
+fn policy_of(asset: &Asset) -> Option<AssetId> {
+    let addon = asset.addon::<RolloutPolicyRef>().unwrap();
+    addon.map(|addon| addon.policy.id)
+}
+
+/// Who enforces: every push takes no time.
+struct Toy {
+    partition: PartitionId,
+    store: Arc<dyn Store>,
+    incarnations: Arc<Incarnations<dyn Store>>,
+    state: Mutex<Pins>,
+}
+
+#[derive(Default)]
+struct Pins {
+    all: BTreeMap<IncarnationNo, Incarnation>,
+    sealed: Option<Head>,
+    heads: BTreeMap<AssetId, Incarnation>,
+    pins: BTreeMap<AssetId, StandingPin>,
+    followers: Vec<mpsc::UnboundedSender<Feed>>,
+    /// How often each asset's pin was moved to each incarnation.
+    moved: BTreeMap<(AssetId, IncarnationNo), u32>,
+}
+
+impl Pins {
+    fn latest(&self) -> &Incarnation {
+        self.all.values().next_back().unwrap()
+    }
+
+    fn governs(&self, id: &AssetId) -> Option<AssetId> {
+        let newest = self.latest().asset(id).as_ref().and_then(policy_of);
+        newest.or_else(|| {
+            let at_head = |(policy, head): (&AssetId, &Incarnation)| {
+                let named = policy_of(&head.asset(id)?);
+                (named.as_ref() == Some(policy)).then(|| policy.clone())
+            };
+            self.heads.iter().find_map(at_head)
+        })
+    }
+
+    fn at(&self, id: &AssetId) -> Option<Incarnation> {
+        match self.pins.get(id) {
+            Some(StandingPin::At(no)) => self.all.get(no).cloned(),
+            Some(StandingPin::NotYet) => None,
+            _ => match self.governs(id) {
+                Some(policy) => self.heads.get(&policy).cloned(),
+                None => Some(self.latest().clone()),
+            },
+        }
+    }
+
+    fn content(&self, id: &AssetId) -> Option<Digest> {
+        self.at(id)?.asset(id).map(|asset| asset.digest())
+    }
+
+    fn standing(&self, id: &AssetId) -> Standing {
+        let pin = self.pins.get(id).copied();
+        Standing {
+            pin: pin.unwrap_or(StandingPin::Default),
+            content: self.content(id),
+            state: Stands::InSync {
+                since: Timestamp::UNIX_EPOCH,
+            },
+        }
+    }
+
+    fn tell(&mut self, feed: &Feed) {
+        self.followers
+            .retain(|follower| follower.unbounded_send(feed.clone()).is_ok());
+    }
+
+    fn tell_standing(&mut self, id: &AssetId) {
+        let standing = self.standing(id);
+        self.tell(&Feed::Stands(vec![(id.clone(), standing)]));
+    }
+
+    /// R17: what is governed stays where it is.
+    fn keeping(&mut self, change: impl FnOnce(&mut Self)) {
+        let all = self.all.values().flat_map(|of| of.snapshot().iter());
+        let ids: BTreeSet<AssetId> = all.map(|asset| asset.id()).collect();
+        let was: Vec<_> = ids
+            .iter()
+            .map(|id| (self.at(id), self.content(id)))
+            .collect();
+        change(self);
+        for (id, (at, content)) in ids.iter().zip(was) {
+            let kept = self.governs(id).is_some() && !self.pins.contains_key(id);
+            if kept && self.content(id) != content {
+                let pin = at.map_or(StandingPin::NotYet, |at| StandingPin::At(at.no()));
+                self.pins.insert(id.clone(), pin);
+                self.tell_standing(id);
+            }
+        }
+    }
+
+    fn publish(&mut self, newer: Incarnation) {
+        let took = newer.clone();
+        self.keeping(|pins| drop(pins.all.insert(newer.no(), newer)));
+        self.tell(&Feed::Took(took));
+    }
+
+    fn move_pin(&mut self, id: &AssetId, to: PinTo) {
+        match to {
+            PinTo::At(at, _) => {
+                *self.moved.entry((id.clone(), at.no())).or_default() += 1;
+                self.pins.insert(id.clone(), StandingPin::At(at.no()));
+            }
+            PinTo::NotYet => drop(self.pins.insert(id.clone(), StandingPin::NotYet)),
+            PinTo::Default => {
+                let content = self.content(id);
+                let pin = self.pins.remove(id);
+                let other = self.content(id) != content && self.governs(id).is_some();
+                if let Some(pin) = pin.filter(|_| other) {
+                    self.pins.insert(id.clone(), pin);
+                }
+            }
+        }
+        self.tell_standing(id);
+    }
+}
+
+#[async_trait]
+impl Actuator for Toy {
+    async fn actuate(&self, step: Actuation) -> Result<(), BoxError> {
+        let mut batch = Batch::new();
+        batch.writes = step.writes;
+        if let Some((policy, head)) = &step.head {
+            let incarnation = head.no();
+            let head = GroupHead { incarnation };
+            batch = batch.write(record::put(&self.partition, policy.as_str(), &head)?);
+        }
+        self.store.commit(batch).await?;
+        let mut state = self.state.lock().unwrap();
+        if let Some((policy, head)) = step.head {
+            state.keeping(|pins| drop(pins.heads.insert(policy, head)));
+        }
+        for (id, to) in step.moves {
+            state.move_pin(&id, to);
+        }
+        Ok(())
+    }
+
+    fn feed(&self) -> BoxStream<'static, Feed> {
+        let mut state = self.state.lock().unwrap();
+        let (sender, feed) = mpsc::unbounded();
+        let pins: Vec<AssetId> = state.pins.keys().cloned().collect();
+        let pins = pins.iter().map(|id| (id.clone(), state.standing(id)));
+        let first = [
+            Feed::Took(state.latest().clone()),
+            Feed::Stands(pins.collect()),
+        ];
+        for item in first {
+            sender.unbounded_send(item).unwrap();
+        }
+        state.followers.push(sender);
+        feed.boxed()
+    }
+}
+
+struct World {
+    toy: Arc<Toy>,
+    strategist: Arc<Strategist<TokioRuntime>>,
+    handle: Handle<TokioRuntime>,
+    running: tokio::task::JoinHandle<()>,
+}
+
+impl World {
+    async fn new(assets: Vec<Asset>) -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let partition: PartitionId = "test".parse().unwrap();
+        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let toy = Arc::new(Toy {
+            partition: partition.clone(),
+            store: store.clone(),
+            incarnations: incarnations.clone(),
+            state: Mutex::default(),
+        });
+        seal(&toy, assets).await;
+        let runtime = TokioRuntime::current();
+        let strategist = Strategist::builder(runtime, partition, store, incarnations).build();
+        let (attached, handle) = strategist.attach(toy.clone());
+        let running = tokio::spawn(Attached::run(attached));
+        let world = Self {
+            toy,
+            strategist,
+            handle,
+            running,
+        };
+        tokio::time::sleep(HOUR).await;
+        world
+    }
+
+    async fn put(&self, assets: Vec<Asset>) {
+        seal(&self.toy, assets).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+
+    /// The ownership ends; the next one begins.
+    async fn take_over(&mut self) {
+        self.running.abort();
+        let _ = (&mut self.running).await;
+        let (attached, handle) = self.strategist.attach(self.toy.clone());
+        self.handle = handle;
+        self.running = tokio::spawn(attached.run());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+
+    async fn view(&self, policy: &str) -> View {
+        let views = self.handle.views().await.unwrap();
+        let ours = views.into_iter().find(|view| view.policy == id(policy));
+        ours.unwrap()
+    }
+
+    async fn state(&self, policy: &str) -> State {
+        self.view(policy).await.rollout.unwrap().state
+    }
+
+    fn pin(&self, name: &str) -> Option<StandingPin> {
+        self.toy.state.lock().unwrap().pins.get(&id(name)).copied()
+    }
+
+    fn content(&self, name: &str) -> Option<Digest> {
+        self.toy.state.lock().unwrap().content(&id(name))
+    }
+}
+
+async fn seal(toy: &Toy, assets: Vec<Asset>) {
+    let (before, after) = {
+        let state = toy.state.lock().unwrap();
+        (state.all.values().next_back().cloned(), state.sealed)
+    };
+    let no = before
+        .as_ref()
+        .map_or(IncarnationNo(1), |before| before.no().next());
+    let old = before
+        .as_ref()
+        .map_or_else(Snapshot::empty, |before| before.snapshot().clone());
+    let snapshot = old.edit(no, assets, &[]);
+    let header = Header {
+        id: prodspec_model::IncarnationId::new(toy.partition.clone(), no),
+        digest: snapshot.digest(),
+        parent: before.map(|before| before.no()),
+        sealed_at: Timestamp::UNIX_EPOCH,
+        sources: BTreeMap::new(),
+        assets: snapshot.len() as u64,
+    };
+    let newer = Incarnation::new(header, snapshot);
+    let sealed = toy
+        .incarnations
+        .seal(&newer, after.as_ref(), Batch::new())
+        .await
+        .unwrap();
+    let mut state = toy.state.lock().unwrap();
+    state.sealed = Some(sealed);
+    state.publish(newer);
+}
+
+fn at(no: u32) -> Option<StandingPin> {
+    Some(StandingPin::At(IncarnationNo(no)))
+}
+
+fn by() -> By {
+    By {
+        who: "me".into(),
+        why: "seen".into(),
+    }
+}
+
+fn two_groups(content: &str) -> Vec<Asset> {
+    vec![
+        thing(Some(P), "a", content),
+        thing(Some(P), "b", content),
+        thing(Some(Q), "x", content),
+        thing(Some(Q), "y", content),
+        policy(P, &canary()),
+        policy(Q, &RolloutPolicy::default()),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn r17_two_groups_go_by_their_own_policies() {
+    let world = World::new(two_groups("1")).await;
+    assert_eq!(world.view(P).await.head, Some(IncarnationNo(1)));
+    world.put(two_groups("2")).await;
+    assert_eq!((world.pin("a"), world.pin("b")), (at(2), None));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(world.state(Q).await, State::Completed);
+    assert_eq!(world.state(P).await, State::Running);
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(world.state(P).await, State::Completed);
+    assert!(world.toy.state.lock().unwrap().pins.is_empty());
+    assert_eq!(world.handle.history(&id(P)).await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_goes_on_under_the_next_ownership() {
+    let mut world = World::new(two_groups("1")).await;
+    world.put(two_groups("2")).await;
+    world.take_over().await;
+    assert_eq!(world.state(P).await, State::Running);
+    assert_eq!((world.pin("a"), world.pin("b")), (at(2), None));
+    tokio::time::sleep(3 * HOUR).await;
+    assert_eq!(world.state(P).await, State::Completed);
+    let moved = world.toy.state.lock().unwrap().moved.clone();
+    assert!(moved.values().all(|times| *times == 1), "{moved:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_asset_that_changes_group_is_rolled_out_by_the_other() {
+    let world = World::new(two_groups("1")).await;
+    world.put(vec![thing(Some(Q), "a", "2")]).await;
+    tokio::time::sleep(HOUR).await;
+    let newest = thing(Some(Q), "a", "2").digest();
+    assert_eq!((world.content("a"), world.pin("a")), (Some(newest), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_asset_that_changes_group_while_it_moves_is_passed_on() {
+    let world = World::new(two_groups("1")).await;
+    world
+        .put(vec![thing(Some(P), "a", "2"), thing(Some(P), "b", "2")])
+        .await;
+    world.put(vec![thing(Some(Q), "a", "3")]).await;
+    assert_eq!(world.pin("a"), at(2));
+    tokio::time::sleep(3 * HOUR).await;
+    let newest = thing(Some(Q), "a", "3").digest();
+    assert_eq!((world.content("a"), world.pin("a")), (Some(newest), None));
+    assert_eq!(world.state(P).await, State::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_asset_that_joins_comes_from_where_it_really_was() {
+    let mut assets = two_groups("1");
+    assets.push(thing(None, "free", "1"));
+    let world = World::new(assets).await;
+    world.put(vec![thing(None, "free", "2")]).await;
+    world.put(vec![thing(Some(P), "free", "3")]).await;
+    assert_eq!(world.pin("free"), at(3));
+    world
+        .handle
+        .tell(&id(P), Command::RollBack, by())
+        .await
+        .unwrap();
+    tokio::time::sleep(HOUR).await;
+    let before = thing(None, "free", "2").digest();
+    assert_eq!(world.content("free"), Some(before));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_is_answered_once_it_is_durable_and_refused_with_a_sentence() {
+    let mut world = World::new(two_groups("1")).await;
+    let refused = world.handle.tell(&id(P), Command::Pause, by()).await;
+    assert!(matches!(refused, Err(AskError::Refused(why)) if why.to_string().contains(P)));
+    let unknown = world
+        .handle
+        .tell(&id("policy/none"), Command::Pause, by())
+        .await;
+    assert!(matches!(unknown, Err(AskError::Refused(why)) if why.to_string().contains(Q)));
+    world.put(two_groups("2")).await;
+    world
+        .handle
+        .tell(&id(P), Command::Pause, by())
+        .await
+        .unwrap();
+    world.take_over().await;
+    assert_eq!(world.state(P).await, State::Paused);
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(world.pin("b"), None);
+    world.running.abort();
+    let _ = (&mut world.running).await;
+    let gone = world.handle.tell(&id(P), Command::Resume, by()).await;
+    assert!(matches!(gone, Err(AskError::NotRunning(_))));
+}
