@@ -8,7 +8,10 @@ use plugin_sdk::{
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
-use crate::record::TargetRecord;
+use crate::{
+    group::{governs, policy_of},
+    record::TargetRecord,
+};
 
 impl Kernel {
     /// Takes the live rollout as far as it goes now.
@@ -184,6 +187,12 @@ impl Kernel {
             let Some(asset) = live.targets.get(place).map(|target| target.asset.clone()) else {
                 continue;
             };
+            if self.is_nobodys(&asset) {
+                let Some(live) = &mut self.live else { return };
+                live.set_progress(place, Progress::Updated { at });
+                live.again = true;
+                continue;
+            }
             let cause = match live.emergency {
                 true => Cause::Emergency,
                 false => Cause::Intent,
@@ -211,6 +220,13 @@ impl Kernel {
             live.set_progress(place, progress);
             live.again |= modelled_only;
         }
+    }
+
+    /// Whether no group governs an asset any more: it goes its own way.
+    fn is_nobodys(&self, asset: &AssetId) -> bool {
+        let newest = self.latest.asset(asset);
+        let named = newest.as_ref().and_then(policy_of);
+        named.is_none() && !governs(&self.policy, self.head.as_ref(), &self.latest, asset)
     }
 
     /// Where an asset goes if this fails: not to what a rollout before this one failed with.
