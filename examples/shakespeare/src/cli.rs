@@ -9,7 +9,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use control_plane::model::AssetId;
 use shakespeare::{
-    command::{Failure, ask, check, down, rollout, run, tell},
+    command::{Failure, ask, check, down, load, rollout, run, tell},
     control::Word,
     demo,
     place::Place,
@@ -60,6 +60,8 @@ enum Command {
         #[command(subcommand)]
         verb: Option<rollout::Verb>,
     },
+    /// Send requests until Ctrl-C, so that there is something to judge a rollout by.
+    Load,
     /// Let a change that destroys through.
     Approve(tell::Approve),
     /// Lift a guard or a check for one change.
@@ -132,6 +134,7 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
         Command::Explain { asset } => ask::explain(&place, asset.as_ref()).await?,
         Command::Status { json } => ask::status(&place, json).await?,
         Command::Rollout { verb } => rollout::rollout(&place, verb).await?,
+        Command::Load => load::load(&place).await?,
         Command::Approve(said) => tell::tell(&place, said.into()).await?,
         Command::Override(said) => tell::tell(&place, said.into()).await?,
         Command::Acknowledge { asset } => tell::tell(&place, Word::Acknowledge { asset }).await?,

@@ -18,6 +18,8 @@ pub mod metrics;
 pub mod model;
 pub mod place;
 pub mod plane;
+#[cfg(feature = "planted-faults")]
+mod planted;
 pub mod plugins;
 pub mod production;
 mod voice;

@@ -41,7 +41,7 @@ pub fn build(
         .within(Scope::per_cluster(), CLUSTER)
         .ttl(ALERTS);
     let (jobs, balancers) = (Jobs::new(cells.clone()), Balancers::new(cells.clone()));
-    ControlPlane::builder(model::PARTITION)
+    let builder = ControlPlane::builder(model::PARTITION)
         .store(store)
         .source(source(YamlFile::watch(place.manifest())))
         .generator(ShakespeareModel)
@@ -51,6 +51,7 @@ pub fn build(
         .asset_type(model::global_type())
         .asset_type(model::schema_type())
         .asset_type(model::domain_type())
+        .asset_type(model::policy_type())
         // Cells and database refuse the calls of old owners, so a lost push is known as soon as it is looked at.
         .asset_plugin::<FrontendJob>(Plugin::new(jobs.clone()).turndown(jobs).guarded())
         .asset_plugin::<LoadBalancer>(Plugin::new(balancers.clone()).turndown(balancers).guarded())
@@ -78,8 +79,10 @@ pub fn build(
         .enforcement(|builder| {
             builder.pushes(|base| ServiceBuilder::new().map_request(narrated).service(base))
         })
-        .config(config())
-        .build()
+        .config(config());
+    #[cfg(feature = "planted-faults")]
+    let builder = crate::planted::plant(builder);
+    builder.build()
 }
 
 /// The manifest as it must be, wherever it is read from.

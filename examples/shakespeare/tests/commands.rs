@@ -54,6 +54,25 @@ impl Town {
         }
     }
 
+    /// Requests, without which nobody can tell whether a version is well.
+    fn load(&self) -> Child {
+        let mut load = Command::new(PROGRAM);
+        load.arg("--state").arg(self.state()).arg("load");
+        load.stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Says it until it fits: what it is about takes a moment to begin.
+    fn until(&self, arguments: &[&str]) {
+        let mut said = self.say(arguments);
+        for _ in 0..200 {
+            if said.good {
+                return;
+            }
+            said = self.say(arguments);
+        }
+        panic!("{arguments:?}: {}", said.text);
+    }
+
     fn check(&self, manifest: &str) -> Said {
         let file = self.dir.path().join("edited.yaml");
         fs::write(&file, manifest).unwrap();
@@ -61,7 +80,7 @@ impl Town {
     }
 
     /// A running control plane, and what it says from now on.
-    fn run(&self) -> (Child, impl Iterator<Item = String>) {
+    fn run(&self) -> (Child, impl Iterator<Item = String> + use<>) {
         let mut plane = Command::new(PROGRAM)
             .arg("--state")
             .arg(self.state())
@@ -162,6 +181,11 @@ fn each_hostile_rollout_section_is_one_clear_error_with_line_column_and_field() 
     let long = format!("bake: 5\n  hold: {}", "x".repeat(501));
     for (from, to, says) in [
         ("rollout:", "rollouts:", "16:1: rollouts: unknown field"),
+        (
+            "bake: 5",
+            "hold: wait\n  emergency: {who: jane, why: CVE}",
+            "rollout: payload.hold: an emergency on hold",
+        ),
         (canary, "canary: 1", "20:11: rollout.canary: invalid type"),
         (
             canary,
@@ -219,7 +243,7 @@ fn each_hostile_rollout_section_is_one_clear_error_with_line_column_and_field() 
         (
             "bake: 5",
             "waves: [{percent: 101}]",
-            "22:20: rollout.waves[0].percent: 101 per cent are more than all of it",
+            "22:21: rollout.waves[0].percent: 101 per cent are more than all of it",
         ),
         (
             "bake: 5",
@@ -368,6 +392,87 @@ fn checks_against_the_present_one(town: &Town) {
     );
     let less = Manifest::DEFAULT.replacen("balancer_capacity: 16", "balancer_capacity: 17", 1);
     assert!(town.check(&less).text.contains("is meant to have 16"));
+}
+
+/// What ends at the end of a test, however that ends.
+struct Background(Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
+    let town = Town::new();
+    let fast = Manifest::DEFAULT.replacen("bake: 10", "bake: 1", 1);
+    let fast = fast.replacen("bake: 5", "bake: 1", 1);
+    fs::create_dir(town.state()).unwrap();
+    let manifest = town.state().join("manifest.yaml");
+    fs::write(&manifest, &fast).unwrap();
+    let (plane, mut lines) = town.run();
+    let _plane = Background(plane);
+    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    // Somebody has to read what it says.
+    let reader = std::thread::spawn(move || lines.count());
+    let _load = Background(town.load());
+
+    fs::write(
+        &manifest,
+        fast.replacen("version: \"1\"", "version: \"2\"", 1),
+    )
+    .unwrap();
+    town.until(&["rollout", "pause", "--who", "jane", "--why", "lunch"]);
+    let said = town.say(&["rollout", "status", "--once"]).text;
+    assert!(said.contains("rollout 2 paused, "), "{said}");
+    assert!(said.contains("paused (jane: lunch)"), "{said}");
+    assert!(town.say(&["status"]).text.contains("rollout 2 paused"));
+    assert!(
+        town.say(&["explain", "job/us"])
+            .text
+            .contains("rollout 2 paused, here waiting")
+    );
+    let again = town.say(&["rollout", "pause"]);
+    assert!(
+        !again.good && again.text.contains("is paused"),
+        "{}",
+        again.text
+    );
+    assert!(town.say(&["rollout", "resume"]).good);
+    let followed = town.say(&["rollout"]);
+    assert!(followed.good, "{}", followed.text);
+    for line in [
+        "eu before us: ",
+        "errors: job/eu: 0.0000, at most 0.02",
+        "rollout 2 completed, @1 to @2",
+    ] {
+        assert!(followed.text.contains(line), "{line}: {}", followed.text);
+    }
+
+    fs::write(
+        &manifest,
+        fast.replacen("version: \"1\"", "version: \"4\"", 1),
+    )
+    .unwrap();
+    town.until(&["rollout", "rollback", "--who", "jane", "--why", "wrong day"]);
+    let followed = town.say(&["rollout"]).text;
+    assert!(
+        followed.contains("rollout 3 rolled back: jane says: wrong day"),
+        "{followed}"
+    );
+    let explained = town.say(&["explain", "job/eu"]).text;
+    assert!(
+        explained.contains("this content failed before"),
+        "{explained}"
+    );
+    town.until(&["rollout", "retry"]);
+    town.until(&["rollout", "abort"]);
+    let aborted = town.say(&["rollout", "status", "--once"]).text;
+    assert!(aborted.contains("rollout 4 stopped"), "{aborted}");
+    assert!(town.say(&["down"]).good);
+    reader.join().unwrap();
 }
 
 #[test]

@@ -14,6 +14,8 @@ use super::{
 use crate::{
     control::{Standing, client::Control},
     place::Place,
+    plugins::JOB,
+    production::{api::Caller, client::Cell},
     voice::say,
 };
 
@@ -94,7 +96,10 @@ pub async fn plan(place: &Place) -> Result<(), Failure> {
 pub async fn explain(place: &Place, asset: Option<&AssetId>) -> Result<(), Failure> {
     let control = Control::find(place)?;
     match asset {
-        Some(asset) => show_whole(&control.explain(asset).await?),
+        Some(asset) => {
+            show_whole(&control.explain(asset).await?);
+            show_cell(place, asset).await;
+        }
         None => {
             for explained in control.explain_all().await? {
                 show_line(&explained);
@@ -149,6 +154,24 @@ fn show_whole(explained: &Explained) {
             "  {} @{} {} {:?}",
             decision.at, decision.incarnation, decision.summary, decision.outcome
         ));
+    }
+}
+
+/// What a cell itself says about tasks that never start: an update of theirs goes on and on.
+async fn show_cell(place: &Place, asset: &AssetId) {
+    let Some(name) = asset.as_str().strip_prefix("job/") else {
+        return;
+    };
+    let Ok(dir) = place.cell(name).canonicalize() else {
+        return;
+    };
+    let Ok(cell) = Cell::connect(&dir, name).await else {
+        return;
+    };
+    if let Ok(Some(job)) = cell.job(JOB, &Caller::default()).await
+        && let Some(problem) = job.problem
+    {
+        say(format_args!("  cell {name} says: {problem}"));
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod ask;
 pub mod check;
 pub mod down;
+pub mod load;
 pub mod processes;
 pub mod rollout;
 pub mod run;

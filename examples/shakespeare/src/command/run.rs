@@ -1,6 +1,6 @@
 //! `run`: turns everything up from nothing, heals it, follows edits, until told to stop controlling.
 
-use std::{fmt::Display, time::Duration};
+use std::{fmt::Display, net::SocketAddr, time::Duration};
 
 use control_plane::{
     Handle,
@@ -60,6 +60,8 @@ fn greet(place: &Place, fresh: bool) {
     say(format_args!(
         "controlling what {manifest} says. Edit it, kill what runs: see it followed and healed.
   ask      shakespeare --state {state} status | plan | explain [ASSET] | check FILE
+  follow   shakespeare --state {state} rollout: a new version goes slowly, and goes back if it answers with errors
+  load     shakespeare --state {state} load: requests, without which nobody can tell whether a version is well
   look     {state}/cells/*/journal.jsonl: all that ever changed, on whose word
   stop     Ctrl-C: production goes on without being controlled
 "
@@ -122,8 +124,8 @@ async fn follow(
     match handle.wait_settled(Settle::All(no), FOLLOW).await {
         Ok(()) => {
             say(format_args!("production is as {id} says"));
-            if let Some(url) = front_door(&place).await {
-                say(format_args!("  try      curl {url}"));
+            if let Some(address) = front_door(&place).await {
+                say(format_args!("  try      curl http://{address}/"));
             }
         }
         Err(error) => say(format_args!("not yet as {id} says: {error}")),
@@ -131,8 +133,9 @@ async fn follow(
 }
 
 /// Where to send requests.
-async fn front_door(place: &Place) -> Option<String> {
-    let cell = Cell::connect(&place.cell(GLOBAL_CELL), GLOBAL_CELL).await;
+pub(crate) async fn front_door(place: &Place) -> Option<SocketAddr> {
+    let dir = place.cell(GLOBAL_CELL).canonicalize().ok()?;
+    let cell = Cell::connect(&dir, GLOBAL_CELL).await;
     let balancer = cell.ok()?.balancer(&Caller::default()).await.ok()??;
-    Some(format!("http://{}/", balancer.address))
+    Some(balancer.address)
 }

@@ -35,6 +35,8 @@ use crate::{
 
 /// All of it ends within this long.
 const WHOLE: Duration = Duration::from_secs(350);
+/// Three, so that "cluster by cluster" is more than "the canary first".
+const CLUSTERS: [&str; 3] = ["eu", "in", "us"];
 /// So much of the control plane's log is shown when something is broken.
 const TAIL: usize = 40;
 
@@ -139,13 +141,13 @@ fn manifest() -> Manifest {
         // A task that needs no time would hide whoever does not wait for it.
         flags: vec!["--warm-up-ms=300".into()],
         rollout: Rollout {
-            domains: vec!["eu".into(), "us".into()],
-            canary: Some(Canary { count: 1, bake: 2 }),
+            domains: CLUSTERS.map(str::to_owned).into(),
+            canary: Some(Canary { count: 1, bake: 3 }),
             bake: 1,
             ..Rollout::default()
         },
-        global: Global { max_capacity: 32 },
-        clusters: ["eu", "us"]
+        global: Global { max_capacity: 48 },
+        clusters: CLUSTERS
             .map(|name| (name.to_owned(), cluster.clone()))
             .into(),
     }

@@ -29,7 +29,7 @@ pub use payload::{
 };
 pub use rollout::{Canary, Rollout, Wave};
 
-use control_plane::prelude::AssetType;
+use control_plane::{model::rollout::RolloutPolicy, prelude::AssetType};
 
 /// The partition that all of it is in.
 pub const PARTITION: &str = "shakespeare";
@@ -71,6 +71,11 @@ pub fn schema_type() -> AssetType<DatabaseSchema> {
 /// A cluster as a type: nobody pushes it.
 pub fn domain_type() -> AssetType<FailureDomain> {
     AssetType::new().modelled_only().valid(FailureDomain::check)
+}
+
+/// The rollout policy as a type. Whether its stages can stall is for the control plane to play through.
+pub fn policy_type() -> AssetType<RolloutPolicy> {
+    AssetType::new().modelled_only().valid(rollout::check)
 }
 
 #[cfg(test)]

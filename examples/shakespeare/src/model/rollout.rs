@@ -3,8 +3,9 @@
 
 use std::fmt::Display;
 
-use control_plane::model::rollout::{
-    self as policy, Amount, Emergency, FirstTurnup, OnUnhealthy, RolloutPolicy,
+use control_plane::{
+    model::rollout::{self as policy, Amount, Emergency, FirstTurnup, OnUnhealthy, RolloutPolicy},
+    prelude::{AssetView, Problems},
 };
 use serde::{Deserialize, Serialize};
 
@@ -189,6 +190,14 @@ impl Rollout {
                 wrong.push((of(name), message.to_owned()));
             }
         }
+    }
+}
+
+/// An emergency is stopped by a hold like anything else: whoever wrote both cannot mean both.
+pub(super) fn check(policy: &RolloutPolicy, view: &AssetView<'_>, problems: &mut Problems) {
+    if policy.hold.is_some() && policy.emergency.is_some() {
+        let problem = view.problem("an emergency on hold goes nowhere: take one of them away");
+        problems.push(problem.field("payload.hold"));
     }
 }
 

@@ -19,7 +19,7 @@ fn pipeline() -> Pipeline {
         .asset_type(global_type())
         .asset_type(schema_type())
         .asset_type(domain_type())
-        .asset_type(AssetType::<RolloutPolicy>::new().modelled_only())
+        .asset_type(policy_type())
         .build()
         .unwrap()
 }
@@ -28,7 +28,7 @@ fn file() -> YamlFile {
     YamlFile::new(SOURCE).with_end_marker()
 }
 
-fn snapshot(text: &str) -> Result<Snapshot, Problems> {
+fn snapshot_of(text: &str) -> Result<Snapshot, Problems> {
     let reading = file().parse(text.as_bytes())?;
     let parent: Option<&Incarnation> = None;
     Ok(pipeline().check([(SOURCE, reading)], parent)?.snapshot)
@@ -40,7 +40,7 @@ fn asset(snapshot: &Snapshot, id: &str) -> Asset {
 
 #[test]
 fn the_default_manifest_makes_every_asset_and_edge() {
-    let snapshot = snapshot(Manifest::DEFAULT).unwrap();
+    let snapshot = snapshot_of(Manifest::DEFAULT).unwrap();
     let ids: Vec<String> = snapshot
         .iter()
         .map(|asset| asset.id().to_string())
@@ -113,7 +113,7 @@ fn what_a_program_writes_is_read_back() {
 
 #[test]
 fn jobs_and_balancers_follow_the_policy_and_nothing_else_does() {
-    let snapshot = snapshot(Manifest::DEFAULT).unwrap();
+    let snapshot = snapshot_of(Manifest::DEFAULT).unwrap();
     let governed: Vec<String> = snapshot
         .iter()
         .filter(|asset| asset.has_addon(addons::RolloutPolicyRef::TYPE))
@@ -138,7 +138,6 @@ fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
   bake: 5
   max_in_flight: 6
   max_unavailable: 7
-  hold: wait
   on_unhealthy: stop
   emergency: {who: jane, why: CVE}
 ";
@@ -150,7 +149,7 @@ fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
         &Manifest::DEFAULT[to..],
     ]
     .concat();
-    let snapshot = snapshot(&text).unwrap();
+    let snapshot = snapshot_of(&text).unwrap();
     let policy: RolloutPolicy = asset(&snapshot, POLICY).payload().unwrap();
     let wave = |upto, bake_secs| rollout::Wave { upto, bake_secs };
     let expected = RolloutPolicy {
@@ -163,7 +162,6 @@ fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
         bake_secs: 5,
         max_in_flight: Some(6),
         max_unavailable: Some(7),
-        hold: Some("wait".into()),
         on_unhealthy: OnUnhealthy::Stop,
         emergency: Some(Emergency {
             who: "jane".into(),
@@ -172,6 +170,17 @@ fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
         ..RolloutPolicy::default()
     };
     assert_eq!(policy, expected);
+
+    let held = text.replacen("  bake: 5", "  bake: 5\n  hold: wait", 1);
+    let said = snapshot_of(&held).unwrap_err().to_string();
+    assert!(
+        said.contains("rollout: payload.hold: an emergency on hold"),
+        "{said}"
+    );
+    let held = held.replacen("  emergency: {who: jane, why: CVE}\n", "", 1);
+    let snapshot = snapshot_of(&held).unwrap();
+    let policy: RolloutPolicy = asset(&snapshot, POLICY).payload().unwrap();
+    assert_eq!(policy.hold.as_deref(), Some("wait"));
 }
 
 #[test]
@@ -181,7 +190,7 @@ fn a_cluster_under_turndown_has_no_share_and_says_why_it_goes() {
         "  us:\n    turndown: {reason: moved, approved_by: jane}\n",
         1,
     );
-    let snapshot = snapshot(&text).unwrap();
+    let snapshot = snapshot_of(&text).unwrap();
     let global: GlobalBalancer = asset(&snapshot, "global").payload().unwrap();
     assert_eq!(global.shares.len(), 1);
     for id in ["job/us", "balancer/us"] {
@@ -221,7 +230,7 @@ fn every_problem_is_found_with_its_place() {
             "manifest.yaml#0:5:1: onwer: unknown field",
         ),
     ] {
-        let problems = snapshot(&Manifest::DEFAULT.replacen(from, to, 1)).unwrap_err();
+        let problems = snapshot_of(&Manifest::DEFAULT.replacen(from, to, 1)).unwrap_err();
         let said = problems.to_string();
         assert!(said.contains(says), "{said}");
     }

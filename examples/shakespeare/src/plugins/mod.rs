@@ -16,6 +16,7 @@ use std::time::Duration;
 pub use balancer::Balancers;
 pub use cells::Cells;
 pub use global::GlobalBalancers;
+pub(crate) use job::JOB;
 pub use job::Jobs;
 pub use schema::{SCHEMA_VERSIONS, Schemas};
 

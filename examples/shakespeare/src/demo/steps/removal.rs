@@ -30,6 +30,7 @@ pub(super) async fn removed(session: &mut Session) -> Held<String> {
     let before = session.manifest.clone();
     session.edit(|manifest| {
         manifest.clusters.remove(&name);
+        manifest.rollout.domains.retain(|listed| *listed != name);
     })?;
     session.arrives().await?;
     listed(session, &[&name]).await?;
@@ -99,10 +100,7 @@ pub(super) async fn too_many(session: &mut Session) -> Held<String> {
         })?;
     }
     session.requests_pass(50).await?;
-    Ok(
-        "6 of 15 assets: refused, nothing asked (journals); let through by a word, left running"
-            .into(),
-    )
+    Ok("both: refused, nothing asked (journals); let through by a word, left running".into())
 }
 
 /// The orphans come back under turndown, and go once a person has approved it.

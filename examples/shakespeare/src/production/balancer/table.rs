@@ -36,6 +36,7 @@ struct Inner {
     in_flight: u32,
     waiting: usize,
     last_slot: u64,
+    turns: u64,
     slots: Vec<Slot>,
 }
 
@@ -44,6 +45,8 @@ struct Slot {
     id: u64,
     endpoint: Endpoint,
     in_flight: u32,
+    /// Which request it got last, counted over all.
+    turn: u64,
     /// Still part of the routing; otherwise it is here only for what is in flight.
     listed: bool,
 }
@@ -137,6 +140,7 @@ impl Inner {
             id: self.last_slot,
             endpoint,
             in_flight: 0,
+            turn: 0,
             listed: true,
         });
     }
@@ -154,13 +158,20 @@ impl Inner {
             .iter_mut()
             .filter(|slot| slot.listed && !tried.contains(&slot.id))
             .filter(|slot| slot.in_flight < slot.endpoint.capacity)
-            // a/b < c/d as a*d < c*b: the least load for its size; of equals, the one listed first.
+            // a/b < c/d as a*d < c*b: the least load for its size; of equals, whose turn was longest ago. So everyone is
+            // seen to serve, under little load too.
             .reduce(|best, slot| {
                 let ours = u64::from(slot.in_flight) * u64::from(best.endpoint.capacity);
                 let bests = u64::from(best.in_flight) * u64::from(slot.endpoint.capacity);
-                if ours < bests { slot } else { best }
+                if (ours, slot.turn) < (bests, best.turn) {
+                    slot
+                } else {
+                    best
+                }
             });
         Ok(best.map(|slot| {
+            self.turns += 1;
+            slot.turn = self.turns;
             slot.in_flight += 1;
             self.in_flight += 1;
             (slot.id, slot.endpoint.clone())
@@ -266,7 +277,18 @@ mod tests {
         });
         assert!(at_once(&table, &[]).await.is_none());
         drop(first);
-        assert_eq!(waiting.await.unwrap(), Ok(1));
+        assert_eq!(waiting.await.unwrap(), Ok(2));
+    }
+
+    #[tokio::test]
+    async fn of_those_with_equal_load_each_has_its_turn() {
+        let table = Arc::new(Table::default());
+        table.swap(routing(1, 9, &[(1, 5), (2, 5), (3, 5)]));
+        let mut ports = vec![];
+        for _ in 0..6 {
+            ports.push(port(&table.place(&[]).await.unwrap()));
+        }
+        assert_eq!(ports, [1, 2, 3, 1, 2, 3]);
     }
 
     #[tokio::test]

@@ -1,0 +1,100 @@
+//! `load`: a client that sends requests to the front door, so that a rollout has something to be judged by. Without
+//! requests nobody can tell whether a new version is well, and the rollout holds.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use hyper::Method;
+
+use super::{
+    Failure,
+    run::{front_door, signalled},
+};
+use crate::{
+    place::Place,
+    production::load::{Attempt, Load},
+    voice::say,
+};
+
+/// Connections, and how long each rests between two requests: some 80 requests a second in all.
+const CONNECTIONS: usize = 2;
+const REST: Duration = Duration::from_millis(20);
+/// Between two lines.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Sends requests until Ctrl-C, and says who answers.
+///
+/// # Errors
+/// When there is nowhere to send them.
+pub async fn load(place: &Place) -> Result<(), Failure> {
+    let Some(address) = front_door(place).await else {
+        let state = place.dir().display();
+        return Err(
+            format!("nothing serves yet: start it with `shakespeare --state {state} run`").into(),
+        );
+    };
+    say(format_args!(
+        "sending requests to http://{address}/ until Ctrl-C"
+    ));
+    let load = Load::start(address, &Method::GET, CONNECTIONS, REST);
+    let mut seen = 0;
+    let mut stopped = std::pin::pin!(signalled());
+    loop {
+        tokio::select! {
+            () = &mut stopped => break,
+            () = tokio::time::sleep(EVERY) => {
+                let log = load.so_far();
+                say(answers(&log[seen..]));
+                seen = log.len();
+            }
+        }
+    }
+    let log = load.stop().await;
+    say(format_args!("in all: {}", answers(&log)));
+    Ok(())
+}
+
+/// How many answers each version gave, and how many of them were errors.
+fn answers(log: &[Attempt]) -> String {
+    let mut versions: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for attempt in log {
+        let version = attempt.version.as_deref();
+        let version = version.map_or("nobody".into(), |version| format!("version {version}"));
+        let (all, errors) = versions.entry(version).or_default();
+        *all += 1;
+        *errors += usize::from(attempt.failed());
+    }
+    let words = versions.iter().map(|(version, (all, errors))| {
+        let errors = match errors {
+            0 => String::new(),
+            errors => format!(", {errors} of them errors"),
+        };
+        format!("{all} by {version}{errors}")
+    });
+    let words: Vec<String> = words.collect();
+    format!("{} requests: {}", log.len(), words.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_counted_by_version() {
+        let attempt = |version: Option<&str>, status| Attempt {
+            start_micros: 0,
+            end_micros: 1,
+            status,
+            error: None,
+            frontend: None,
+            version: version.map(str::to_owned),
+        };
+        let log = [
+            attempt(Some("1"), Some(200)),
+            attempt(Some("3"), Some(200)),
+            attempt(Some("3"), Some(500)),
+            attempt(None, None),
+        ];
+        let said = "4 requests: 1 by nobody, 1 of them errors; 1 by version 1; 2 by version 3, 1 of them errors";
+        assert_eq!(answers(&log), said);
+    }
+}
