@@ -25,11 +25,11 @@ impl Kernel {
             Some(at) if at <= now.mono => {
                 let at = self.clock.at(now);
                 let call = self.call();
-                let Some(request) = self.health_request(at) else {
+                let Some(request) = self.health_request(now) else {
                     return;
                 };
                 if let Some(live) = &mut self.live {
-                    live.judging = Some((call, at));
+                    live.judging = Some((call, now));
                 }
                 out.calls.push(Call::Judge(call, at, Box::new(request)));
             }
@@ -49,7 +49,7 @@ impl Kernel {
         live.is_watched() && live.has_moved() && (live.from.is_some() || gradual())
     }
 
-    fn health_request(&self, now: Timestamp) -> Option<HealthRequest> {
+    fn health_request(&self, now: Now) -> Option<HealthRequest> {
         let live = self.live.as_ref()?;
         let settled = live.targets.iter().filter_map(plugin_sdk::Target::settled);
         let under_way = |progress| match progress {
@@ -71,8 +71,9 @@ impl Kernel {
             stage: live.rollout.stage.clone(),
             neighbours: self.neighbours(live),
             updated,
-            since,
-            now,
+            // Production's signals know nothing of our clock.
+            since: self.clock.on_the_wall(now, since),
+            now: now.wall,
             reader: IncarnationReader::new(live.to.clone()),
         })
     }
@@ -124,16 +125,21 @@ impl Kernel {
     ) {
         let every = self.config.validate_every;
         let Some(live) = &mut self.live else { return };
-        let Some((_, asked)) = live.judging.filter(|(asked, _)| *asked == call) else {
+        let Some((_, when)) = live.judging.filter(|(asked, _)| *asked == call) else {
             return;
         };
+        let (clock, asked) = (self.clock, self.clock.at(when));
         live.judging = None;
         live.judged = Some(asked);
         live.judge_at = Some(now.mono + every);
         if !live.is_watched() {
             return;
         }
-        let mut health = answer.unwrap_or_else(|why| unknown(asked, why));
+        let of_ours = |mut health: Health| {
+            health.as_of = clock.off_the_wall(when, health.as_of);
+            health
+        };
+        let mut health = answer.map_or_else(|why| unknown(asked, why), of_ours);
         // A verdict is no younger than the question.
         health.as_of = health.as_of.min(asked);
         let at = self.clock.at(now);

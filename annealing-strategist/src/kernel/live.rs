@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use plane_store::records::StandingPin;
-use plugin_sdk::{Direction, Mono, Progress, Selection, Target};
+use plugin_sdk::{Direction, Mono, Now, Progress, Selection, Target};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::closure::Closure;
@@ -47,7 +47,7 @@ pub(super) struct Live {
     pub(super) void: bool,
     /// When to look again though nothing happened.
     pub(super) wake: Option<Mono>,
-    pub(super) judging: Option<(u64, Timestamp)>,
+    pub(super) judging: Option<(u64, Now)>,
     pub(super) judge_at: Option<Mono>,
     /// When the last look that was answered was asked for.
     pub(super) judged: Option<Timestamp>,

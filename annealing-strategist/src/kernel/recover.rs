@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
 use prodspec_model::{AssetId, Incarnation};
@@ -136,11 +137,17 @@ impl Kernel {
     fn revive(
         &mut self,
         now: Now,
-        rollout: Rollout,
+        mut rollout: Rollout,
         to: Incarnation,
         rows: BTreeMap<AssetId, TargetRecord>,
         out: &mut Effects,
     ) {
+        // Whoever wrote this down may have gone by another clock: nothing happened later than now, and what was seen to be
+        // well has to be seen again.
+        let at = self.clock.at(now);
+        rollout.promoted = rollout.promoted.map(|promoted| promoted.min(at));
+        rollout.unknown_since = rollout.unknown_since.map(|since| since.min(at));
+        rollout.health = None;
         let found = self.candidates(&to, Some(rollout.id));
         let mut targets = found.targets;
         let moved = rows.iter().filter(|(_, row)| row.rollout == rollout.id);
@@ -152,7 +159,8 @@ impl Kernel {
         let closure = Closure::of(&targets, from.as_ref(), &to, &self.types);
         let going_back = matches!(rollout.state, State::RollingBack { .. });
         let mut live = Live::new(rollout, from, to, targets, found.left_out, closure);
-        for (id, row) in rows {
+        for (id, mut row) in rows {
+            row.happened_by(at);
             if row.rollout != live.rollout.id {
                 live.inherited.insert(id, row.was);
                 continue;
@@ -241,5 +249,14 @@ impl Kernel {
             };
             live.set_back(place, progress);
         }
+    }
+}
+
+impl TargetRecord {
+    /// Nothing of it is later than `at`.
+    fn happened_by(&mut self, at: Timestamp) {
+        self.moved_at = self.moved_at.min(at);
+        self.updated_at = self.updated_at.map(|updated| updated.min(at));
+        self.back_at = self.back_at.map(|back| back.min(at));
     }
 }

@@ -24,6 +24,18 @@ impl Steady {
         at.unwrap_or(Timestamp::MAX)
     }
 
+    /// What the wall clock shows `now`, taken back to what is `at` here: production's own signals go by that.
+    pub(super) fn on_the_wall(self, now: Now, at: Timestamp) -> Timestamp {
+        let ago = self.at(now).duration_since(at);
+        now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN)
+    }
+
+    /// What time it was here when the wall clock, as it goes `now`, showed `wall`.
+    pub(super) fn off_the_wall(self, now: Now, wall: Timestamp) -> Timestamp {
+        let ago = now.wall.duration_since(wall);
+        self.at(now).checked_sub(ago).unwrap_or(Timestamp::MIN)
+    }
+
     /// When it will be `time`; now, if it was already.
     pub(super) fn when(self, now: Now, time: Timestamp) -> Mono {
         let wait = time.duration_since(self.at(now));
@@ -51,5 +63,11 @@ mod tests {
         let due = wall + Duration::from_secs(7);
         assert_eq!(clock.when(later, due), Mono(0) + Duration::from_secs(7));
         assert_eq!(clock.when(later, wall), later.mono);
+        let (settled, seen) = (
+            wall + Duration::from_secs(2),
+            later.wall - Duration::from_secs(3),
+        );
+        assert_eq!(clock.on_the_wall(later, settled), seen, "three seconds ago");
+        assert_eq!(clock.off_the_wall(later, seen), settled);
     }
 }
