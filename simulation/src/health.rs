@@ -6,7 +6,9 @@ use std::{sync::Arc, time::Duration};
 use annealing_strategist::health::absolute::{Absolute, of};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use plugin_sdk::{BoxError, MetricQuery, MetricSource, Series};
+use plugin_sdk::{
+    BoxError, Health, HealthRequest, HealthValidator, MetricQuery, MetricSource, Series,
+};
 
 use crate::{
     executor::{Instant, NodeRuntime},
@@ -25,15 +27,53 @@ const MOST: f64 = 0.1;
 const OLD: Duration = Duration::from_secs(90);
 
 /// The metrics of production.
-pub struct Metrics(pub World);
+struct Metrics(World);
 
-/// The validator: nothing answers with errors.
-pub fn errors(source: Arc<dyn MetricSource>) -> Absolute {
-    Absolute::value("errors", of("errors"))
-        .at_most(MOST)
-        .over(Duration::from_secs(15))
-        .min_samples(1)
-        .reading(source)
+/// The validator: what is new does not answer with errors. As metrics of one version would, it leaves out what is on its
+/// way and has its old content still.
+pub struct Errors {
+    world: World,
+    rule: Absolute,
+}
+
+impl Errors {
+    /// Of this world.
+    pub fn new(world: &World) -> Self {
+        let rule = Absolute::value("errors", of("errors"))
+            .at_most(MOST)
+            .over(Duration::from_secs(15))
+            .min_samples(1)
+            .updated_only()
+            .reading(Arc::new(Metrics(world.clone())));
+        Self {
+            world: world.clone(),
+            rule,
+        }
+    }
+}
+
+#[async_trait]
+impl HealthValidator for Errors {
+    fn name(&self) -> Arc<str> {
+        HealthValidator::name(&self.rule)
+    }
+
+    async fn validate(&self, mut request: HealthRequest) -> Result<Health, BoxError> {
+        let reader = request.reader.clone();
+        {
+            let mut state = self.world.state();
+            request.updated.retain(|asset| {
+                let wanted = reader
+                    .get(asset)
+                    .map(|it| state.production.content(&it).mark);
+                let resource = &state.production.resources[number(asset.as_str())];
+                let there = resource.content.map(|it| it.mark);
+                // What somebody has changed by hand serves as it did.
+                there.map(|mark| mark | 1) == wanted.map(|mark| mark | 1)
+            });
+        }
+        self.rule.validate(request).await
+    }
 }
 
 #[async_trait]

@@ -30,14 +30,14 @@ pub fn beside(
     incarnations: Arc<Incarnations<dyn Store>>,
 ) -> EnforcerBuilder<NodeRuntime> {
     let runtime = NodeRuntime::new(world.executor.clone(), node);
-    let source = Arc::new(health::Metrics(world.clone()));
     let store = ProcessStore::open(world);
+    let errors = health::Errors::new(world);
     let strategist = Strategist::builder(runtime, partition(), store, incarnations)
         .types(types())
         .config(config(world))
         .health(|base| {
             tower::ServiceBuilder::new()
-                .layer(HealthLayer::new(health::errors(source)))
+                .layer(HealthLayer::new(errors))
                 .service(base)
         })
         .build();
@@ -139,7 +139,10 @@ impl State {
 
     /// The rollouts as they are, a line each, for people.
     pub fn rollouts_told(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let wishes = self.plan.wishes.iter().enumerate();
+        let pool = wishes.filter(|(_, wish)| wish.pool);
+        let groups: Vec<_> = pool.map(|(at, wish)| (at, wish.group)).collect();
+        let mut lines = vec![format!("groups: {groups:?}")];
         for view in &self.views {
             let group = policy_number(number(view.policy.as_str()));
             let policy = group.map(|group| &self.plan.groups[group].policy);

@@ -24,6 +24,11 @@ pub struct Scenario {
     pub trouble: Duration,
     /// Faults of the store: so many in a million reads or commits.
     pub store_faults: [u32; 6],
+    /// Policy groups whose assets have edges, in a thousand. Where content that failed holds up whoever has an edge to
+    /// it, only a person ends the rollout: such seeds need not come to rest.
+    pub knit: u32,
+    /// People move pins that are the strategist's.
+    pub meddling: bool,
     /// How often the last edit brings content that does not serve, in a thousand.
     pub stubborn: u32,
     /// The strategist's guard that is left out.
@@ -61,6 +66,8 @@ impl Scenario {
                 store(&mut random, 500_000),
                 store(&mut random, 200_000),
             ],
+            knit: 0,
+            meddling: false,
             stubborn: 200,
             #[cfg(feature = "planted-bugs")]
             planted_in_rollouts: None,

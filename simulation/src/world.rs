@@ -107,7 +107,7 @@ impl World {
     /// A world that begins.
     pub fn new(seed: u64, scenario: Scenario) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::choose(&mut random);
+        let plan = Plan::choose(&mut random, scenario.knit);
         let executor = Executor::new(seed);
         let state = State {
             production: Production::new(&plan),

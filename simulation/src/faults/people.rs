@@ -62,7 +62,7 @@ impl State {
             return None;
         }
         let at = 2 + self.random.below(self.plan.wishes.len() - 2);
-        if self.plan.wishes[at].pool {
+        if self.plan.wishes[at].pool && !self.scenario.meddling {
             return None;
         }
         let kept = self.sealed.acknowledged.len();
@@ -112,7 +112,14 @@ fn tell(world: &World, handle: Handle<NodeRuntime>, command: Command) {
 
 /// Moves a pin. The judge holds the enforcer to it once that was acknowledged.
 async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<Incarnation>) {
-    world.state().judge.pins.insert(at, Pinned::Moving);
+    let governed = world.state().plan.wishes[at].pool;
+    let remember = |state: &mut State, pinned| {
+        // Of others' pins the strategist thinks what it will.
+        if !governed {
+            state.judge.pins.insert(at, pinned);
+        }
+    };
+    remember(&mut world.state(), Pinned::Moving);
     let (pin, pinned) = match to {
         Some(to) => {
             let no = to.no().0;
@@ -129,12 +136,12 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
     let mut state = world.state();
     if !done && pinned != Pinned::Latest {
         // Not acknowledged is not undone: it may take effect after what was acknowledged meanwhile.
-        state.judge.pins.insert(at, Pinned::Moving);
+        remember(&mut state, Pinned::Moving);
     }
     // Of two who move one pin at the same time nobody knows who was last.
     let last = state.healed || state.judge.moved_last(at, moves);
     if done && last {
-        state.judge.pins.insert(at, pinned);
+        remember(&mut state, pinned);
     }
 }
 

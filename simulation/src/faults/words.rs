@@ -69,8 +69,7 @@ impl State {
     fn what_helps(&self, view: &View) -> Option<Command> {
         match &view.rollout.as_ref()?.state {
             Rolls::Paused => Some(Command::Resume),
-            Rolls::Stopped { .. } if self.stubborn => Some(Command::RollBack),
-            Rolls::Stopped { .. } => Some(Command::Retry),
+            Rolls::Stopped { .. } => Some(Command::RollBack),
             Rolls::RolledBack { .. } if !view.live && !self.stubborn => {
                 (!view.left_out.is_empty()).then_some(Command::Retry)
             }

@@ -52,10 +52,10 @@ impl Group {
 }
 
 /// Puts part of the assets in groups; on some seeds none.
-pub(super) fn choose(random: &mut Random, plan: &mut Plan) {
+pub(super) fn choose(random: &mut Random, plan: &mut Plan, knit: u32) {
     let groups = [0, 0, 1, 1, 2][random.below(5)];
     for group in 0..groups {
-        let loose = random.per_mille(700);
+        let loose = !random.per_mille(knit);
         let policy = policy(random);
         plan.groups.push(Group { policy, loose });
         for at in 2..plan.schema() {

@@ -60,7 +60,8 @@ pub struct Plan {
 impl Plan {
     /// A forest of consumers and providers, some loners, some concepts that are only modelled; the last asset holds the
     /// version that others follow.
-    pub fn choose(random: &mut Random) -> Self {
+    /// With edges between the assets of a policy group in `knit` of a thousand.
+    pub fn choose(random: &mut Random, knit: u32) -> Self {
         let count = LEAST + random.below(MOST - LEAST);
         let schema = count - 1;
         let wishes = (0..count).map(|at| Self::wish(random, at, schema));
@@ -69,7 +70,7 @@ impl Plan {
             groups: Vec::new(),
         };
         plan.wishes[schema].version = 9;
-        group::choose(random, &mut plan);
+        group::choose(random, &mut plan, knit);
         plan
     }
 

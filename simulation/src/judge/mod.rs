@@ -4,6 +4,7 @@
 mod ending;
 mod push;
 mod rollout;
+mod turn;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

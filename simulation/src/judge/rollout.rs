@@ -1,21 +1,14 @@
-//! What the judge asks of rollouts: who went first, who had its turn, what came back. It knows the contents that were
+//! What the judge remembers of rollouts, and what it asks of their ways back. It knows the contents that were
 //! sealed, the policies that people wanted, and what production had when; nothing of what the strategist thinks.
 
 use std::{sync::Arc, time::Duration};
 
 use annealing_strategist::Command;
 use plugin_sdk::Cause;
-use prodspec_model::{Message, addons::Turndown, rollout::RolloutPolicy};
+use prodspec_model::{Message, addons::Turndown};
 
 use super::Call;
-use crate::{
-    executor::Instant,
-    intent::{CLUSTERS, Plan},
-    world::State,
-};
-
-/// By how much two right clocks differ at most.
-const SLACK: Duration = Duration::from_millis(2500);
+use crate::{executor::Instant, intent::Plan, world::State};
 
 /// What was seen of one asset.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,11 +16,11 @@ pub struct Eye {
     /// The content that it was last pushed to.
     last: Option<u64>,
     /// The incarnation and content that a rollout moved it to.
-    forward: Option<(u32, u64)>,
+    pub(super) forward: Option<(u32, u64)>,
     /// Since when it has had its content.
-    arrived: Option<(u64, Instant)>,
+    pub(super) arrived: Option<(u64, Instant)>,
     /// Until when somebody could see how it serves.
-    seen: Option<Instant>,
+    pub(super) seen: Option<Instant>,
     /// The content that it was taken back from.
     failed: Option<u64>,
 }
@@ -39,7 +32,7 @@ pub struct GroupEye {
     pub head: Option<u32>,
     /// Content of it has failed before.
     pub failed: bool,
-    promoted: Option<Instant>,
+    pub(super) promoted: Option<Instant>,
     forgiven: Option<Instant>,
 }
 
@@ -50,13 +43,6 @@ impl Eye {
     }
 }
 
-/// The least caution that any policy asked for which may be in force.
-struct Least {
-    canary: Option<(usize, usize, Duration)>,
-    unavailable: Option<usize>,
-    order: Option<(Vec<String>, Duration)>,
-}
-
 impl State {
     /// The content of an asset at an incarnation, if it was ever accepted with one.
     pub fn mark_at(&self, incarnation: u32, at: usize) -> Option<u64> {
@@ -64,15 +50,19 @@ impl State {
         all.last()?.get(&at).copied()
     }
 
-    fn plan_at(&self, incarnation: u32) -> Option<&Arc<Plan>> {
+    pub(super) fn plan_at(&self, incarnation: u32) -> Option<&Arc<Plan>> {
         self.sealed.plans.get(&incarnation)?.last()
     }
 
     /// Whether an asset has to be looked at: one that no rollout has reached is left alone.
     pub fn is_due(&self, at: usize) -> bool {
         let wish = &self.plan.wishes[at];
-        let head = wish.group.and_then(|group| self.judge.groups[group].head);
-        !wish.pool || head.is_some_and(|head| self.mark_at(head, at).is_some())
+        let group = wish.group.map(|group| self.judge.groups[group]);
+        let reached = |group: GroupEye| {
+            let head = group.head.filter(|_| !group.failed);
+            head.is_some_and(|head| self.mark_at(head, at).is_some())
+        };
+        !wish.pool || group.is_some_and(reached)
     }
 
     /// A person says something to a rollout; it may be heard until then.
@@ -80,7 +70,13 @@ impl State {
         let eye = &mut self.judge.groups[group];
         match word {
             Command::Promote => eye.promoted = Some(until),
-            Command::Retry => eye.forgiven = Some(until),
+            Command::Retry => {
+                eye.forgiven = Some(until);
+                let here = |at: &usize| self.plan.wishes[*at].group == Some(group);
+                for at in (0..self.judge.eyes.len()).filter(here) {
+                    self.judge.eyes[at].failed = None;
+                }
+            }
             _ => {}
         }
     }
@@ -162,128 +158,6 @@ impl State {
             let what = format!("asset/{at:02} gets content again that was taken back");
             self.violated("R22", what);
         }
-    }
-
-    /// R18, R21: canaries first, then domain by domain, each when those before it have arrived, baked and were seen.
-    fn judge_turn(&mut self, at: usize, group: usize, to: u32, cause: Cause) {
-        let eye = self.judge.groups[group];
-        let promoted = eye.promoted.is_some_and(|until| self.now < until);
-        let Some(head) = eye.head.filter(|_| cause != Cause::Emergency && !promoted) else {
-            return;
-        };
-        let Some(plan) = self.plan_at(to).cloned() else {
-            return;
-        };
-        let targets: Vec<usize> = (0..plan.wishes.len())
-            .filter(|it| plan.wishes[*it].group == Some(group))
-            .filter(|it| self.mark_at(to, *it) != self.mark_at(head, *it))
-            .collect();
-        let Some(least) = self.least(group, to) else {
-            return;
-        };
-        let loose = plan.groups[group].loose;
-        if let Some((fewest, most, bake)) = least.canary {
-            self.judge.look("R18");
-            let moved = targets
-                .iter()
-                .filter(|it| **it != at && self.moved(**it, to));
-            let moved = moved.count();
-            let over = targets.iter().filter(|it| self.is_over(**it, to, bake));
-            let over = over.count();
-            if moved >= most && over < fewest {
-                let what = format!(
-                    "asset/{at:02} gets what is new in @{to}, after {moved} others of which {over} have baked: the canary comes first"
-                );
-                self.violated("R18", what);
-            }
-        }
-        if !loose {
-            return;
-        }
-        let cluster = plan.wishes[at].cluster;
-        if let Some((order, bake)) = least.order.filter(|_| !eye.failed) {
-            self.judge.look("R21");
-            let rank = |cluster: usize| {
-                let listed = order.iter().position(|name| *name == CLUSTERS[cluster]);
-                (listed.unwrap_or(order.len()), cluster)
-            };
-            let early = targets.iter().copied().find(|it| {
-                let before = rank(plan.wishes[*it].cluster) < rank(cluster);
-                before && plan.wishes[*it].steady && !self.is_over(*it, to, bake)
-            });
-            if let Some(early) = early {
-                let what = format!(
-                    "asset/{at:02} gets what is new in @{to} before the domain of asset/{early:02} is over"
-                );
-                self.violated("R18", what);
-            }
-        }
-        if let Some(most) = least.unavailable {
-            let away = targets.iter().filter(|it| {
-                **it != at && plan.wishes[**it].cluster == cluster && self.is_away(**it, to)
-            });
-            if away.count() >= most {
-                let what = format!("more than {most} of a domain are pushed to @{to} at once");
-                self.violated("R18", what);
-            }
-        }
-    }
-
-    fn moved(&self, at: usize, to: u32) -> bool {
-        let eye = &self.judge.eyes[at];
-        eye.forward.is_some_and(|(no, _)| no == to)
-    }
-
-    fn is_away(&self, at: usize, to: u32) -> bool {
-        let eye = &self.judge.eyes[at];
-        let arrived = eye.arrived.map(|(mark, _)| mark);
-        self.moved(at, to) && arrived != self.mark_at(to, at)
-    }
-
-    /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well.
-    fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
-        let eye = &self.judge.eyes[at];
-        let arrived = eye
-            .arrived
-            .filter(|(mark, _)| self.mark_at(to, at) == Some(*mark));
-        arrived.is_some_and(|(_, since)| {
-            let baked = since + bake;
-            let by_clock = self.judge.jumped || self.now + SLACK >= baked;
-            let seen = eye.seen.is_some_and(|seen| seen + SLACK >= baked);
-            by_clock && (self.judge.jumped || seen)
-        })
-    }
-
-    /// The policies that may be in force since `to` was wanted. `None`: one of them asks for no caution.
-    fn least(&self, group: usize, to: u32) -> Option<Least> {
-        let plans = self.sealed.plans.range(to..).flat_map(|(_, plans)| plans);
-        let policies: Vec<&RolloutPolicy> = plans.map(|plan| &plan.groups[group].policy).collect();
-        if policies.iter().any(|policy| policy.emergency.is_some()) {
-            return None;
-        }
-        let secs = |bakes: Vec<u64>| Duration::from_secs(bakes.into_iter().min().unwrap_or(0));
-        let canaries: Option<Vec<_>> = policies.iter().map(|p| p.canary.as_ref()).collect();
-        let canary = canaries.map(|all| {
-            let counts = || all.iter().map(|canary| canary.count as usize);
-            let bake = secs(all.iter().map(|canary| canary.bake_secs).collect());
-            let (fewest, most) = (counts().min(), counts().max());
-            (fewest.unwrap_or(0), most.unwrap_or(usize::MAX), bake)
-        });
-        let limits: Option<Vec<u32>> = policies.iter().map(|p| p.max_unavailable).collect();
-        let unavailable = limits
-            .and_then(|all| all.into_iter().max())
-            .map(|most| most as usize);
-        let first = policies.first()?;
-        let same = policies
-            .iter()
-            .all(|policy| policy.domains == first.domains);
-        let bake = secs(policies.iter().map(|policy| policy.bake_secs).collect());
-        let order = (same && !first.domains.is_empty()).then(|| (first.domains.clone(), bake));
-        Some(Least {
-            canary,
-            unavailable,
-            order,
-        })
     }
 
     /// R22: in the end nothing serves badly that served well before.

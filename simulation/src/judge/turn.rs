@@ -1,0 +1,173 @@
+//! What the judge asks of who goes first: canaries, domains, room. A policy may be edited while pins are on their way, so
+//! the least caution counts that any policy asked for which may have been read.
+
+use std::time::Duration;
+
+use plugin_sdk::Cause;
+use prodspec_model::rollout::RolloutPolicy;
+
+use crate::{intent::CLUSTERS, world::State};
+
+/// By how much two right clocks differ at most.
+const SLACK: Duration = Duration::from_millis(2500);
+
+/// The least caution of several policies.
+struct Least {
+    /// The fewest and the most targets that go first, and how long they bake at least.
+    canary: Option<(usize, usize, Duration)>,
+    unavailable: Option<usize>,
+    order: Option<(Vec<String>, Duration)>,
+}
+
+/// An asset that gets what is new.
+struct Turn {
+    at: usize,
+    to: u32,
+    /// Everything of its group that is new.
+    targets: Vec<usize>,
+    /// Where each asset runs.
+    clusters: Vec<usize>,
+    /// Nothing of the group has failed so far: no target is left out.
+    whole: bool,
+}
+
+impl State {
+    /// R18, R21: canaries first, then domain by domain, each when those before it have arrived, baked and were seen.
+    pub(super) fn judge_turn(&mut self, at: usize, group: usize, to: u32, cause: Cause) {
+        let eye = self.judge.groups[group];
+        let promoted = eye.promoted.is_some_and(|until| self.now < until);
+        let Some(head) = eye.head.filter(|_| cause != Cause::Emergency && !promoted) else {
+            return;
+        };
+        let Some(plan) = self.plan_at(to).cloned() else {
+            return;
+        };
+        let new = |it: &usize| {
+            let here = plan.wishes[*it].group == Some(group);
+            here && self.mark_at(to, *it) != self.mark_at(head, *it)
+        };
+        let turn = Turn {
+            at,
+            to,
+            targets: (0..plan.wishes.len()).filter(new).collect(),
+            clusters: plan.wishes.iter().map(|wish| wish.cluster).collect(),
+            whole: !eye.failed,
+        };
+        // What edges tie together moves together.
+        let Some(least) = self.least(group, to).filter(|_| plan.groups[group].loose) else {
+            return;
+        };
+        if let Some(canary) = least.canary {
+            self.judge_canary(&turn, canary);
+        }
+        if let Some((order, bake)) = &least.order {
+            self.judge_domain(&turn, order, *bake);
+        }
+        if let Some(most) = least.unavailable {
+            self.judge_room(&turn, most);
+        }
+    }
+
+    fn judge_canary(&mut self, turn: &Turn, (fewest, most, bake): (usize, usize, Duration)) {
+        self.judge.look("R18");
+        let (at, to) = (turn.at, turn.to);
+        let others = turn.targets.iter().filter(|it| **it != at);
+        let moved = others.clone().filter(|it| self.moved(**it, to)).count();
+        let over = others.filter(|it| self.is_over(**it, to, bake)).count();
+        if moved >= most && over < fewest {
+            let what = format!(
+                "asset/{at:02} gets what is new in @{to}, after {moved} others of which {over} have baked: the canary comes first"
+            );
+            self.violated("R18", what);
+        }
+    }
+
+    fn judge_domain(&mut self, turn: &Turn, order: &[String], bake: Duration) {
+        if !turn.whole {
+            return;
+        }
+        self.judge.look("R21");
+        let rank = |at: usize| {
+            let cluster = turn.clusters[at];
+            let listed = order.iter().position(|name| *name == CLUSTERS[cluster]);
+            (listed.unwrap_or(order.len()), cluster)
+        };
+        let before = |it: &usize| rank(*it) < rank(turn.at) && self.plan.wishes[*it].steady;
+        let mut before = turn.targets.iter().copied().filter(before);
+        if let Some(early) = before.find(|it| !self.is_over(*it, turn.to, bake)) {
+            let (at, to) = (turn.at, turn.to);
+            let what = format!(
+                "asset/{at:02} gets what is new in @{to} before the domain of asset/{early:02} is over"
+            );
+            self.violated("R18", what);
+        }
+    }
+
+    fn judge_room(&mut self, turn: &Turn, most: usize) {
+        self.judge.look("room");
+        let (at, to) = (turn.at, turn.to);
+        let near = |it: &usize| *it != at && turn.clusters[*it] == turn.clusters[at];
+        let near = turn.targets.iter().copied().filter(near);
+        if near.filter(|it| self.is_away(*it, to)).count() >= most {
+            let what = format!("more than {most} of a domain are pushed to @{to} at once");
+            self.violated("R18", what);
+        }
+    }
+
+    fn moved(&self, at: usize, to: u32) -> bool {
+        let eye = &self.judge.eyes[at];
+        eye.forward.is_some_and(|(no, _)| no == to)
+    }
+
+    fn is_away(&self, at: usize, to: u32) -> bool {
+        let eye = &self.judge.eyes[at];
+        let arrived = eye.arrived.map(|(mark, _)| mark);
+        self.moved(at, to) && arrived != self.mark_at(to, at)
+    }
+
+    /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well.
+    fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
+        let eye = &self.judge.eyes[at];
+        let arrived = eye
+            .arrived
+            .filter(|(mark, _)| self.mark_at(to, at) == Some(*mark));
+        arrived.is_some_and(|(_, since)| {
+            let baked = since + bake;
+            let by_clock = self.judge.jumped || self.now + SLACK >= baked;
+            let seen = eye.seen.is_some_and(|seen| seen + SLACK >= baked);
+            by_clock && (self.judge.jumped || seen)
+        })
+    }
+
+    /// The policies that may be in force since `to` was wanted. `None`: one of them asks for no caution.
+    fn least(&self, group: usize, to: u32) -> Option<Least> {
+        let plans = self.sealed.plans.range(to..).flat_map(|(_, plans)| plans);
+        let policies: Vec<&RolloutPolicy> = plans.map(|plan| &plan.groups[group].policy).collect();
+        if policies.iter().any(|policy| policy.emergency.is_some()) {
+            return None;
+        }
+        let secs = |bakes: Vec<u64>| Duration::from_secs(bakes.into_iter().min().unwrap_or(0));
+        let canaries: Option<Vec<_>> = policies.iter().map(|p| p.canary.as_ref()).collect();
+        let canary = canaries.map(|all| {
+            let counts = || all.iter().map(|canary| canary.count as usize);
+            let bake = secs(all.iter().map(|canary| canary.bake_secs).collect());
+            let (fewest, most) = (counts().min(), counts().max());
+            (fewest.unwrap_or(0), most.unwrap_or(usize::MAX), bake)
+        });
+        let limits: Option<Vec<u32>> = policies.iter().map(|p| p.max_unavailable).collect();
+        let unavailable = limits
+            .and_then(|all| all.into_iter().max())
+            .map(|most| most as usize);
+        let first = policies.first()?;
+        let same = policies
+            .iter()
+            .all(|policy| policy.domains == first.domains);
+        let bake = secs(policies.iter().map(|policy| policy.bake_secs).collect());
+        let order = (same && !first.domains.is_empty()).then(|| (first.domains.clone(), bake));
+        Some(Least {
+            canary,
+            unavailable,
+            order,
+        })
+    }
+}

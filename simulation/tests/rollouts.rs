@@ -1,0 +1,102 @@
+//! Rollouts, judged over many seeds, and each guard of theirs left out: production's own eyes must notice.
+
+use std::time::Duration;
+
+use annealing_enforcer::kernel::Bug as Enforcement;
+use annealing_strategist::kernel::Bug;
+use simulation::{
+    Scenario,
+    faults::{Fault, Rates},
+    run, run_all,
+};
+
+/// Seeds until a planted bug must have been seen.
+const PATIENCE: u64 = 150;
+
+/// Edits follow each other, good ones and bad ones; besides that only `faults` happen.
+fn busy(scenario: &mut Scenario, faults: &[(Fault, u32)]) {
+    let edits = [(Fault::EditRevises, 800), (Fault::EditMends, 200)];
+    scenario.rates = Rates::only(&[&edits, faults].concat());
+    scenario.store_faults = [0; 6];
+    scenario.enforcers = 1;
+    scenario.edit_every = Duration::from_secs(20);
+}
+
+/// What is seen first when `plant` leaves a guard out, and that nothing is seen without.
+fn seen(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
+    let busy = |seed| {
+        let mut scenario = Scenario::choose(seed);
+        busy(&mut scenario, faults);
+        scenario
+    };
+    let calm = run_all(0, 10, busy, |_| false);
+    assert!(calm.violations.is_empty(), "{:?}", calm.violations);
+    (0..PATIENCE).find_map(|seed| {
+        let mut scenario = busy(seed);
+        plant(&mut scenario);
+        run(seed, &scenario).violation.map(|found| found.invariant)
+    })
+}
+
+fn planted(bug: Bug) -> impl Fn(&mut Scenario) {
+    move |scenario| scenario.planted_in_rollouts = Some(bug)
+}
+
+#[test]
+fn r17_a_seal_that_races_with_a_pin_is_caught() {
+    let follows = |scenario: &mut Scenario| scenario.planted = Some(Enforcement::FollowLatest);
+    assert_eq!(seen(&[], follows), Some("R18"));
+}
+
+#[test]
+fn r18_an_asset_selected_twice_is_caught() {
+    let seen = seen(&[(Fault::EditBad, 300)], planted(Bug::SelectTwice));
+    assert!(seen.is_some());
+}
+
+#[test]
+fn r20_what_is_in_sync_elsewhere_does_not_count() {
+    let faults = [(Fault::PersonPins, 900)];
+    let seen = (0..PATIENCE).find_map(|seed| {
+        let mut scenario = Scenario::choose(seed);
+        busy(&mut scenario, &faults);
+        scenario.meddling = true;
+        scenario.planted_in_rollouts = Some(Bug::UpdatedAtAnyPin);
+        let found = run(seed, &scenario).violation?;
+        (found.invariant == "R18").then_some(found.invariant)
+    });
+    assert_eq!(seen, Some("R18"));
+}
+
+#[test]
+fn r21_unknown_health_that_passes_is_caught() {
+    let faults = [(Fault::NoData, 950)];
+    assert_eq!(seen(&faults, planted(Bug::UnknownIsHealthy)), Some("R18"));
+}
+
+#[test]
+fn r21_an_old_verdict_that_passes_is_caught() {
+    let faults = [(Fault::NoData, 300)];
+    assert_eq!(seen(&faults, planted(Bug::OldVerdict)), Some("R18"));
+}
+
+#[test]
+fn r22_what_never_settled_goes_back_too() {
+    let seen = seen(&[(Fault::EditBad, 300)], |scenario| {
+        scenario.stubborn = 1000;
+        scenario.planted_in_rollouts = Some(Bug::RollBackSettledOnly);
+    });
+    assert!(seen.is_some());
+}
+
+#[test]
+fn r22_the_way_back_is_no_intent() {
+    let faults = [(Fault::EditBad, 300)];
+    assert_eq!(seen(&faults, planted(Bug::RollBackAsIntent)), Some("R22"));
+}
+
+#[test]
+fn r22_what_failed_does_not_come_back() {
+    let faults = [(Fault::EditBad, 300)];
+    assert_eq!(seen(&faults, planted(Bug::NoQuarantine)), Some("R22"));
+}
