@@ -23,8 +23,8 @@ use crate::{
     voice::say,
 };
 
-/// One look at the alerts serves for so long.
-const ALERTS: Duration = Duration::from_millis(500);
+/// One look at the alerts serves for so long: an edit saved after an alert is checked against it.
+const ALERTS: Duration = Duration::from_millis(200);
 
 /// Puts the control plane of `place` together. Missing cells are started from `program`.
 ///

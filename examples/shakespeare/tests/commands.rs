@@ -73,6 +73,18 @@ impl Town {
         panic!("{arguments:?}: {}", said.text);
     }
 
+    /// Asks until the answer has these words.
+    fn sees(&self, arguments: &[&str], words: &str) {
+        let mut said = self.say(arguments);
+        for _ in 0..200 {
+            if said.text.contains(words) {
+                return;
+            }
+            said = self.say(arguments);
+        }
+        panic!("{arguments:?}: no {words:?} in {}", said.text);
+    }
+
     fn check(&self, manifest: &str) -> Said {
         let file = self.dir.path().join("edited.yaml");
         fs::write(&file, manifest).unwrap();
@@ -471,8 +483,34 @@ fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
     town.until(&["rollout", "abort"]);
     let aborted = town.say(&["rollout", "status", "--once"]).text;
     assert!(aborted.contains("rollout 4 stopped"), "{aborted}");
+    an_alert_holds_what_is_new_and_a_person_lifts_that(&town, |version| {
+        let edited = fast.replacen("version: \"1\"", &format!("version: {version:?}"), 1);
+        fs::write(&manifest, edited).unwrap();
+    });
     assert!(town.say(&["down"]).good);
     reader.join().unwrap();
+}
+
+fn an_alert_holds_what_is_new_and_a_person_lifts_that(town: &Town, edit: impl Fn(&str)) {
+    fs::write(town.state().join("alerts"), "LatencyHigh eu\n").unwrap();
+    edit("5");
+    let explain = ["explain", "job/eu"];
+    town.sees(
+        &explain,
+        "monitoring: the alert LatencyHigh (cluster eu) fires",
+    );
+    let wrong = town.say(&["override", "monitoring", "--asset", "job/mars"]);
+    assert!(!wrong.good, "{}", wrong.text);
+    let lifted = [
+        "override",
+        "monitoring",
+        "--asset",
+        "job/eu",
+        "--who",
+        "jane",
+    ];
+    town.until(&[&lifted[..], &["--why", "a false alarm"]].concat());
+    town.sees(&explain, "rollout 5 running, here updated");
 }
 
 #[test]

@@ -150,8 +150,7 @@ fn lines(rolling: &[Rolling]) -> Vec<String> {
     let mut lines = Vec::new();
     for Rolling { view, past } in rolling {
         for old in &past[past.len().saturating_sub(EARLIER)..] {
-            let why = old.state.why().unwrap_or_default();
-            lines.push(format!("earlier  {} {} {why}", old.id, old.state.word()));
+            lines.push(format!("earlier  {}", outcome(old)));
         }
         lines.push(summary(view));
         lines.extend(view.targets.iter().map(target));
@@ -174,15 +173,20 @@ fn lines(rolling: &[Rolling]) -> Vec<String> {
     lines
 }
 
+/// How a rollout is, and why.
+fn outcome(rollout: &Rollout) -> String {
+    match rollout.state.why() {
+        Some(why) => format!("{} {}: {why}", rollout.id, rollout.state.word()),
+        None => format!("{} {}", rollout.id, rollout.state.word()),
+    }
+}
+
 /// A policy group in one line.
 pub(super) fn summary(view: &View) -> String {
     let Some(rollout) = &view.rollout else {
         return format!("{}: no rollout yet", view.policy);
     };
-    let mut line = format!("{} {}", rollout.id, rollout.state.word());
-    if let Some(why) = rollout.state.why() {
-        line.push_str(&format!(": {why}"));
-    }
+    let mut line = outcome(rollout);
     if let Some(stage) = rollout.stage.as_ref().filter(|_| view.live) {
         line.push_str(&format!(", {stage}"));
     }
@@ -225,11 +229,10 @@ fn target(target: &Target) -> String {
 }
 
 fn wait(wait: &Wait) -> String {
+    // Times are in the words already.
     let until = match wait.until {
-        Until::Time(time) => format!(" (until {time:.0})"),
-        Until::Healthy { since } => format!(" (a verdict of {since:.0} or later)"),
-        Until::Person => " (until somebody says so)".into(),
-        _ => String::new(),
+        Until::Person => " (until somebody says so)",
+        _ => "",
     };
     format!("  waits      {}{until}", wait.why)
 }
@@ -254,7 +257,8 @@ fn verdict(rollout: &Rollout) -> Vec<String> {
     lines
 }
 
-fn entry(entry: &Entry) -> String {
+/// Something that happened, as a line.
+pub(super) fn entry(entry: &Entry) -> String {
     let by = entry.by.as_ref();
     let by = by.map(|by| format!(" ({}: {})", by.who, by.why));
     format!(

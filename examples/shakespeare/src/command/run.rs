@@ -5,6 +5,7 @@ use std::{fmt::Display, net::SocketAddr, time::Duration};
 use control_plane::{
     Handle,
     prelude::{Settle, SqliteStore},
+    strategist::Entry,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,6 +22,9 @@ use crate::{
 /// How long to follow one incarnation until production is as it says, before saying that it is not.
 const FOLLOW: Duration = Duration::from_secs(60);
 
+/// Between two looks at rollouts: they are for people to read, and nothing follows from them.
+const REST: Duration = Duration::from_millis(500);
+
 /// Controls the production of `place` until a signal or `down` comes.
 ///
 /// # Errors
@@ -32,14 +36,19 @@ pub async fn run(mut place: Place) -> Result<(), Failure> {
     greet(&place, fresh);
     let (handle, stop) = (plane.handle(), Stop::new());
     let server = Server::start(&place, handle.clone(), stop.clone()).await?;
-    let teller = tokio::spawn(tell_news(place.clone(), handle));
+    let tellers = [
+        tokio::spawn(tell_news(place.clone(), handle.clone())),
+        tokio::spawn(tell_rollouts(handle)),
+    ];
     let stopping = stop.clone();
     tokio::spawn(async move {
         signalled().await;
         stopping.now();
     });
     let ended = plane.run(async move { stop.wait().await }).await;
-    teller.abort();
+    for teller in tellers {
+        teller.abort();
+    }
     drop(server);
     say("\nstopped controlling; still running, with nobody to heal whole cells or follow edits:");
     say(running::describe(&place).await.trim_end());
@@ -112,6 +121,26 @@ async fn tell_news(place: Place, handle: Handle) {
         if status.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// Says what happens to rollouts, each thing once.
+async fn tell_rollouts(handle: Handle) {
+    let mut told = None;
+    loop {
+        // Without an answer nobody rolls out here, for now.
+        for view in handle.rollouts().await.unwrap_or_default() {
+            let Some(rollout) = view.rollout else {
+                continue;
+            };
+            let news = |entry: &&Entry| Some((rollout.id, entry.at)) > told;
+            for entry in rollout.history.iter().filter(news) {
+                say(format_args!("{}: {}", rollout.id, entry.what));
+            }
+            let last = rollout.history.last().map(|entry| (rollout.id, entry.at));
+            told = told.max(last);
+        }
+        tokio::time::sleep(REST).await;
     }
 }
 

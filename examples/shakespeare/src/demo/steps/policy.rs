@@ -36,9 +36,13 @@ async fn held_then_reversed(session: &mut Session) -> Held<String> {
         manifest.version = version;
         manifest.rollout.hold = Some("a launch".into());
     })?;
-    told(session, "on hold: a launch").await?;
-    tokio::time::sleep(SOME_TIME).await;
-    evidence::nothing_asked(&place, &mark)?;
+    stays(
+        session,
+        "rollout status --once",
+        "on hold: a launch",
+        || evidence::nothing_asked(&place, &mark),
+    )
+    .await?;
     session.edit(|manifest| {
         manifest.rollout.hold = None;
         manifest.rollout.domains.reverse();
@@ -81,9 +85,11 @@ async fn shortened(session: &mut Session) -> Held<String> {
         manifest.rollout = usual.clone();
         manifest.rollout.hold = Some("look at it first".into());
     })?;
-    told(session, "on hold: look at it first").await?;
-    tokio::time::sleep(SOME_TIME).await;
-    evidence::asked_once_each(&place, &mark, &[job])?;
+    let held = "on hold: look at it first";
+    stays(session, "rollout status --once", held, || {
+        evidence::asked_once_each(&place, &mark, std::slice::from_ref(&job))
+    })
+    .await?;
     session.edit(|manifest| manifest.rollout = usual)?;
     session.arrives().await?;
     let bakes = session.one_by_one(&mark)?;
@@ -104,16 +110,13 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     let Some(first) = session.manifest.rollout.domains.first().cloned() else {
         return broken("the policy lists no cluster");
     };
-    until("it waits for the alert", async || {
-        let said = session
-            .town
-            .command(&["explain", &format!("job/{first}")])
-            .await?;
-        ensure(said.contains("LatencyHigh"), || said)
-    })
+    stays(
+        session,
+        &format!("explain job/{first}"),
+        "LatencyHigh",
+        || evidence::nothing_asked(&place, &mark),
+    )
     .await?;
-    tokio::time::sleep(SOME_TIME).await;
-    evidence::nothing_asked(&place, &mark)?;
     session.edit(|manifest| {
         manifest.rollout.emergency = Some(Emergency {
             who: "jane".into(),
@@ -137,14 +140,20 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     ))
 }
 
-/// The control plane has taken the policy in: it says what it waits for.
-async fn told(session: &Session, words: &str) -> Held {
-    until("the hold is told", async || {
-        let said = session
-            .town
-            .command(&["rollout", "status", "--once"])
-            .await?;
+/// For some time `evidence` holds; and it is not for slowness: `question` is answered with these words.
+async fn stays(
+    session: &Session,
+    question: &str,
+    words: &str,
+    evidence: impl Fn() -> Held,
+) -> Held {
+    tokio::time::sleep(SOME_TIME).await;
+    evidence()?;
+    until("it says what it waits for", async || {
+        let question: Vec<&str> = question.split(' ').collect();
+        let said = session.town.command(&question).await?;
         ensure(said.contains(words), || said)
     })
-    .await
+    .await?;
+    evidence()
 }
