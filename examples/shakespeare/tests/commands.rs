@@ -186,124 +186,130 @@ fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touche
     assert!(!town.state().exists(), "nothing was touched");
 }
 
+const CANARY: &str = "canary: {count: 1, bake: 10}";
+
+/// What is replaced in the section, with what, and the one error that this is.
+const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
+    ("rollout:", "rollouts:", "16:1: rollouts: unknown field"),
+    (
+        "bake: 5",
+        "hold: wait\n  emergency: {who: jane, why: CVE}",
+        "rollout: payload.hold: an emergency on hold",
+    ),
+    (CANARY, "canary: 1", "20:11: rollout.canary: invalid type"),
+    (
+        CANARY,
+        "canary: {}",
+        "20:11: rollout.canary: missing field `count`",
+    ),
+    (
+        CANARY,
+        "canary: {count: 0}",
+        "20:19: rollout.canary.count: 0: nothing would ever move",
+    ),
+    (
+        CANARY,
+        "canary: {count: -1}",
+        "20:19: rollout.canary.count: invalid value: integer `-1`, expected u32",
+    ),
+    (
+        CANARY,
+        "canary: {count: 1, bake: 1e9}",
+        "20:28: rollout.canary.bake: invalid type",
+    ),
+    (
+        CANARY,
+        "canary: {count: 1, bake: 18446744073709551615}",
+        "20:28: rollout.canary.bake: 18446744073709551615: bake 1209600 seconds at most",
+    ),
+    (
+        CANARY,
+        "canary: {count: 1, count: 2}",
+        "20:22: the key `count` stands twice",
+    ),
+    (
+        "[eu, us]",
+        "[eu, uk]",
+        "18:17: rollout.domains[1]: there is no cluster `uk`",
+    ),
+    (
+        "[eu, us]",
+        "[eu, eu]",
+        "18:17: rollout.domains[1]: `eu` stands twice",
+    ),
+    ("[eu, us]", "eu", "18:12: rollout.domains: invalid type"),
+    ("bake: 5", "bake: soon", "22:9: rollout.bake: invalid type"),
+    ("bake: 5", "bakes: 5", "22:3: rollout.bakes: unknown field"),
+    (
+        "bake: 5",
+        "max_in_flight: 0",
+        "22:18: rollout.max_in_flight: 0: nothing would ever move",
+    ),
+    (
+        "bake: 5",
+        "max_unavailable: 0",
+        "22:20: rollout.max_unavailable: 0: nothing would ever move",
+    ),
+    (
+        "bake: 5",
+        "waves: [{percent: 101}]",
+        "22:21: rollout.waves[0].percent: 101 per cent are more than all of it",
+    ),
+    (
+        "bake: 5",
+        "waves: [{count: 2}, {count: 2}]",
+        "22:31: rollout.waves[1].count: each wave is at least 1, and more",
+    ),
+    (
+        "bake: 5",
+        "waves: [{count: 2, percent: 5}]",
+        "22:11: rollout.waves[0]: say either `count` or `percent`",
+    ),
+    (
+        "bake: 5",
+        "hold: \"\"",
+        "22:9: rollout.hold: say it in words",
+    ),
+    ("bake: 5", "hold: true", "22:9: rollout.hold: invalid type"),
+    (
+        "bake: 5",
+        "hold: \"a\\nb\"",
+        "22:9: rollout.hold: use one line",
+    ),
+    (
+        "bake: 5",
+        "on_unhealthy: ignore",
+        "22:17: rollout.on_unhealthy: unknown variant `ignore`",
+    ),
+    (
+        "bake: 5",
+        "emergency: {who: jane}",
+        "22:14: rollout.emergency: missing field `why`",
+    ),
+    (
+        "bake: 5",
+        "emergency: {who: \" \", why: CVE}",
+        "22:20: rollout.emergency.who: say it in words",
+    ),
+];
+
 #[test]
 fn each_hostile_rollout_section_is_one_clear_error_with_line_column_and_field() {
     let town = Town::new();
-    let canary = "canary: {count: 1, bake: 10}";
     let long = format!("bake: 5\n  hold: {}", "x".repeat(501));
-    for (from, to, says) in [
-        ("rollout:", "rollouts:", "16:1: rollouts: unknown field"),
-        (
-            "bake: 5",
-            "hold: wait\n  emergency: {who: jane, why: CVE}",
-            "rollout: payload.hold: an emergency on hold",
-        ),
-        (canary, "canary: 1", "20:11: rollout.canary: invalid type"),
-        (
-            canary,
-            "canary: {}",
-            "20:11: rollout.canary: missing field `count`",
-        ),
-        (
-            canary,
-            "canary: {count: 0}",
-            "20:19: rollout.canary.count: 0: nothing would ever move",
-        ),
-        (
-            canary,
-            "canary: {count: -1}",
-            "20:19: rollout.canary.count: invalid value: integer `-1`, expected u32",
-        ),
-        (
-            canary,
-            "canary: {count: 1, bake: 1e9}",
-            "20:28: rollout.canary.bake: invalid type",
-        ),
-        (
-            canary,
-            "canary: {count: 1, bake: 18446744073709551615}",
-            "20:28: rollout.canary.bake: 18446744073709551615: bake 1209600 seconds at most",
-        ),
-        (
-            canary,
-            "canary: {count: 1, count: 2}",
-            "20:22: the key `count` stands twice",
-        ),
-        (
-            "[eu, us]",
-            "[eu, uk]",
-            "18:17: rollout.domains[1]: there is no cluster `uk`",
-        ),
-        (
-            "[eu, us]",
-            "[eu, eu]",
-            "18:17: rollout.domains[1]: `eu` stands twice",
-        ),
-        ("[eu, us]", "eu", "18:12: rollout.domains: invalid type"),
-        ("bake: 5", "bake: soon", "22:9: rollout.bake: invalid type"),
-        ("bake: 5", "bakes: 5", "22:3: rollout.bakes: unknown field"),
-        (
-            "bake: 5",
-            "max_in_flight: 0",
-            "22:18: rollout.max_in_flight: 0: nothing would ever move",
-        ),
-        (
-            "bake: 5",
-            "max_unavailable: 0",
-            "22:20: rollout.max_unavailable: 0: nothing would ever move",
-        ),
-        (
-            "bake: 5",
-            "waves: [{percent: 101}]",
-            "22:21: rollout.waves[0].percent: 101 per cent are more than all of it",
-        ),
-        (
-            "bake: 5",
-            "waves: [{count: 2}, {count: 2}]",
-            "22:31: rollout.waves[1].count: each wave is at least 1, and more",
-        ),
-        (
-            "bake: 5",
-            "waves: [{count: 2, percent: 5}]",
-            "22:11: rollout.waves[0]: say either `count` or `percent`",
-        ),
-        (
-            "bake: 5",
-            "hold: \"\"",
-            "22:9: rollout.hold: say it in words",
-        ),
-        ("bake: 5", "hold: true", "22:9: rollout.hold: invalid type"),
-        ("bake: 5", &long, "23:9: rollout.hold: 501 bytes"),
-        (
-            "bake: 5",
-            "hold: \"a\\nb\"",
-            "22:9: rollout.hold: use one line",
-        ),
-        (
-            "bake: 5",
-            "on_unhealthy: ignore",
-            "22:17: rollout.on_unhealthy: unknown variant `ignore`",
-        ),
-        (
-            "bake: 5",
-            "emergency: {who: jane}",
-            "22:14: rollout.emergency: missing field `why`",
-        ),
-        (
-            "bake: 5",
-            "emergency: {who: \" \", why: CVE}",
-            "22:20: rollout.emergency.who: say it in words",
-        ),
-    ] {
+    let long = [("bake: 5", &*long, "23:9: rollout.hold: 501 bytes")];
+    for (from, to, says) in HOSTILE_ROLLOUTS.iter().chain(&long) {
         let said = town.check(&Manifest::DEFAULT.replacen(from, to, 1));
         assert!(!said.good, "{to}: {}", said.text);
         assert!(said.text.contains(says), "{to}: {}", said.text);
         assert_eq!(said.text.lines().count(), 2, "{to}: {}", said.text);
     }
     let without = Manifest::DEFAULT.replacen("rollout:", "# ", 1);
+    let said = town.check(&without);
     assert!(
-        !town.check(&without).good,
-        "caution is not left out by accident"
+        !said.good,
+        "caution is not left out by accident: {}",
+        said.text
     );
     assert!(!town.state().exists(), "nothing was touched");
 }
@@ -430,12 +436,20 @@ fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
     // Somebody has to read what it says.
     let reader = std::thread::spawn(move || lines.count());
     let _load = Background(town.load());
+    let edit = |version: &str| {
+        let edited = fast.replacen("version: \"1\"", &format!("version: {version:?}"), 1);
+        fs::write(&manifest, edited).unwrap();
+    };
+    edit("2");
+    it_is_paused_resumed_and_followed_to_its_end(&town);
+    edit("4");
+    it_is_rolled_back_retried_and_aborted(&town);
+    an_alert_holds_what_is_new_and_a_person_lifts_that(&town, || edit("5"));
+    assert!(town.say(&["down"]).good);
+    reader.join().unwrap();
+}
 
-    fs::write(
-        &manifest,
-        fast.replacen("version: \"1\"", "version: \"2\"", 1),
-    )
-    .unwrap();
+fn it_is_paused_resumed_and_followed_to_its_end(town: &Town) {
     town.until(&["rollout", "pause", "--who", "jane", "--why", "lunch"]);
     let said = town.say(&["rollout", "status", "--once"]).text;
     assert!(said.contains("rollout 2 paused, "), "{said}");
@@ -462,12 +476,9 @@ fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
     ] {
         assert!(followed.text.contains(line), "{line}: {}", followed.text);
     }
+}
 
-    fs::write(
-        &manifest,
-        fast.replacen("version: \"1\"", "version: \"4\"", 1),
-    )
-    .unwrap();
+fn it_is_rolled_back_retried_and_aborted(town: &Town) {
     town.until(&["rollout", "rollback", "--who", "jane", "--why", "wrong day"]);
     let followed = town.say(&["rollout"]).text;
     assert!(
@@ -483,17 +494,11 @@ fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
     town.until(&["rollout", "abort"]);
     let aborted = town.say(&["rollout", "status", "--once"]).text;
     assert!(aborted.contains("rollout 4 stopped"), "{aborted}");
-    an_alert_holds_what_is_new_and_a_person_lifts_that(&town, |version| {
-        let edited = fast.replacen("version: \"1\"", &format!("version: {version:?}"), 1);
-        fs::write(&manifest, edited).unwrap();
-    });
-    assert!(town.say(&["down"]).good);
-    reader.join().unwrap();
 }
 
-fn an_alert_holds_what_is_new_and_a_person_lifts_that(town: &Town, edit: impl Fn(&str)) {
+fn an_alert_holds_what_is_new_and_a_person_lifts_that(town: &Town, edit: impl Fn()) {
     fs::write(town.state().join("alerts"), "LatencyHigh eu\n").unwrap();
-    edit("5");
+    edit();
     let explain = ["explain", "job/eu"];
     town.sees(
         &explain,
