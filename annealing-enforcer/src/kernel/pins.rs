@@ -12,7 +12,7 @@ use super::{
     branch::{Branch, Bug},
     edges,
     event::{Effects, Pin, Record},
-    iteration::REPINNED,
+    iteration::{Phase, REPINNED},
     slot::{Class, NONE, Trigger, flag},
 };
 
@@ -108,6 +108,20 @@ impl Kernel {
         }
         for asset in unknown {
             self.head_has(now, policy, asset, &head, out);
+        }
+    }
+
+    /// An asset that is not enforced may be at a head, as something else that is.
+    pub(super) fn heads_have(&mut self, now: Now, asset: &Asset, out: &mut Effects) {
+        let there = |(policy, head): (&AssetId, &Incarnation)| {
+            let there = head.snapshot().get(asset.id_str())?;
+            Some((policy.clone(), there, head.clone()))
+        };
+        let found: Vec<_> = self.table.heads().filter_map(there).collect();
+        for (policy, there, head) in found {
+            if self.table.find(asset.id_str()).is_none() {
+                self.head_has(now, &policy, there, &head, out);
+            }
         }
     }
 
@@ -295,7 +309,7 @@ impl Kernel {
         }
     }
 
-    /// The content is the same: nothing that was found, or is under way, is void.
+    /// The content is the same: what is settled stays settled, and no push under way is disturbed.
     fn moved_quietly(
         &mut self,
         now: Now,
@@ -312,8 +326,16 @@ impl Kernel {
             && pin != place
             && entry.has(flag::IN_SYNC)
             && (in_place || !entry.has(flag::RECORDED));
-        if let Some(it) = self.iterations.at_mut(at).filter(|it| it.pin == place) {
-            it.pin = pin;
+        // R8: a push under way goes on; what would lead to one is found again at the new pin.
+        if let Some(it) = self.iterations.at_mut(at)
+            && pin != place
+        {
+            let under_way = matches!(it.phase, Phase::Pushing | Phase::Continuing);
+            it.pin = if under_way && it.pin == place {
+                pin
+            } else {
+                REPINNED
+            };
         }
         // What the floor says of an asset, it says of its content in the newest incarnation.
         if unrecorded {

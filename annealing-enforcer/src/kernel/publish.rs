@@ -30,6 +30,7 @@ impl Kernel {
         }
         let mut touched = Vec::new();
         let mut new = Vec::new();
+        let mut unknown = Vec::new();
         for place in older.snapshot().diff_locations(newer.snapshot()) {
             let before = place.before.and_then(|at| older.snapshot().at(at));
             let known = match &before {
@@ -49,7 +50,7 @@ impl Kernel {
                     changed: place.changed,
                 }),
                 (None, Some(at)) => new.push(at),
-                (None, None) => {}
+                (None, None) => unknown.extend(before),
             }
         }
         let before = touched
@@ -76,7 +77,12 @@ impl Kernel {
         out.settled_changed = true;
         self.table.reserve(new.len());
         for location in new {
-            self.add(now, location, out);
+            if self.add(now, location, out).is_none() {
+                unknown.extend(newer.snapshot().at(location));
+            }
+        }
+        for asset in unknown {
+            self.heads_have(now, &asset, out);
         }
         for place in touched.into_iter().filter(|place| place.changed) {
             self.touch(now, place, &older, out);

@@ -1,8 +1,10 @@
 //! R17 and R20: governed assets stay where they are until somebody pins them elsewhere, and stand there only once a
 //! diff from after the move has said so.
 
+use std::time::Duration;
+
 use plane_store::records::{PinRecord, StandingPin, Stands};
-use plugin_sdk::{Cause, FencingToken, plugin};
+use plugin_sdk::{Cause, FencingToken, Pushed, plugin};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
     addons::{RolloutPolicyRef, Turndown},
@@ -186,7 +188,7 @@ fn r17_a_rollout_that_completes_voids_nothing() {
     }
     let drifts = rig.until_diff("a0");
     assert!(drifts.as_secs() < 600);
-    rig.diffed("a0", differs);
+    let push = rig.until_push("a0", |verdict| verdict).unwrap();
     let moves = (0..ASSETS).map(|n| (id(&name(n)), Pin::Default)).collect();
     let heads = vec![(id("policy"), first)];
     rig.step(Event::Actuate { heads, moves });
@@ -196,9 +198,15 @@ fn r17_a_rollout_that_completes_voids_nothing() {
             .iter()
             .all(|call| !matches!(call, crate::kernel::Call::Diff(_)))
     );
-    rig.checked("a0", |verdict| verdict);
-    rig.durable();
-    assert!(rig.push("a0").is_some(), "no push is disturbed");
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::InProgress {
+            check_again_in: Duration::from_secs(1),
+        }),
+    });
+    rig.pass(Duration::from_secs(2));
+    let followed = rig.push("a0").map(|push| push.continuation);
+    assert_eq!(followed, Some(true), "no push is disturbed");
     assert!(rig.kernel.standings().is_empty());
 }
 
