@@ -124,6 +124,16 @@ pub struct By {
     pub why: String,
 }
 
+impl By {
+    /// `who` says it because of `why`.
+    pub fn new(who: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            who: who.into(),
+            why: why.into(),
+        }
+    }
+}
+
 impl Rollout {
     /// Adds to the history, and forgets the oldest beyond a hundred.
     pub(crate) fn note(&mut self, at: Timestamp, what: impl Into<String>, by: Option<By>) {

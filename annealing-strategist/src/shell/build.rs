@@ -68,8 +68,8 @@ impl<R: Runtime> Strategist<R> {
 
 impl<R: Runtime> StrategistBuilder<R> {
     /// What is known of asset types: which are modelled only, and what capacity they intend.
-    pub fn types(mut self, types: AssetTypes) -> Self {
-        self.0.types = Arc::new(types);
+    pub fn types(mut self, types: impl Into<Arc<AssetTypes>>) -> Self {
+        self.0.types = types.into();
         self
     }
 
