@@ -46,7 +46,7 @@ impl Kernel {
             let policy = self.policy().unwrap_or_default();
             policy.first_turnup == FirstTurnup::Gradual
         };
-        live.is_watched() && live.has_moved() && (live.from.is_some() || gradual())
+        live.is_watched() && live.has_begun() && (live.from.is_some() || gradual())
     }
 
     fn health_request(&self, now: Now) -> Option<HealthRequest> {

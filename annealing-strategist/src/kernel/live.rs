@@ -162,6 +162,13 @@ impl Live {
         }
     }
 
+    /// Forgets what a target went through. Says whether there was anything.
+    pub(super) fn clear_row(&mut self, place: usize) -> bool {
+        let row = self.rows.get_mut(place).and_then(Option::take);
+        self.moved -= usize::from(row.is_some());
+        row.is_some()
+    }
+
     /// The same for one that goes back.
     pub(super) fn set_back(&mut self, place: usize, progress: Progress) {
         let back = self.back.as_mut().map(Arc::make_mut);
@@ -203,6 +210,11 @@ impl Live {
     /// Whether every target of its way is settled.
     pub(super) fn all_settled(&self) -> bool {
         self.settled == self.on_the_way().len()
+    }
+
+    /// Whether any target has had its turn: a pin moved, or there was none to move.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_moved() || self.waiting < self.on_the_way().len()
     }
 
     /// Whether any pin has moved.

@@ -150,10 +150,18 @@ impl Kernel {
         all.into_iter().collect()
     }
 
-    /// The assets whose pins the live rollout holds, or is going to.
+    /// The assets whose pins the live rollout holds, or is going to; and those that are kept from what failed.
     pub fn owns(&self, asset: &AssetId) -> bool {
         let live = self.live.as_ref();
-        live.is_some_and(|live| live.place(asset).is_some())
+        live.is_some_and(|live| live.place(asset).is_some()) || self.keeps(asset)
+    }
+
+    /// Whether an asset that left every group stays where it is: what it would follow has failed.
+    fn keeps(&self, asset: &AssetId) -> bool {
+        let failed = self.quarantine.get(asset);
+        let failed = failed.filter(|_| self.pins.contains_key(asset) && self.is_nobodys(asset));
+        let newest = || self.latest.asset(asset).map(|asset| asset.digest());
+        failed.is_some_and(|failed| Some(failed.content) == newest())
     }
 
     /// Whatever follows from how things are now.
@@ -185,6 +193,7 @@ impl Kernel {
     fn stands(&mut self, now: Now, standings: Vec<(AssetId, Standing)>, out: &mut Effects) {
         for (asset, standing) in standings {
             if self.is_late(&asset, standing.pin) {
+                self.was_there(&asset, standing.pin, out);
                 continue;
             }
             self.stood(now, &asset, &standing, out);
@@ -226,6 +235,9 @@ impl Kernel {
             let another = newest.as_ref().and_then(policy_of);
             if self.pins.remove(asset).is_some() && another.is_none() {
                 step.moves.push((asset.clone(), Goes::Default));
+            }
+            if another.is_none() && self.quarantine.remove(asset).is_some() {
+                step.records.push(Record::Quarantine(asset.clone(), None));
             }
         }
         out.steps.push(step);

@@ -141,10 +141,12 @@ impl Kernel {
     fn forgive(&mut self, id: Option<RolloutId>, out: &mut Effects) {
         let mut step = Step::default();
         let over = self.live.is_none();
+        let mut gone = Vec::new();
         self.quarantine.retain(|asset, failed| {
             let forgiven = id.is_none_or(|id| failed.rollout == id);
             if forgiven {
                 step.records.push(Record::Quarantine(asset.clone(), None));
+                gone.push(asset.clone());
                 // A rollout under way has its targets already.
                 over.then(|| self.pending.insert(asset.clone()));
             }
@@ -152,5 +154,6 @@ impl Kernel {
         });
         self.look = true;
         out.steps.push(step);
+        self.let_go(&gone, out);
     }
 }

@@ -10,7 +10,9 @@ use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
 use prodspec_model::{AssetId, Incarnation};
 
-use super::{Bug, Effects, Kernel, Record, Step, closure::Closure, live::Live, steady::Steady};
+use super::{
+    Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live, steady::Steady,
+};
 use crate::{
     config::Config,
     policy::target_of,
@@ -159,6 +161,7 @@ impl Kernel {
         let closure = Closure::of(&targets, from.as_ref(), &to, &self.types);
         let going_back = matches!(rollout.state, State::RollingBack { .. });
         let mut live = Live::new(rollout, from, to, targets, found.left_out, closure);
+        let mut step = Step::default();
         for (id, mut row) in rows {
             row.happened_by(at);
             if row.rollout != live.rollout.id {
@@ -169,7 +172,12 @@ impl Kernel {
                 continue;
             };
             if !self.has_moved(&live, &id, &row) && !self.planted(Bug::TrustRows) {
-                live.inherited.insert(id, row.was);
+                if self.pin_of(&id) == row.was {
+                    // Nothing has happened to it; where it goes back to is where it is when it moves.
+                    step.records.push(Record::Target(id, None));
+                } else {
+                    live.inherited.insert(id, row.was);
+                }
                 continue;
             }
             self.know_pin(&live, &id, &row);
@@ -182,7 +190,6 @@ impl Kernel {
             self.revive_back(&mut live);
         }
         self.live = Some(live);
-        let mut step = Step::default();
         self.keep_left_out(now, &mut step);
         out.steps.push(step);
         // What was found and never remembered is not told again.
@@ -231,18 +238,21 @@ impl Kernel {
         for place in places {
             let asset = live.on_the_way()[place].asset.clone();
             let row = live.place(&asset).and_then(|at| live.rows[at].as_ref());
-            let Some(since) = row.and_then(|row| row.back_at) else {
+            let Some((row, since)) = row.and_then(|row| Some((row, row.back_at?))) else {
                 continue;
             };
-            let standing = self.pins.get(&asset);
+            let goal = match self.goes_back(&asset, row.was) {
+                Goes::At(no, _) => StandingPin::At(no),
+                _ => StandingPin::NotYet,
+            };
             // Its way back may have been cut short too: then it waits again.
-            if standing.is_some_and(|standing| standing.pin == StandingPin::At(live.to.no())) {
+            let there = self.pins.get(&asset);
+            let Some(standing) = there.filter(|standing| standing.pin == goal) else {
                 continue;
-            }
-            let back = standing.is_none_or(|standing| {
-                standing.pin == StandingPin::NotYet
-                    || matches!(standing.state, Stands::InSync { .. })
-            });
+            };
+            let back = goal == StandingPin::NotYet
+                || self.is_modelled_only(&live.to, &asset)
+                || matches!(standing.state, Stands::InSync { .. });
             let progress = match back {
                 true => Progress::Updated { at: since },
                 false => Progress::InFlight { since },

@@ -187,7 +187,8 @@ impl Kernel {
             let Some(asset) = live.targets.get(place).map(|target| target.asset.clone()) else {
                 continue;
             };
-            if self.is_nobodys(&asset) {
+            // What is another group's by now, or none's, is not ours to move.
+            if !governs(&self.policy, self.head.as_ref(), &self.latest, &asset) {
                 let Some(live) = &mut self.live else { return };
                 live.set_progress(place, Progress::Updated { at });
                 live.again = true;
@@ -223,7 +224,7 @@ impl Kernel {
     }
 
     /// Whether no group governs an asset any more: it goes its own way.
-    fn is_nobodys(&self, asset: &AssetId) -> bool {
+    pub(super) fn is_nobodys(&self, asset: &AssetId) -> bool {
         let newest = self.latest.asset(asset);
         let named = newest.as_ref().and_then(policy_of);
         named.is_none() && !governs(&self.policy, self.head.as_ref(), &self.latest, asset)
@@ -233,6 +234,33 @@ impl Kernel {
     fn was(&self, live: &Live, asset: &AssetId) -> StandingPin {
         let inherited = live.inherited.get(asset).copied();
         inherited.unwrap_or_else(|| self.pin_of(asset))
+    }
+
+    /// News from before an asset's pin moved forward: that is where it goes back to.
+    pub(super) fn was_there(&mut self, asset: &AssetId, pin: StandingPin, out: &mut Effects) {
+        let expected = self.expected.get(asset).and_then(|pins| pins.first());
+        let expected = expected.copied();
+        let Some(live) = &mut self.live else { return };
+        let Some(place) = live.place(asset) else {
+            return;
+        };
+        if expected != Some(StandingPin::At(live.to.no())) || live.inherited.contains_key(asset) {
+            return;
+        }
+        let back = live.back_place(asset);
+        let Some(row) = live.rows[place].as_mut().filter(|row| row.was != pin) else {
+            return;
+        };
+        row.was = pin;
+        let record = Record::Target(asset.clone(), Some(row.clone()));
+        if let Some(back) = back {
+            live.set_back(back, Progress::Waiting);
+            live.look_again(true);
+        }
+        out.steps.push(Step {
+            records: vec![record],
+            ..Step::default()
+        });
     }
 
     /// Whether nobody enforces an asset.
@@ -282,6 +310,9 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let any = self.planted(Bug::UpdatedAtAnyPin);
+        if standing.pin == StandingPin::Default && self.is_nobodys(asset) {
+            return self.left(now, asset, out);
+        }
         let Some(live) = &mut self.live else { return };
         if live.back.is_some() {
             return self.stood_back(now, asset, standing);
@@ -301,6 +332,26 @@ impl Kernel {
                 self.fail(now, why, out);
             }
             _ => {}
+        }
+    }
+
+    /// A target left every group: it goes its own way, and nothing of the rollout waits for it.
+    fn left(&mut self, now: Now, asset: &AssetId, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        let Some(place) = live.place(asset) else {
+            return;
+        };
+        if let Some(back) = live.back_place(asset) {
+            live.set_back(back, Progress::Updated { at });
+        }
+        live.set_progress(place, Progress::Updated { at });
+        live.look_soon(now.mono, false);
+        if live.clear_row(place) {
+            out.steps.push(Step {
+                records: vec![Record::Target(asset.clone(), None)],
+                ..Step::default()
+            });
         }
     }
 

@@ -1,19 +1,19 @@
 //! Reads what is remembered of rollouts, group by group.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use plane_runtime::Runtime;
 use plane_store::{
     incarnations,
     record::{self, Record},
-    records::{GroupHead, Standing},
+    records::{GroupHead, PinRecord, Standing, StandingPin, Stands},
 };
 use plugin_sdk::BoxError;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, rollout::RolloutPolicy};
 
 use super::Strategist;
 use crate::{
-    group::{changed, governs},
+    group::{changed, governs, policy_of},
     kernel::Recovered,
     record::{Quarantined, Rollout, State, TargetRecord},
 };
@@ -40,13 +40,14 @@ pub(super) async fn remembered<R: Runtime>(
     pins: &[(AssetId, Standing)],
 ) -> Result<Vec<Group>, BoxError> {
     let memory = Memory::read(strategist).await?;
+    let pins = [pins, &unenforced(strategist, latest, pins).await?].concat();
     let said = latest.snapshot().iter();
     let said = said.filter(|asset| asset.type_str() == RolloutPolicy::TYPE);
     let mut policies: BTreeSet<AssetId> = said.map(|asset| asset.id()).collect();
     policies.extend(memory.heads.keys().chain(memory.newest.keys()).cloned());
     let mut groups = Vec::new();
     for policy in policies {
-        groups.push(memory.group(strategist, latest, pins, policy).await?);
+        groups.push(memory.group(strategist, latest, &pins, policy).await?);
     }
     Ok(groups)
 }
@@ -80,6 +81,9 @@ impl Memory {
         pins: &[(AssetId, Standing)],
         policy: AssetId,
     ) -> Result<Group, BoxError> {
+        let quarantine = self.quarantine.iter();
+        let quarantine = quarantine.filter(|(_, failed)| failed.policy == policy);
+        let quarantined: BTreeSet<&AssetId> = quarantine.clone().map(|(id, _)| id).collect();
         let rows = self.rows.iter().filter(|(_, row)| row.policy == policy);
         let rows = rows.map(|(id, row)| (id.clone(), row.clone())).collect();
         let holder = |id: &AssetId| self.rows.get(id).map(|row| &row.policy);
@@ -87,9 +91,12 @@ impl Memory {
             Some(no) => kept(strategist, *no).await?,
             None => None,
         };
+        // Kept from what failed, though it left every group.
+        let said = |id: &AssetId| latest.asset(id).as_ref().and_then(policy_of);
+        let failed = |id: &AssetId| said(id).is_none() && quarantined.contains(id);
         let ours = |id: &AssetId| match holder(id) {
             Some(holder) => *holder == policy,
-            None => governs(&policy, written.as_ref(), latest, id),
+            None => governs(&policy, written.as_ref(), latest, id) || failed(id),
         };
         let pins = pins.iter().filter(|(id, _)| ours(id));
         let pins: Vec<_> = pins.cloned().collect();
@@ -114,8 +121,6 @@ impl Memory {
         };
         let rolling = to.as_ref().map(|to| between(head.as_ref(), to));
         let pending = between(to.as_ref().or(head.as_ref()), latest);
-        let quarantine = self.quarantine.iter();
-        let quarantine = quarantine.filter(|(_, failed)| failed.policy == policy);
         let recovered = Recovered {
             latest: latest.clone(),
             newest,
@@ -133,6 +138,47 @@ impl Memory {
             adopted: adopted.is_some(),
         })
     }
+}
+
+/// The pins of what nobody enforces, and nobody tells of.
+async fn unenforced<R: Runtime>(
+    strategist: &Strategist<R>,
+    latest: &Incarnation,
+    told: &[(AssetId, Standing)],
+) -> Result<Vec<(AssetId, Standing)>, BoxError> {
+    let told: BTreeSet<&AssetId> = told.iter().map(|(id, _)| id).collect();
+    let mut at_hand = BTreeMap::new();
+    let mut found = Vec::new();
+    for (id, record) in named(all::<R, PinRecord>(strategist).await?) {
+        if told.contains(&id) {
+            continue;
+        }
+        let (pin, pinned) = match record {
+            PinRecord::At {
+                incarnation: no, ..
+            } => {
+                if let Entry::Vacant(unknown) = at_hand.entry(no) {
+                    unknown.insert(kept(strategist, no).await?);
+                }
+                let at = at_hand.get(&no).and_then(Option::as_ref);
+                (StandingPin::At(no), at.and_then(|at| at.asset(&id)))
+            }
+            _ => (StandingPin::NotYet, None),
+        };
+        let known = latest.asset(&id).or_else(|| pinned.clone());
+        if known.is_some_and(|asset| strategist.types.is_modelled_only(asset.type_str())) {
+            let content = pinned.map(|asset| asset.digest());
+            let since = strategist.runtime.now().wall;
+            let state = Stands::InSync { since };
+            let standing = Standing {
+                pin,
+                content,
+                state,
+            };
+            found.push((id, standing));
+        }
+    }
+    Ok(found)
 }
 
 /// An incarnation that may have been removed.

@@ -53,6 +53,8 @@ pub(super) struct Plane {
     forward: BTreeSet<(RolloutId, AssetId)>,
     /// What those had that have moved.
     was: BTreeMap<AssetId, Option<Digest>>,
+    /// Of these nobody knows that any more.
+    lost: BTreeSet<AssetId>,
     /// Whoever is to be looked at.
     pub(super) restless: Vec<AssetId>,
 }
@@ -76,11 +78,12 @@ impl Plane {
             moves: Vec::new(),
             forward: BTreeSet::new(),
             was: BTreeMap::new(),
+            lost: BTreeSet::new(),
             restless: Vec::new(),
         }
     }
 
-    fn is_governed(&self, id: &AssetId) -> bool {
+    pub(super) fn is_governed(&self, id: &AssetId) -> bool {
         let named = self.latest.asset(id).as_ref().and_then(policy_of);
         named.is_some() || governs(&self.policy, self.head.as_ref(), &self.latest, id)
     }
@@ -136,6 +139,12 @@ impl Plane {
         pinned.map(|id| (id.clone(), self.standing(id))).collect()
     }
 
+    /// Of every pin that is durable, enforced or not.
+    pub(super) fn all_pins(&self) -> Vec<(AssetId, Standing)> {
+        let ids = self.pins.keys();
+        ids.map(|id| (id.clone(), self.standing(id))).collect()
+    }
+
     fn tell(&mut self, id: &AssetId) {
         if self.is_enforced(id) {
             let standing = self.standing(id);
@@ -144,6 +153,10 @@ impl Plane {
     }
 
     fn keep_in_place(&mut self, id: &AssetId, was: Option<(Asset, IncarnationNo)>) {
+        // Nobody pins, or tells of, what nobody enforces.
+        if !self.is_enforced(id) {
+            return;
+        }
         let pin = was.map_or(StandingPin::NotYet, |(_, no)| StandingPin::At(no));
         self.pins.insert(id.clone(), (pin, Cause::Intent));
         self.tell(id);
@@ -201,6 +214,7 @@ impl Plane {
             Record::Target(id, None) => {
                 self.rows.remove(&id);
                 self.was.remove(&id);
+                self.lost.remove(&id);
             }
             Record::Quarantine(id, Some(row)) => drop(self.quarantine.insert(id, row)),
             Record::Quarantine(id, None) => drop(self.quarantine.remove(&id)),
@@ -210,10 +224,31 @@ impl Plane {
     /// R22: everything that moved is at what was.
     fn judge_end(&self, rollout: &Rollout) {
         if let State::RolledBack { .. } = rollout.state {
-            for id in self.rows.keys() {
+            // What nobody governs any more goes its own way.
+            let held = |id: &&AssetId| {
+                self.is_enforced(id) && self.is_governed(id) && !self.lost.contains(*id)
+            };
+            for id in self.rows.keys().filter(held) {
                 let was = self.was.get(id).copied();
                 let back = was.is_none_or(|was| was == self.content(id));
                 assert!(back, "{id} did not go back");
+            }
+        }
+    }
+
+    /// Where an asset was that left the group and came back while its pin moved is said once: after a crash nobody knows,
+    /// and it goes back to where the group has it.
+    pub(super) fn forget_unheard(&mut self) {
+        for fed in &self.feed {
+            let Fed::Stands(id, stood) = fed else {
+                continue;
+            };
+            let Some(row) = self.rows.get(id) else {
+                continue;
+            };
+            let to = StandingPin::At(self.rollouts[&row.rollout].to);
+            if row.back_at.is_none() && stood.pin != row.was && stood.pin != to {
+                self.lost.insert(id.clone());
             }
         }
     }
@@ -229,12 +264,9 @@ impl Plane {
         self.head = Some(head);
         for (id, was) in ids.iter().zip(was) {
             let before = was.as_ref().map(|(asset, _)| asset.digest());
-            let gone = self.latest.asset(id).is_none();
-            if self.is_governed(id) && self.content(id) != before && !gone {
-                assert!(
-                    !self.is_enforced(id),
-                    "the head moves on, and {id} with it: nobody had said so"
-                );
+            let other = self.is_governed(id) && self.content(id) != before;
+            if other && !self.pins.contains_key(id) {
+                self.keep_in_place(id, was);
             }
         }
     }
@@ -255,8 +287,13 @@ impl Plane {
             .get(id)
             .filter(|failed| Some(failed.content) == content);
         assert!(failed.is_none(), "{id} is moved to what failed");
-        let before = self.content(id);
-        self.was.entry(id.clone()).or_insert(before);
+        if self.is_governed(id) {
+            let before = self.content(id);
+            self.was.entry(id.clone()).or_insert(before);
+        } else {
+            // It left while its pin was on its way: it had nothing from the group.
+            self.lost.insert(id.clone());
+        }
         let first = self.forward.insert((rollout, id.clone()));
         assert!(first, "{id} is moved twice");
     }

@@ -141,6 +141,8 @@ pub(super) struct Rig {
     pub(super) judged: u32,
     pub(super) selected: u32,
     words: u64,
+    /// How often the process died.
+    pub(super) crashes: u32,
 }
 
 pub(super) fn config() -> Config {
@@ -185,6 +187,7 @@ impl Rig {
             judged: 0,
             selected: 0,
             words: 0,
+            crashes: 0,
         };
         rig.absorb(effects);
         rig
@@ -402,6 +405,8 @@ impl Rig {
 
     /// The process dies; another one takes over what is durable.
     pub(super) fn crash(&mut self) {
+        self.crashes += 1;
+        self.plane.forget_unheard();
         self.steps.clear();
         self.calls.clear();
         self.plane.feed.clear();
@@ -485,7 +490,9 @@ fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Ker
     let between =
         |before: Option<&Incarnation>, after: &Incarnation| changed(&policy, head, before, after);
     let ours = |asset: &AssetId| {
-        plane.rows.contains_key(asset) || governs(&policy, head, &plane.latest, asset)
+        plane.rows.contains_key(asset)
+            || plane.quarantine.contains_key(asset)
+            || governs(&policy, head, &plane.latest, asset)
     };
     let recovered = Recovered {
         latest: plane.latest.clone(),
@@ -497,7 +504,7 @@ fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Ker
         rows: plane.rows.clone().into_iter().collect(),
         quarantine: plane.quarantine.clone().into_iter().collect(),
         pins: plane
-            .standings()
+            .all_pins()
             .into_iter()
             .filter(|(asset, _)| ours(asset))
             .collect(),
