@@ -99,6 +99,8 @@ branches! {
     NewEdge,
     /// A governed asset was pinned where it was, so that its intent stays.
     KeptInPlace,
+    /// An asset left its policy group, and its pin with it.
+    LeftGroup,
     /// A pin moved to where the asset's content is the same.
     MovedQuietly,
 }

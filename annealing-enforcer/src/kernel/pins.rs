@@ -158,8 +158,12 @@ impl Kernel {
     pub(super) fn settle_default(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
         let policy = self.policy_of(slot);
         let governed = policy.is_some();
+        let left = self.table.slot(slot).has(flag::GOVERNED) && !governed;
         self.table.slot_mut(slot).set(flag::GOVERNED, governed);
         if self.table.is_pinned(slot) {
+            if left {
+                self.leave_group(now, slot, out);
+            }
             return;
         }
         let followed = policy.filter(|_| !self.planted(Bug::FollowLatest));
@@ -169,6 +173,17 @@ impl Kernel {
         if governed && !same && !self.planted(Bug::FollowLatest) {
             self.keep_in_place(now, slot, was, out);
         }
+    }
+
+    /// No policy governs the asset any more: nobody is left to move the pin that its group gave it.
+    fn leave_group(&mut self, now: Now, slot: u32, out: &mut Effects) {
+        self.count(Branch::LeftGroup);
+        let place = self.table.default_place(None);
+        self.table.set_place(slot, place);
+        if let Some(id) = self.table.id(slot) {
+            self.record(Record::Pin(id, None), out);
+        }
+        self.stand_anew(now, slot, out);
     }
 
     /// Pins an asset to where it was.
