@@ -15,7 +15,7 @@ use annealing_strategist::{
 use async_trait::async_trait;
 use futures::{StreamExt, channel::mpsc, stream::BoxStream};
 use jiff::Timestamp;
-use plane_runtime::TokioRuntime;
+use plane_runtime::{Runtime, TokioRuntime};
 use plane_store::{
     Batch, MemoryStore, Store,
     incarnations::{Head, Incarnations},
@@ -33,6 +33,11 @@ use prodspec_model::{
 const P: &str = "policy/p";
 const Q: &str = "policy/q";
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// Lets virtual time pass.
+async fn passes(time: Duration) {
+    TokioRuntime::current().sleep(time).await;
+}
 
 fn id(text: &str) -> AssetId {
     AssetId::new(text).unwrap()
@@ -255,13 +260,13 @@ impl World {
             handle,
             running,
         };
-        tokio::time::sleep(HOUR).await;
+        passes(HOUR).await;
         world
     }
 
     async fn put(&self, assets: Vec<Asset>) {
         seal(&self.toy, assets).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        passes(Duration::from_secs(1)).await;
     }
 
     /// The ownership ends; the next one begins.
@@ -271,7 +276,7 @@ impl World {
         let (attached, handle) = self.strategist.attach(self.toy.clone());
         self.handle = handle;
         self.running = tokio::spawn(attached.run());
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        passes(Duration::from_secs(1)).await;
     }
 
     async fn view(&self, policy: &str) -> View {
@@ -352,10 +357,10 @@ async fn r17_two_groups_go_by_their_own_policies() {
     assert_eq!(world.view(P).await.head, Some(IncarnationNo(1)));
     world.put(two_groups("2")).await;
     assert_eq!((world.pin("a"), world.pin("b")), (at(2), None));
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    passes(Duration::from_secs(120)).await;
     assert_eq!(world.state(Q).await, State::Completed);
     assert_eq!(world.state(P).await, State::Running);
-    tokio::time::sleep(HOUR).await;
+    passes(HOUR).await;
     assert_eq!(world.state(P).await, State::Completed);
     assert!(world.toy.state.lock().unwrap().pins.is_empty());
     assert_eq!(world.handle.history(&id(P)).await.unwrap().len(), 2);
@@ -368,7 +373,7 @@ async fn a_rollout_goes_on_under_the_next_ownership() {
     world.take_over().await;
     assert_eq!(world.state(P).await, State::Running);
     assert_eq!((world.pin("a"), world.pin("b")), (at(2), None));
-    tokio::time::sleep(3 * HOUR).await;
+    passes(3 * HOUR).await;
     assert_eq!(world.state(P).await, State::Completed);
     let moved = world.toy.state.lock().unwrap().moved.clone();
     assert!(moved.values().all(|times| *times == 1), "{moved:?}");
@@ -378,7 +383,7 @@ async fn a_rollout_goes_on_under_the_next_ownership() {
 async fn an_asset_that_changes_group_is_rolled_out_by_the_other() {
     let world = World::new(two_groups("1")).await;
     world.put(vec![thing(Some(Q), "a", "2")]).await;
-    tokio::time::sleep(HOUR).await;
+    passes(HOUR).await;
     let newest = thing(Some(Q), "a", "2").digest();
     assert_eq!((world.content("a"), world.pin("a")), (Some(newest), None));
 }
@@ -391,7 +396,7 @@ async fn an_asset_that_changes_group_while_it_moves_is_passed_on() {
         .await;
     world.put(vec![thing(Some(Q), "a", "3")]).await;
     assert_eq!(world.pin("a"), at(2));
-    tokio::time::sleep(3 * HOUR).await;
+    passes(3 * HOUR).await;
     let newest = thing(Some(Q), "a", "3").digest();
     assert_eq!((world.content("a"), world.pin("a")), (Some(newest), None));
     assert_eq!(world.state(P).await, State::Completed);
@@ -410,7 +415,7 @@ async fn an_asset_that_joins_comes_from_where_it_really_was() {
         .tell(&id(P), Command::RollBack, by())
         .await
         .unwrap();
-    tokio::time::sleep(HOUR).await;
+    passes(HOUR).await;
     let before = thing(None, "free", "2").digest();
     assert_eq!(world.content("free"), Some(before));
 }
@@ -433,7 +438,7 @@ async fn a_word_is_answered_once_it_is_durable_and_refused_with_a_sentence() {
         .unwrap();
     world.take_over().await;
     assert_eq!(world.state(P).await, State::Paused);
-    tokio::time::sleep(HOUR).await;
+    passes(HOUR).await;
     assert_eq!(world.pin("b"), None);
     world.running.abort();
     let _ = (&mut world.running).await;

@@ -81,25 +81,13 @@ impl Memory {
         pins: &[(AssetId, Standing)],
         policy: AssetId,
     ) -> Result<Group, BoxError> {
-        let quarantine = self.quarantine.iter();
-        let quarantine = quarantine.filter(|(_, failed)| failed.policy == policy);
-        let quarantined: BTreeSet<&AssetId> = quarantine.clone().map(|(id, _)| id).collect();
         let rows = self.rows.iter().filter(|(_, row)| row.policy == policy);
         let rows = rows.map(|(id, row)| (id.clone(), row.clone())).collect();
-        let holder = |id: &AssetId| self.rows.get(id).map(|row| &row.policy);
         let written = match self.heads.get(&policy) {
             Some(no) => kept(strategist, *no).await?,
             None => None,
         };
-        // Kept from what failed, though it left every group.
-        let said = |id: &AssetId| latest.asset(id).as_ref().and_then(policy_of);
-        let failed = |id: &AssetId| said(id).is_none() && quarantined.contains(id);
-        let ours = |id: &AssetId| match holder(id) {
-            Some(holder) => *holder == policy,
-            None => governs(&policy, written.as_ref(), latest, id) || failed(id),
-        };
-        let pins = pins.iter().filter(|(id, _)| ours(id));
-        let pins: Vec<_> = pins.cloned().collect();
+        let pins = self.pins_of(&policy, written.as_ref(), latest, pins);
         let newest = self.newest.get(&policy).cloned();
         // A rollout that brought everything anew leaves pins too: only a group that never had one was adopted.
         let first = Group::first_pin(&pins).filter(|_| written.is_none() && newest.is_none());
@@ -128,7 +116,7 @@ impl Memory {
             pending,
             to,
             rows,
-            quarantine: quarantine.cloned().collect(),
+            quarantine: self.failed_in(&policy).cloned().collect(),
             pins,
             head: head.clone(),
             policy,
@@ -137,6 +125,38 @@ impl Memory {
             recovered,
             adopted: adopted.is_some(),
         })
+    }
+}
+
+impl Memory {
+    /// What failed in the group of `policy`.
+    fn failed_in<'a>(
+        &'a self,
+        policy: &'a AssetId,
+    ) -> impl Iterator<Item = &'a (AssetId, Quarantined)> {
+        let all = self.quarantine.iter();
+        all.filter(move |(_, failed)| failed.policy == *policy)
+    }
+
+    /// Those of `pins` that are of the group of `policy`.
+    fn pins_of(
+        &self,
+        policy: &AssetId,
+        head: Option<&Incarnation>,
+        latest: &Incarnation,
+        pins: &[(AssetId, Standing)],
+    ) -> Vec<(AssetId, Standing)> {
+        let quarantined: BTreeSet<&AssetId> = self.failed_in(policy).map(|(id, _)| id).collect();
+        let holder = |id: &AssetId| self.rows.get(id).map(|row| &row.policy);
+        // Kept from what failed, though it left every group.
+        let said = |id: &AssetId| latest.asset(id).as_ref().and_then(policy_of);
+        let failed = |id: &AssetId| said(id).is_none() && quarantined.contains(id);
+        let ours = |id: &AssetId| match holder(id) {
+            Some(holder) => holder == policy,
+            None => governs(policy, head, latest, id) || failed(id),
+        };
+        let pins = pins.iter().filter(|(id, _)| ours(id));
+        pins.cloned().collect()
     }
 }
 

@@ -141,8 +141,16 @@ impl Plane {
 
     /// Of every pin that is durable, enforced or not.
     pub(super) fn all_pins(&self) -> Vec<(AssetId, Standing)> {
-        let ids = self.pins.keys();
-        ids.map(|id| (id.clone(), self.standing(id))).collect()
+        let mut all = Vec::new();
+        for id in self.pins.keys() {
+            let mut standing = self.standing(id);
+            if !self.is_enforced(id) {
+                let since = self.now;
+                standing.state = Stands::InSync { since };
+            }
+            all.push((id.clone(), standing));
+        }
+        all
     }
 
     fn tell(&mut self, id: &AssetId) {
