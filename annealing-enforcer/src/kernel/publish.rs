@@ -28,31 +28,7 @@ impl Kernel {
         if newer.no() <= older.no() {
             return;
         }
-        let mut touched = Vec::new();
-        let mut new = Vec::new();
-        let mut unknown = Vec::new();
-        for place in older.snapshot().diff_locations(newer.snapshot()) {
-            let before = place.before.and_then(|at| older.snapshot().at(at));
-            let known = match &before {
-                Some(asset) => self.table.find(asset.id_str()),
-                // What the older incarnation does not have is known only if it was there before that.
-                None if self.table.knows_of_latest_only() => None,
-                None => place
-                    .after
-                    .and_then(|at| newer.snapshot().at(at))
-                    .and_then(|a| self.table.find(a.id_str())),
-            };
-            match (known, place.after) {
-                (Some(slot), after) => touched.push(Touched {
-                    slot,
-                    before,
-                    after,
-                    changed: place.changed,
-                }),
-                (None, Some(at)) => new.push(at),
-                (None, None) => unknown.extend(before),
-            }
-        }
+        let (touched, new, mut unknown) = self.compare(&older, &newer);
         let before = touched
             .iter()
             .filter(|place| self.counts_as_unsettled(place.slot));
@@ -89,6 +65,40 @@ impl Kernel {
         }
         self.record(Record::Taken(newer.no()), out);
         out.feed.push(FeedItem::Took(newer));
+    }
+
+    /// What of the newer incarnation is known already, what is new, and what left unknown.
+    fn compare(
+        &self,
+        older: &Incarnation,
+        newer: &Incarnation,
+    ) -> (Vec<Touched>, Vec<Location>, Vec<Asset>) {
+        let mut touched = Vec::new();
+        let mut new = Vec::new();
+        let mut unknown = Vec::new();
+        for place in older.snapshot().diff_locations(newer.snapshot()) {
+            let before = place.before.and_then(|at| older.snapshot().at(at));
+            let known = match &before {
+                Some(asset) => self.table.find(asset.id_str()),
+                // What the older incarnation does not have is known only if it was there before that.
+                None if self.table.knows_of_latest_only() => None,
+                None => place
+                    .after
+                    .and_then(|at| newer.snapshot().at(at))
+                    .and_then(|a| self.table.find(a.id_str())),
+            };
+            match (known, place.after) {
+                (Some(slot), after) => touched.push(Touched {
+                    slot,
+                    before,
+                    after,
+                    changed: place.changed,
+                }),
+                (None, Some(at)) => new.push(at),
+                (None, None) => unknown.extend(before),
+            }
+        }
+        (touched, new, unknown)
     }
 
     /// An asset that was never known before.
