@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use plane_store::records::StandingPin;
 use plugin_sdk::{Cause, Now, RolloutId, Target};
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{AssetId, Incarnation, rollout::FirstTurnup};
 
 use super::{Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
 use crate::{
@@ -55,8 +55,16 @@ impl Kernel {
         match &live.rollout.state {
             State::Stopped { .. } => true,
             State::RollingBack { .. } => live.is_sent_back(),
+            State::Running => self.is_first(live),
             _ => false,
         }
+    }
+
+    /// Whether nothing was there before, and nobody has to be careful: what is newer takes over at once. Otherwise one
+    /// asset that cannot come up would keep the mended one from everybody.
+    fn is_first(&self, live: &Live) -> bool {
+        let policy = self.policy().unwrap_or_default();
+        live.from.is_none() && policy.first_turnup == FirstTurnup::AtOnce
     }
 
     /// Whether a newer incarnation changes all that failed, if anything did.
@@ -64,7 +72,9 @@ impl Kernel {
         let Some(live) = &self.live else {
             return true;
         };
-        self.latest.no() > live.to.no() && (self.mends(live) || self.planted(Bug::AnyEditMends))
+        let newer = self.latest.no() > live.to.no();
+        let first = live.rollout.state == State::Running && !self.pending.is_empty();
+        newer && (first || self.mends(live) || self.planted(Bug::AnyEditMends))
     }
 
     /// Whether the newest incarnation has other content for everything that the rollout has moved; if it has moved
@@ -236,6 +246,7 @@ impl Kernel {
         self.pending.clear();
         self.head = Some(to);
         out.steps.push(step);
+        self.let_others_go(out);
     }
 
     /// A head that changes nothing follows only now and then: it keeps an incarnation from being removed.

@@ -64,6 +64,7 @@ impl Kernel {
         self.head = Some(live.to.clone());
         self.drop_pins(&live.to, &mut step);
         out.steps.push(step);
+        self.let_others_go(out);
         self.ended(live, out);
     }
 

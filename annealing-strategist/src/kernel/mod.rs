@@ -150,24 +150,22 @@ impl Kernel {
         all.into_iter().collect()
     }
 
-    /// The assets whose pins the live rollout holds, or is going to; and those that are kept from what failed.
+    /// The assets whose pins the live rollout holds, or is going to.
     pub fn owns(&self, asset: &AssetId) -> bool {
         let live = self.live.as_ref();
-        live.is_some_and(|live| live.place(asset).is_some()) || self.keeps(asset)
-    }
-
-    /// Whether an asset that left every group stays where it is: what it would follow has failed.
-    fn keeps(&self, asset: &AssetId) -> bool {
-        let failed = self.quarantine.get(asset);
-        let failed = failed.filter(|_| self.pins.contains_key(asset) && self.is_nobodys(asset));
-        let newest = || self.latest.asset(asset).map(|asset| asset.digest());
-        failed.is_some_and(|failed| Some(failed.content) == newest())
+        live.is_some_and(|live| live.place(asset).is_some())
     }
 
     /// Whatever follows from how things are now.
     fn go_on(&mut self, now: Now, out: &mut Effects) {
         self.consider(now, out);
         self.progress(now, out);
+    }
+
+    /// Lets go of every pin of an asset that the group does not govern any more: its head has moved.
+    fn let_others_go(&mut self, out: &mut Effects) {
+        let all: Vec<AssetId> = self.pins.keys().cloned().collect();
+        self.let_go(&all, out);
     }
 
     /// A newer incarnation: `changed` are the group's assets that it may change.

@@ -103,6 +103,7 @@ impl Kernel {
                 kernel.tidy_up(rows, out);
             }
         }
+        kernel.let_others_go(out);
         kernel.go_on(now, out);
         kernel
     }

@@ -310,7 +310,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let any = self.planted(Bug::UpdatedAtAnyPin);
-        if standing.pin == StandingPin::Default && self.is_nobodys(asset) {
+        if standing.pin == StandingPin::Default {
             return self.left(now, asset, out);
         }
         let Some(live) = &mut self.live else { return };
@@ -335,24 +335,25 @@ impl Kernel {
         }
     }
 
-    /// A target left every group: it goes its own way, and nothing of the rollout waits for it.
+    /// Enforcement let go of a target that had moved, because it left its group: nothing of the rollout waits for it.
     fn left(&mut self, now: Now, asset: &AssetId, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
         let Some(place) = live.place(asset) else {
             return;
         };
+        if !live.clear_row(place) {
+            return;
+        }
         if let Some(back) = live.back_place(asset) {
             live.set_back(back, Progress::Updated { at });
         }
         live.set_progress(place, Progress::Updated { at });
         live.look_soon(now.mono, false);
-        if live.clear_row(place) {
-            out.steps.push(Step {
-                records: vec![Record::Target(asset.clone(), None)],
-                ..Step::default()
-            });
-        }
+        out.steps.push(Step {
+            records: vec![Record::Target(asset.clone(), None)],
+            ..Step::default()
+        });
     }
 
     /// R20: in sync by a diff that started after the pin moved. After a drift its bake starts over.

@@ -148,7 +148,7 @@ impl Memory {
     ) -> Vec<(AssetId, Standing)> {
         let quarantined: BTreeSet<&AssetId> = self.failed_in(policy).map(|(id, _)| id).collect();
         let holder = |id: &AssetId| self.rows.get(id).map(|row| &row.policy);
-        // Kept from what failed, though it left every group.
+        // Held back from what failed, by a group that it has left: that group lets it go.
         let said = |id: &AssetId| latest.asset(id).as_ref().and_then(policy_of);
         let failed = |id: &AssetId| said(id).is_none() && quarantined.contains(id);
         let ours = |id: &AssetId| match holder(id) {

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use futures::{StreamExt, channel::mpsc::UnboundedReceiver};
 use plane_runtime::Runtime;
-use plane_store::{Store, Write, incarnations::Incarnations, record};
+use plane_store::{
+    Store, Write,
+    incarnations::{self, Incarnations},
+    record,
+};
 use plugin_sdk::BoxError;
 use prodspec_model::{AssetId, PartitionId};
 
@@ -73,11 +77,13 @@ impl Steps {
                 Goes::Default => PinTo::Default,
                 Goes::At(no, cause) => match self.incarnations.load(no).await {
                     Ok(incarnation) => PinTo::At(incarnation, cause),
-                    // Fail static: an intent that cannot be read is not replaced by another one.
-                    Err(error) => {
-                        tracing::error!(%asset, %no, %error, "the pin stays: where it should go cannot be read");
+                    // Fail static: an intent that is gone is not replaced by another one.
+                    Err(incarnations::Error::Unknown(_)) => {
+                        tracing::error!(%asset, %no, "the pin stays: where it should go is no longer kept");
                         continue;
                     }
+                    // Half a step would be waited for for ever: whoever starts over makes all of it.
+                    Err(error) => return Err(error.into()),
                 },
             };
             actuation.moves.push((asset, to));
