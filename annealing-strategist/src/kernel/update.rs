@@ -8,10 +8,7 @@ use plugin_sdk::{
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
-use crate::{
-    group::{governs, policy_of},
-    record::TargetRecord,
-};
+use crate::{group::governs, record::TargetRecord};
 
 impl Kernel {
     /// Takes the live rollout as far as it goes now.
@@ -221,13 +218,6 @@ impl Kernel {
             live.set_progress(place, progress);
             live.again |= modelled_only;
         }
-    }
-
-    /// Whether no group governs an asset any more: it goes its own way.
-    pub(super) fn is_nobodys(&self, asset: &AssetId) -> bool {
-        let newest = self.latest.asset(asset);
-        let named = newest.as_ref().and_then(policy_of);
-        named.is_none() && !governs(&self.policy, self.head.as_ref(), &self.latest, asset)
     }
 
     /// Where an asset goes if this fails: not to what a rollout before this one failed with.
