@@ -207,7 +207,7 @@ pub enum Until {
 
 /// Chooses the targets of a rollout that may be updated now.
 ///
-/// Laws, which [`conformance::select`](crate::conformance) tests: only targets that wait are chosen; a layer chooses from
+/// Laws, which `conformance::select` (feature `testing`) tests: only targets that wait are chosen; a layer chooses from
 /// what the selection beneath it chose; with time passing, everything healthy and no hold, every target is chosen in
 /// the end.
 ///
