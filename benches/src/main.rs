@@ -26,8 +26,8 @@ struct Options {
     /// Which scenario, or `all`.
     #[arg(value_parser = scenarios::names())]
     scenario: String,
-    /// How many assets; several numbers run it several times.
-    #[arg(long, num_args = 1..)]
+    /// How many assets, or targets; several numbers run it several times.
+    #[arg(long, visible_alias = "targets", num_args = 1..)]
     assets: Vec<usize>,
     /// One JSON object per phase instead of a table.
     #[arg(long)]
