@@ -21,11 +21,15 @@ pub struct HealthRequest {
     pub to: IncarnationId,
     /// What the rollout is at.
     pub stage: Option<String>,
-    /// The assets updated or on their way.
+    /// The assets that have settled at what is new. Of each there has to be evidence: without, nobody can tell.
     pub updated: Vec<AssetId>,
+    /// The assets on their way there, or drifted since. They may have what is new, or what was, or a part of each: bad
+    /// signals of theirs are bad, missing ones say nothing.
+    pub under_way: Vec<AssetId>,
     /// Other assets in the failure domains that those can hurt.
     pub neighbours: Vec<AssetId>,
-    /// Evidence from before this time says nothing: the last of `updated` settled, or went on its way, then.
+    /// Evidence from before this time says nothing: the last of `updated` settled then; if none has, the first
+    /// of `under_way` went on its way.
     pub since: Timestamp,
     /// The wall clock.
     pub now: Timestamp,
@@ -40,6 +44,7 @@ impl fmt::Debug for HealthRequest {
             .field("rollout", &self.rollout)
             .field("stage", &self.stage)
             .field("updated", &self.updated)
+            .field("under_way", &self.under_way)
             .field("neighbours", &self.neighbours)
             .field("since", &self.since)
             .field("now", &self.now)

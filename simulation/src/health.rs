@@ -29,7 +29,7 @@ const OLD: Duration = Duration::from_secs(90);
 /// The metrics of production.
 struct Metrics(World);
 
-/// The validator: what is new does not answer with errors. As metrics of one version would, it leaves out what is on its
+/// The validator: what is new does not answer with errors. As metrics of one version would, it leaves out what is under
 /// way and has its old content still.
 pub struct Errors {
     world: World,
@@ -43,7 +43,7 @@ impl Errors {
             .at_most(MOST)
             .over(Duration::from_secs(15))
             .min_samples(1)
-            .updated_only()
+            .without_neighbours()
             .reading(Arc::new(Metrics(world.clone())));
         Self {
             world: world.clone(),
@@ -62,7 +62,7 @@ impl HealthValidator for Errors {
         let reader = request.reader.clone();
         {
             let mut state = self.world.state();
-            request.updated.retain(|asset| {
+            request.under_way.retain(|asset| {
                 let wanted = reader
                     .get(asset)
                     .map(|it| state.production.content(&it).mark);

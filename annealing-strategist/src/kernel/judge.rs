@@ -1,7 +1,7 @@
 //! R21, validate: looks at the updated part's health again and again, and takes the verdicts in.
 
 use jiff::Timestamp;
-use plugin_sdk::{Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress};
+use plugin_sdk::{Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress, Target};
 use prodspec_model::{AssetId, addons::DependsOn, rollout::FirstTurnup};
 
 use super::{Call, Effects, Kernel, Record, Step, live::Live};
@@ -52,25 +52,24 @@ impl Kernel {
     fn health_request(&self, now: Now) -> Option<HealthRequest> {
         let live = self.live.as_ref()?;
         let settled = live.targets.iter().filter_map(plugin_sdk::Target::settled);
-        let under_way = |progress| match progress {
+        let since_of = |progress| match progress {
             Progress::InFlight { since } | Progress::Drifted { since } => Some(since),
             _ => None,
         };
-        let first = live.targets.iter().filter_map(|t| under_way(t.progress));
+        let first = live.targets.iter().filter_map(|t| since_of(t.progress));
         let since = settled.max().or_else(|| first.min())?;
-        let updated: Vec<AssetId> = live
-            .targets
-            .iter()
-            .filter(|target| !target.is_waiting())
-            .map(|target| target.asset.clone())
-            .collect();
+        let moved = live.targets.iter().filter(|target| !target.is_waiting());
+        let (updated, under_way): (Vec<&Target>, Vec<&Target>) =
+            moved.partition(|target| target.settled().is_some());
+        let ids = |targets: Vec<&Target>| targets.iter().map(|it| it.asset.clone()).collect();
         Some(HealthRequest {
             rollout: live.rollout.id,
             from: live.from.as_ref().map(|from| from.id().clone()),
             to: live.to.id().clone(),
             stage: live.rollout.stage.clone(),
             neighbours: self.neighbours(live),
-            updated,
+            updated: ids(updated),
+            under_way: ids(under_way),
             // Production's signals know nothing of our clock.
             since: self.clock.on_the_wall(now, since),
             now: now.wall,

@@ -28,7 +28,7 @@ pub(crate) fn errors(metrics: Arc<dyn MetricSource>) -> impl HealthValidator {
         .min_samples(SAMPLES)
         .min_events(REQUESTS)
         .only([FrontendJob::TYPE])
-        .updated_only();
+        .without_neighbours();
     Staying(rule.reading(metrics))
 }
 
@@ -48,6 +48,7 @@ impl<V: HealthValidator> HealthValidator for Staying<V> {
             asset.is_none_or(|asset| !asset.has_addon(Turndown::TYPE))
         };
         request.updated.retain(stays);
+        request.under_way.retain(stays);
         request.neighbours.retain(stays);
         self.0.validate(request).await
     }

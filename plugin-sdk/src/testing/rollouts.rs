@@ -64,6 +64,7 @@ pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthR
         to: incarnation(2),
         stage: None,
         updated: updated.into_iter().map(id).collect(),
+        under_way: Vec::new(),
         neighbours: Vec::new(),
         since: NOW,
         now: NOW,

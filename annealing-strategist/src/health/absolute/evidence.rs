@@ -94,8 +94,10 @@ pub struct Question {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It was updated, or is on its way.
+    /// It has what is new.
     Updated,
+    /// It is on its way there.
+    UnderWay,
     /// It can be hurt by those.
     Neighbour,
 }

@@ -30,6 +30,8 @@
 //!
 //! The rules, exactly:
 //! - Every updated asset is asked about, and every neighbour. The verdict is the worst of all.
+//! - So is every asset under way, of which only *unhealthy* counts. Where a metric cannot tell what is new from what was,
+//!   and what was may be unwell, say [`Rule::settled_only`].
 //! - Only samples after [`HealthRequest::since`](plugin_sdk::HealthRequest::since) count, and of those only the ones in
 //!   the window that ends now. A budget is a rate or a share of the window, never a lifetime counter.
 //! - *Unhealthy* as soon as enough samples break the bound. *Healthy* when enough samples keep it and none is missing.
@@ -40,7 +42,7 @@
 //!
 //! Absolute does not know what was before: a neighbour that breaks the bound, and did so before the rollout, makes the
 //! rollout unhealthy all the same. Where neighbours may be unwell for reasons of their own, leave them to a validator
-//! that compares, and say [`Rule::updated_only`].
+//! that compares, and say [`Rule::without_neighbours`].
 
 mod evidence;
 mod query;

@@ -47,6 +47,7 @@ impl Measure {
             },
             only: None,
             neighbours: true,
+            under_way: true,
         }
     }
 }
@@ -59,6 +60,7 @@ pub struct Rule {
     pub(super) question: Question,
     pub(super) only: Option<Arc<[String]>>,
     pub(super) neighbours: bool,
+    pub(super) under_way: bool,
 }
 
 impl Rule {
@@ -88,8 +90,14 @@ impl Rule {
     }
 
     /// Neighbours are not asked about.
-    pub fn updated_only(mut self) -> Self {
+    pub fn without_neighbours(mut self) -> Self {
         self.neighbours = false;
+        self
+    }
+
+    /// What is under way is not asked about.
+    pub fn settled_only(mut self) -> Self {
+        self.under_way = false;
         self
     }
 

@@ -49,11 +49,16 @@ impl Absolute {
 
     /// The assets to be asked about.
     fn asked(&self, request: &HealthRequest) -> Vec<(AssetId, Role)> {
-        let neighbours = self.rule.neighbours.then_some(&request.neighbours);
-        let neighbours = neighbours.into_iter().flatten();
-        let updated = request.updated.iter().map(|asset| (asset, Role::Updated));
-        let mut asked: Vec<(AssetId, Role)> = updated
-            .chain(neighbours.map(|asset| (asset, Role::Neighbour)))
+        let all = [
+            (Role::Updated, Some(&request.updated)),
+            (Role::UnderWay, Some(&request.under_way).filter(|_| self.rule.under_way)),
+            (Role::Neighbour, Some(&request.neighbours).filter(|_| self.rule.neighbours)),
+        ];
+        let all = all.into_iter().flat_map(|(role, assets)| {
+            let assets = assets.into_iter().flatten();
+            assets.map(move |asset| (asset, role))
+        });
+        let mut asked: Vec<(AssetId, Role)> = all
             .filter(|(asset, _)| self.applies(request, asset))
             .map(|(asset, role)| (asset.clone(), role))
             .collect();
@@ -147,6 +152,9 @@ impl HealthValidator for Absolute {
         let mut health = Health::healthy(now);
         for evidence in &seen {
             let finding = self.finding(evidence)?;
+            if evidence.role == Role::UnderWay && finding.judgement != Judgement::Unhealthy {
+                continue;
+            }
             health.judgement = health.judgement.max(finding.judgement);
             health.as_of = health.as_of.min(evidence.as_of());
             health.findings.push(finding);

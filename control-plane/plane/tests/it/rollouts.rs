@@ -31,7 +31,8 @@ impl HealthValidator for Sickness {
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
         let sizes = self.0.state().sizes.clone();
-        let sick = request.updated.iter().any(|id| sizes.get(id) == Some(&3));
+        let mut moved = request.updated.iter().chain(&request.under_way);
+        let sick = moved.any(|id| sizes.get(id) == Some(&3));
         let judgement = if sick {
             Judgement::Unhealthy
         } else {
