@@ -55,7 +55,7 @@ impl Kernel {
     }
 
     /// The policy that governs an asset: the one it names in the newest incarnation, else the one it names at that
-    /// policy's own head.
+    /// policy's own head; of several, at the newest head.
     pub(super) fn policy_of(&self, slot: u32) -> Option<AssetId> {
         let known = self.table.known(slot)?;
         if self.table.slot(slot).location.is_some()
@@ -63,11 +63,13 @@ impl Kernel {
         {
             return Some(policy);
         }
-        let at_head = |(policy, head): (&AssetId, &Incarnation)| {
-            let there = head.snapshot().get(known.id_str())?;
-            (policy_in(&there).as_ref() == Some(policy)).then(|| policy.clone())
+        let at_head = |(policy, head): &(&AssetId, &Incarnation)| {
+            let there = head.snapshot().get(known.id_str());
+            there.as_ref().and_then(policy_in).as_ref() == Some(*policy)
         };
-        self.table.heads().find_map(at_head)
+        let heads = self.table.heads().filter(at_head);
+        let newest = heads.max_by_key(|(_, head)| head.no());
+        newest.map(|(policy, _)| policy.clone())
     }
 
     /// Moves heads, then pins.

@@ -9,7 +9,6 @@ use prodspec_model::{AssetId, Incarnation, rollout::FirstTurnup};
 
 use super::{Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
 use crate::{
-    group::governs,
     policy::target_of,
     record::{Rollout, State},
 };
@@ -77,8 +76,8 @@ impl Kernel {
         newer && (first || self.mends(live) || self.planted(Bug::AnyEditMends))
     }
 
-    /// Whether the newest incarnation has other content for everything that the rollout has moved; if it has moved
-    /// nothing, for everything that it was going to.
+    /// Whether the newest incarnation has other content for everything that the rollout has moved and that is not back;
+    /// if it has moved nothing, for everything that it was going to.
     fn mends(&self, live: &Live) -> bool {
         let other = |asset: &AssetId| {
             let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
@@ -86,7 +85,7 @@ impl Kernel {
         };
         let moved = live.targets.iter().zip(&live.rows);
         let mut moved = moved.filter(|(_, row)| row.is_some() || !live.has_moved());
-        moved.all(|(target, _)| other(&target.asset))
+        moved.all(|(target, _)| live.is_back(&target.asset) || other(&target.asset))
     }
 
     /// What would be rolled out with `to`. Content that failed in `own` is no obstacle to `own`.
@@ -103,7 +102,7 @@ impl Kernel {
         ids.dedup();
         for id in ids {
             let Some(new) = to.asset(id) else { continue };
-            if !governs(&self.policy, self.head.as_ref(), to, id) {
+            if !self.governs(to, id) {
                 continue;
             }
             if self.content_in_force(id) == Some(new.digest()) {
@@ -221,7 +220,7 @@ impl Kernel {
             if !kept {
                 step.records.push(Record::Target(asset.clone(), None));
                 let newest = self.latest.asset(asset);
-                let ours = governs(&self.policy, self.head.as_ref(), &self.latest, asset);
+                let ours = self.governs(&self.latest, asset);
                 if ours || newest.is_none() {
                     let goes = self.goes_back(asset, *was);
                     self.pin(now, asset, goes, step);

@@ -6,6 +6,7 @@ use plugin_sdk::{Cause, Health, HealthRequest, RolloutId, SelectRequest, Selecti
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::people::{Command, Refused};
+use crate::group::Heads;
 use crate::record::{By, Quarantined, Rollout, TargetRecord};
 
 /// Something that happened.
@@ -18,6 +19,8 @@ pub enum Event {
         /// The group's assets that it changes.
         changed: Vec<AssetId>,
     },
+    /// Where the heads of the partition's groups are.
+    Heads(Heads),
     /// How assets of the group stand.
     Stands(Vec<(AssetId, Standing)>),
     /// A selection ended.

@@ -1,7 +1,9 @@
 //! R21, validate: looks at the updated part's health again and again, and takes the verdicts in.
 
 use jiff::Timestamp;
-use plugin_sdk::{Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress, Target};
+use plugin_sdk::{
+    Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress, Target,
+};
 use prodspec_model::{AssetId, addons::DependsOn, rollout::FirstTurnup};
 
 use super::{Call, Effects, Kernel, Record, Step, live::Live};

@@ -202,6 +202,13 @@ impl Live {
         *self.back_places.get(self.place(asset)?)?
     }
 
+    /// Whether `asset` has gone back, and is in sync there.
+    pub(super) fn is_back(&self, asset: &AssetId) -> bool {
+        let back = self.back.iter().zip(self.back_place(asset));
+        let mut target = back.map(|(back, place)| &back[place]);
+        target.any(|target| target.settled().is_some())
+    }
+
     /// Whether everything that goes back has been sent.
     pub(super) fn is_sent_back(&self) -> bool {
         self.back.is_some() && self.waiting == 0

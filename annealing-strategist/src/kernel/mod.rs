@@ -27,6 +27,7 @@ use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{AssetTypes, Mono, Now, RolloutId};
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
 
+pub use crate::group::Heads;
 pub use event::{Call, Effects, Event, Goes, Record, Step};
 pub use people::{Command, Refused};
 pub use recover::Recovered;
@@ -79,6 +80,8 @@ pub struct Kernel {
     clock: Steady,
     latest: Incarnation,
     head: Option<Incarnation>,
+    /// The heads of all groups, this one's as others see it.
+    heads: Heads,
     /// The group's assets that have a pin of their own, as far as heard.
     pins: BTreeMap<AssetId, Standing>,
     /// Pins that were asked for and not heard of yet, oldest first: what is said of others meanwhile is late.
@@ -106,6 +109,7 @@ impl plane_runtime::Kernel for Kernel {
             Event::Selected { call, answer } => self.selected(now, call, answer, out),
             Event::Judged { call, answer } => self.judged(now, call, answer, out),
             Event::Person { command, by, reply } => self.person(now, command, by, reply, out),
+            Event::Heads(heads) => self.others_moved(heads, out),
             Event::Tick => {}
         }
         self.go_on(now, out);
@@ -150,6 +154,11 @@ impl Kernel {
         all.into_iter().collect()
     }
 
+    /// R17: whether the group governs an asset, as of `newest`.
+    pub(super) fn governs(&self, newest: &Incarnation, asset: &AssetId) -> bool {
+        governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
+    }
+
     /// The assets whose pins the live rollout holds, or is going to.
     pub fn owns(&self, asset: &AssetId) -> bool {
         let live = self.live.as_ref();
@@ -166,6 +175,15 @@ impl Kernel {
     fn let_others_go(&mut self, out: &mut Effects) {
         let all: Vec<AssetId> = self.pins.keys().cloned().collect();
         self.let_go(&all, out);
+    }
+
+    /// Another group's head has moved: an asset that this one governed may be its own from here on.
+    fn others_moved(&mut self, heads: Heads, out: &mut Effects) {
+        self.heads = heads;
+        let gone = |asset: &&AssetId| !self.owns(asset) && !self.governs(&self.latest, asset);
+        let gone: Vec<AssetId> = self.pins.keys().filter(gone).cloned().collect();
+        self.let_go(&gone, out);
+        out.released.extend(gone);
     }
 
     /// A newer incarnation: `changed` are the group's assets that it may change.
@@ -224,8 +242,7 @@ impl Kernel {
     fn let_go(&mut self, assets: &[AssetId], out: &mut Effects) {
         let mut step = Step::default();
         for asset in assets {
-            let head = self.head.as_ref();
-            if self.owns(asset) || governs(&self.policy, head, &self.latest, asset) {
+            if self.owns(asset) || self.governs(&self.latest, asset) {
                 continue;
             }
             self.expected.remove(asset);

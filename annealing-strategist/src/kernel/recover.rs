@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     config::Config,
+    group::Heads,
     policy::target_of,
     record::{Quarantined, Rollout, State, TargetRecord},
 };
@@ -28,6 +29,8 @@ pub struct Recovered {
     pub latest: Incarnation,
     /// The incarnation whose rollout was completed last.
     pub head: Option<Incarnation>,
+    /// The heads of all groups.
+    pub heads: Heads,
     /// The group's newest rollout, if it ever had one.
     pub newest: Option<Rollout>,
     /// What that rollout brings, while it is under way, or as long as the head is not there.
@@ -51,6 +54,7 @@ impl Recovered {
             policy,
             latest,
             head: None,
+            heads: Heads::default(),
             newest: None,
             to: None,
             rolling: Vec::new(),
@@ -79,6 +83,7 @@ impl Kernel {
             clock: Steady::new(now),
             latest: recovered.latest,
             head: recovered.head,
+            heads: recovered.heads,
             pins: recovered.pins.into_iter().collect(),
             expected: BTreeMap::new(),
             quarantine: recovered.quarantine.into_iter().collect(),

@@ -8,7 +8,7 @@ use plugin_sdk::{
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
-use crate::{group::governs, record::TargetRecord};
+use crate::record::TargetRecord;
 
 impl Kernel {
     /// Takes the live rollout as far as it goes now.
@@ -185,7 +185,7 @@ impl Kernel {
                 continue;
             };
             // What is another group's by now, or none's, is not ours to move.
-            if !governs(&self.policy, self.head.as_ref(), &self.latest, &asset) {
+            if !self.governs(&self.latest, &asset) {
                 let Some(live) = &mut self.live else { return };
                 live.set_progress(place, Progress::Updated { at });
                 live.again = true;

@@ -9,8 +9,8 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{Strategist, handle::Reply, recover::Group, steps::Work};
 use crate::{
-    group::{governs, policy_of},
-    kernel::{Call, Command, Effects, Event, Kernel, Recovered, Refused, Step, View},
+    group::policy_of,
+    kernel::{Call, Command, Effects, Event, Heads, Kernel, Recovered, Refused, Step, View},
     record::By,
 };
 
@@ -22,6 +22,8 @@ pub(super) struct Groups<R> {
     strategist: Arc<Strategist<R>>,
     kernels: BTreeMap<AssetId, Kernel>,
     latest: Incarnation,
+    /// The head of every group that has one.
+    heads: Heads,
     /// How assets with a pin of their own stand, as heard last: one may come to another group.
     stands: BTreeMap<AssetId, Standing>,
     effects: Effects,
@@ -36,12 +38,14 @@ impl<R: Runtime> Groups<R> {
     pub(super) fn new(
         strategist: Arc<Strategist<R>>,
         latest: Incarnation,
+        heads: Heads,
         pins: Vec<(AssetId, Standing)>,
     ) -> Self {
         Self {
             strategist,
             kernels: BTreeMap::new(),
             latest,
+            heads,
             stands: pins.into_iter().collect(),
             effects: Effects::default(),
             asked: BTreeMap::new(),
@@ -52,7 +56,8 @@ impl<R: Runtime> Groups<R> {
     }
 
     /// A group, with what is remembered of it.
-    pub(super) fn add(&mut self, group: Group) {
+    pub(super) fn add(&mut self, mut group: Group) {
+        group.recovered.heads = self.heads.clone();
         let policy = group.recovered.policy.clone();
         if group.adopted {
             let step = Step {
@@ -204,9 +209,7 @@ impl<R: Runtime> Groups<R> {
         }
         let says = self.latest.asset(asset).as_ref().and_then(policy_of);
         says.or_else(|| {
-            let governs = |(policy, kernel): &(&AssetId, &Kernel)| {
-                governs(policy, kernel.head(), &self.latest, asset)
-            };
+            let governs = |(_, kernel): &(&AssetId, &Kernel)| kernel.governs(&self.latest, asset);
             let found = self.kernels.iter().find(governs);
             found.map(|(policy, _)| policy.clone())
         })
@@ -225,7 +228,23 @@ impl<R: Runtime> Groups<R> {
                 self.work.push(Work::Answer(reply, answer));
             }
         }
+        self.tell_head(policy);
         self.pass_on(policy, effects.released);
+    }
+
+    /// Tells the other groups, if the head of this one has moved.
+    fn tell_head(&mut self, policy: &AssetId) {
+        let head = self.kernels.get(policy).and_then(Kernel::head);
+        let known = self.heads.get(policy).map(Incarnation::no);
+        let Some(head) = head.filter(|head| known != Some(head.no())) else {
+            return;
+        };
+        let head = head.clone();
+        Arc::make_mut(&mut self.heads).insert(policy.clone(), head);
+        let others = self.kernels.keys().filter(|other| *other != policy);
+        for other in others.cloned().collect::<Vec<_>>() {
+            self.step(&other, Event::Heads(self.heads.clone()));
+        }
     }
 
     /// Assets that a rollout let go, and that another group governs by now.

@@ -77,12 +77,12 @@ impl<R: Runtime> Attached<R> {
         let mut stepping = Box::pin(stepping).fuse();
         let mut beside = Beside {
             strategist: strategist.clone(),
-            groups: Groups::new(strategist, latest, pins),
+            groups: Groups::new(strategist, latest, remembered.heads, pins),
             work,
             sender,
             alarm: None,
         };
-        beside.begin(remembered);
+        beside.begin(remembered.groups);
         loop {
             let alarm = beside.alarm();
             futures::select_biased! {

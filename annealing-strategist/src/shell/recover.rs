@@ -1,6 +1,9 @@
 //! Reads what is remembered of rollouts, group by group.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
 
 use plane_runtime::Runtime;
 use plane_store::{
@@ -14,7 +17,7 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, rollout::Roll
 use super::Strategist;
 use crate::{
     group::{changed, governs, policy_of},
-    kernel::Recovered,
+    kernel::{Heads, Recovered},
     record::{Quarantined, Rollout, State, TargetRecord},
 };
 
@@ -25,9 +28,15 @@ pub(super) struct Group {
     pub(super) adopted: bool,
 }
 
+/// All groups as they were left.
+pub(super) struct Remembered {
+    pub(super) groups: Vec<Group>,
+    pub(super) heads: Heads,
+}
+
 /// Everything that is remembered of the partition's rollouts.
 struct Memory {
-    heads: BTreeMap<AssetId, IncarnationNo>,
+    heads: Heads,
     newest: BTreeMap<AssetId, Rollout>,
     rows: BTreeMap<AssetId, TargetRecord>,
     quarantine: Vec<(AssetId, Quarantined)>,
@@ -38,7 +47,7 @@ pub(super) async fn remembered<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
     pins: &[(AssetId, Standing)],
-) -> Result<Vec<Group>, BoxError> {
+) -> Result<Remembered, BoxError> {
     let memory = Memory::read(strategist).await?;
     let pins = [pins, &unenforced(strategist, latest, pins).await?].concat();
     let said = latest.snapshot().iter();
@@ -49,12 +58,12 @@ pub(super) async fn remembered<R: Runtime>(
     for policy in policies {
         groups.push(memory.group(strategist, latest, &pins, policy).await?);
     }
-    Ok(groups)
+    let heads = memory.heads;
+    Ok(Remembered { groups, heads })
 }
 
 impl Memory {
     async fn read<R: Runtime>(strategist: &Strategist<R>) -> Result<Self, BoxError> {
-        let heads = all::<R, GroupHead>(strategist).await?.into_iter();
         let mut newest: BTreeMap<AssetId, Rollout> = BTreeMap::new();
         for (_, rollout) in all::<R, Rollout>(strategist).await? {
             let known = newest.get(&rollout.policy).map(|known| known.id);
@@ -62,10 +71,14 @@ impl Memory {
                 newest.insert(rollout.policy.clone(), rollout);
             }
         }
-        let head =
-            |(name, head): (String, GroupHead)| Some((AssetId::new(&name).ok()?, head.incarnation));
+        let mut kept_heads = BTreeMap::new();
+        for (policy, head) in named(all::<R, GroupHead>(strategist).await?) {
+            if let Some(head) = kept(strategist, head.incarnation).await? {
+                kept_heads.insert(policy, head);
+            }
+        }
         Ok(Self {
-            heads: heads.filter_map(head).collect(),
+            heads: Arc::new(kept_heads),
             newest,
             rows: named(all::<R, TargetRecord>(strategist).await?)
                 .into_iter()
@@ -83,10 +96,7 @@ impl Memory {
     ) -> Result<Group, BoxError> {
         let rows = self.rows.iter().filter(|(_, row)| row.policy == policy);
         let rows = rows.map(|(id, row)| (id.clone(), row.clone())).collect();
-        let written = match self.heads.get(&policy) {
-            Some(no) => kept(strategist, *no).await?,
-            None => None,
-        };
+        let written = self.heads.get(&policy).cloned();
         let pins = self.pins_of(&policy, written.as_ref(), latest, pins);
         let newest = self.newest.get(&policy).cloned();
         // A rollout that brought everything anew leaves pins too: only a group that never had one was adopted.
@@ -105,7 +115,9 @@ impl Memory {
             None => None,
         };
         let between = |before: Option<&Incarnation>, after: &Incarnation| {
-            changed(&policy, head.as_ref(), before, after)
+            let mut all = changed(&policy, head.as_ref(), &self.heads, before, after);
+            all.retain(|id| self.holder(id).is_none_or(|holder| *holder == policy));
+            all
         };
         let rolling = to.as_ref().map(|to| between(head.as_ref(), to));
         let pending = between(to.as_ref().or(head.as_ref()), latest);
@@ -119,6 +131,7 @@ impl Memory {
             quarantine: self.failed_in(&policy).cloned().collect(),
             pins,
             head: head.clone(),
+            heads: self.heads.clone(),
             policy,
         };
         Ok(Group {
@@ -129,6 +142,11 @@ impl Memory {
 }
 
 impl Memory {
+    /// The group whose rollout has moved an asset.
+    fn holder(&self, asset: &AssetId) -> Option<&AssetId> {
+        self.rows.get(asset).map(|row| &row.policy)
+    }
+
     /// What failed in the group of `policy`.
     fn failed_in<'a>(
         &'a self,
@@ -147,13 +165,12 @@ impl Memory {
         pins: &[(AssetId, Standing)],
     ) -> Vec<(AssetId, Standing)> {
         let quarantined: BTreeSet<&AssetId> = self.failed_in(policy).map(|(id, _)| id).collect();
-        let holder = |id: &AssetId| self.rows.get(id).map(|row| &row.policy);
         // Held back from what failed, by a group that it has left: that group lets it go.
         let said = |id: &AssetId| latest.asset(id).as_ref().and_then(policy_of);
         let failed = |id: &AssetId| said(id).is_none() && quarantined.contains(id);
-        let ours = |id: &AssetId| match holder(id) {
+        let ours = |id: &AssetId| match self.holder(id) {
             Some(holder) => holder == policy,
-            None => governs(policy, head, latest, id) || failed(id),
+            None => governs(policy, head, &self.heads, latest, id) || failed(id),
         };
         let pins = pins.iter().filter(|(id, _)| ours(id));
         pins.cloned().collect()

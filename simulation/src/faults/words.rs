@@ -70,7 +70,7 @@ impl State {
         match &view.rollout.as_ref()?.state {
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
-            Rolls::RolledBack { .. } if !view.live && !self.stubborn => {
+            _ if !view.live && !self.stubborn => {
                 (!view.left_out.is_empty()).then_some(Command::Retry)
             }
             _ => None,

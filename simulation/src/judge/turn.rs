@@ -6,7 +6,10 @@ use std::time::Duration;
 use plugin_sdk::Cause;
 use prodspec_model::rollout::RolloutPolicy;
 
-use crate::{intent::CLUSTERS, world::State};
+use crate::{
+    intent::{CLUSTERS, Plan, Wish},
+    world::State,
+};
 
 /// By how much two right clocks differ at most.
 const SLACK: Duration = Duration::from_millis(2500);
@@ -27,6 +30,8 @@ struct Turn {
     targets: Vec<usize>,
     /// Where each asset runs.
     clusters: Vec<usize>,
+    /// How many leave the group with it: they are rolled out like the others, and the judge does not follow them.
+    leaving: usize,
     /// Nothing of the group has failed so far: no target is left out.
     whole: bool,
 }
@@ -50,6 +55,7 @@ impl State {
             at,
             to,
             targets: (0..plan.wishes.len()).filter(new).collect(),
+            leaving: self.leaving(group, head, &plan),
             clusters: plan.wishes.iter().map(|wish| wish.cluster).collect(),
             whole: !eye.failed,
         };
@@ -74,6 +80,7 @@ impl State {
         let others = turn.targets.iter().filter(|it| **it != at);
         let moved = others.clone().filter(|it| self.moved(**it, to)).count();
         let over = others.filter(|it| self.is_over(**it, to, bake)).count();
+        let fewest = fewest.saturating_sub(turn.leaving);
         if moved >= most && over < fewest {
             let what = format!(
                 "asset/{at:02} gets what is new in @{to}, after {moved} others of which {over} have baked: the canary comes first"
@@ -112,6 +119,13 @@ impl State {
             let what = format!("more than {most} of a domain are pushed to @{to} at once");
             self.violated("R18", what);
         }
+    }
+
+    fn leaving(&self, group: usize, head: u32, plan: &Plan) -> usize {
+        let was = self.plan_at(head).map(|plan| plan.wishes.iter());
+        let both = was.into_iter().flatten().zip(&plan.wishes);
+        let here = |wish: &Wish| wish.group == Some(group);
+        both.filter(|(was, is)| here(was) && !here(is)).count()
     }
 
     fn moved(&self, at: usize, to: u32) -> bool {

@@ -278,3 +278,39 @@ fn r20_drift_and_ill_health_are_told() {
         .filter(|item| matches!(item, FeedItem::Stands(_)));
     assert!(told.count() >= 5);
 }
+
+#[test]
+fn r17_a_pin_goes_with_the_group_that_gave_it() {
+    let mut rig = rolled_out();
+    rig.publish(vec![governed("a", 2)], &[]);
+    let second = rig.latest.clone();
+    pin(&mut rig, "a", at(&second));
+    rig.publish(vec![thing("a", 3)], &[]);
+    assert_eq!(size(&rig, "a"), Some(2), "the group's head still names it");
+    let third = rig.latest.clone();
+    head(&mut rig, &third, Vec::new());
+    assert_eq!(size(&rig, "a"), Some(3));
+    assert!(rig.kernel.standings().is_empty());
+    assert_eq!(pins(&rig).last(), Some(&("a".to_owned(), None)));
+    assert_eq!(rig.kernel.branches()[&Branch::LeftGroup], 1);
+}
+
+#[test]
+fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it() {
+    let mut rig = rolled_out();
+    let policy = AssetRef { id: id("another") };
+    let asset = Asset::builder(id("a")).payload(&Thing { size: 2 }).unwrap();
+    let asset = asset.addon(&RolloutPolicyRef { policy }).unwrap();
+    rig.publish(vec![asset.build().unwrap()], &[]);
+    let second = rig.latest.clone();
+    rig.step(Event::Actuate {
+        heads: vec![(id("another"), second.clone())],
+        moves: vec![(id("a"), at(&second)), (id("a"), Pin::Default)],
+    });
+    rig.publish(vec![thing("a", 3)], &[]);
+    assert_eq!(size(&rig, "a"), Some(2));
+    assert!(
+        rig.kernel.standings().is_empty(),
+        "by default, not by a pin"
+    );
+}

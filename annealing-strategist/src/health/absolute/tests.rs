@@ -255,6 +255,32 @@ fn neighbours_are_asked_too_and_the_worst_counts() {
 }
 
 #[test]
+fn of_what_is_under_way_only_bad_signals_count() {
+    let good = || vec![code("200", &[0.0, 10.0, 20.0])];
+    let bad = || vec![code("500", &[0.0, 10.0, 20.0])];
+    let with = |rule: Rule, us| {
+        let shown = Shown::default().with("requests", "job/eu", good());
+        let request = HealthRequest {
+            under_way: vec![AssetId::new("job/us").unwrap()],
+            ..request(&["job/eu"], &[])
+        };
+        judged(rule, shown.with("requests", "job/us", us), request)
+    };
+    assert_eq!(with(errors(), vec![]).judgement, Judgement::Healthy);
+    assert_eq!(with(errors(), vec![]).as_of, NOW);
+    let health = with(errors(), bad());
+    assert_eq!(health.judgement, Judgement::Unhealthy);
+    assert!(
+        health
+            .findings
+            .iter()
+            .any(|f| f.summary.starts_with("job/us"))
+    );
+    let settled = with(errors().settled_only(), bad());
+    assert_eq!(settled.judgement, Judgement::Healthy);
+}
+
+#[test]
 fn other_types_are_not_asked_about_and_an_asset_nobody_can_read_is() {
     let shown = Arc::new(Shown::default());
     let validator = errors().only(["another.v1.Type"]).reading(shown.clone());

@@ -51,8 +51,14 @@ impl Absolute {
     fn asked(&self, request: &HealthRequest) -> Vec<(AssetId, Role)> {
         let all = [
             (Role::Updated, Some(&request.updated)),
-            (Role::UnderWay, Some(&request.under_way).filter(|_| self.rule.under_way)),
-            (Role::Neighbour, Some(&request.neighbours).filter(|_| self.rule.neighbours)),
+            (
+                Role::UnderWay,
+                Some(&request.under_way).filter(|_| self.rule.under_way),
+            ),
+            (
+                Role::Neighbour,
+                Some(&request.neighbours).filter(|_| self.rule.neighbours),
+            ),
         ];
         let all = all.into_iter().flat_map(|(role, assets)| {
             let assets = assets.into_iter().flatten();

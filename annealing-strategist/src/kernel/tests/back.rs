@@ -171,3 +171,21 @@ pub(super) fn r22_a_revert_while_it_goes_back_is_no_rollout() {
     );
     assert!(rig.plane.pins.is_empty());
 }
+
+#[test]
+fn r22_what_cannot_get_back_does_not_keep_out_what_mends_it() {
+    let mut rig = half_way();
+    rig.tell(Command::RollBack).unwrap();
+    rig.swap(RolloutPolicy::default());
+    assert_eq!(rig.at(1), ["a", "b"]);
+    rig.settle("a");
+    rig.put(vec![thing("a", 3), thing("c", 3)]);
+    rig.run();
+    assert_eq!((rig.rollouts(), rig.state().word()), (2, "rolling back"));
+    rig.put(vec![thing("b", 3)]);
+    rig.run();
+    assert_eq!((rig.rollouts(), rig.at(5)), (3, vec!["a", "b", "c"]));
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!((rig.state(), rig.head()), (&State::Completed, Some(5)));
+}

@@ -6,8 +6,8 @@ use plane_store::records::StandingPin;
 use plugin_sdk::Judgement;
 use prodspec_model::rollout::{Canary, OnUnhealthy, RolloutPolicy};
 
-use super::rig::{Rig, thing};
-use crate::record::State;
+use super::rig::{Rig, id, of_group, seal, thing};
+use crate::{kernel::Event, record::State};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -106,4 +106,28 @@ pub(super) fn r17_quarantined_content_is_left_out_and_stays_where_it_was() {
     rig.put(vec![thing("a", 4)]);
     rig.pass(HOUR);
     assert_eq!((rig.head(), rig.plane.pins.len()), (Some(4), 0));
+}
+
+#[test]
+fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it() {
+    let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1), thing("b", 1)]);
+    rig.lag = None;
+    // The head stays behind for as long as this one is under way.
+    rig.put(vec![thing("b", 2)]);
+    let other = "policy/q";
+    rig.put(vec![of_group(Some(other), "a", 2).build().unwrap()]);
+    rig.run();
+    let nobody = || vec![of_group(None, "a", 3).build().unwrap()];
+    let later = seal(Some(&rig.kernel.latest), nobody(), &[]);
+    assert!(
+        rig.kernel.governs(&later, &id("a")),
+        "no other head is known"
+    );
+    let heads = [(id(other), rig.kernel.latest.clone())].into();
+    rig.step(Event::Heads(std::sync::Arc::new(heads)));
+    assert!(!rig.kernel.governs(&later, &id("a")));
+    rig.put(nobody());
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!((rig.rollouts(), rig.head()), (2, Some(4)));
 }

@@ -12,7 +12,7 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
 
 use crate::{
     group::{governs, policy_of},
-    kernel::{Goes, Record, Step},
+    kernel::{Goes, Heads, Record, Step},
     record::{Quarantined, Rollout, State, TargetRecord},
 };
 
@@ -85,14 +85,17 @@ impl Plane {
 
     pub(super) fn is_governed(&self, id: &AssetId) -> bool {
         let named = self.latest.asset(id).as_ref().and_then(policy_of);
-        named.is_some() || governs(&self.policy, self.head.as_ref(), &self.latest, id)
+        named.is_some() || self.is_ours(id)
+    }
+
+    fn is_ours(&self, id: &AssetId) -> bool {
+        let head = self.head.as_ref();
+        governs(&self.policy, head, &Heads::default(), &self.latest, id)
     }
 
     fn by_default(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {
         let of = match self.is_governed(id) {
-            true if governs(&self.policy, self.head.as_ref(), &self.latest, id) => {
-                self.head.as_ref()?
-            }
+            true if self.is_ours(id) => self.head.as_ref()?,
             // The other group never completes anything.
             true => return None,
             false => &self.latest,

@@ -24,7 +24,9 @@ use super::plane::{Fed, Part, Plane};
 use crate::{
     config::Config,
     group::{changed, governs},
-    kernel::{Bug, Call, Command, Counts, Effects, Event, Kernel, Recovered, Refused, Step, View},
+    kernel::{
+        Bug, Call, Command, Counts, Effects, Event, Heads, Kernel, Recovered, Refused, Step, View,
+    },
     policy,
     record::{By, Rollout, State},
 };
@@ -244,7 +246,7 @@ impl Rig {
 
     fn is_ours(&self, asset: &AssetId) -> bool {
         let kernel = &self.kernel;
-        kernel.owns(asset) || governs(&kernel.policy, kernel.head(), &kernel.latest, asset)
+        kernel.owns(asset) || kernel.governs(&kernel.latest, asset)
     }
 
     /// The first step that is not durable yet becomes so.
@@ -280,7 +282,7 @@ impl Rig {
                     .iter()
                     .filter_map(|id| Some((id.clone(), self.heard.get(id)?.clone())));
                 let stands: Vec<_> = stands
-                    .filter(|(id, _)| governs(&id_p(), self.kernel.head(), &latest, id))
+                    .filter(|(id, _)| self.kernel.governs(&latest, id))
                     .collect();
                 self.step(Event::Stands(stands));
                 self.step(Event::Took { latest, changed });
@@ -457,10 +459,6 @@ impl Rig {
     }
 }
 
-fn id_p() -> AssetId {
-    id(P)
-}
-
 fn verdict(as_of: Timestamp, judgement: Judgement) -> Health {
     match judgement {
         Judgement::Healthy => Health::healthy(as_of),
@@ -485,18 +483,21 @@ fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Ker
         State::Completed => head.is_none_or(|head| head.no() < rollout.to),
         _ => !rollout.state.has_ended(),
     };
+    let heads = Heads::default();
     let live = newest.as_ref().filter(behind);
     let to = live.map(|rollout| plane.all[&rollout.to].clone());
-    let between =
-        |before: Option<&Incarnation>, after: &Incarnation| changed(&policy, head, before, after);
+    let between = |before: Option<&Incarnation>, after: &Incarnation| {
+        changed(&policy, head, &heads, before, after)
+    };
     let ours = |asset: &AssetId| {
         plane.rows.contains_key(asset)
             || plane.quarantine.contains_key(asset)
-            || governs(&policy, head, &plane.latest, asset)
+            || governs(&policy, head, &heads, &plane.latest, asset)
     };
     let recovered = Recovered {
         latest: plane.latest.clone(),
         head: head.cloned(),
+        heads: heads.clone(),
         rolling: to.as_ref().map(|to| between(head, to)).unwrap_or_default(),
         pending: between(to.as_ref().or(head), &plane.latest),
         newest,

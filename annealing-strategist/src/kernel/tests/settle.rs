@@ -257,3 +257,22 @@ pub(super) fn r21_what_never_was_there_is_not_judged_unless_it_comes_gradually()
     rig.pass(5 * MINUTE);
     assert_eq!((rig.judged > 0, rig.at(1)), (true, vec!["a"]));
 }
+
+#[test]
+fn r21_what_has_settled_is_told_from_what_is_under_way() {
+    let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b", "c"]);
+    rig.settle("a");
+    rig.settle("c");
+    rig.plane.drift(&id("c"));
+    rig.run();
+    let due = rig.kernel.next_wake().unwrap();
+    rig.to(due);
+    rig.step(Event::Tick);
+    let request = rig.calls.iter().find_map(|call| match call {
+        Call::Judge(_, _, request) => Some(request.clone()),
+        Call::Select(..) => None,
+    });
+    let request = request.unwrap();
+    assert_eq!(request.updated, [id("a")]);
+    assert_eq!(request.under_way, [id("b"), id("c")]);
+}
