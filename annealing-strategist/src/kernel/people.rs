@@ -3,7 +3,7 @@
 use plugin_sdk::{Now, RolloutId};
 use serde::{Deserialize, Serialize};
 
-use super::{Effects, Kernel, Record, Step};
+use super::{Effects, Kernel, Record, Step, live::Live};
 use crate::record::{By, State};
 
 /// A person's word on the group's rollout.
@@ -19,7 +19,8 @@ pub enum Command {
     Promote,
     /// Stop for good, and leave everything where it is.
     Abort,
-    /// Try again what stopped or was rolled back: its content is forgiven.
+    /// Try again what stopped or was rolled back: its content is forgiven. What is still on its way back is not waited
+    /// for.
     Retry,
     /// Everything that moved goes back.
     RollBack,
@@ -102,6 +103,13 @@ impl Kernel {
     /// What failed is forgiven: the rollout goes on, or begins anew.
     fn retry(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
         let refused = |what: String| Err(Refused(what));
+        let waits = |live: &Live| {
+            let back = matches!(live.rollout.state, State::RollingBack { .. });
+            back && live.is_sent_back()
+        };
+        if self.live.as_ref().is_some_and(waits) {
+            self.went_back(now, out);
+        }
         match (&self.live, &self.last) {
             (Some(live), _) => match live.rollout.state {
                 State::Stopped { .. } => {

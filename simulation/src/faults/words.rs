@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use annealing_strategist::{By, Command, Handle, State as Rolls, View};
+use jiff::SignedDuration;
 use plane_runtime::{Runtime, timeout_at};
+use plugin_sdk::Progress;
 
 use super::Fault;
 use crate::{
@@ -14,6 +16,9 @@ use crate::{
 
 /// How long a person waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long people look on before they take what does not come back for lost.
+const ENOUGH: SignedDuration = SignedDuration::from_secs(120);
 
 const WORDS: [Command; 6] = [
     Command::Pause,
@@ -70,6 +75,7 @@ impl State {
         match &view.rollout.as_ref()?.state {
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
+            Rolls::RollingBack { .. } if !self.stubborn && is_stuck(view) => Some(Command::Retry),
             _ if !view.live && !self.stubborn => {
                 (!view.left_out.is_empty()).then_some(Command::Retry)
             }
@@ -98,6 +104,19 @@ impl State {
         self.plan.groups[group].policy.on_unhealthy = Default::default();
         self.plan.spoil(at, &mut self.random);
     }
+}
+
+/// Whether what goes back has been under way for longer than anybody waits.
+fn is_stuck(view: &View) -> bool {
+    let since = view
+        .targets
+        .iter()
+        .filter_map(|target| match target.progress {
+            Progress::InFlight { since } | Progress::Drifted { since } => Some(since),
+            _ => None,
+        });
+    let first = since.min();
+    first.is_some_and(|first| view.now.duration_since(first) > ENOUGH)
 }
 
 fn tell(world: &World, handle: Handle<NodeRuntime>, group: usize, word: Command) {

@@ -189,3 +189,20 @@ fn r22_what_cannot_get_back_does_not_keep_out_what_mends_it() {
     rig.pass(HOUR);
     assert_eq!((rig.state(), rig.head()), (&State::Completed, Some(5)));
 }
+
+#[test]
+fn r22_what_cannot_get_back_is_not_waited_for_when_a_person_says_so() {
+    let mut rig = half_way();
+    rig.tell(Command::RollBack).unwrap();
+    let early = rig.tell(Command::Retry);
+    assert!(early.is_err(), "`a` has not been sent back");
+    rig.swap(RolloutPolicy::default());
+    rig.settle("a");
+    assert_eq!(rig.state().word(), "rolling back");
+    rig.tell(Command::Retry).unwrap();
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!((rig.rollouts(), rig.state()), (3, &State::Completed));
+    assert_eq!(rig.plane.content(&id("b")), Some(thing("b", 2).digest()));
+    assert!(rig.plane.rows.is_empty() && rig.plane.pins.is_empty());
+}
