@@ -66,7 +66,7 @@ impl Scenario {
                 store(&mut random, 500_000),
                 store(&mut random, 200_000),
             ],
-            knit: 0,
+            knit: 300,
             meddling: false,
             stubborn: 200,
             #[cfg(feature = "planted-bugs")]

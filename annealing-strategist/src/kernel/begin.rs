@@ -1,6 +1,6 @@
 //! When a rollout begins: there is something new, and nothing is under way that must be over first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use plane_store::records::StandingPin;
@@ -20,7 +20,7 @@ const KEPT: u64 = 32;
 pub(super) struct Candidates {
     /// Those that are to be rolled out, sorted by id.
     pub(super) targets: Vec<Target>,
-    /// Those whose new content failed before.
+    /// Those whose new content failed before, or that wait for such a one.
     pub(super) left_out: Vec<AssetId>,
 }
 
@@ -116,7 +116,26 @@ impl Kernel {
                 found.targets.push(target_of(&new));
             }
         }
+        self.leave_out_tied(to, &mut found);
         found
+    }
+
+    /// Leaves out those that would wait for ever for what is left out: what edges tie together moves together or not.
+    fn leave_out_tied(&self, to: &Incarnation, found: &mut Candidates) {
+        if found.left_out.is_empty() {
+            return;
+        }
+        let failed = found.left_out.iter().filter_map(|id| to.asset(id));
+        let mut all = found.targets.clone();
+        all.extend(failed.map(|asset| target_of(&asset)));
+        all.sort_by(|one, other| one.asset.cmp(&other.asset));
+        let closure = Closure::of(&all, |id| self.before(id), to, &self.types);
+        let place = |id: &AssetId| all.binary_search_by(|target| target.asset.cmp(id)).ok();
+        let failed = found.left_out.iter().filter_map(place);
+        let tied = closure.close_back(failed.map(|place| place as u32));
+        let tied: BTreeSet<&AssetId> = tied.iter().map(|at| &all[*at as usize].asset).collect();
+        found.targets.retain(|target| !tied.contains(&target.asset));
+        found.left_out = tied.into_iter().cloned().collect();
     }
 
     fn begin(&mut self, now: Now, found: Candidates, out: &mut Effects) {
@@ -130,7 +149,7 @@ impl Kernel {
         let old = self.live.take();
         let inherited = old.map(|old| self.supersede(now, old, &found, &mut step, out));
         let (from, to) = (self.head.clone(), self.latest.clone());
-        let closure = Closure::of(&found.targets, from.as_ref(), &to, &self.types);
+        let closure = Closure::of(&found.targets, |id| self.before(id), &to, &self.types);
         if let Some(old) = id.0.checked_sub(KEPT).filter(|old| *old > 0) {
             step.records.push(Record::Forget(RolloutId(old)));
         }
@@ -174,11 +193,11 @@ impl Kernel {
         let many = found.targets.len();
         rollout.note(at, format!("began with {many} targets"), None);
         for asset in found.left_out.iter().take(10) {
-            rollout.note(
-                at,
-                format!("leaves out `{asset}`: its content failed before"),
-                None,
-            );
+            let why = match self.quarantine.contains_key(asset) {
+                true => "its content failed before",
+                false => "it waits for one whose content failed before",
+            };
+            rollout.note(at, format!("leaves out `{asset}`: {why}"), None);
         }
         rollout
     }

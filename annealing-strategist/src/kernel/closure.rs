@@ -9,27 +9,40 @@ use prodspec_model::{
     addons::{DependsOn, Edge, Need},
 };
 
-/// Whom each target takes with it, by place.
+/// What an asset is held to before it moves.
+#[derive(Debug)]
+pub(super) enum Before {
+    /// This.
+    Asset(Asset),
+    /// It is left alone.
+    Nothing,
+    /// It is pinned to an incarnation that is not at hand.
+    Unknown,
+}
+
+/// Whom each target takes with it, by place, and who takes it.
 #[derive(Debug, Default)]
-pub(super) struct Closure(BTreeMap<u32, BTreeSet<u32>>);
+pub(super) struct Closure {
+    takes: BTreeMap<u32, BTreeSet<u32>>,
+    taken_by: BTreeMap<u32, BTreeSet<u32>>,
+}
 
 impl Closure {
-    /// The closure of `targets`, which are sorted, between two incarnations.
+    /// The closure of `targets`, which are sorted, between what is `before` and `to`.
     pub(super) fn of(
         targets: &[Target],
-        from: Option<&Incarnation>,
+        before: impl Fn(&AssetId) -> Before,
         to: &Incarnation,
         types: &AssetTypes,
     ) -> Self {
-        let mut takes = Self::default();
+        let mut closure = Self::default();
         let place = |id: &AssetId| {
             let found = targets.binary_search_by(|target| target.asset.cmp(id));
             found.ok().map(|at| at as u32)
         };
-        let old = |id: &AssetId| from?.asset(id);
         for (consumer, target) in (0..).zip(targets) {
-            let (before, after) = (old(&target.asset), to.asset(&target.asset));
-            let mut edges = declared(before.as_ref());
+            let (was, after) = (before(&target.asset), to.asset(&target.asset));
+            let mut edges = declared(was.asset());
             edges.extend(declared(after.as_ref()));
             edges.sort();
             edges.dedup();
@@ -38,41 +51,60 @@ impl Closure {
                     continue;
                 };
                 let Need::Capacity { unit } = &edge.need else {
-                    takes.add(consumer, provider);
+                    closure.add(consumer, provider);
                     continue;
                 };
                 let other = &edge.provider.id;
-                let both = changes(before.as_ref(), after.as_ref(), unit, types)
-                    && changes(old(other).as_ref(), to.asset(other).as_ref(), unit, types);
+                let both = changes(&was, after.as_ref(), unit, types)
+                    && changes(&before(other), to.asset(other).as_ref(), unit, types);
                 if both {
-                    takes.add(consumer, provider);
-                    takes.add(provider, consumer);
+                    closure.add(consumer, provider);
+                    closure.add(provider, consumer);
                 }
             }
         }
-        takes
+        closure
     }
 
     fn add(&mut self, who: u32, whom: u32) {
-        self.0.entry(who).or_default().insert(whom);
+        self.takes.entry(who).or_default().insert(whom);
+        self.taken_by.entry(whom).or_default().insert(who);
     }
 
     /// `places` and all that they take with them, rising.
     pub(super) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
-        let mut found: BTreeSet<u32> = places.into_iter().collect();
-        if self.0.is_empty() {
-            return found.into_iter().collect();
+        follow(&self.takes, places)
+    }
+
+    /// `places` and all that take them, rising: whoever goes back waits for those.
+    pub(super) fn close_back(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        follow(&self.taken_by, places)
+    }
+}
+
+impl Before {
+    fn asset(&self) -> Option<&Asset> {
+        match self {
+            Self::Asset(asset) => Some(asset),
+            Self::Nothing | Self::Unknown => None,
         }
-        let mut rest: Vec<u32> = found.iter().copied().collect();
-        while let Some(place) = rest.pop() {
-            for &whom in self.0.get(&place).into_iter().flatten() {
-                if found.insert(whom) {
-                    rest.push(whom);
-                }
+    }
+}
+
+fn follow(edges: &BTreeMap<u32, BTreeSet<u32>>, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let mut found: BTreeSet<u32> = places.into_iter().collect();
+    if edges.is_empty() {
+        return found.into_iter().collect();
+    }
+    let mut rest: Vec<u32> = found.iter().copied().collect();
+    while let Some(place) = rest.pop() {
+        for &whom in edges.get(&place).into_iter().flatten() {
+            if found.insert(whom) {
+                rest.push(whom);
             }
         }
-        found.into_iter().collect()
     }
+    found.into_iter().collect()
 }
 
 fn declared(asset: Option<&Asset>) -> Vec<Edge> {
@@ -80,8 +112,12 @@ fn declared(asset: Option<&Asset>) -> Vec<Edge> {
     addon.map(|addon| addon.edges).unwrap_or_default()
 }
 
-/// Whether the capacity of an asset in `unit` changes. Of a type that declares none nobody can say.
-fn changes(before: Option<&Asset>, after: Option<&Asset>, unit: &str, types: &AssetTypes) -> bool {
+/// Whether the capacity of an asset in `unit` changes, or may. Of a type that declares none nobody can say.
+fn changes(before: &Before, after: Option<&Asset>, unit: &str, types: &AssetTypes) -> bool {
+    if let Before::Unknown = before {
+        return true;
+    }
+    let before = before.asset();
     let capacity =
         |asset: Option<&Asset>| asset.map_or(Some(Capacity::new()), |a| types.capacity(a));
     match (capacity(before), capacity(after)) {

@@ -33,7 +33,7 @@ pub(super) struct Live {
     waiting: usize,
     settled: usize,
     moved: usize,
-    /// Group assets whose content failed before: they stay where they are.
+    /// Group assets whose content failed before, or that wait for such a one: they stay where they are.
     pub(super) left_out: Vec<AssetId>,
     /// Of assets that a failed rollout before this one moved: their pins before that.
     pub(super) inherited: BTreeMap<AssetId, StandingPin>,
@@ -195,6 +195,20 @@ impl Live {
         }
         (self.waiting, self.settled) = (back.len(), 0);
         self.back = Some(Arc::new(back));
+    }
+
+    /// R19: `places` of its way, with whomever those that go there wait for.
+    pub(super) fn closed(&self, places: Vec<u32>) -> Vec<u32> {
+        let Some(back) = &self.back else {
+            return self.closure.close(places);
+        };
+        let moved = |place: &u32| self.place(&back.get(*place as usize)?.asset);
+        let forward = places.iter().filter_map(moved).map(|place| place as u32);
+        let all = self.closure.close_back(forward).into_iter();
+        let back = all.filter_map(|place| *self.back_places.get(place as usize)?);
+        let mut closed: Vec<u32> = back.map(|place| place as u32).collect();
+        closed.sort_unstable();
+        closed
     }
 
     /// Where among those that go back `asset` is.

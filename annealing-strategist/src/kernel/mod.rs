@@ -38,6 +38,7 @@ use crate::{
     group::{governs, policy_of},
     record::{Quarantined, Rollout},
 };
+use closure::Before;
 use live::Live;
 use steady::Steady;
 
@@ -310,10 +311,33 @@ impl Kernel {
         let StandingPin::At(no) = pin else {
             return None;
         };
+        let there = self.at_hand(no)?.asset(asset);
+        there.map(|asset| asset.digest())
+    }
+
+    fn at_hand(&self, no: IncarnationNo) -> Option<&Incarnation> {
         let to = self.live.as_ref().map(|live| &live.to);
-        let at_hand = [Some(&self.latest), self.head.as_ref(), to];
-        let of = at_hand.into_iter().flatten().find(|of| of.no() == no)?;
-        of.asset(asset).map(|asset| asset.digest())
+        let all = [Some(&self.latest), self.head.as_ref(), to];
+        all.into_iter().flatten().find(|of| of.no() == no)
+    }
+
+    /// What an asset is held to now.
+    fn before(&self, asset: &AssetId) -> Before {
+        self.held_to(self.pin_of(asset), asset)
+    }
+
+    /// What an asset is held to by `pin`.
+    fn held_to(&self, pin: StandingPin, asset: &AssetId) -> Before {
+        let at = match pin {
+            StandingPin::At(no) => match self.at_hand(no) {
+                Some(at) => Some(at),
+                None => return Before::Unknown,
+            },
+            StandingPin::NotYet => None,
+            StandingPin::Default => self.head.as_ref(),
+        };
+        let there = at.and_then(|at| at.asset(asset));
+        there.map_or(Before::Nothing, Before::Asset)
     }
 
     fn call(&mut self) -> u64 {

@@ -163,10 +163,20 @@ impl Kernel {
         targets.extend(moved.map(|asset| target_of(&asset)));
         targets.sort_by(|one, other| one.asset.cmp(&other.asset));
         targets.dedup_by(|one, other| one.asset == other.asset);
+        let is_target = |id: &AssetId| targets.binary_search_by(|t| t.asset.cmp(id)).is_ok();
+        let left_out = found
+            .left_out
+            .into_iter()
+            .filter(|id| !is_target(id))
+            .collect();
         let from = self.head.clone();
-        let closure = Closure::of(&targets, from.as_ref(), &to, &self.types);
+        let before = |id: &AssetId| match rows.get(id).filter(|row| row.rollout == rollout.id) {
+            Some(row) => self.held_to(row.was, id),
+            None => self.before(id),
+        };
+        let closure = Closure::of(&targets, before, &to, &self.types);
         let going_back = matches!(rollout.state, State::RollingBack { .. });
-        let mut live = Live::new(rollout, from, to, targets, found.left_out, closure);
+        let mut live = Live::new(rollout, from, to, targets, left_out, closure);
         let mut step = Step::default();
         for (id, mut row) in rows {
             row.happened_by(at);

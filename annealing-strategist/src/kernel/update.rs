@@ -147,16 +147,15 @@ impl Kernel {
                 .is_some_and(|target| target.is_waiting() || self.planted(Bug::SelectTwice))
         };
         let chosen = selection.now.iter().copied().filter(waits);
-        let mut chosen: Vec<u32> = match live.direction() {
-            _ if self.planted(Bug::NotClosed) => chosen.collect(),
-            Direction::Back => chosen.collect(),
-            // With what is on its way already: a lot before this one may have left some behind.
-            Direction::Forward => {
+        let mut chosen: Vec<u32> = match self.planted(Bug::NotClosed) {
+            true => chosen.collect(),
+            false => {
+                // With what is on its way already: a lot before this one may have left some behind.
                 let under_way = (0..)
                     .zip(way.iter())
                     .filter(|(_, target)| matches!(target.progress, Progress::InFlight { .. }));
                 let under_way = under_way.map(|(place, _)| place);
-                let closed = live.closure.close(chosen.chain(under_way));
+                let closed = live.closed(chosen.chain(under_way).collect());
                 closed.into_iter().filter(waits).collect()
             }
         };

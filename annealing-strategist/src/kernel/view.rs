@@ -25,7 +25,7 @@ pub struct View {
     pub targets: Vec<Target>,
     /// What it waits for.
     pub waits: Vec<Wait>,
-    /// Assets left out, because their content failed before.
+    /// Assets left out, because their content failed before, or because they wait for such a one.
     pub left_out: Vec<AssetId>,
     /// The time that `since` and `until` of all of these are measured by.
     pub now: Timestamp,

@@ -13,7 +13,11 @@ use super::{
     pins::canary,
     rig::{P, Rig, config, id, of_group, thing},
 };
-use crate::{config::Config, kernel::Goes, record::State};
+use crate::{
+    config::Config,
+    kernel::{Command, Goes},
+    record::State,
+};
 
 #[test]
 pub(super) fn r18_the_policy_is_read_at_each_call() {
@@ -111,6 +115,64 @@ pub(super) fn r19_both_ends_of_a_changing_capacity_move_together() {
     rig.put(assets(2));
     rig.run();
     assert_eq!(rig.at(2), ["a", "z"]);
+}
+
+fn one_at_a_time() -> RolloutPolicy {
+    RolloutPolicy {
+        max_in_flight: Some(1),
+        ..canary()
+    }
+}
+
+#[test]
+fn r19_what_edges_tie_together_goes_back_together() {
+    let assets = |size| vec![consumer("a", "z", qps(), size), thing("z", size)];
+    let mut rig = Rig::settled(one_at_a_time(), assets(1));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "z"]);
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!(rig.at(1), ["a", "z"], "the one would wait for the other");
+}
+
+#[test]
+fn r19_a_provider_goes_back_with_whoever_needs_its_version() {
+    let assets = |size| vec![consumer("a", "z", Need::Version, size), thing("z", size)];
+    let mut rig = Rig::settled(one_at_a_time(), assets(1));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    rig.settle("z");
+    rig.settle("a");
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!(rig.at(1), ["a", "z"]);
+}
+
+#[test]
+fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
+    let assets = |a, z| vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)];
+    let mut rig = Rig::settled(RolloutPolicy::default(), assets(1, 1));
+    rig.put(vec![thing("z", 2)]);
+    rig.run();
+    rig.plane.fail_push(&id("z"));
+    rig.run();
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(rig.state().word(), "rolled back");
+    rig.put(assets(2, 2));
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!((rig.state().word(), rig.head()), ("completed", Some(3)));
+    assert_eq!(rig.at(1), ["a", "z"]);
+    assert_eq!(rig.plane.content(&id("b")), Some(thing("b", 2).digest()));
+    let history = &rig.plane.newest().unwrap().history;
+    assert!(
+        history
+            .iter()
+            .any(|entry| entry.what.starts_with("leaves out `a`: it waits for"))
+    );
+    rig.tell(Command::Retry).unwrap();
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.plane.content(&id("a")), Some(assets(2, 2)[0].digest()));
 }
 
 #[test]
