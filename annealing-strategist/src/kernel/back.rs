@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plane_store::records::{Standing, StandingPin, Stands};
-use plugin_sdk::{Cause, Now, Progress, Target};
+use plugin_sdk::{Cause, Now, Progress, Selection, Target};
 use prodspec_model::{AssetId, rollout::OnUnhealthy};
 
 use super::{Bug, Effects, Goes, Kernel, Record, Step, live::Live};
@@ -33,6 +33,7 @@ impl Kernel {
         if let Some(live) = &mut self.live {
             live.turn_back(only_settled, first_first);
         }
+        self.move_pins(now, &Selection::default(), out);
     }
 
     fn turn(&mut self, now: Now, state: State, by: Option<By>, failed: bool, out: &mut Effects) {

@@ -197,6 +197,18 @@ impl Live {
         self.back = Some(Arc::new(back));
     }
 
+    /// On the way back: those that wait and had not settled, or have drifted since.
+    pub(super) fn unsettled(&self) -> Vec<u32> {
+        let back = self.back.iter().flat_map(|back| back.iter());
+        let unsettled = |target: &Target| {
+            let place = self.place(&target.asset);
+            let forward = place.and_then(|place| self.targets.get(place));
+            target.is_waiting() && forward.is_some_and(|forward| forward.settled().is_none())
+        };
+        let places = (0..).zip(back).filter(|(_, target)| unsettled(target));
+        places.map(|(place, _)| place).collect()
+    }
+
     /// R19: `places` of its way, with whomever those that go there wait for.
     pub(super) fn closed(&self, places: Vec<u32>) -> Vec<u32> {
         let Some(back) = &self.back else {

@@ -229,8 +229,9 @@ impl Kernel {
         let Some(expected) = self.expected.get_mut(asset) else {
             return false;
         };
-        if expected.first() == Some(&pin) {
-            expected.remove(0);
+        // What was to be heard before that was told to a group that had the asset meanwhile.
+        if let Some(at) = expected.iter().position(|other| *other == pin) {
+            expected.drain(..=at);
         }
         let late = expected.iter().any(|other| *other != pin);
         if expected.is_empty() {

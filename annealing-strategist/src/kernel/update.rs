@@ -139,14 +139,16 @@ impl Kernel {
     }
 
     /// Moves the pins of what was selected, as many as one step takes.
-    fn move_pins(&mut self, now: Now, selection: &Selection, out: &mut Effects) {
+    pub(super) fn move_pins(&mut self, now: Now, selection: &Selection, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let way = live.on_the_way();
         let waits = |&place: &u32| {
             way.get(place as usize)
                 .is_some_and(|target| target.is_waiting() || self.planted(Bug::SelectTwice))
         };
-        let chosen = selection.now.iter().copied().filter(waits);
+        // What was never settled goes back at once: it is in flight already, and on its way to what failed.
+        let unsettled = live.unsettled().into_iter();
+        let chosen = selection.now.iter().copied().chain(unsettled).filter(waits);
         let mut chosen: Vec<u32> = match self.planted(Bug::NotClosed) {
             true => chosen.collect(),
             false => {

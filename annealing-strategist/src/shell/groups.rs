@@ -55,8 +55,19 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// A group, with what is remembered of it.
-    pub(super) fn add(&mut self, mut group: Group) {
+    /// Groups, with what is remembered of them. What one lets go may be another's: all are there before any acts.
+    pub(super) fn add(&mut self, groups: Vec<Group>) {
+        let added: Vec<_> = groups
+            .into_iter()
+            .map(|group| self.recover(group))
+            .collect();
+        for (policy, effects) in added {
+            self.effects = effects;
+            self.collect(&policy);
+        }
+    }
+
+    fn recover(&mut self, mut group: Group) -> (AssetId, Effects) {
         group.recovered.heads = self.heads.clone();
         let policy = group.recovered.policy.clone();
         if group.adopted {
@@ -66,15 +77,16 @@ impl<R: Runtime> Groups<R> {
             };
             self.work.push(Work::Step(policy.clone(), step));
         }
+        let mut effects = Effects::default();
         let kernel = Kernel::recover(
             self.strategist.runtime.now(),
             self.strategist.config.clone(),
             self.strategist.types.clone(),
             group.recovered,
-            &mut self.effects,
+            &mut effects,
         );
         self.kernels.insert(policy.clone(), kernel);
-        self.collect(&policy);
+        (policy, effects)
     }
 
     /// One event for one group.
@@ -163,7 +175,7 @@ impl<R: Runtime> Groups<R> {
                 let head = before.contains(&policy).then(|| older.clone());
                 let pins = come.remove(&policy).unwrap_or_default();
                 let group = Group::new(policy.clone(), newer.clone(), head, pins);
-                self.add(group);
+                self.add(vec![group]);
             }
         }
         for (policy, standings) in come {

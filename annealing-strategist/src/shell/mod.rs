@@ -126,9 +126,7 @@ struct Beside<R> {
 
 impl<R: Runtime> Beside<R> {
     fn begin(&mut self, remembered: Vec<recover::Group>) {
-        for group in remembered {
-            self.groups.add(group);
-        }
+        self.groups.add(remembered);
         self.perform();
     }
 
