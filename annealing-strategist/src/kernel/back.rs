@@ -168,7 +168,8 @@ impl Kernel {
         let inherited = live.inherited.iter().map(|(asset, was)| (asset, *was));
         let moved: BTreeMap<&AssetId, StandingPin> = inherited.chain(rows).collect();
         for (asset, was) in moved {
-            if was == StandingPin::Default {
+            // What is not back yet goes on for the cause that brings it back.
+            if was == StandingPin::Default && live.is_back(asset) {
                 self.pin(now, asset, Goes::Default, &mut step);
             }
         }

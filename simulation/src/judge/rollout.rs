@@ -19,6 +19,8 @@ pub struct Eye {
     pub(super) forward: Option<(u32, u64)>,
     /// Since when it has had its content.
     pub(super) arrived: Option<(u64, Instant)>,
+    /// The content that it had before, from when to when.
+    pub(super) left: Option<(u64, Instant, Instant)>,
     /// Until when somebody could see how it serves.
     pub(super) seen: Option<Instant>,
     /// The content that it was taken back from.
@@ -98,6 +100,7 @@ impl State {
         let eye = &mut self.judge.eyes[at];
         let before = eye.arrived.map(|(mark, _)| mark);
         if before != there {
+            eye.left = eye.arrived.map(|(mark, since)| (mark, since, now));
             eye.arrived = there.map(|mark| (mark, now));
         }
     }

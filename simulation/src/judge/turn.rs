@@ -139,15 +139,17 @@ impl State {
         self.moved(at, to) && arrived != self.mark_at(to, at)
     }
 
-    /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well.
+    /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well. It may have left it
+    /// again: whoever followed it was selected before.
     fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
         let eye = &self.judge.eyes[at];
-        let arrived = eye
-            .arrived
-            .filter(|(mark, _)| self.mark_at(to, at) == Some(*mark));
-        arrived.is_some_and(|(_, since)| {
+        let now = self.now;
+        let stays = eye.arrived.map(|(mark, since)| (mark, since, now));
+        let mut there = stays.into_iter().chain(eye.left);
+        let there = there.find(|(mark, ..)| self.mark_at(to, at) == Some(*mark));
+        there.is_some_and(|(_, since, until)| {
             let baked = since + bake;
-            let by_clock = self.judge.jumped || self.now + SLACK >= baked;
+            let by_clock = self.judge.jumped || until + SLACK >= baked;
             let seen = eye.seen.is_some_and(|seen| seen + SLACK >= baked);
             by_clock && (self.judge.jumped || seen)
         })
