@@ -200,6 +200,7 @@ impl State {
         self.healed = true;
         self.scenario.rates = self.scenario.rates.edits_only();
         self.closed.clear();
+        self.production.undo_by_hand(self.now);
         for at in 2..self.plan.wishes.len() {
             self.bring_back(at);
             let wish = &mut self.plan.wishes[at];

@@ -141,6 +141,7 @@ impl State {
             .map(|s| self.production.too_new(*s))
             .collect();
         let now = self.now;
+        self.production.resources[at].before_hand = None;
         self.production.resources[at].put(now, to);
         self.arrived(at);
         self.production.effective += 1;

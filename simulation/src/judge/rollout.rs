@@ -62,7 +62,8 @@ impl State {
         let group = wish.group.map(|group| self.judge.groups[group]);
         let reached = |group: GroupEye| {
             let head = group.head.filter(|_| !group.failed);
-            head.is_some_and(|head| self.mark_at(head, at).is_some())
+            let there = head.and_then(|head| self.mark_at(head, at));
+            there.is_some() && there == self.judge.eyes[at].last
         };
         !wish.pool || group.is_some_and(reached)
     }

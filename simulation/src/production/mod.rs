@@ -102,7 +102,20 @@ impl Production {
         for touched in providers.into_iter().chain(schemas) {
             self.resources[touched].hand_at = Some(now);
         }
-        self.resources[at].put(now, to);
+        let resource = &mut self.resources[at];
+        resource.before_hand = resource.before_hand.or(resource.content);
+        resource.put(now, to);
+    }
+
+    /// People put right what they changed by hand: what nobody enforces stays as it is otherwise, and its neighbours may
+    /// wait for that for ever.
+    pub fn undo_by_hand(&mut self, now: Instant) {
+        for at in 0..self.resources.len() {
+            let before = self.resources[at].before_hand;
+            if let (Some(before), Some(_)) = (before, self.resources[at].content) {
+                self.by_hand(now, at, Some(before));
+            }
+        }
     }
 
     /// Whether a push that started at `started` cannot have known of what was done to `at` by hand.

@@ -25,6 +25,8 @@ pub struct Resource {
     pub sent: Vec<Push>,
     /// When it, or whom it depends on, was last changed by hand.
     pub hand_at: Option<Instant>,
+    /// What it had before somebody changed it by hand, until it is pushed again.
+    pub before_hand: Option<Content>,
     /// When it was last compared.
     pub looked_at: Option<Instant>,
     /// Until when it is marked as another system's.
@@ -85,6 +87,7 @@ impl Resource {
             applying: None,
             sent: Vec::new(),
             hand_at: None,
+            before_hand: None,
             looked_at: None,
             foreign_until: Instant::default(),
             busy_until: Instant::default(),
