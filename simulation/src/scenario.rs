@@ -24,8 +24,7 @@ pub struct Scenario {
     pub trouble: Duration,
     /// Faults of the store: so many in a million reads or commits.
     pub store_faults: [u32; 6],
-    /// Policy groups whose assets have edges, in a thousand. Where content that failed holds up whoever has an edge to
-    /// it, only a person ends the rollout: such seeds need not come to rest.
+    /// Policy groups whose assets have edges, in a thousand.
     pub knit: u32,
     /// People move pins that are the strategist's.
     pub meddling: bool,

@@ -72,7 +72,12 @@ pub(super) fn put_right(world: &World, process: &Process) {
 
 impl State {
     fn what_helps(&self, view: &View) -> Option<Command> {
+        let group = policy_number(number(view.policy.as_str()))?;
         match &view.rollout.as_ref()?.state {
+            // With edges it may wait for what nobody enforces any more. Without, nothing excuses it.
+            Rolls::Running if !self.plan.groups[group].loose && is_stuck(view) => {
+                Some(Command::RollBack)
+            }
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
             Rolls::RollingBack { .. } if !self.stubborn && is_stuck(view) => Some(Command::Retry),
