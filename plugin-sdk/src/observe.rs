@@ -44,4 +44,11 @@ pub trait PartitionView: Send + Sync {
 
     /// Who needs `asset`.
     fn consumers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;
+
+    /// Whom `asset` needs at `at` that it may not need in production yet: edges that its push brings. None, if the view
+    /// cannot tell.
+    fn brought(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link> {
+        let _ = (asset, at);
+        Vec::new()
+    }
 }

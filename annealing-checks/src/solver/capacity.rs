@@ -1,6 +1,9 @@
 //! The capacity rule: at every instant, demand in production <= capacity in production, for every edge.
 //!
-//! A provider shrinks only after its consumers have shrunk; a consumer grows only after its providers have grown.
+//! A provider shrinks only after its consumers have shrunk or left; a consumer grows, or comes to a provider, only after
+//! that has grown.
+
+use std::collections::BTreeSet;
 
 use plugin_sdk::observe::Link;
 use prodspec_model::{AssetId, addons::Need};
@@ -19,11 +22,34 @@ impl OrderRule for Capacity {
             if to < from {
                 questions.extend(shrink(push, unit, *to));
             } else if to > from {
-                questions.extend(grow(push, unit, *to));
+                questions.extend(grow(push, unit, *to, push.providers()));
             }
         }
+        questions.extend(come(push));
         questions
     }
+}
+
+/// As a consumer that comes to a provider, with whatever it needs already: that is new there.
+fn come(push: &Push<'_>) -> Vec<Question> {
+    let brought = push.brought();
+    let unit = |link: &Link| match &link.need {
+        Need::Capacity { unit } => Some(unit.clone()),
+        _ => None,
+    };
+    let units: BTreeSet<String> = brought.iter().filter_map(unit).collect();
+    let mut questions = Vec::new();
+    for unit in units {
+        let effect = push.effects().capacity.get(&unit).copied();
+        let has = push.request().observed.capacity.get(&unit).copied();
+        let (from, to) =
+            effect.unwrap_or_else(|| (has.unwrap_or_default(), has.unwrap_or_default()));
+        // Who grows is asked about all of its providers.
+        if to > 0 && to <= from {
+            questions.extend(grow(push, &unit, to, &brought));
+        }
+    }
+    questions
 }
 
 /// As a provider: what is left must fit the sum of the consumers.
@@ -48,9 +74,9 @@ fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
     }))
 }
 
-/// As a consumer: each provider must have what all its consumers use, with this one at its new value.
-fn grow(push: &Push<'_>, unit: &str, to: u64) -> Vec<Question> {
-    let providers = ends(push.providers(), unit, push.asset());
+/// As a consumer: each of `providers` must have what all its consumers use, with this one at its new value.
+fn grow(push: &Push<'_>, unit: &str, to: u64, providers: &[Link]) -> Vec<Question> {
+    let providers = ends(providers, unit, push.asset());
     let question = |provider: AssetId| {
         let others = ends(&push.consumers_of(&provider), unit, push.asset());
         let unit = unit.to_owned();
@@ -64,10 +90,14 @@ fn grow(push: &Push<'_>, unit: &str, to: u64) -> Vec<Question> {
             let total = demand.total;
             let evidence = demand.evidence(there);
             let short = format!("{total} {unit} of `{provider}` would be used, it has {there}");
-            let mut shrinking = demand.shrinking(seen);
-            shrinking.retain(|consumer| *consumer != provider);
-            let mut found = waits(shrinking, &format!("must shrink first: {short}"), &evidence);
-            if found.is_empty() || change(seen, &provider, &unit) > 0 {
+            let grows = change(seen, &provider, &unit) > 0;
+            let mut first = demand.shrinking(seen);
+            if first.is_empty() && !grows {
+                first = demand.leaving(seen);
+            }
+            first.retain(|consumer| *consumer != provider);
+            let mut found = waits(first, &format!("must shrink first: {short}"), &evidence);
+            if found.is_empty() || grows {
                 let reason = format!("must grow first: {short}");
                 found.extend(waits(vec![provider], &reason, &evidence));
             }
@@ -102,6 +132,13 @@ impl<'a> Demand<'a> {
         let shrinks = |(consumer, _): &&(&AssetId, u64)| change(seen, consumer, self.unit) < 0;
         let shrinking = self.each.iter().filter(shrinks);
         shrinking.map(|(consumer, _)| (*consumer).clone()).collect()
+    }
+
+    /// The consumers that use anything and are to be pushed: one of them may leave.
+    fn leaving(&self, seen: &Seen) -> Vec<AssetId> {
+        let mut positive = self.positive();
+        positive.retain(|consumer| seen.effects(consumer).is_some());
+        positive
     }
 
     /// The consumers that use anything.

@@ -80,6 +80,12 @@ impl<'a> Push<'a> {
             .get_or_init(|| self.view.providers(self.asset(), at))
     }
 
+    /// Whom the asset needs from this push on.
+    pub fn brought(&self) -> Vec<Link> {
+        let at = self.request.incarnation.no;
+        self.view.brought(self.asset(), at)
+    }
+
     /// Who needs the asset.
     pub fn consumers(&self) -> &[Link] {
         self.consumers

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use futures::executor::block_on;
+use futures::{executor::block_on, future::BoxFuture};
 use jiff::ToSpan;
 use plugin_sdk::{
-    Change, CheckPlugin, CheckRequest, Diff, Effects, Observed, Recheck, Verdict,
+    BoxError, Change, CheckPlugin, CheckRequest, Diff, Effects, Observation, Observed,
+    PartitionView, Recheck, Verdict,
+    observe::Link,
     testing::{self, FakeView, NOW},
 };
-use prodspec_model::{AssetId, addons::Need};
+use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 
 use super::*;
 
@@ -216,6 +218,126 @@ fn r16_a_dropped_edge_counts_while_production_may_have_it() {
         vec![("lb", differs("lb", capacity(100, 0)))],
     );
     assert_eq!(waits(&push(&view, "job", capacity(100, 10))), ["lb"]);
+}
+
+/// A partition in which a push brings edges.
+struct Moves(Arc<FakeView>, Vec<Link>);
+
+impl PartitionView for Moves {
+    fn observe(
+        &self,
+        asset: &AssetId,
+        at: IncarnationNo,
+    ) -> BoxFuture<'static, Result<Observation, BoxError>> {
+        self.0.observe(asset, at)
+    }
+
+    fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link> {
+        self.0.providers(asset, at)
+    }
+
+    fn consumers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link> {
+        self.0.consumers(asset, at)
+    }
+
+    fn brought(&self, _: &AssetId, _: IncarnationNo) -> Vec<Link> {
+        self.1.clone()
+    }
+}
+
+/// A push of `lb`, which comes to `new` and has what `effects` say.
+fn comes(view: &Arc<FakeView>, effects: Effects) -> Verdict {
+    let asset = testing::asset("lb");
+    let observed = before(&effects);
+    let link = Link {
+        asset: id("new"),
+        need: qps(),
+    };
+    // What does not change is no effect.
+    let changes = effects.capacity.values().any(|(from, to)| from != to);
+    let effects = if changes { effects } else { Effects::default() };
+    let request = CheckRequest {
+        observed,
+        change: Arc::new(Change::new(&asset, "move it", vec![], effects)),
+        view: Some(Arc::new(Moves(view.clone(), vec![link]))),
+        ..testing::check_request(&asset)
+    };
+    block_on(DependencySolver::standard().check(request)).unwrap()
+}
+
+#[test]
+fn r16_a_consumer_comes_to_a_provider_only_after_that_has_grown() {
+    let edges = [
+        ("lb", "old", qps()),
+        ("lb", "new", qps()),
+        ("other", "new", qps()),
+    ];
+    let view = partition(
+        &edges,
+        vec![
+            ("old", differs("old", capacity(100, 0))),
+            ("new", differs("new", capacity(60, 160))),
+            ("other", in_sync(capacity(60, 60))),
+        ],
+    );
+    let same = capacity(100, 100);
+    assert_eq!(waits(&comes(&view, same.clone())), ["new"]);
+    assert_eq!(waits(&comes(&view, capacity(110, 100))), ["new"]);
+    let stamp = view.stamp(&id("new")).unwrap();
+    assert!(comes(&view, same.clone()).relies_on.contains(&stamp));
+    assert!(comes(&view, capacity(5, 0)).is_proceed(), "needs nothing");
+    view.set(&id("new"), in_sync(capacity(160, 160)));
+    assert!(comes(&view, same.clone()).is_proceed());
+    view.set(&id("lb"), in_sync(capacity(100, 100)));
+    assert_eq!(waits(&push(&view, "old", capacity(100, 0))), ["lb"]);
+    view.set(&id("new"), in_sync(capacity(150, 150)));
+    let other = Observed {
+        capacity: [("qps".to_owned(), 60)].into(),
+        version: None,
+    };
+    let change = Change::new(
+        &testing::asset("other"),
+        "leave",
+        vec![],
+        Effects::default(),
+    );
+    let leaves = Diff::Differs {
+        change: Box::new(change),
+        observed: other,
+    };
+    view.set(&id("other"), leaves);
+    assert_eq!(waits(&comes(&view, same)), ["other"], "it may leave");
+}
+
+#[test]
+fn r16_a_consumer_comes_only_to_a_provider_that_runs_its_version() {
+    let view = partition(
+        &[],
+        vec![("new", differs("new", version(Some(3), Some(4))))],
+    );
+    let comes = |effects: Effects, runs| {
+        let asset = testing::asset("job");
+        let link = Link {
+            asset: id("new"),
+            need: Need::Version,
+        };
+        let observed = Observed {
+            version: runs,
+            ..Observed::default()
+        };
+        let request = CheckRequest {
+            observed,
+            change: Arc::new(Change::new(&asset, "move it", vec![], effects)),
+            view: Some(Arc::new(Moves(view.clone(), vec![link]))),
+            ..testing::check_request(&asset)
+        };
+        waits(&block_on(DependencySolver::standard().check(request)).unwrap())
+    };
+    assert_eq!(comes(Effects::default(), Some(4)), ["new"]);
+    assert_eq!(comes(version(Some(5), Some(4)), Some(5)), ["new"]);
+    assert_eq!(comes(Effects::default(), Some(3)), NOBODY);
+    assert_eq!(comes(version(Some(4), Some(3)), Some(4)), NOBODY);
+    assert_eq!(comes(Effects::default(), None), NOBODY);
 }
 
 #[test]

@@ -12,18 +12,31 @@ pub struct VersionOrder;
 
 impl OrderRule for VersionOrder {
     fn questions(&self, push: &Push<'_>) -> Vec<Question> {
+        let mut questions = come(push);
         match push.effects().version {
             Some((from, to)) if to > from => {
                 let providers = ends(push.providers());
-                providers.map(|provider| rise(provider, to)).collect()
+                questions.extend(providers.map(|provider| rise(provider, to)));
             }
             Some((from, to)) if to < from => {
                 let consumers = ends(push.consumers());
-                consumers.map(|consumer| fall(consumer, to)).collect()
+                questions.extend(consumers.map(|consumer| fall(consumer, to)));
             }
-            _ => Vec::new(),
+            _ => {}
         }
+        questions
     }
+}
+
+/// As a consumer that comes to a provider, with a version that does not rise: it is new there.
+fn come(push: &Push<'_>) -> Vec<Question> {
+    let runs = push.request().observed.version;
+    let (from, to) = push.effects().version.unwrap_or((runs, runs));
+    if to.is_none() || to > from {
+        return Vec::new();
+    }
+    let brought = push.brought();
+    ends(&brought).map(|provider| rise(provider, to)).collect()
 }
 
 /// As a consumer: not above what the provider runs.
