@@ -1,9 +1,10 @@
 //! R19: a selection is closed over edges whose both ends change capacity, or the dependency solver would wait for an asset
-//! that is never selected. The same holds for a provider whose version or turn a selected consumer waits for.
+//! that is never selected. The same holds for a provider whose version or turn a selected consumer waits for, and for
+//! consumers that make room for each other at a provider that stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plugin_sdk::{AssetTypes, Capacity, Target};
+use plugin_sdk::{AssetTypes, Target};
 use prodspec_model::{
     Asset, AssetId, Incarnation,
     addons::{DependsOn, Edge, Need},
@@ -40,27 +41,47 @@ impl Closure {
             let found = targets.binary_search_by(|target| target.asset.cmp(id));
             found.ok().map(|at| at as u32)
         };
+        let mut uses: BTreeMap<(AssetId, String), Use> = BTreeMap::new();
         for (consumer, target) in (0..).zip(targets) {
             let (was, after) = (before(&target.asset), to.asset(&target.asset));
             let mut edges = declared(was.asset());
             edges.extend(declared(after.as_ref()));
             edges.sort();
             edges.dedup();
-            for edge in edges {
-                let Some(provider) = place(&edge.provider.id) else {
+            for Edge { provider, need } in edges {
+                let (other, id) = (place(&provider.id), provider.id);
+                let Need::Capacity { unit } = need else {
+                    if let Some(other) = other {
+                        closure.add(consumer, other);
+                    }
                     continue;
                 };
-                let Need::Capacity { unit } = &edge.need else {
-                    closure.add(consumer, provider);
+                let Some(moves) = moves(&was, after.as_ref(), &id, &unit, types) else {
                     continue;
                 };
-                let other = &edge.provider.id;
-                let both = changes(&was, after.as_ref(), unit, types)
-                    && changes(&before(other), to.asset(other).as_ref(), unit, types);
-                if both {
-                    closure.add(consumer, provider);
-                    closure.add(provider, consumer);
+                let there = to.asset(&id);
+                match other.filter(|_| changes(&before(&id), there.as_ref(), &unit, types)) {
+                    Some(other) => {
+                        closure.add(consumer, other);
+                        closure.add(other, consumer);
+                    }
+                    None => uses.entry((id, unit)).or_default().note(consumer, moves),
                 }
+            }
+        }
+        for ((provider, unit), uses) in uses {
+            // The provider stays as it is: who comes may need the place of who leaves.
+            let used = |id: &AssetId| used(&before(id), &provider, &unit, types);
+            let others = to.snapshot().referrers(provider.as_str()).into_iter();
+            let others = others.filter(|id| place(id).is_none_or(|at| !uses.notes(at)));
+            let there = capacity(&before(&provider), &unit, types);
+            if uses.falling.is_empty() || uses.fits(others.map(|id| used(&id)), there) {
+                continue;
+            }
+            for &consumer in &uses.rising {
+                uses.falling
+                    .iter()
+                    .for_each(|&other| closure.add(consumer, other));
             }
         }
         closure
@@ -79,6 +100,44 @@ impl Closure {
     /// `places` and all that take them, rising: whoever goes back waits for those.
     pub(super) fn close_back(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
         follow(&self.taken_by, places)
+    }
+}
+
+/// What targets use of one provider that stays as it is, in one unit.
+#[derive(Default)]
+struct Use {
+    /// Whose use rises, or may.
+    rising: BTreeSet<u32>,
+    /// Whose use falls, or may.
+    falling: BTreeSet<u32>,
+    /// What all of them use once all that rise have risen, and nobody has fallen. `None`: nobody can say.
+    most: Option<u128>,
+}
+
+impl Use {
+    fn note(&mut self, consumer: u32, (before, after): (Option<u64>, u64)) {
+        let first = self.rising.is_empty() && self.falling.is_empty();
+        let so_far = if first { Some(0) } else { self.most };
+        let own = before.map(|before| u128::from(before.max(after)));
+        self.most = so_far.zip(own).map(|(so_far, own)| so_far + own);
+        if before.is_none_or(|before| after > before) {
+            self.rising.insert(consumer);
+        }
+        if before.is_none_or(|before| after < before) {
+            self.falling.insert(consumer);
+        }
+    }
+
+    fn notes(&self, consumer: u32) -> bool {
+        self.rising.contains(&consumer) || self.falling.contains(&consumer)
+    }
+
+    /// Whether all find room in what is `there`, beside what `others` use.
+    fn fits(&self, others: impl Iterator<Item = Option<u64>>, there: Option<u64>) -> bool {
+        let others: Option<u128> = others.map(|used| used.map(u128::from)).sum();
+        let all = self.most.zip(others).map(|(most, others)| most + others);
+        all.zip(there)
+            .is_some_and(|(all, there)| all <= u128::from(there))
     }
 }
 
@@ -117,11 +176,56 @@ fn changes(before: &Before, after: Option<&Asset>, unit: &str, types: &AssetType
     if let Before::Unknown = before {
         return true;
     }
-    let before = before.asset();
-    let capacity =
-        |asset: Option<&Asset>| asset.map_or(Some(Capacity::new()), |a| types.capacity(a));
-    match (capacity(before), capacity(after)) {
-        (Some(before), Some(after)) => before.get(unit) != after.get(unit),
-        _ => false,
+    let after = intended(after, unit, types);
+    matches!((capacity(before, unit, types), after), (Some(before), Some(after)) if before != after)
+}
+
+/// How the use of a provider changes, or may: from what, if that is known, to what. Of a type that declares no capacity
+/// nobody can say.
+fn moves(
+    before: &Before,
+    after: Option<&Asset>,
+    provider: &AssetId,
+    unit: &str,
+    types: &AssetTypes,
+) -> Option<(Option<u64>, u64)> {
+    let uses = |asset: Option<&Asset>| match needs(asset, provider, unit) {
+        true => intended(asset, unit, types),
+        false => Some(0),
+    };
+    let after = uses(after)?;
+    if let Before::Unknown = before {
+        return Some((None, after));
     }
+    let before = uses(before.asset())?;
+    (before != after).then_some((Some(before), after))
+}
+
+/// What an asset uses of a provider before it moves.
+fn used(before: &Before, provider: &AssetId, unit: &str, types: &AssetTypes) -> Option<u64> {
+    match before {
+        Before::Asset(asset) if !needs(Some(asset), provider, unit) => Some(0),
+        before => capacity(before, unit, types),
+    }
+}
+
+fn needs(asset: Option<&Asset>, provider: &AssetId, unit: &str) -> bool {
+    declared(asset).iter().any(|edge| {
+        edge.provider.id == *provider
+            && matches!(&edge.need, Need::Capacity { unit: needed } if needed == unit)
+    })
+}
+
+fn capacity(before: &Before, unit: &str, types: &AssetTypes) -> Option<u64> {
+    match before {
+        Before::Unknown => None,
+        before => intended(before.asset(), unit, types),
+    }
+}
+
+/// The capacity of an asset in `unit`: none of what is not there.
+fn intended(asset: Option<&Asset>, unit: &str, types: &AssetTypes) -> Option<u64> {
+    let Some(asset) = asset else { return Some(0) };
+    let capacity = types.capacity(asset)?;
+    Some(capacity.get(unit).copied().unwrap_or_default())
 }

@@ -191,6 +191,50 @@ pub(super) fn r19_an_end_whose_capacity_stays_moves_in_its_own_turn() {
     assert_eq!(rig.at(2), ["a"]);
 }
 
+/// What a canary takes along when `before` becomes `after`.
+fn canary_takes(before: Vec<Asset>, after: Vec<Asset>) -> Vec<String> {
+    let mut rig = Rig::settled(canary(), before);
+    rig.lag = None;
+    rig.put(after);
+    rig.run();
+    rig.at(2).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+pub(super) fn r19_who_needs_the_room_of_another_takes_it_along() {
+    let use_of = |name, size| consumer(name, "z", qps(), size);
+    let swap = |z| {
+        let before = vec![
+            use_of("a", 40),
+            use_of("b", 60),
+            use_of("c", 5),
+            thing("z", z),
+        ];
+        let after = vec![use_of("a", 60), use_of("b", 40), use_of("c", 5)];
+        canary_takes(before, after)
+    };
+    assert_eq!(swap(105), ["a", "b"], "full");
+    assert_eq!(swap(125), ["a"], "there is room for all that come");
+    let before = vec![use_of("a", 60), use_of("b", 40), thing("z", 100)];
+    let after = vec![use_of("a", 40), use_of("b", 60)];
+    assert_eq!(
+        canary_takes(before, after),
+        ["a"],
+        "who leaves waits for nobody"
+    );
+}
+
+#[test]
+pub(super) fn r19_who_comes_to_a_provider_takes_it_along() {
+    let of = |provider| consumer("a", provider, qps(), 50);
+    let before = vec![of("y"), thing("y", 50), thing("z", 1)];
+    let after = vec![of("z"), thing("y", 1), thing("z", 50)];
+    assert_eq!(canary_takes(before, after), ["a", "y", "z"]);
+    let before = vec![of("y"), thing("b", 1), thing("y", 50), thing("z", 50)];
+    let after = vec![of("z"), thing("b", 2)];
+    assert_eq!(canary_takes(before, after), ["a"], "there is room");
+}
+
 #[test]
 pub(super) fn r19_a_provider_whose_version_counts_moves_along_and_not_the_other_way() {
     let version = |size| {
