@@ -19,6 +19,9 @@ use super::{
     waiting::{until, wall_at},
 };
 
+/// The name under which a check stack that failed delays.
+const FAILED: &str = "checks";
+
 /// Why a push is not let through now.
 #[derive(Debug)]
 pub(super) enum Refusal {
@@ -63,9 +66,9 @@ impl Kernel {
         }
         // R7: an override lifts one named check for this very change; everything else delays.
         let lifted = |delay: &&Delay| {
-            !self
-                .people
-                .overridden(&asset, change.digest, &delay.check.0)
+            let name = &*delay.check.0;
+            // Of a stack that failed, nobody knows what the other checks would have said.
+            name == FAILED || !self.people.overridden(&asset, change.digest, name)
         };
         let delays: Vec<Delay> = verdict.delays.iter().filter(lifted).cloned().collect();
         if !delays.is_empty() {
@@ -97,7 +100,7 @@ impl Kernel {
                 .take(slot, &verdict.claims, now.mono)
                 .map_err(Refusal::Taken)?;
         }
-        self.take(at, verdict);
+        self.take(now, at, verdict);
         Ok(())
     }
 
@@ -173,10 +176,15 @@ impl Kernel {
     }
 
     /// The push counter becomes odd; holds and claims are the iteration's until the outcome is known.
-    fn take(&mut self, at: u32, verdict: &Verdict) {
+    fn take(&mut self, now: Now, at: u32, verdict: &Verdict) {
+        let limit = self.config.evidence_age;
         let Some(it) = self.iterations.at_mut(at) else {
             return;
         };
+        let age = now.wall.duration_since(verdict.as_of);
+        let left = limit.saturating_sub(Duration::try_from(age).unwrap_or_default());
+        it.good_until = (now.mono + left).min(it.diff_started + limit);
+        it.held = it.claims.len();
         it.relies_on = verdict
             .relies_on
             .iter()
@@ -218,6 +226,9 @@ impl Kernel {
         let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
             return;
         };
+        if !matches!(refusal, Refusal::Taken(Taken::UsedUp(..))) {
+            self.claims.rates.forget(slot);
+        }
         match refusal {
             Refusal::NoLease => {
                 self.count(Branch::NoLease);
@@ -263,23 +274,16 @@ impl Kernel {
                 let why = format!("`{}` is taken", key.0);
                 self.wait_for(now, slot, Wait::Parked(why), self.config.drift_period, out);
             }
-            Taken::Until(key, opens) => {
-                let recheck = Recheck::At(wall_at(now, opens));
-                let reason = format!("the rate of `{}` is used up", key.0);
-                let evidence = serde_json::Value::Null;
+            Taken::UsedUp(key, quota) => {
+                let turn = self.claims.rates.turn(slot, &key, &quota, now.mono);
+                let then = wall_at(now, turn);
                 let delay = Delay {
                     check: "rate".into(),
-                    reason,
-                    evidence,
-                    recheck,
+                    reason: format!("the rate of `{}` is used up", key.0),
+                    evidence: serde_json::Value::Null,
+                    recheck: Recheck::At(then),
                 };
-                self.wait_for(
-                    now,
-                    slot,
-                    Wait::Delayed(vec![delay], None),
-                    opens.since(now.mono),
-                    out,
-                );
+                self.sleep(now, slot, vec![delay], then, out);
             }
         }
     }
@@ -321,7 +325,7 @@ impl Kernel {
         let Some(it) = self.iterations.at(at) else {
             return;
         };
-        let (slot, check_started) = (it.slot, it.check_started);
+        let (slot, settles_seen) = (it.slot, it.settles_seen);
         self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
         let known = |delay: &Delay| match delay.recheck {
             Recheck::At(then) => Some(then),
@@ -342,7 +346,7 @@ impl Kernel {
                 Recheck::At(then) => soonest = soonest.min(until(now, *then)),
                 Recheck::After(wait) => soonest = soonest.min(*wait),
                 Recheck::WhenSettled(other) => {
-                    settled_meanwhile |= self.wake_when_settled(slot, other, check_started)
+                    settled_meanwhile |= self.wake_when_settled(slot, other, settles_seen)
                 }
                 _ => {}
             }
@@ -360,12 +364,12 @@ impl Kernel {
         }
     }
 
-    /// Wakes `slot` once `other` settles. Says whether it did since the check started.
-    fn wake_when_settled(&mut self, slot: u32, other: &AssetId, since: plugin_sdk::Mono) -> bool {
+    /// Wakes `slot` once `other` is found in sync. Says whether it was since the check started, which saw `seen` before.
+    fn wake_when_settled(&mut self, slot: u32, other: &AssetId, seen: u64) -> bool {
         let Some(other) = self.table.find(other.as_str()) else {
             return false;
         };
-        if self.settle_log.get(&other).is_some_and(|&at| at >= since) {
+        if self.settle_log.get(&other).is_some_and(|&at| at > seen) {
             return true;
         }
         self.settle_waiters.entry(other).or_default().insert(slot);
@@ -401,7 +405,7 @@ pub(super) fn failed_check(now: Now, why: String) -> Verdict {
     Verdict::delay(
         now.wall,
         Delay {
-            check: "checks".into(),
+            check: FAILED.into(),
             reason: why,
             evidence: serde_json::Value::Null,
             recheck,

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use plugin_sdk::{Claim, Key, Mono, Quota};
 
+use super::rates::Rates;
+
 /// Who holds what, and who waits for it.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     held: BTreeMap<Key, BTreeMap<u32, u32>>,
-    /// Theoretical arrival time of the next push per key (the generic cell rate algorithm).
-    rates: BTreeMap<Key, Mono>,
+    pub(super) rates: Rates,
     waiting: BTreeMap<Key, VecDeque<u32>>,
 }
 
@@ -19,10 +20,15 @@ pub(super) enum Taken {
     /// By others, who give it back.
     Held(Key),
     /// By time.
-    Until(Key, Mono),
+    UsedUp(Key, Quota),
 }
 
 impl Claims {
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     #[cfg(test)]
     pub(super) fn held(&self) -> &BTreeMap<Key, BTreeMap<u32, u32>> {
         &self.held
@@ -38,19 +44,11 @@ impl Claims {
         match claim {
             Claim::Exclusive(key) if others(key) > 0 => Err(Taken::Held(key.clone())),
             Claim::AtMost(key, most) if others(key) >= *most => Err(Taken::Held(key.clone())),
-            Claim::Rate(key, quota) => match self.rate_opens(key, quota) {
-                opens if opens > now => Err(Taken::Until(key.clone(), opens)),
-                _ => Ok(()),
-            },
+            Claim::Rate(key, quota) if !self.rates.is_open(slot, key, quota, now) => {
+                Err(Taken::UsedUp(key.clone(), *quota))
+            }
             _ => Ok(()),
         }
-    }
-
-    fn rate_opens(&self, key: &Key, quota: &Quota) -> Mono {
-        let tolerance = quota.every.saturating_mul(quota.burst.saturating_sub(1));
-        self.rates
-            .get(key)
-            .map_or(Mono(0), |&arrival| arrival - tolerance)
     }
 
     /// Holds again what `slot` held under the last owner, free or not.
@@ -68,10 +66,10 @@ impl Claims {
         claims
             .iter()
             .try_for_each(|claim| self.free(slot, claim, now))?;
+        self.rates.forget(slot);
         for claim in claims {
             if let Claim::Rate(key, quota) = claim {
-                let arrival = self.rates.get(key).copied().unwrap_or_default().max(now);
-                self.rates.insert(key.clone(), arrival + quota.every);
+                self.rates.take(slot, key, quota, now);
             }
         }
         self.restore(slot, claims);
@@ -118,25 +116,19 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    fn at(seconds: u64) -> Mono {
-        Mono(0) + Duration::from_secs(seconds)
-    }
 
     #[test]
     fn r9_all_claims_or_none() {
         let mut claims = Claims::default();
         let (a, b): (Key, Key) = ("a".into(), "b".into());
         claims
-            .take(1, &[Claim::Exclusive(a.clone())], at(0))
+            .take(1, &[Claim::Exclusive(a.clone())], Mono(0))
             .unwrap();
         let both = [Claim::Exclusive(b.clone()), Claim::Exclusive(a.clone())];
-        assert_eq!(claims.take(2, &both, at(0)), Err(Taken::Held(a.clone())));
+        assert_eq!(claims.take(2, &both, Mono(0)), Err(Taken::Held(a.clone())));
         assert_eq!(
-            claims.take(3, &[Claim::Exclusive(b)], at(0)),
+            claims.take(3, &[Claim::Exclusive(b)], Mono(0)),
             Ok(()),
             "b was not taken with a"
         );
@@ -151,37 +143,19 @@ mod tests {
     fn r9_at_most_counts_holders() {
         let mut claims = Claims::default();
         let two = || [Claim::AtMost("domain".into(), 2)];
-        assert!(claims.take(1, &two(), at(0)).is_ok());
-        assert!(claims.take(2, &two(), at(0)).is_ok());
+        assert!(claims.take(1, &two(), Mono(0)).is_ok());
+        assert!(claims.take(2, &two(), Mono(0)).is_ok());
         assert!(
-            claims.take(1, &two(), at(0)).is_ok(),
+            claims.take(1, &two(), Mono(0)).is_ok(),
             "a holder's second push is not a second holder"
         );
-        assert!(claims.take(3, &two(), at(0)).is_err());
+        assert!(claims.take(3, &two(), Mono(0)).is_err());
         claims.give_back(1, &two()[0]);
         assert!(
-            claims.take(3, &two(), at(0)).is_err(),
+            claims.take(3, &two(), Mono(0)).is_err(),
             "taken twice, given back once"
         );
         claims.give_back(1, &two()[0]);
-        assert!(claims.take(3, &two(), at(0)).is_ok());
-    }
-
-    #[test]
-    fn r9_rate_is_burst_then_steady() {
-        let mut claims = Claims::default();
-        let quota = Quota {
-            burst: 2,
-            every: Duration::from_secs(10),
-        };
-        let rate = [Claim::Rate("all".into(), quota)];
-        assert!(claims.take(1, &rate, at(0)).is_ok());
-        assert!(claims.take(2, &rate, at(0)).is_ok());
-        assert_eq!(
-            claims.take(3, &rate, at(5)),
-            Err(Taken::Until("all".into(), at(10)))
-        );
-        assert!(claims.take(3, &rate, at(10)).is_ok());
-        assert!(claims.take(4, &rate, at(10)).is_err());
+        assert!(claims.take(3, &two(), Mono(0)).is_ok());
     }
 }

@@ -18,7 +18,7 @@ impl Kernel {
             Command::Override(word) => self.asked(now, &word.asset),
             Command::LookNow(asset) => return self.asked(now, asset),
             Command::Resume(_) => self.look_at_held(now),
-            Command::Acknowledge(asset) => self.acknowledge(asset, out),
+            Command::Acknowledge(asset) => self.acknowledge(now, asset, out),
             Command::Pause(_) => {}
         }
         self.record(Record::Person(command, now.wall), out);
@@ -49,7 +49,7 @@ impl Kernel {
     }
 
     /// An orphan is known about: it is forgotten, production keeps it.
-    fn acknowledge(&mut self, asset: &AssetId, out: &mut Effects) {
+    fn acknowledge(&mut self, now: Now, asset: &AssetId, out: &mut Effects) {
         let Some(slot) = self.table.find(asset.as_str()) else {
             return;
         };
@@ -62,5 +62,6 @@ impl Kernel {
         self.edges.settle(asset, Vec::new());
         self.record(Record::Orphan(asset.clone(), None), out);
         self.record(Record::Asset(asset.clone(), None), out);
+        self.give_up(now, slot);
     }
 }

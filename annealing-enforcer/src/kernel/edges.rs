@@ -54,6 +54,9 @@ impl InProduction {
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     shared: Arc<InProduction>,
+    /// Of assets whose intent changed: the edges that they had while they were in sync, or were pushed with since. The
+    /// others that production may have are only declared by intents that were never pushed.
+    had: BTreeMap<AssetId, BTreeSet<Edge>>,
     /// When a provider last got a consumer it did not have: evidence about it from before is void.
     touched: BTreeMap<AssetId, u64>,
     count: u64,
@@ -66,7 +69,12 @@ impl Edges {
 
     /// Whether production has exactly the edges of the newest intent.
     pub(super) fn is_empty(&self) -> bool {
-        self.shared.by_consumer.is_empty()
+        self.shared.by_consumer.is_empty() && self.had.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.shared.by_consumer.len() + self.shared.by_provider.len() + self.had.len()
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -91,6 +99,24 @@ impl Edges {
         }
     }
 
+    /// Production had these while the asset was in sync.
+    pub(super) fn had(&mut self, consumer: &AssetId, edges: &[Edge]) {
+        let edges: BTreeSet<Edge> = edges.iter().cloned().collect();
+        match edges.is_empty() {
+            true => self.had.remove(consumer),
+            false => self.had.insert(consumer.clone(), edges),
+        };
+    }
+
+    /// Those of an asset's edges that it may not have in production yet.
+    pub(super) fn brought(&self, asset: &Asset) -> Vec<Edge> {
+        let mut edges = declared(asset);
+        if let Some(had) = self.had.get(&asset.id()).filter(|_| !edges.is_empty()) {
+            edges.retain(|edge| !had.contains(edge));
+        }
+        edges
+    }
+
     /// A push starts that brings these: evidence about their providers from before is void.
     pub(super) fn bring(&mut self, consumer: &AssetId, edges: &[Edge]) {
         self.count += 1;
@@ -99,19 +125,29 @@ impl Edges {
                 self.touched.insert(edge.provider.id.clone(), self.count);
             }
         }
+        if !edges.is_empty() {
+            let had = self.had.entry(consumer.clone()).or_default();
+            had.extend(edges.iter().cloned());
+        }
         self.keep(consumer, edges);
     }
 
     /// Production has these edges of `consumer` and no others; empty when they are those of the newest intent.
     pub(super) fn settle(&mut self, consumer: &AssetId, edges: Vec<Edge>) {
+        self.had.remove(consumer);
         if self.shared.by_consumer.contains_key(consumer) || !edges.is_empty() {
             Arc::make_mut(&mut self.shared).set(consumer, edges.into_iter().collect());
         }
     }
 
-    /// No check is under way: nobody holds evidence from before.
-    pub(super) fn forget_touched(&mut self) {
-        self.touched.clear();
+    /// No check under way started before the count was `seen`: nobody holds evidence from before.
+    pub(super) fn forget_touched(&mut self, seen: u64) {
+        self.touched.retain(|_, at| *at > seen);
+    }
+
+    /// How many providers got a new consumer while checks were under way.
+    pub(super) fn touched(&self) -> usize {
+        self.touched.len()
     }
 }
 

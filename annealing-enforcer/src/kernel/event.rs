@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use plane_store::records::{AssetRecord, Decision, Orphaned, PinRecord, Standing};
 use plugin_sdk::{Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Verdict, plugin};
-use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
 use super::{edges::InProduction, people::Command};
 
@@ -167,6 +167,8 @@ pub struct CheckCall {
     pub edges: Arc<InProduction>,
     /// The newest incarnation, whose edges count too.
     pub latest: Incarnation,
+    /// Edges that the push brings: a push of the asset has not been checked with them before.
+    pub brought: Vec<Edge>,
 }
 
 /// A push.

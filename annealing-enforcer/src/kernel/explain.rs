@@ -225,9 +225,10 @@ impl Kernel {
         if self.table.latest().no() < no {
             return false;
         }
-        self.table
-            .find(id.as_str())
-            .is_none_or(|slot| self.table.is_settled(slot) && !self.behind.contains(&slot))
+        self.table.find(id.as_str()).is_none_or(|slot| {
+            let settled = self.table.is_settled(slot) || self.table.is_modelled_only(slot);
+            settled && !self.behind.contains(&slot)
+        })
     }
 
     /// Incarnations that may not be collected: somebody's intent, or what the store's records speak of.

@@ -268,10 +268,9 @@ impl Kernel {
         let Some(iteration) = self.iterations.at_mut(at) else {
             return;
         };
-        if let Some(asleep) = iteration
-            .asleep
-            .take()
-            .filter(|a| a.change == change.digest && now.wall < a.until && now.mono < a.at_latest)
+        if let Some(mut asleep) = iteration.asleep.take()
+            && asleep.change == change.digest
+            && asleep.lasts(now, self.claims.rates.moved_up(slot, now.mono))
         {
             self.count(Branch::Asleep);
             return self.sleep(now, slot, asleep.delays, asleep.until, out);
@@ -394,6 +393,11 @@ impl Kernel {
         let Some(asset) = iteration.incarnation.snapshot().get(known.id_str()) else {
             return;
         };
+        let reached = self.table.slot(slot).has(flag::REACHED);
+        let brought = match reached {
+            true => Vec::new(),
+            false => self.edges.brought(&asset),
+        };
         let entry = self.table.slot_mut(slot);
         // The check's observations count calls on; its own answer is recognised by this number.
         entry.n += 1;
@@ -407,6 +411,7 @@ impl Kernel {
         iteration.advance();
         iteration.check_started = now.mono;
         iteration.edges_seen = edges_seen;
+        iteration.settles_seen = self.settles;
         self.checking += 1;
         self.timers.set(
             now.mono + self.config.check_deadline,
@@ -425,6 +430,7 @@ impl Kernel {
             cause: iteration.cause,
             edges: self.edges.shared(),
             latest: self.table.latest().clone(),
+            brought,
         }));
     }
 

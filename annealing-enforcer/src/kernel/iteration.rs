@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Change, Claim, Delay, Mono, Observed};
+use plugin_sdk::{Cause, Change, Claim, Delay, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::slot::NONE;
+use super::{slot::NONE, waiting::wall_at};
 
 /// The pin of an iteration whose asset was pinned anew since its diff.
 pub(super) const REPINNED: u16 = u16::MAX;
@@ -34,15 +34,22 @@ pub(super) struct Iteration {
     pub(super) seq: u32,
     pub(super) diff_started: Mono,
     pub(super) check_started: Mono,
-    /// The kernel's count of new edges when the check started.
+    /// The kernel's counts of new edges, and of assets found in sync, when the check started.
     pub(super) edges_seen: u64,
+    pub(super) settles_seen: u64,
     pub(super) change: Option<Arc<Change>>,
     pub(super) observed: Observed,
     pub(super) turndown: bool,
     /// When the push, with all its follow-ups, has to be over.
     pub(super) push_until: Mono,
+    /// What is being written is how long a follow-up may take, not a push that is to start.
+    pub(super) follows: bool,
+    /// Until when all evidence that the push rests on is young enough.
+    pub(super) good_until: Mono,
     pub(super) relies_on: Vec<u32>,
     pub(super) claims: Vec<Claim>,
+    /// How many of the claims an earlier push took.
+    pub(super) held: usize,
     pub(super) permit: bool,
     /// Consecutive failures.
     pub(super) failures: u32,
@@ -71,6 +78,16 @@ pub(super) struct Asleep {
     /// When that is by the monotonic clock: a wall clock that is put back does not prolong it.
     pub(super) at_latest: Mono,
     pub(super) delays: Vec<Delay>,
+}
+
+impl Asleep {
+    /// Whether it is still to sleep, now that its turn at a rate comes at `turn`, if it waits for one.
+    pub(super) fn lasts(&mut self, now: Now, turn: Option<Mono>) -> bool {
+        if let Some(turn) = turn.filter(|turn| *turn < self.at_latest) {
+            (self.until, self.at_latest) = (wall_at(now, turn), turn);
+        }
+        now.wall < self.until && now.mono < self.at_latest
+    }
 }
 
 /// Where a restless asset is in its loop.
@@ -140,12 +157,16 @@ impl Iteration {
             diff_started: Mono(0),
             check_started: Mono(0),
             edges_seen: 0,
+            settles_seen: 0,
             change: None,
             observed: Observed::default(),
             turndown: false,
             push_until: Mono(0),
+            follows: false,
+            good_until: Mono(0),
             relies_on: Vec::new(),
             claims: Vec::new(),
+            held: 0,
             permit: false,
             failures: 0,
             voids: 0,
@@ -169,7 +190,7 @@ impl Iteration {
         (self.change, self.said) = (None, None);
         self.forget_pushes();
         (self.asleep, self.woken_for, self.wakes) = (None, None, None);
-        (self.turndown, self.permit) = (false, false);
+        (self.turndown, self.permit, self.follows) = (false, false, false);
         self.relies_on.clear();
         self.claims.clear();
     }

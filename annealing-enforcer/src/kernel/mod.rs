@@ -10,6 +10,8 @@ mod command;
 mod edges;
 mod event;
 mod explain;
+mod follow;
+mod forget;
 mod iterate;
 mod iteration;
 mod kinds;
@@ -19,6 +21,7 @@ mod outcome;
 mod people;
 mod pins;
 mod publish;
+mod rates;
 mod recover;
 mod schedule;
 mod slot;
@@ -77,8 +80,11 @@ pub struct Kernel {
     hold_waiters: BTreeMap<u32, BTreeSet<u32>>,
     /// Who waits for an asset to settle.
     settle_waiters: BTreeMap<u32, BTreeSet<u32>>,
-    /// What settled last when, while checks were under way: a check may name an asset that settled meanwhile.
-    settle_log: BTreeMap<u32, Mono>,
+    /// Who was found in sync while checks were under way, by how many were before: a check may name one of them.
+    settle_log: BTreeMap<u32, u64>,
+    settles: u64,
+    /// How much may be kept for checks under way until what is too old for them is dropped.
+    many_seen: usize,
     checking: u32,
     edges: Edges,
     people: People,
@@ -142,8 +148,8 @@ impl Kernel {
         Self {
             token,
             lease_until: Mono(0),
+            table: Table::new(kinds.iter().map(|kind| kind.name.clone()).collect(), latest),
             kinds: kinds.into_iter().map(Kind::new).collect(),
-            table: Table::new(latest),
             iterations: Iterations::default(),
             timers: Timers::default(),
             drift: Drift::new(config.drift_period, now.mono),
@@ -153,6 +159,8 @@ impl Kernel {
             hold_waiters: BTreeMap::new(),
             settle_waiters: BTreeMap::new(),
             settle_log: BTreeMap::new(),
+            settles: 0,
+            many_seen: 0,
             checking: 0,
             edges: Edges::default(),
             people: People::default(),
@@ -303,10 +311,7 @@ impl Kernel {
     fn dispatch(&mut self, now: Now, out: &mut Effects) {
         // Looking at one asset may wake one of another type.
         while (0..self.kinds.len() as u16).any(|kind| self.start_diffs(now, kind, out)) {}
-        if self.checking == 0 {
-            self.settle_log.clear();
-            self.edges.forget_touched();
-        }
+        self.forget_seen();
         if !self.unrecorded.is_empty() {
             self.remember_quiet(now, out);
         }
@@ -376,9 +381,12 @@ impl Kernel {
         {
             self.expire_observations(now, out);
         }
+        self.expire_asked(now, out);
         if self.has_lease(now) {
             while let Some(slot) = self.drift.pop_due(now.mono, self.table.len()) {
-                self.trigger(now, slot, Trigger::DriftScan, Class::Drift);
+                if !self.table.is_free(slot) {
+                    self.trigger(now, slot, Trigger::DriftScan, Class::Drift);
+                }
             }
         }
     }
@@ -415,6 +423,7 @@ impl Kernel {
         entry.state = State::Idle;
         let (trigger, class) = (entry.trigger, entry.class);
         self.give_back_all(now, slot);
+        self.claims.rates.forget(slot);
         let iteration = std::mem::replace(&mut self.table.slot_mut(slot).iteration, NONE);
         let woken_for = self
             .iterations
@@ -425,5 +434,6 @@ impl Kernel {
         if rerun {
             self.enqueue(now, slot, trigger, class);
         }
+        self.give_up(now, slot);
     }
 }

@@ -25,10 +25,18 @@ pub(super) struct Observations {
 /// An observation that waits for the plugin's capacity.
 #[derive(Debug)]
 pub(super) struct Asked {
-    ticket: u64,
+    tickets: Vec<u64>,
     slot: u32,
     asset: Asset,
     incarnation: Incarnation,
+    /// Whoever asked has given up by then.
+    until: Mono,
+}
+
+impl Asked {
+    pub(super) fn is_of(&self, slot: u32) -> bool {
+        self.slot == slot
+    }
 }
 
 #[derive(Debug)]
@@ -100,10 +108,11 @@ impl Kernel {
             Ok((slot, asset, incarnation)) => self.observe_asset(
                 now,
                 Asked {
-                    ticket,
+                    tickets: vec![ticket],
                     slot,
                     asset,
                     incarnation,
+                    until: now.mono + self.config.check_deadline,
                 },
                 out,
             ),
@@ -125,7 +134,7 @@ impl Kernel {
             .at(self.table.slot(asker.slot).iteration)
             .map(|asking| asking.incarnation.clone());
         let at = of_asker.unwrap_or_else(|| self.table.latest().clone());
-        if let Some(asset) = at.asset(id) {
+        if let Some(asset) = at.asset(id).filter(|asset| self.table.enforces(asset)) {
             return Ok((slot, asset, at));
         }
         if let Some(there) = self.table.elsewhere(slot) {
@@ -140,7 +149,9 @@ impl Kernel {
 
     fn observe_asset(&mut self, now: Now, asked: Asked, out: &mut Effects) {
         let slot = self.table.slot(asked.slot);
-        let (seq, kind) = (slot.seq, slot.kind);
+        // An edit may have given it another type, and another plugin.
+        let kind = self.kind_of(asked.asset.type_str()).unwrap_or(slot.kind);
+        let seq = slot.seq;
         let stamp = Stamp {
             slot: asked.slot,
             seq,
@@ -150,14 +161,17 @@ impl Kernel {
             let diff = Diff::InProgress {
                 check_again_in: self.config.backoff_base,
             };
-            out.replies.push((
-                asked.ticket,
-                Ok(Observation {
-                    diff,
-                    stamp,
-                    as_of: now.wall,
-                }),
-            ));
+            let found = Observation {
+                diff,
+                stamp,
+                as_of: now.wall,
+            };
+            out.replies.extend(
+                asked
+                    .tickets
+                    .iter()
+                    .map(|ticket| (*ticket, Ok(found.clone()))),
+            );
             return;
         }
         let content = asked.asset.digest();
@@ -171,7 +185,12 @@ impl Kernel {
                 stamp,
                 as_of: fresh.as_of,
             };
-            out.replies.push((asked.ticket, Ok(found)));
+            out.replies.extend(
+                asked
+                    .tickets
+                    .iter()
+                    .map(|ticket| (*ticket, Ok(found.clone()))),
+            );
             self.count(Branch::ObservationShared);
             return;
         }
@@ -183,7 +202,15 @@ impl Kernel {
                 *slot == asked.slot && running.seq == seq && running.content == content
             });
         if let Some((_, running)) = shared {
-            running.tickets.push(asked.ticket);
+            running.tickets.extend(asked.tickets);
+            self.count(Branch::ObservationShared);
+            return;
+        }
+        let mut queued = self.kinds[kind as usize].asked.iter_mut();
+        let same = |other: &&mut Asked| other.slot == asked.slot && other.asset.digest() == content;
+        if let Some(other) = queued.find(same) {
+            other.tickets.extend(asked.tickets);
+            other.until = asked.until;
             self.count(Branch::ObservationShared);
             return;
         }
@@ -210,7 +237,7 @@ impl Kernel {
             let deadline = now.mono + state.config.diff_deadline;
             let content = asked.asset.digest();
             let running = Running {
-                tickets: vec![asked.ticket],
+                tickets: asked.tickets,
                 kind,
                 seq: slot.seq,
                 started: now,
@@ -274,6 +301,27 @@ impl Kernel {
                 .age(now.mono - self.config.observation_ttl);
         }
         true
+    }
+
+    /// Forgets what checks asked for that have ended since.
+    pub(super) fn expire_asked(&mut self, now: Now, out: &mut Effects) {
+        for kind in &mut self.kinds {
+            if kind
+                .asked
+                .front()
+                .is_none_or(|asked| asked.until > now.mono)
+            {
+                continue;
+            }
+            kind.asked.retain(|asked| {
+                let late = asked.until <= now.mono;
+                let answer = || Err("its plugin had no room to look in time".to_owned());
+                let tickets = asked.tickets.iter().filter(|_| late);
+                out.replies
+                    .extend(tickets.map(|ticket| (*ticket, answer())));
+                !late
+            });
+        }
     }
 
     /// Ends observations whose deadline has passed, and forgets what is no longer fresh.

@@ -1,4 +1,4 @@
-//! From admission to a known outcome: write ahead, push, follow up, resolve, settle; and what is remembered of it.
+//! From admission to a known outcome: write ahead, push, resolve, settle; and what is remembered of it.
 
 use plane_store::records::Outcome;
 use plugin_sdk::{Claim, Key, Now, Pushed, Run, plugin};
@@ -31,7 +31,7 @@ impl Kernel {
         let free = woken_for.filter(|key| !taken(key));
         let config = &self.kinds[self.table.slot(slot).kind as usize].config;
         it.push_until = now.mono + config.push_total;
-        it.call_until = now.mono + config.push_deadline;
+        it.call_until = (now.mono + config.push_deadline).min(it.push_until);
         let (finishes_own, incarnation) = (it.voids >= 3, it.incarnation.clone());
         if finishes_own {
             self.count(Branch::FinishesOwn);
@@ -74,23 +74,28 @@ impl Kernel {
 
     /// The push starts, unless it took so long to become durable that its reasons are gone.
     fn start_push(&mut self, now: Now, at: u32, out: &mut Effects) {
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.iterations.at_mut(at) else {
             return;
         };
+        if std::mem::take(&mut it.follows) {
+            return self.start_follow_up(now, at, out);
+        }
         let slot = it.slot;
-        let old = now.mono.since(it.diff_started) >= self.config.evidence_age;
-        if !self.may_go_on(now, at) || old {
+        // R10: by the birth of what the verdict rests on. R13: no longer than was written.
+        let late = now.mono >= it.good_until.min(it.call_until);
+        if !self.may_go_on(now, at) || late {
             self.count(Branch::Withdrawn);
             self.count_void(at);
+            self.give_back_new(now, at);
             self.close(now, at, out);
             self.remember(now, slot, out);
             return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
         }
-        self.call_push(now, at, false, out);
+        self.call_push(at, false, out);
     }
 
     /// Ownership, pin, intent and pauses still allow the push.
-    fn may_go_on(&self, now: Now, at: u32) -> bool {
+    pub(super) fn may_go_on(&self, now: Now, at: u32) -> bool {
         let Some(it) = self.iterations.at(at) else {
             return false;
         };
@@ -106,7 +111,7 @@ impl Kernel {
     }
 
     /// R11 counts it when newer intent ends what was admitted.
-    fn count_void(&mut self, at: u32) {
+    pub(super) fn count_void(&mut self, at: u32) {
         if let Some(it) = self.iterations.at_mut(at)
             && self.table.slot(it.slot).changed > it.latest
         {
@@ -114,7 +119,7 @@ impl Kernel {
         }
     }
 
-    fn call_push(&mut self, now: Now, at: u32, continuation: bool, out: &mut Effects) {
+    pub(super) fn call_push(&mut self, at: u32, continuation: bool, out: &mut Effects) {
         let Some(it) = self.iterations.at_mut(at) else {
             return;
         };
@@ -129,10 +134,7 @@ impl Kernel {
         it.phase = Phase::Pushing;
         it.advance();
         let kind = slot.kind;
-        let config = &self.kinds[kind as usize].config;
-        let deadline = (now.mono + config.push_deadline).min(it.push_until);
-        it.call_until = deadline;
-        self.timers.set(deadline, at, it.generation);
+        self.timers.set(it.call_until, at, it.generation);
         let known = self.table.known(it.slot);
         let asset = known
             .as_ref()
@@ -232,38 +234,8 @@ impl Kernel {
         self.enqueue(now, slot, Trigger::LookAgain, class);
     }
 
-    /// R14: call it again; ownership, pin and intent are looked at again, the checks are not.
-    pub(super) fn follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
-        let Some(it) = self.iterations.at(at) else {
-            return;
-        };
-        if !self.has_lease(now) {
-            let generation = it.generation;
-            return self
-                .timers
-                .set(now.mono + std::time::Duration::from_secs(1), at, generation);
-        }
-        if now.mono >= it.push_until || !self.may_go_on(now, at) {
-            self.count(Branch::ContinuationEnded);
-            self.count_void(at);
-            return self.outcome_unknown(
-                now,
-                at,
-                "the push was given up while in progress".into(),
-                out,
-            );
-        }
-        let slot = it.slot;
-        self.count(Branch::Continued);
-        self.call_push(now, at, true, out);
-        if !self.is_guarded(slot) {
-            // A new owner has to know how long this call may take.
-            self.remember(now, slot, out);
-        }
-    }
-
     /// Nobody knows what the push did, or still does: diff before anything else.
-    fn outcome_unknown(&mut self, now: Now, at: u32, why: String, out: &mut Effects) {
+    pub(super) fn outcome_unknown(&mut self, now: Now, at: u32, why: String, out: &mut Effects) {
         self.count(Branch::OutcomeUnknown);
         let Some(it) = self.iterations.at_mut(at) else {
             return;
@@ -353,6 +325,17 @@ impl Kernel {
         }
     }
 
+    /// A push that was admitted and never started gives back what it took, and keeps what an earlier one holds.
+    fn give_back_new(&mut self, now: Now, at: u32) {
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let (slot, held) = (it.slot, it.held.min(it.claims.len()));
+        for claim in it.claims.split_off(held) {
+            self.give_back(now, slot, &claim);
+        }
+    }
+
     /// Claims that last until the asset settles, fails for good or is re-pinned.
     pub(super) fn give_back_all(&mut self, now: Now, slot: u32) {
         let at = self.table.slot(slot).iteration;
@@ -396,7 +379,8 @@ impl Kernel {
             if confirmed {
                 self.remember(now, slot, out);
             }
-            return;
+            // It may have drifted and come back between two looks: a check has seen it drifted.
+            return self.wake_settle_waiters(now, slot);
         }
         let pushed = self.iterations.at(at).is_some_and(|it| it.pushed.is_some());
         self.mark(slot, out, |entry| {
@@ -420,8 +404,14 @@ impl Kernel {
         if let Some(it) = self.iterations.at_mut(at) {
             it.forget_pushes();
         }
+        self.wake_settle_waiters(now, slot);
+    }
+
+    /// Found in sync: whoever waits for that looks again, and checks under way may name it.
+    fn wake_settle_waiters(&mut self, now: Now, slot: u32) {
         if self.checking > 0 {
-            self.settle_log.insert(slot, now.mono);
+            self.settles += 1;
+            self.settle_log.insert(slot, self.settles);
         }
         for waiter in self.settle_waiters.remove(&slot).unwrap_or_default() {
             self.count(Branch::WokenBySettling);

@@ -10,7 +10,6 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 use super::{
     Kernel,
     branch::{Branch, Bug},
-    edges,
     event::{Effects, Pin, Record},
     iteration::{Phase, REPINNED},
     slot::{Class, NONE, Trigger, flag},
@@ -58,9 +57,11 @@ impl Kernel {
     /// policy's own head; of several, at the newest head.
     pub(super) fn policy_of(&self, slot: u32) -> Option<AssetId> {
         let known = self.table.known(slot)?;
-        if self.table.slot(slot).location.is_some()
-            && let Some(policy) = policy_in(&known)
-        {
+        let newest = match self.table.slot(slot).location {
+            Some(_) => Some(known.clone()),
+            None => self.table.latest().snapshot().get(known.id_str()),
+        };
+        if let Some(policy) = newest.as_ref().and_then(policy_in) {
             return Some(policy);
         }
         let at_head = |(policy, head): &(&AssetId, &Incarnation)| {
@@ -297,7 +298,7 @@ impl Kernel {
         let same = content(was.intent.as_ref()) == content(is.as_ref());
         let elsewhere = self.table.slot(slot).pin != was.place;
         if let Some((before, _)) = was.intent.as_ref().filter(|_| elsewhere || !same) {
-            self.edges.keep(&before.id(), &edges::declared(before));
+            self.had(slot, before);
         }
         let entry = self.table.slot(slot);
         let cause = self.table.pin_cause(slot).unwrap_or(Cause::Intent);
@@ -347,7 +348,7 @@ impl Kernel {
         if let Some(it) = self.iterations.at_mut(at)
             && pin != place
         {
-            let under_way = matches!(it.phase, Phase::Pushing | Phase::Continuing);
+            let under_way = matches!(it.phase, Phase::Pushing | Phase::Continuing) || it.follows;
             it.pin = if under_way && it.pin == place {
                 pin
             } else {

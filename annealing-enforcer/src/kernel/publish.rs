@@ -13,12 +13,14 @@ use super::{
     table::Elsewhere,
 };
 
-/// An asset that the newer incarnation has elsewhere, otherwise, or not at all.
+/// An asset that the newer incarnation has elsewhere, otherwise, or not at all. What is modelled only counts as not there.
 struct Touched {
     slot: u32,
     before: Option<Asset>,
     after: Option<Location>,
     changed: bool,
+    /// The newer incarnation names a policy for it.
+    governed: bool,
 }
 
 impl Kernel {
@@ -36,12 +38,10 @@ impl Kernel {
         // Slots name places in the newest incarnation: all of them move before any is looked at again.
         for place in &touched {
             self.table.slot_mut(place.slot).location = place.after;
-            if place.after.is_none() {
-                let there = place.before.clone().map(|asset| Elsewhere {
-                    asset,
-                    last: older.clone(),
-                });
-                self.table.set_elsewhere(place.slot, there);
+            if let (Some(asset), None) = (place.before.clone(), place.after) {
+                let last = older.clone();
+                let there = Elsewhere { asset, last };
+                self.table.set_elsewhere(place.slot, Some(there));
             }
         }
         self.table.set_latest(newer.clone());
@@ -88,12 +88,18 @@ impl Kernel {
                     .and_then(|a| self.table.find(a.id_str())),
             };
             match (known, place.after) {
-                (Some(slot), after) => touched.push(Touched {
-                    slot,
-                    before,
-                    after,
-                    changed: place.changed,
-                }),
+                (Some(slot), after) => {
+                    let enforced = |asset: &Asset| self.table.enforces(asset);
+                    let newest = after.and_then(|at| newer.snapshot().at(at));
+                    touched.push(Touched {
+                        slot,
+                        before: before.filter(enforced),
+                        after: after.filter(|_| newest.as_ref().is_some_and(enforced)),
+                        changed: place.changed,
+                        governed: newest
+                            .is_some_and(|asset| asset.has_addon(addons::RolloutPolicyRef::TYPE)),
+                    });
+                }
                 (None, Some(at)) => new.push(at),
                 (None, None) => unknown.extend(before),
             }
@@ -139,9 +145,7 @@ impl Kernel {
             self.table.set_elsewhere(slot, None);
         }
         let entry = self.table.slot(slot);
-        let governed = entry.has(flag::GOVERNED) || entry.pin != 0;
-        let names = |asset: Asset| asset.has_addon(addons::RolloutPolicyRef::TYPE);
-        if governed || (place.after.is_some() && self.table.known(slot).is_some_and(names)) {
+        if entry.has(flag::GOVERNED) || entry.pin != 0 || place.governed {
             let mut was = self.was(slot);
             if was.place == 0 {
                 was.intent = place.before.map(|asset| (asset, older.clone()));
@@ -160,11 +164,20 @@ impl Kernel {
                     .as_ref()
                     .filter(|_| !self.planted(Bug::ForgetVanishedEdge))
                 {
-                    self.edges.keep(&before.id(), &edges::declared(before));
+                    self.had(slot, before);
                 }
                 self.intent_changed(now, slot, Trigger::IntentChanged, Class::Intent, out);
             }
             (None, None) => {}
+        }
+    }
+
+    /// Production may have the edges of what was an asset's intent; it has them if that was in sync.
+    pub(super) fn had(&mut self, slot: u32, before: &Asset) {
+        let (id, edges) = (before.id(), edges::declared(before));
+        self.edges.keep(&id, &edges);
+        if self.table.slot(slot).has(flag::REACHED) {
+            self.edges.had(&id, &edges);
         }
     }
 
@@ -213,9 +226,7 @@ impl Kernel {
             self.record(Record::Asset(id, None), out);
         } else {
             self.count(Branch::Orphaned);
-            let mut kept = edges::declared(asset);
-            kept.extend(self.edges.of(&id));
-            self.edges.keep(&id, &kept);
+            self.had(slot, asset);
             self.mark(slot, out, |entry| {
                 entry.changed = no;
                 entry.set(flag::ORPHAN, true);
@@ -230,6 +241,7 @@ impl Kernel {
             self.record(Record::Orphan(id, Some(orphaned)), out);
         }
         self.leave_alone(now, slot);
+        self.give_up(now, slot);
         if self.planted(Bug::RemoveOrphan) {
             self.trigger(now, slot, Trigger::IntentChanged, Class::Intent);
         }

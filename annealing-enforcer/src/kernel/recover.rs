@@ -118,7 +118,7 @@ impl Kernel {
             let Some(kind) = self.kind_of(asset.type_str()) else {
                 continue;
             };
-            if self.table.latest().asset(&asset.id()).is_some() {
+            if self.table.locate(asset.id_str()).is_some() {
                 self.edges.keep(&asset.id(), &orphaned.edges);
                 kept.push(asset);
                 continue;
@@ -128,13 +128,11 @@ impl Kernel {
             self.edges.keep(&asset.id(), &orphaned.edges);
             slot.set(flag::THERE, true);
             kept.push(asset.clone());
-            self.table.insert_elsewhere(
-                slot,
-                Elsewhere {
-                    last: last.unwrap_or_else(|| self.table.latest().clone()),
-                    asset,
-                },
-            );
+            let last = last.unwrap_or_else(|| self.table.latest().clone());
+            let at = self.table.insert_elsewhere(slot, Elsewhere { asset, last });
+            if let Some(policy) = self.policy_of(at) {
+                self.govern(at, &policy);
+            }
         }
         kept
     }
@@ -196,7 +194,7 @@ impl Kernel {
     /// A slot of an asset that is enforced at `last`, whatever the newest incarnation has of it.
     pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
         let kind = self.kind_of(asset.type_str())?;
-        let location = self.table.latest().snapshot().locate(asset.id_str());
+        let location = self.table.locate(asset.id_str());
         let slot = Slot::new(kind, location, last.no());
         let at = match location {
             Some(_) => self.table.insert(asset.id_str(), slot),
@@ -226,7 +224,10 @@ impl Kernel {
                 match self.table.find(before.id_str()) {
                     None => drop(self.insert_from(before, head.clone())),
                     Some(slot) if !self.table.slot(slot).has(flag::GOVERNED) => {
-                        self.govern(slot, &policy)
+                        // Of several heads that name it, not every one is right.
+                        if let Some(policy) = self.policy_of(slot) {
+                            self.govern(slot, &policy);
+                        }
                     }
                     Some(_) => {}
                 }

@@ -144,7 +144,7 @@ impl Kernel {
             Pin::NotYet => StandingPin::NotYet,
             Pin::At(incarnation, _) => StandingPin::At(incarnation.no()),
         };
-        let content = self.table.intent(slot).map(|(asset, _)| asset.digest());
+        let content = self.table.content(slot);
         let state = match self.standings.get(&slot) {
             Some(stand) => stand.state.clone(),
             None => self.default_state(self.stepped, slot),

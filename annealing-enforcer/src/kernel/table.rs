@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, hash::BuildHasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use plugin_sdk::Cause;
-use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo};
+use prodspec_model::{
+    Asset, AssetId, Digest, Incarnation, IncarnationNo, TypeName, snapshot::Location,
+};
 
 use super::{
     event::Pin,
@@ -15,8 +17,12 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Table {
     slots: Vec<Slot>,
+    /// Slots that nobody needs any more, to be used again.
+    free: Vec<u32>,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    /// The types that have a plugin. Assets of others are modelled only: nobody enforces them.
+    types: Vec<TypeName>,
     latest: Incarnation,
     /// Place 0 stands for the newest incarnation and holds nothing.
     pins: Vec<Option<Pinned>>,
@@ -24,7 +30,7 @@ pub(super) struct Table {
     last_place: usize,
     /// The default pin of each policy group, by place.
     groups: BTreeMap<AssetId, u16>,
-    /// Assets that are not in the newest incarnation: orphans, and those pinned to an older one.
+    /// Assets that the newest incarnation does not have, or has modelled only: orphans, and those pinned elsewhere.
     elsewhere: BTreeMap<u32, Elsewhere>,
 }
 
@@ -37,7 +43,7 @@ struct Pinned {
     group: Option<AssetId>,
 }
 
-/// An asset that the newest incarnation does not have.
+/// An asset that the newest incarnation does not have as one to be enforced.
 #[derive(Debug, Clone)]
 pub(super) struct Elsewhere {
     pub(super) asset: Asset,
@@ -45,9 +51,11 @@ pub(super) struct Elsewhere {
 }
 
 impl Table {
-    pub(super) fn new(latest: Incarnation) -> Self {
+    pub(super) fn new(types: Vec<TypeName>, latest: Incarnation) -> Self {
         Self {
             slots: Vec::new(),
+            free: Vec::new(),
+            types,
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             latest,
@@ -115,9 +123,16 @@ impl Table {
     }
 
     /// Adds a slot for `id`, which is new.
-    pub(super) fn insert(&mut self, id: &str, slot: Slot) -> u32 {
-        let at = self.slots.len() as u32;
-        self.slots.push(slot);
+    pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> u32 {
+        let at = self.next_place();
+        match self.free.pop() {
+            Some(_) => {
+                // The counters go on: what was found of the asset before is nobody's.
+                (slot.seq, slot.n) = (self.slot(at).seq, self.slot(at).n);
+                self.slots[at as usize] = slot;
+            }
+            None => self.slots.push(slot),
+        }
         let Self {
             slots,
             index,
@@ -139,8 +154,54 @@ impl Table {
     /// Adds a slot for an asset that the newest incarnation does not have.
     pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> u32 {
         let id = there.asset.id();
-        self.elsewhere.insert(self.slots.len() as u32, there);
+        self.elsewhere.insert(self.next_place(), there);
         self.insert(id.as_str(), slot)
+    }
+
+    fn next_place(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.len())
+    }
+
+    /// Gives up the slot of an asset that is in no incarnation in use: its number is given to another one.
+    pub(super) fn give_up(&mut self, at: u32) {
+        let Some(asset) = self.known(at) else { return };
+        let hash = self.hasher.hash_one(asset.id_str());
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
+            entry.remove();
+        }
+        self.elsewhere.remove(&at);
+        self.set_place(at, 0);
+        let (seq, n) = (self.slot(at).seq, self.slot(at).n);
+        *self.slot_mut(at) = Slot {
+            seq: seq.wrapping_add(2),
+            n: n.wrapping_add(1),
+            ..Slot::new(0, None, IncarnationNo::default())
+        };
+        self.free.push(at);
+    }
+
+    #[cfg(test)]
+    pub(super) fn pins(&self) -> usize {
+        self.pins.len() + self.groups.len() + self.elsewhere.len()
+    }
+
+    /// Whether the slot is no asset's.
+    pub(super) fn is_free(&self, at: u32) -> bool {
+        self.slot(at).location.is_none() && !self.elsewhere.contains_key(&at)
+    }
+
+    /// Whether somebody enforces assets of this type.
+    pub(super) fn enforces(&self, asset: &Asset) -> bool {
+        self.types
+            .iter()
+            .any(|name| name.as_str() == asset.type_str())
+    }
+
+    /// Where the newest incarnation has the asset, if it has it as one to be enforced.
+    pub(super) fn locate(&self, id: &str) -> Option<Location> {
+        let newest = self.latest.snapshot();
+        let enforced = newest.get(id).is_some_and(|asset| self.enforces(&asset));
+        newest.locate(id).filter(|_| enforced)
     }
 
     /// The incarnations that are somebody's intent, or had an orphan last.
@@ -173,7 +234,7 @@ impl Table {
         };
     }
 
-    /// The newest known form of the asset: of the newest incarnation that had it.
+    /// The newest known form of the asset: of the newest incarnation that had it as one to be enforced.
     pub(super) fn known(&self, at: u32) -> Option<Asset> {
         id_of(&self.slots, &self.latest, &self.elsewhere, at)
     }
@@ -203,13 +264,27 @@ impl Table {
             }
             Some(pinned) => {
                 let (incarnation, _) = pinned.at.as_ref()?;
-                let asset = self.known(at)?;
-                Some((
-                    incarnation.snapshot().get(asset.id_str())?,
-                    incarnation.clone(),
-                ))
+                let known = self.known(at)?;
+                let asset = incarnation.snapshot().get(known.id_str())?;
+                self.enforces(&asset).then(|| (asset, incarnation.clone()))
             }
         }
+    }
+
+    /// The asset as its pin says, modelled only or not.
+    pub(super) fn content(&self, at: u32) -> Option<Digest> {
+        let known = self.known(at)?;
+        let incarnation = match self.pins.get(self.slot(at).pin as usize)? {
+            None => &self.latest,
+            Some(pinned) => &pinned.at.as_ref()?.0,
+        };
+        let asset = incarnation.snapshot().get(known.id_str())?;
+        Some(asset.digest())
+    }
+
+    /// Whether the asset is there, as one that nobody enforces.
+    pub(super) fn is_modelled_only(&self, at: u32) -> bool {
+        !self.has_intent(at) && !self.slot(at).in_flight() && self.content(at).is_some()
     }
 
     /// Whether the asset has an intent: without looking the asset itself up where that is not needed.
@@ -287,13 +362,27 @@ impl Table {
         if let Some(place) = self.groups.get(policy) {
             return *place;
         }
-        self.pins.push(Some(Pinned {
+        let group = Some(policy.clone());
+        let place = self.new_place(Pinned {
             at: None,
             slots: 0,
-            group: Some(policy.clone()),
-        }));
-        let place = (self.pins.len() - 1) as u16;
-        self.groups.insert(policy.clone(), place);
+            group,
+        });
+        self.groups.insert(policy.clone(), place as u16);
+        place as u16
+    }
+
+    /// A place for a pin that has none: one that nobody is at any more, if there is one.
+    fn new_place(&mut self, pinned: Pinned) -> usize {
+        let place = self.pins.iter().position(is_unused);
+        let place = place.unwrap_or_else(|| {
+            self.pins.push(None);
+            self.pins.len() - 1
+        });
+        let before = self.pins[place].replace(pinned);
+        if let Some(policy) = before.and_then(|before| before.group) {
+            self.groups.remove(&policy);
+        }
         place
     }
 
@@ -325,16 +414,8 @@ impl Table {
         if self.pins.get(self.last_place).is_some_and(same) {
             return self.last_place;
         }
-        let unused = |pinned: &Option<Pinned>| own(pinned).is_some_and(|p| p.slots == 0);
         let known = self.pins.iter().position(same);
-        let place = known.or_else(|| self.pins.iter().position(unused));
-        let place = place.unwrap_or_else(|| {
-            self.pins.push(None);
-            self.pins.len() - 1
-        });
-        if known.is_none() {
-            self.pins[place] = Some(entry);
-        }
+        let place = known.unwrap_or_else(|| self.new_place(entry));
         self.last_place = place;
         place
     }
@@ -357,6 +438,13 @@ impl Pinned {
 /// A pin that is no group's default.
 fn own(pinned: &Option<Pinned>) -> Option<&Pinned> {
     pinned.as_ref().filter(|pinned| pinned.group.is_none())
+}
+
+/// Whether no asset is at a pin, and no rollout has put a group there.
+fn is_unused(pinned: &Option<Pinned>) -> bool {
+    let unused =
+        |pinned: &Pinned| pinned.slots == 0 && (pinned.group.is_none() || pinned.at.is_none());
+    pinned.as_ref().is_some_and(unused)
 }
 
 fn id_of(

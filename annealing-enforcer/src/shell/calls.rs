@@ -161,6 +161,7 @@ impl<R: Runtime> Calls<R> {
             cause,
             edges,
             latest,
+            brought,
         } = check;
         let eyes = Eyes::Kernel(self.events.clone(), run);
         let view = View {
@@ -168,6 +169,7 @@ impl<R: Runtime> Calls<R> {
             at: incarnation.clone(),
             latest,
             edges,
+            brought,
         };
         let request = CheckRequest {
             asset: asset.id(),

@@ -24,3 +24,16 @@ impl Inside {
         self.inputs.unbounded_send(input).is_ok()
     }
 }
+
+impl Input {
+    /// Whether whoever asked for it waits for no answer any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        match self {
+            Self::Tell(_, reply)
+            | Self::Pin(_, _, reply)
+            | Self::Actuate(_, reply)
+            | Self::WaitSettled(_, reply) => reply.is_canceled(),
+            _ => false,
+        }
+    }
+}

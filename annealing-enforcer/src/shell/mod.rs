@@ -11,6 +11,8 @@ mod membership;
 mod plan;
 mod scribe;
 mod telemetry;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -189,6 +191,7 @@ impl<R: Runtime> Enforcer<R> {
                 // Answers to an earlier ownership are nobody's; questions about now have no answer here.
                 input = self.inputs.next() => {
                     if let Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::WaitSettled(..))) = input {
+                        asked.retain(|other: &Input| !other.is_given_up());
                         asked.push(patient);
                     }
                 }
@@ -390,8 +393,7 @@ impl<R: Runtime> Ownership<R> {
                 });
             }
             // Whoever asked has given up, and may have asked somebody else since: too late to do it now.
-            Input::Tell(_, reply) | Input::Pin(_, _, reply) | Input::Actuate(_, reply)
-                if reply.is_canceled() => {}
+            given_up if given_up.is_given_up() => {}
             Input::Tell(command, reply) => {
                 self.step(Event::Person(*command));
                 self.when_durable(reply);

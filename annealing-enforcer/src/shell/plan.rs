@@ -165,6 +165,7 @@ impl<R: Runtime> Planner<R> {
                     at: incarnation.clone(),
                     latest: incarnation.clone(),
                     edges: Arc::new(InProduction::default()),
+                    brought: Vec::new(),
                 };
                 let request = CheckRequest {
                     asset: asset.id(),

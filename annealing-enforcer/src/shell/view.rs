@@ -31,11 +31,20 @@ pub(crate) struct View {
     pub(crate) latest: Incarnation,
     /// What production may have beside both.
     pub(crate) edges: Arc<InProduction>,
+    /// What the push itself adds to that.
+    pub(crate) brought: Vec<Edge>,
 }
 
 fn declared(asset: Option<Asset>) -> Vec<Edge> {
     let depends = asset.and_then(|asset| asset.addon::<DependsOn>().ok().flatten());
     depends.map(|depends| depends.edges).unwrap_or_default()
+}
+
+fn link(edge: Edge) -> Link {
+    Link {
+        asset: edge.provider.id,
+        need: edge.need,
+    }
 }
 
 impl View {
@@ -86,12 +95,15 @@ impl PartitionView for View {
         }
     }
 
+    /// Those of the push itself: a newer incarnation is not what it goes to.
     fn providers(&self, asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
-        let link = |edge: Edge| Link {
-            asset: edge.provider.id,
-            need: edge.need,
-        };
-        self.edges_of(asset).into_iter().map(link).collect()
+        let own = declared(self.at.asset(asset)).into_iter();
+        let own: BTreeSet<Edge> = own.chain(self.edges.of(asset).cloned()).collect();
+        own.into_iter().map(link).collect()
+    }
+
+    fn brought(&self, _asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
+        self.brought.iter().cloned().map(link).collect()
     }
 
     fn consumers(&self, asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
@@ -111,5 +123,49 @@ impl PartitionView for View {
             }));
         }
         links
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::testing;
+    use prodspec_model::{AssetRef, addons::Need};
+
+    use super::*;
+
+    fn needs(name: &str, provider: &str) -> Asset {
+        let edges = vec![Edge {
+            provider: AssetRef::to(AssetId::new(provider).unwrap()),
+            need: Need::Order,
+        }];
+        let asset = testing::asset(name).edit().addon(&DependsOn { edges });
+        asset.unwrap().build().unwrap()
+    }
+
+    #[test]
+    fn r16_the_edges_of_a_push_are_not_those_of_a_newer_incarnation() {
+        let enforcer = Inside::new(
+            plugin_sdk::FencingToken(1),
+            futures::channel::mpsc::unbounded().0,
+        );
+        let run = Run {
+            slot: 0,
+            n: 1,
+            incarnation: IncarnationNo(1),
+        };
+        let view = View {
+            eyes: Eyes::Kernel(enforcer, run),
+            at: testing::incarnation(1, [needs("a", "old"), needs("b", "old")]),
+            latest: testing::incarnation(2, [needs("a", "new"), needs("b", "new")]),
+            edges: Arc::new(InProduction::default()),
+            brought: Vec::new(),
+        };
+        let id = |name: &str| AssetId::new(name).unwrap();
+        let names = |links: Vec<Link>| -> Vec<String> {
+            links.iter().map(|link| link.asset.to_string()).collect()
+        };
+        let at = IncarnationNo(1);
+        assert_eq!(names(view.providers(&id("a"), at)), ["old"]);
+        assert_eq!(names(view.consumers(&id("new"), at)), ["a", "b"]);
     }
 }

@@ -28,7 +28,7 @@ fn r7_any_delay_holds_the_push() {
 }
 
 #[test]
-fn r7_a_failed_check_is_a_delay() {
+pub(super) fn r7_a_failed_check_is_a_delay() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
@@ -116,7 +116,28 @@ fn r7_an_override_lifts_one_check_for_one_change() {
 }
 
 #[test]
-fn r8_changed_evidence_voids_the_verdict() {
+fn r7_no_override_lifts_a_stack_that_failed() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    let word = Override {
+        asset: id("a"),
+        change: check.change.digest,
+        check: "checks".into(),
+        who: "me".into(),
+        why: "urgent".into(),
+    };
+    rig.step(Event::Person(Command::Override(word)));
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Err("on fire".into()),
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none(), "what the others say is not known");
+}
+
+#[test]
+pub(super) fn r8_changed_evidence_voids_the_verdict() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
@@ -138,7 +159,7 @@ fn r8_changed_evidence_voids_the_verdict() {
 }
 
 #[test]
-fn r8_a_push_in_flight_holds_what_it_relies_on() {
+pub(super) fn r8_a_push_in_flight_holds_what_it_relies_on() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.diffed("a", differs);
     rig.diffed("b", differs);
@@ -166,7 +187,7 @@ fn r8_a_push_in_flight_holds_what_it_relies_on() {
 }
 
 #[test]
-fn r8_a_moved_pin_voids_the_diff() {
+pub(super) fn r8_a_moved_pin_voids_the_diff() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let old = rig.latest.clone();
     rig.publish(vec![thing("a", 2)], &[]);
@@ -183,7 +204,7 @@ fn r8_a_moved_pin_voids_the_diff() {
 }
 
 #[test]
-fn r9_claims_are_taken_all_or_nothing() {
+pub(super) fn r9_claims_are_taken_all_or_nothing() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let push = rig
         .until_push("a", |verdict| verdict.claim(exclusive("one")))
@@ -226,6 +247,78 @@ fn r9_blast_radius_is_held_until_the_asset_settles() {
 }
 
 #[test]
+fn r9_a_used_up_rate_wakes_only_as_many_as_it_lets_through() {
+    let names: Vec<_> = (0..10).map(|n| format!("a{n}")).collect();
+    let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
+    let rate = || {
+        let every = Duration::from_secs(60);
+        Claim::Rate("all".into(), plugin_sdk::Quota { burst: 2, every })
+    };
+    let mut waiting = names.clone();
+    let look = |rig: &mut Rig, waiting: &mut Vec<String>| {
+        let (mut checks, mut pushes) = (0, 0);
+        for name in &names {
+            if rig.is_diffing(name) && !waiting.contains(name) {
+                rig.in_sync(name);
+            } else if rig.is_diffing(name) {
+                rig.diffed(name, differs);
+            }
+            if rig.check_is_asked(name) {
+                checks += 1;
+                rig.checked(name, |verdict| verdict.claim(rate()));
+                rig.durable();
+            }
+            if let Some(push) = rig.push(name) {
+                pushes += 1;
+                let run = push.target.run;
+                rig.step(Event::PushDone {
+                    run,
+                    answer: Ok(Pushed::Done),
+                });
+                rig.in_sync(name);
+                waiting.retain(|other| other != name);
+            }
+        }
+        (checks, pushes)
+    };
+    assert_eq!(look(&mut rig, &mut waiting), (10, 2));
+    let (mut checks, mut pushes) = (0, 0);
+    for _ in 0..480 {
+        rig.pass(Duration::from_secs(1));
+        let (more_checks, more_pushes) = look(&mut rig, &mut waiting);
+        checks += more_checks;
+        pushes += more_pushes;
+    }
+    assert_eq!((checks, pushes), (8, 8), "one a minute, and no other woke");
+}
+
+#[test]
+fn r9_who_waits_for_a_rate_moves_up_when_others_leave() {
+    let names: Vec<_> = (0..10).map(|n| format!("a{n}")).collect();
+    let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
+    let rate = || {
+        let every = Duration::from_secs(3_600);
+        Claim::Rate("all".into(), plugin_sdk::Quota { burst: 1, every })
+    };
+    for name in &names {
+        rig.until_push(name, |verdict| verdict.claim(rate()));
+    }
+    let gone: Vec<_> = names[1..9].iter().map(String::as_str).collect();
+    rig.publish(Vec::new(), &gone);
+    let (mut waited, mut pushed) = (Duration::ZERO, false);
+    while !pushed && waited < Duration::from_secs(9_000) {
+        waited += rig.until_diff("a9");
+        rig.diffed("a9", differs);
+        if rig.check_is_asked("a9") {
+            rig.checked("a9", |verdict| verdict.claim(rate()));
+            rig.durable();
+            pushed = rig.push("a9").is_some();
+        }
+    }
+    assert!(waited <= Duration::from_secs(3_600), "{waited:?}");
+}
+
+#[test]
 fn r10_old_evidence_is_refused() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
@@ -261,6 +354,59 @@ fn r10_a_push_that_became_durable_too_late_is_withdrawn() {
     assert!(rig.push("a").is_none());
     assert_eq!(rig.kernel.branches()[&Branch::Withdrawn], 1);
     assert_eq!(rig.remembered("a").unwrap().open, None, "and closed");
+}
+
+#[test]
+fn r10_evidence_that_grew_old_while_a_push_was_written_withdraws_it() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let born = rig.now.wall - Duration::from_secs(50);
+    rig.checked("a", |mut verdict| {
+        verdict.as_of = born;
+        verdict
+    });
+    rig.pass(Duration::from_secs(11));
+    rig.durable();
+    assert!(rig.push("a").is_none(), "61 s old");
+}
+
+#[test]
+fn r9_a_push_that_is_withdrawn_holds_nothing() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let one = || Claim::AtMost("domain".into(), 1);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict.claim(one()));
+    let pause = Pause {
+        scope: Scope::Asset(id("a")),
+        who: "me".into(),
+        why: "incident".into(),
+        until: None,
+    };
+    rig.step(Event::Person(Command::Pause(pause)));
+    rig.durable();
+    assert!(rig.push("a").is_none(), "paused before it started");
+    let push = rig.until_push("b", |verdict| verdict.claim(one()));
+    assert!(push.is_some(), "nothing of a's is pushed and unsettled");
+}
+
+#[test]
+fn r9_a_push_that_is_withdrawn_keeps_what_an_earlier_one_holds() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let one = || Claim::AtMost("domain".into(), 1);
+    rig.in_sync("b");
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict.claim(one()));
+    rig.durable();
+    rig.pushed("a", Ok(Pushed::Done));
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict.claim(one()));
+    rig.pass(Duration::from_secs(61));
+    rig.durable();
+    assert!(rig.push("a").is_none(), "too late");
+    assert_eq!(rig.remembered("a").unwrap().claims, [one()]);
+    rig.look_now("b");
+    let push = rig.until_push("b", |verdict| verdict.claim(one()));
+    assert!(push.is_none(), "a is pushed and not yet settled");
 }
 
 #[test]

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use plane_runtime::Kernel as _;
 use plugin_sdk::{Cause, Claim, Diff, Pushed, plugin};
-use prodspec_model::{Asset, addons::Turndown};
+use prodspec_model::{
+    Asset, AssetRef,
+    addons::{DependsOn, Edge, Need, Turndown},
+};
 
 use super::rig::{Rig, differs, exclusive, id, kind, seal, thing};
 use crate::{
@@ -281,4 +284,52 @@ fn l2_a_plugin_that_flaps_is_not_pushed_in_a_hot_loop() {
     }
     assert!(pushes >= 30, "never given up: {pushes}");
     assert!(rig.now.mono.since(start) >= Duration::from_secs(120));
+}
+
+fn needs(providers: &[&str], size: u32) -> Asset {
+    let edge = |provider: &&str| Edge {
+        provider: AssetRef::to(id(provider)),
+        need: Need::Order,
+    };
+    let edges = providers.iter().map(edge).collect();
+    let asset = thing("a", size).edit().addon(&DependsOn { edges });
+    asset.unwrap().build().unwrap()
+}
+
+fn brought(rig: &mut Rig) -> Vec<String> {
+    while !rig.check_is_asked("a") {
+        rig.until_diff("a");
+        rig.diffed("a", differs);
+    }
+    let check = rig.check("a").unwrap();
+    let name = |edge: &Edge| edge.provider.id.to_string();
+    let brought = check.brought.iter().map(name).collect();
+    let answer = Ok(plugin_sdk::Verdict::proceed(rig.now.wall));
+    let run = check.target.run;
+    rig.step(Event::CheckDone { run, answer });
+    brought
+}
+
+#[test]
+fn r16_a_push_knows_which_edges_it_brings() {
+    let mut rig = Rig::new(vec![needs(&["b"], 1)]);
+    assert_eq!(brought(&mut rig), ["b"], "nothing is known of before");
+    rig.durable();
+    rig.pushed("a", Ok(Pushed::Done));
+    rig.in_sync("a");
+    rig.publish(vec![needs(&["b"], 2)], &[]);
+    assert_eq!(brought(&mut rig), [""; 0]);
+    rig.publish(vec![needs(&["b", "c"], 3)], &[]);
+    rig.durable();
+    rig.publish(vec![needs(&["d"], 4)], &[]);
+    assert_eq!(brought(&mut rig), ["d"]);
+    rig.durable();
+    rig.pushed("a", Err(plugin::Error::transient("no")));
+    rig.publish(vec![needs(&["b", "c", "d"], 5)], &[]);
+    assert_eq!(brought(&mut rig), ["c"], "it was never pushed with that");
+    rig.durable();
+    rig.pushed("a", Ok(Pushed::Done));
+    rig.in_sync("a");
+    rig.until_diff("a");
+    assert_eq!(brought(&mut rig), [""; 0], "drift brings nothing");
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use plane_store::records::Trigger;
-use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, plugin};
+use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, Recheck, plugin};
 
-use super::rig::{Rig, differs, id, kind, seal, thing};
+use super::rig::{Rig, delay, differs, id, kind, seal, thing};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{Branch, Event, Record, Recovered, slot::Slot},
@@ -40,6 +40,69 @@ fn l2_every_asset_is_looked_at_within_two_drift_periods() {
         }
     }
     assert_eq!(seen.len(), 50);
+}
+
+/// `a` waits until `b`, which a check has seen drifted, settles.
+fn waits_for_a_drifted_one() -> Rig {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.in_sync("b");
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    rig.observe(check.target.run, "b", differs(&thing("b", 1)));
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+    verdict.delays = vec![delay(Recheck::WhenSettled(id("b")))];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict),
+    });
+    rig
+}
+
+#[test]
+fn r16_whoever_waits_for_a_drifted_asset_looks_again_once_it_is_back() {
+    let mut rig = waits_for_a_drifted_one();
+    rig.pass(Duration::from_secs(60));
+    assert!(!rig.is_diffing("a"), "no hot loop");
+    rig.look_now("b");
+    let push = rig.until_push("b", |verdict| verdict).unwrap();
+    assert!(!rig.is_diffing("a"));
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    rig.in_sync("b");
+    assert!(rig.is_diffing("a"));
+}
+
+#[test]
+fn r16_whoever_waits_for_one_that_came_back_by_itself_looks_again() {
+    let mut rig = waits_for_a_drifted_one();
+    rig.look_now("b");
+    rig.in_sync("b");
+    assert!(
+        rig.is_diffing("a"),
+        "in sync all along, as far as was known"
+    );
+}
+
+#[test]
+fn r16_whoever_is_in_sync_while_a_check_is_under_way_wakes_it_once() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
+    rig.in_sync("b");
+    rig.diffed("c", differs);
+    rig.diffed("a", differs);
+    rig.look_now("b");
+    rig.in_sync("b");
+    for again in [true, false] {
+        rig.checked("a", |mut verdict| {
+            verdict.delays = vec![delay(Recheck::WhenSettled(id("b")))];
+            verdict
+        });
+        assert_eq!(rig.is_diffing("a"), again, "it was in sync meanwhile");
+        if again {
+            rig.diffed("a", differs);
+        }
+    }
 }
 
 #[test]
@@ -119,7 +182,7 @@ fn the_same_change_after_three_pushes_is_slowed_down() {
 }
 
 #[test]
-fn s5_without_a_lease_nothing_starts() {
+pub(super) fn s5_without_a_lease_nothing_starts() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     rig.step(Event::Renewed(rig.now.mono));

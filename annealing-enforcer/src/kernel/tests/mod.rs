@@ -2,9 +2,13 @@
 
 mod admission;
 mod chaos;
+mod churn;
 mod corners;
 mod invariants;
 mod loops;
+mod modelled;
 mod pins;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod pushes;
 mod rig;

@@ -74,7 +74,7 @@ fn rolled_out() -> Rig {
 }
 
 #[test]
-fn r17_a_governed_asset_never_follows_what_is_sealed() {
+pub(super) fn r17_a_governed_asset_never_follows_what_is_sealed() {
     let mut rig = Rig::new(vec![governed("a", 1)]);
     assert_eq!(size(&rig, "a"), None, "not rolled out yet");
     assert!(rig.diff("a").is_none());
@@ -232,7 +232,7 @@ fn r17_a_head_that_leaves_assets_behind_leaves_them_where_they_are() {
 }
 
 #[test]
-fn r20_only_a_diff_from_after_the_move_says_that_it_is_there() {
+pub(super) fn r20_only_a_diff_from_after_the_move_says_that_it_is_there() {
     let mut rig = rolled_out();
     rig.publish(vec![thing("b", 1)], &[]);
     rig.in_sync("b");
@@ -313,4 +313,21 @@ fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it(
         rig.kernel.standings().is_empty(),
         "by default, not by a pin"
     );
+}
+
+#[test]
+fn r17_after_a_restart_the_newest_head_still_governs_what_left_its_groups() {
+    let of = |policy: &str, size: u32| {
+        let policy = AssetRef { id: id(policy) };
+        let asset = thing("a", size).edit().addon(&RolloutPolicyRef { policy });
+        asset.unwrap().build().unwrap()
+    };
+    let first = seal(None, vec![of("another", 1)], &[]);
+    let second = seal(Some(&first), vec![of("policy", 2)], &[]);
+    let mut recovered = Recovered::nothing(seal(Some(&second), vec![thing("a", 3)], &[]));
+    recovered.heads = vec![(id("another"), first), (id("policy"), second)];
+    let now = Rig::new(Vec::new()).now;
+    let token = FencingToken(2);
+    let rig = Rig::recover(Config::default(), vec![kind()], token, recovered, now);
+    assert_eq!(size(&rig, "a"), Some(2));
 }

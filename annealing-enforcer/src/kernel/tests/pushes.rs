@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[test]
-fn r13_a_push_is_durable_before_it_starts() {
+pub(super) fn r13_a_push_is_durable_before_it_starts() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
@@ -32,7 +32,7 @@ fn r13_a_push_is_durable_before_it_starts() {
 }
 
 #[test]
-fn r13_a_new_owner_looks_before_anything_else() {
+pub(super) fn r13_a_new_owner_looks_before_anything_else() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.until_push("a", |verdict| verdict.claim(exclusive("one")))
         .unwrap();
@@ -69,6 +69,85 @@ fn r13_an_advisory_provider_is_given_until_the_deadline() {
     );
     next.pass(Duration::from_secs(11));
     assert!(next.diff("a").is_some());
+}
+
+fn advisory() -> Rig {
+    let advisory = TypeConfig {
+        guard: Guard::Advisory,
+        ..kind()
+    };
+    Rig::with(Config::default(), advisory, vec![thing("a", 1)])
+}
+
+fn in_progress() -> Result<Pushed, plugin::Error> {
+    Ok(Pushed::InProgress {
+        check_again_in: Duration::from_secs(60),
+    })
+}
+
+#[test]
+fn r13_a_new_owner_knows_how_long_a_follow_up_may_take() {
+    let mut rig = advisory();
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    rig.pushed("a", in_progress());
+    rig.pass(Duration::from_secs(61));
+    assert!(rig.push("a").is_none(), "its deadline is not durable yet");
+    rig.durable();
+    assert!(rig.push("a").is_some_and(|push| push.continuation));
+    let mut next = rig.taken_over();
+    next.pass(Duration::from_secs(598));
+    assert!(next.diff("a").is_none(), "the follow-up may be under way");
+    next.pass(Duration::from_secs(3));
+    assert!(next.diff("a").is_some());
+}
+
+#[test]
+fn r13_a_follow_up_that_became_durable_too_late_is_written_again() {
+    let mut rig = advisory();
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    rig.pushed("a", in_progress());
+    rig.pass(Duration::from_secs(661));
+    rig.durable();
+    assert!(
+        rig.push("a").is_none(),
+        "no time is left of what was written"
+    );
+    rig.durable();
+    assert!(rig.push("a").is_some_and(|push| push.continuation));
+}
+
+#[test]
+fn r14_a_pin_that_moves_while_a_follow_up_is_written_ends_it() {
+    let mut rig = advisory();
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    rig.pushed("a", in_progress());
+    rig.pass(Duration::from_secs(61));
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::ContinuationEnded], 1);
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.diff("a").is_some(), "no call is under way");
+}
+
+#[test]
+fn r13_no_push_lasts_longer_than_was_written() {
+    let mut rig = advisory();
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    let written = rig.remembered("a").and_then(|record| record.open).unwrap();
+    rig.pass(Duration::from_secs(40));
+    rig.durable();
+    assert!(rig.push("a").is_some());
+    let left = written.until.duration_since(rig.now.wall);
+    rig.pass(Duration::try_from(left).unwrap() + Duration::from_secs(1));
+    assert_eq!(rig.kernel.branches()[&Branch::PushDeadline], 1);
 }
 
 #[test]
@@ -148,11 +227,12 @@ fn r14_moved_intent_ends_a_continuation() {
 }
 
 #[test]
-fn r15_absent_means_orphaned() {
+pub(super) fn r15_absent_means_orphaned() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.in_sync("a");
     rig.in_sync("b");
     rig.publish(Vec::new(), &["a"]);
+    assert!(!rig.is_diffing("a"));
     for _ in 0..100 {
         rig.until_diff("b");
         rig.in_sync("b");

@@ -1,0 +1,86 @@
+//! Follow-ups of pushes in progress: production works on it, and is asked again how far it is (R14).
+
+use std::time::Duration;
+
+use plugin_sdk::Now;
+
+use super::{
+    Kernel,
+    branch::{Branch, Bug},
+    event::Effects,
+    iteration::Phase,
+};
+
+impl Kernel {
+    /// R14: call it again; ownership, pin and intent are looked at again, the checks are not.
+    pub(super) fn follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
+        if !self.may_follow_up(now, at, out) {
+            return;
+        }
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let slot = it.slot;
+        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+        it.call_until = (now.mono + config.push_deadline).min(it.push_until);
+        if self.is_guarded(slot) {
+            self.count(Branch::Continued);
+            return self.call_push(at, true, out);
+        }
+        // R13: a new owner has to know how long this call may take before it starts.
+        let number = self.remember(now, slot, out);
+        if let Some(it) = self.iterations.at_mut(at) {
+            (it.follows, it.phase) = (true, Phase::Journaling(number));
+            it.advance();
+        }
+        self.journaling.push_back((number, at));
+        if self.planted(Bug::PushBeforeDurable) {
+            self.durable(now, number, out);
+        }
+    }
+
+    /// How long a follow-up may take is durable: it starts.
+    pub(super) fn start_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let late = now.mono >= it.call_until;
+        let until = std::mem::replace(&mut it.call_until, now.mono);
+        if !self.may_follow_up(now, at, out) {
+            return;
+        }
+        if late {
+            return self.follow_up(now, at, out);
+        }
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.call_until = until;
+        }
+        self.count(Branch::Continued);
+        self.call_push(at, true, out);
+    }
+
+    /// Whether a push in progress may be called again now. If not, it waits for ownership, or is given up.
+    fn may_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
+        if !self.has_lease(now) {
+            if let Some(it) = self.iterations.at_mut(at) {
+                it.phase = Phase::Continuing;
+                it.advance();
+                let soon = now.mono + Duration::from_secs(1);
+                self.timers.set(soon, at, it.generation);
+            }
+            return false;
+        }
+        let over = self
+            .iterations
+            .at(at)
+            .is_none_or(|it| now.mono >= it.push_until);
+        if over || !self.may_go_on(now, at) {
+            self.count(Branch::ContinuationEnded);
+            self.count_void(at);
+            let why = "the push was given up while in progress".into();
+            self.outcome_unknown(now, at, why, out);
+            return false;
+        }
+        true
+    }
+}

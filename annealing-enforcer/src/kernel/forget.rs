@@ -1,0 +1,61 @@
+//! What the kernel forgets, so that what it keeps goes with the assets that there are, not with all there ever were.
+
+use plugin_sdk::Now;
+
+use super::{
+    Kernel,
+    iteration::Phase,
+    slot::{Class, NONE, State, Trigger, flag},
+};
+
+/// So much may be kept for checks under way before it is worth while to look what they still need.
+const FEW_SEEN: usize = 1024;
+
+impl Kernel {
+    /// Gives up the slot of an asset that is meant to be nowhere, and that production does not have.
+    pub(super) fn give_up(&mut self, now: Now, slot: u32) {
+        let entry = self.table.slot(slot);
+        let busy = entry.state != State::Idle || entry.iteration != NONE || entry.in_flight();
+        let there = entry.has(flag::ORPHAN | flag::THERE) || entry.location.is_some();
+        if busy || there || self.table.is_pinned(slot) || self.table.has_intent(slot) {
+            return;
+        }
+        let asked = |kind: &super::kinds::Kind| kind.asked.iter().any(|asked| asked.is_of(slot));
+        if self.holds.contains_key(&slot) || self.kinds.iter().any(asked) {
+            return;
+        }
+        let Some(id) = self.table.id(slot) else {
+            return;
+        };
+        self.edges.settle(&id, Vec::new());
+        self.behind.remove(&slot);
+        self.observations.forget(slot);
+        self.hold_waiters.remove(&slot);
+        let waiters = self.settle_waiters.remove(&slot);
+        self.table.give_up(slot);
+        for waiter in waiters.unwrap_or_default() {
+            self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
+        }
+    }
+
+    /// What was noted for checks under way goes when none of them is as old.
+    pub(super) fn forget_seen(&mut self) {
+        if self.checking == 0 {
+            self.settle_log.clear();
+            self.edges.forget_touched(u64::MAX);
+            return;
+        }
+        let noted = self.settle_log.len() + self.edges.touched();
+        if noted <= self.many_seen.max(FEW_SEEN) {
+            return;
+        }
+        let checks = self.iterations.iter();
+        let checks = checks.filter(|it| matches!(it.phase, Phase::Checking));
+        let seen = checks.map(|it| (it.edges_seen, it.settles_seen));
+        let oldest = |(edges, settles): (u64, u64), (e, s)| (edges.min(e), settles.min(s));
+        let (edges, settles) = seen.fold((u64::MAX, u64::MAX), oldest);
+        self.settle_log.retain(|_, at| *at > settles);
+        self.edges.forget_touched(edges);
+        self.many_seen = 2 * (self.settle_log.len() + self.edges.touched());
+    }
+}

@@ -1,0 +1,207 @@
+//! Rates: how fast pushes of one key may start, and whose turn comes when.
+//!
+//! Everybody who finds a rate used up gets a turn of its own. So only as many wake at once as the rate lets through.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use plugin_sdk::{Key, Mono, Quota};
+
+/// From so many keys on, those that are free are dropped now and then.
+const MANY: usize = 64;
+
+/// Whoever's turn has come is looked at and checked first: so long nobody else takes what was kept for it.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Every rate in use.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    keys: BTreeMap<Key, Rate>,
+    /// Which turn an asset has.
+    turns: BTreeMap<u32, (Key, Mono)>,
+    /// How many keys there may be until those that are free are dropped.
+    many: usize,
+}
+
+/// One key's: the generic cell rate algorithm.
+#[derive(Debug, Default)]
+struct Rate {
+    /// Theoretical arrival time of the next push.
+    arrival: Mono,
+    /// How far a push may be ahead of it.
+    tolerance: Duration,
+    /// The time between two pushes in the long run.
+    every: Duration,
+    /// Turns that are still to come, each with its asset.
+    turns: BTreeSet<(Mono, u32)>,
+}
+
+impl Rates {
+    /// Whether a push of `slot` may start now: nobody takes what others wait for.
+    pub(super) fn is_open(&self, slot: u32, key: &Key, quota: &Quota, now: Mono) -> bool {
+        let Some(rate) = self.keys.get(key) else {
+            return true;
+        };
+        let opens = |arrival: Mono| arrival - tolerance(quota);
+        let is_its_turn = self
+            .turns
+            .get(&slot)
+            .is_some_and(|(of, at)| of == key && *at <= now);
+        let next = rate.to_come(now).find(|(_, other)| *other != slot);
+        let then = opens(rate.arrival.max(now) + quota.every);
+        opens(rate.arrival) <= now && (is_its_turn || next.is_none_or(|(at, _)| then <= *at))
+    }
+
+    /// A push of `slot` starts.
+    pub(super) fn take(&mut self, slot: u32, key: &Key, quota: &Quota, now: Mono) {
+        self.forget(slot);
+        self.tidy(now);
+        let rate = self.keys.entry(key.clone()).or_default();
+        rate.heed(quota);
+        rate.arrival = rate.arrival.max(now) + quota.every;
+    }
+
+    /// When `slot` may try again, which has found the rate used up: behind everybody who found so before.
+    pub(super) fn turn(&mut self, slot: u32, key: &Key, quota: &Quota, now: Mono) -> Mono {
+        let own = self.turns.get(&slot);
+        if own.is_some_and(|(of, at)| of == key && *at > now)
+            && let Some(turn) = self.moved_up(slot, now)
+        {
+            return turn;
+        }
+        self.forget(slot);
+        let rate = self.keys.entry(key.clone()).or_default();
+        rate.heed(quota);
+        rate.turns = rate.turns.split_off(&(now - GRACE, 0));
+        let behind = rate.turns.last().map(|(last, _)| *last + rate.every);
+        let turn = behind.map_or(rate.opens(), |behind| behind.max(rate.opens()));
+        rate.turns.insert((turn, slot));
+        self.turns.insert(slot, (key.clone(), turn));
+        turn
+    }
+
+    /// The turn of `slot`, if it has one: earlier than it was if others before it no longer wait.
+    pub(super) fn moved_up(&mut self, slot: u32, now: Mono) -> Option<Mono> {
+        let (key, at) = self.turns.get_mut(&slot)?;
+        let rate = self.keys.get_mut(key)?;
+        let before = rate.to_come(now).take_while(|turn| **turn < (*at, slot));
+        let before = before.count() as u32;
+        let earliest = rate.opens() + rate.every.saturating_mul(before);
+        if earliest < *at {
+            rate.turns.remove(&(*at, slot));
+            rate.turns.insert((earliest, slot));
+            *at = earliest;
+        }
+        Some(*at)
+    }
+
+    /// `slot` waits for no rate any more.
+    pub(super) fn forget(&mut self, slot: u32) {
+        if let Some((key, at)) = self.turns.remove(&slot)
+            && let Some(rate) = self.keys.get_mut(&key)
+        {
+            rate.turns.remove(&(at, slot));
+        }
+    }
+
+    /// A key that is free and that nobody waits for says nothing.
+    fn tidy(&mut self, now: Mono) {
+        if self.keys.len() < self.many.max(MANY) {
+            return;
+        }
+        self.keys
+            .retain(|_, rate| rate.arrival > now || !rate.turns.is_empty());
+        self.many = self.keys.len() * 2;
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.keys.len() + self.turns.len()
+    }
+}
+
+impl Rate {
+    fn heed(&mut self, quota: &Quota) {
+        (self.every, self.tolerance) = (quota.every, tolerance(quota));
+    }
+
+    /// Turns that are to come, or have come just now.
+    fn to_come(&self, now: Mono) -> impl Iterator<Item = &(Mono, u32)> {
+        self.turns.range((now - GRACE, 0)..)
+    }
+
+    fn opens(&self) -> Mono {
+        self.arrival - self.tolerance
+    }
+}
+
+fn tolerance(quota: &Quota) -> Duration {
+    quota.every.saturating_mul(quota.burst.saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Mono {
+        Mono(0) + Duration::from_secs(seconds)
+    }
+
+    fn quota(burst: u32) -> Quota {
+        let every = Duration::from_secs(10);
+        Quota { burst, every }
+    }
+
+    #[test]
+    fn r9_rate_is_burst_then_steady() {
+        let (mut rates, key) = (Rates::default(), "all".into());
+        for slot in [1, 2] {
+            assert!(rates.is_open(9, &key, &quota(2), at(0)));
+            rates.take(slot, &key, &quota(2), at(0));
+        }
+        assert!(!rates.is_open(9, &key, &quota(2), at(9)));
+        assert!(rates.is_open(9, &key, &quota(2), at(10)));
+        rates.take(3, &key, &quota(2), at(10));
+        assert!(!rates.is_open(9, &key, &quota(2), at(10)));
+    }
+
+    #[test]
+    fn r9_everybody_who_waits_for_a_rate_has_a_turn() {
+        let (mut rates, key) = (Rates::default(), "all".into());
+        let one = quota(1);
+        rates.take(0, &key, &one, at(0));
+        let turns: Vec<_> = (1..5)
+            .map(|slot| rates.turn(slot, &key, &one, at(0)))
+            .collect();
+        assert_eq!(turns, [at(10), at(20), at(30), at(40)]);
+        assert_eq!(rates.turn(3, &key, &one, at(1)), at(30), "it has one");
+        rates.forget(1);
+        assert_eq!(rates.moved_up(3, at(1)), Some(at(20)));
+        rates.take(2, &key, &one, at(12));
+        assert_eq!(rates.turn(5, &key, &one, at(12)), at(50));
+        assert_eq!(rates.turn(3, &key, &one, at(21)), at(60), "missed: last");
+    }
+
+    #[test]
+    fn r9_nobody_takes_a_rate_that_others_wait_for() {
+        let (mut rates, key) = (Rates::default(), "all".into());
+        let one = quota(1);
+        rates.take(0, &key, &one, at(0));
+        assert_eq!(rates.turn(1, &key, &one, at(0)), at(10));
+        assert!(!rates.is_open(2, &key, &one, at(11)), "it comes soon");
+        assert!(rates.is_open(1, &key, &one, at(11)));
+        assert!(rates.is_open(2, &key, &one, at(21)), "it does not come");
+    }
+
+    #[test]
+    fn keys_that_are_free_are_dropped() {
+        let mut rates = Rates::default();
+        for n in 0..10_000_u32 {
+            let key = n.to_string().as_str().into();
+            rates.take(n, &key, &quota(1), at(u64::from(n)));
+        }
+        assert!(rates.len() <= 2 * MANY, "{}", rates.len());
+    }
+}

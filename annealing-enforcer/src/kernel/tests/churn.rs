@@ -1,0 +1,217 @@
+//! Assets come and go by the thousand: what the kernel keeps goes with those that there are.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use plugin_sdk::{Cause, Claim, Pushed, Quota, Recheck};
+use prodspec_model::{
+    Asset, AssetRef,
+    addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
+};
+
+use super::rig::{Rig, delay, differs, exclusive, id, thing};
+use crate::kernel::{Command, Event, Kernel, Pin};
+
+/// So many assets at a time, so many times.
+const LOT: usize = 100;
+const LOTS: usize = 100;
+
+impl Kernel {
+    /// How much is kept.
+    fn sizes(&self) -> BTreeMap<&'static str, usize> {
+        BTreeMap::from([
+            ("slots", self.table.len() as usize),
+            ("pins", self.table.pins()),
+            ("cited", self.cited().len()),
+            ("iterations", self.iterations.iter().count()),
+            ("keys parked on", self.claims.waiting()),
+            ("claims", self.claims.held().len()),
+            ("rates", self.claims.rates.len()),
+            ("holds", self.holds.len() + self.hold_waiters.len()),
+            ("settle waiters", self.settle_waiters.len()),
+            ("settle log", self.settle_log.len()),
+            ("edges", self.edges.len()),
+            ("touched", self.edges.touched()),
+            ("early pins", self.early_pins.len()),
+            ("standings", self.standings.len() + self.behind.len()),
+            ("unrecorded", self.unrecorded.len()),
+            (
+                "asked",
+                self.kinds.iter().map(|kind| kind.asked.len()).sum(),
+            ),
+        ])
+    }
+
+    /// Nothing of what came and went is left, but for what a lot of assets takes.
+    fn is_small(&self, latest: usize) {
+        for (what, size) in self.sizes() {
+            assert!(size <= 3 * LOT + latest, "{what}: {size}");
+        }
+    }
+}
+
+fn name(lot: usize, n: usize) -> String {
+    format!("lot{lot}/a{n}")
+}
+
+fn turned(asset: &Asset) -> Asset {
+    let (reason, approved_by) = ("moved".into(), "me".into());
+    let addon = Turndown {
+        reason,
+        approved_by,
+    };
+    asset.edit().addon(&addon).unwrap().build().unwrap()
+}
+
+/// Depends on the next of its lot.
+fn asset(lot: usize, n: usize) -> Asset {
+    let provider = AssetRef::to(id(&name(lot, (n + 1) % LOT)));
+    let edges = vec![Edge {
+        provider,
+        need: Need::Order,
+    }];
+    let asset = thing(&name(lot, n), 1).edit().addon(&DependsOn { edges });
+    asset.unwrap().build().unwrap()
+}
+
+/// Pushes an asset that claims keys of its own and one of its lot's.
+fn push(rig: &mut Rig, lot: usize, n: usize) {
+    let name = name(lot, n);
+    rig.diffed(&name, differs);
+    let quota = Quota {
+        burst: 1,
+        every: Duration::from_secs(1),
+    };
+    rig.checked(&name, |verdict| {
+        verdict
+            .claim(Claim::Rate(name.as_str().into(), quota))
+            .claim(Claim::AtMost(format!("lot{lot}").as_str().into(), 1_000))
+            .claim(exclusive(&name))
+    });
+    rig.durable();
+    rig.pushed(&name, Ok(Pushed::Done));
+    rig.in_sync(&name);
+}
+
+fn churn(leave: impl Fn(&mut Rig, usize, &[String])) {
+    let mut rig = Rig::new(vec![thing("stays", 1)]);
+    // A check that is always under way, as in a busy partition some check is.
+    rig.diffed("stays", differs);
+    for lot in 0..LOTS {
+        let names: Vec<String> = (0..LOT).map(|n| name(lot, n)).collect();
+        rig.publish((0..LOT).map(|n| asset(lot, n)).collect(), &[]);
+        for n in 0..LOT {
+            push(&mut rig, lot, n);
+        }
+        leave(&mut rig, lot, &names);
+        rig.pass(Duration::from_secs(20));
+        if rig.is_diffing("stays") {
+            rig.diffed("stays", differs);
+        }
+        rig.records.clear();
+        rig.kernel.check_invariants(rig.now);
+    }
+    rig.kernel.is_small(4);
+}
+
+fn removed(rig: &mut Rig, names: &[String]) {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    rig.publish(Vec::new(), &names);
+}
+
+#[test]
+fn what_was_turned_down_and_removed_is_forgotten() {
+    churn(|rig, lot, names| {
+        rig.publish((0..LOT).map(|n| turned(&asset(lot, n))).collect(), &[]);
+        names.iter().for_each(|name| rig.in_sync(name));
+        removed(rig, names);
+    });
+}
+
+#[test]
+fn an_orphan_that_is_known_about_is_forgotten() {
+    churn(|rig, _, names| {
+        removed(rig, names);
+        assert_eq!(rig.kernel.status().orphans.len(), LOT);
+        for name in names {
+            rig.step(Event::Person(Command::Acknowledge(id(name))));
+        }
+    });
+}
+
+#[test]
+fn pins_of_what_nobody_knows_go_when_they_are_taken_back() {
+    churn(|rig, lot, names| {
+        let at = rig.latest.clone();
+        let pin = |rig: &mut Rig, name: &str, pin: Pin| {
+            let asset = id(name);
+            rig.step(Event::Pin { asset, pin });
+        };
+        for name in names {
+            let unknown = format!("{name}/unknown");
+            pin(rig, &unknown, Pin::NotYet);
+            pin(rig, name, Pin::At(at.clone(), Cause::Intent));
+            rig.in_sync(name);
+        }
+        rig.publish((0..LOT).map(|n| turned(&asset(lot, n))).collect(), &[]);
+        for name in names {
+            pin(rig, &format!("{name}/unknown"), Pin::Default);
+            pin(rig, name, Pin::Default);
+            rig.in_sync(name);
+        }
+        removed(rig, names);
+    });
+}
+
+#[test]
+fn policies_that_govern_nothing_any_more_take_no_place() {
+    let mut rig = Rig::new(vec![thing("stays", 1)]);
+    for n in 0..1_000 {
+        let policy = AssetRef::to(id(&format!("policy/{n}")));
+        let governed = thing("a", 1).edit().addon(&RolloutPolicyRef { policy });
+        rig.publish(vec![governed.unwrap().build().unwrap()], &[]);
+        rig.kernel.check_invariants(rig.now);
+    }
+    rig.kernel.is_small(4);
+}
+
+#[test]
+fn what_checks_ask_of_a_plugin_without_room_is_bounded() {
+    let mut rig = Rig::with(
+        crate::Config::default(),
+        crate::TypeConfig {
+            diffs: 2,
+            ..super::rig::kind()
+        },
+        vec![thing("a", 1), thing("b", 1), thing("c", 1), thing("d", 1)],
+    );
+    rig.diffed("a", differs);
+    let mut tickets = 0;
+    for _ in 0..100 {
+        let Some(check) = rig.check("a") else {
+            rig.until_diff("a");
+            rig.diffed("a", differs);
+            continue;
+        };
+        for _ in 0..10 {
+            tickets += 1;
+            rig.step(Event::Observe {
+                ticket: tickets,
+                asker: check.target.run,
+                asset: id("d"),
+            });
+        }
+        let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+        verdict.delays = vec![delay(Recheck::After(Duration::from_secs(1)))];
+        rig.step(Event::CheckDone {
+            run: check.target.run,
+            answer: Ok(verdict),
+        });
+        let asked = rig.kernel.sizes()["asked"];
+        assert!(asked <= 1, "{asked} for the same look");
+        rig.calls.clear();
+        rig.pass(Duration::from_secs(2));
+        if rig.is_diffing("a") {
+            rig.diffed("a", differs);
+        }
+    }
+}

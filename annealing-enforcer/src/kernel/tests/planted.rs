@@ -1,0 +1,56 @@
+//! Every guard is needed: without it a test of its rule fails.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{admission, loops, pins, pushes, rig::PLANTED};
+use crate::kernel::Bug;
+
+#[test]
+fn without_a_guard_a_test_of_its_rule_fails() {
+    let guards: [(Bug, fn()); 11] = [
+        (
+            Bug::SkipClaim,
+            admission::r9_claims_are_taken_all_or_nothing,
+        ),
+        (
+            Bug::ReuseOldDiff,
+            admission::r8_changed_evidence_voids_the_verdict,
+        ),
+        (Bug::DropFence, loops::s5_without_a_lease_nothing_starts),
+        (
+            Bug::LoseOpenPush,
+            pushes::r13_a_new_owner_looks_before_anything_else,
+        ),
+        (
+            Bug::PushOnTimedOutCheck,
+            admission::r7_a_failed_check_is_a_delay,
+        ),
+        (Bug::RemoveOrphan, pushes::r15_absent_means_orphaned),
+        (
+            Bug::PushBeforeDurable,
+            pushes::r13_a_push_is_durable_before_it_starts,
+        ),
+        (
+            Bug::IgnoreMovedPin,
+            admission::r8_a_moved_pin_voids_the_diff,
+        ),
+        (
+            Bug::SkipHold,
+            admission::r8_a_push_in_flight_holds_what_it_relies_on,
+        ),
+        (
+            Bug::FollowLatest,
+            pins::r17_a_governed_asset_never_follows_what_is_sealed,
+        ),
+        (
+            Bug::SettledBeforePin,
+            pins::r20_only_a_diff_from_after_the_move_says_that_it_is_there,
+        ),
+    ];
+    for (bug, test) in guards {
+        PLANTED.set(Some(bug));
+        let found = catch_unwind(AssertUnwindSafe(test)).is_err();
+        PLANTED.set(None);
+        assert!(found, "{bug:?} goes unnoticed");
+    }
+}
