@@ -354,7 +354,9 @@ impl Kernel {
             slot.set(flag::REACHED, false);
             slot.set(flag::THERE, change.before.is_some() && slot.pin == 0);
             if let Some(before) = &change.before {
-                self.edges.keep(&before.id(), &edges::declared(before));
+                let (id, edges) = (before.id(), edges::declared(before));
+                self.edges.keep(&id, &edges);
+                self.edges.had(&id, &edges);
             }
         }
     }
@@ -376,6 +378,7 @@ impl Kernel {
             self.edges.settle(id, Vec::new());
         } else if !self.planted(Bug::ForgetVanishedEdge) {
             self.edges.keep(id, &record.edges);
+            self.edges.had(id, &record.edges);
         }
     }
 
