@@ -90,12 +90,12 @@ impl Tally {
         }
         let since = last.checked_add(bake).unwrap_or(Timestamp::MAX);
         if request.now < since {
-            return shut(format!("bakes until {since}"), Until::Time(since));
+            return shut(format!("bakes until {since:.0}"), Until::Time(since));
         }
         match &request.health {
             Some(health) if health.is_healthy_since(since) => Gate::Open,
             _ => shut(
-                format!("has to be found healthy, from evidence of {since} or later"),
+                format!("has to be found healthy, from evidence of {since:.0} or later"),
                 Until::Healthy { since },
             ),
         }
@@ -104,4 +104,26 @@ impl Tally {
 
 fn shut(why: String, until: Until) -> Gate {
     Gate::Shut(Wait { why, until })
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::testing::{NOW, select_request, target};
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn people_are_told_whole_seconds() {
+        let mut request = select_request([target("job/eu", &["eu"])]);
+        let at = NOW + Duration::from_nanos(123_456_789);
+        Arc::make_mut(&mut request.targets)[0].progress = Progress::Updated { at };
+        for bake in [Duration::from_secs(60), Duration::ZERO] {
+            request.now = at;
+            let Gate::Shut(wait) = gate(&request, [0], bake) else {
+                panic!("open without a verdict");
+            };
+            assert!(!wait.why.contains('.'), "{}", wait.why);
+        }
+    }
 }
