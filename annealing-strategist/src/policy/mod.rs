@@ -31,6 +31,7 @@ mod rule;
 mod standard;
 mod target;
 mod unavailable;
+mod valid;
 mod waves;
 
 pub use bake::{Bake, BakeLayer};
@@ -44,6 +45,7 @@ pub use rule::{PolicyLayer, Rule, Setting};
 pub use standard::standard;
 pub use target::target_of;
 pub use unavailable::{MaxUnavailable, MaxUnavailableLayer};
+pub use valid::valid;
 pub use waves::{Waves, WavesLayer};
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{Config, Enforcer, EnforcerBuilder, Plugin};
-use annealing_strategist::{Strategist, StrategistBuilder, policy::NoStall};
+use annealing_strategist::{
+    Strategist, StrategistBuilder,
+    policy::{self, NoStall},
+};
 use plane_runtime::{Runtime, TokioRuntime};
 use plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
@@ -261,7 +264,9 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
         let store = self.store.ok_or(BuildError::NoStore)?;
-        let policies = AssetType::<RolloutPolicy>::new().modelled_only();
+        let policies = AssetType::<RolloutPolicy>::new()
+            .modelled_only()
+            .valid(policy::valid);
         let builder = Pipeline::builder(partition.clone())
             .asset_type(policies)
             .validator(self.no_stall);

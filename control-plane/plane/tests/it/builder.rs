@@ -1,6 +1,12 @@
 //! What does not fit together is refused when it is built.
 
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
 use control_plane::prelude::*;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::world::{Group, Model, Production, Service, Text, plane};
 
@@ -43,4 +49,54 @@ async fn a_type_is_enforced_or_modelled_only() {
         matches!(refused, BuildError::ModelledOnly("world.v1.Group")),
         "{refused}"
     );
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_warned_of_a_type_that_is_not_theirs() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        parts().store(MemoryStore::new()).build().unwrap();
+    });
+    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let warned = |type_name| said.contains(&format!("{type_name:?}"));
+    assert!(warned("world.v1.Service"), "{said}");
+    assert!(!warned("prodspec.v1.RolloutPolicy"), "{said}");
+}
+
+#[tokio::test]
+async fn a_policy_says_in_words_why_it_holds() {
+    let manifest = "services: {}\npolicies: {slow: {hold: ' ', bake_secs: 99999999}}\n";
+    let plane = plane(&Production::default())
+        .store(MemoryStore::new())
+        .source(Text::new(manifest))
+        .validators(validators::standard());
+    let checked = plane.build().unwrap().handle().check(&[]).await;
+    let refused = checked.unwrap_err().to_string();
+    for field in ["payload.hold: say it", "payload.bake_secs: 99999999: bake"] {
+        assert!(refused.contains(field), "{field}: {refused}");
+    }
 }
