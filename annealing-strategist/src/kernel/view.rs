@@ -5,8 +5,8 @@ use plugin_sdk::{Direction, Progress, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-use super::Kernel;
-use crate::record::Rollout;
+use super::{Kernel, live::Live};
+use crate::record::{Rollout, State};
 
 /// One policy group, as it is now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,12 +45,25 @@ pub struct Counts {
 }
 
 impl Kernel {
+    /// The newest rollout: the one under way, or the last one.
+    pub fn newest(&self) -> Option<&Rollout> {
+        let live = self.live.as_ref().map(|live| &live.rollout);
+        live.or(self.last.as_ref())
+    }
+
+    /// Whether the group has heard of incarnation `at`, and nothing of it moves before a person says so or newer intent is
+    /// there.
+    pub fn rests(&self, at: IncarnationNo) -> bool {
+        let live = self.live.as_ref();
+        let rests = |live: &Live| matches!(live.rollout.state, State::Stopped { .. });
+        self.latest.no() >= at && live.is_none_or(rests)
+    }
+
     /// The group as it is now.
     pub fn view(&self, now: plugin_sdk::Now) -> View {
         let live = self.live.as_ref();
         let targets = live.map(|live| live.on_the_way().to_vec());
         let targets = targets.unwrap_or_default();
-        let rollout = live.map(|live| &live.rollout).or(self.last.as_ref());
         let under_way = live.filter(|live| live.is_moving());
         let left_out = live.map(|live| live.left_out.clone()).unwrap_or_default();
         let held = self.quarantine.keys().filter(|id| !left_out.contains(id));
@@ -61,7 +74,7 @@ impl Kernel {
         View {
             policy: self.policy.clone(),
             head: self.head.as_ref().map(|head| head.no()),
-            rollout: rollout.cloned(),
+            rollout: self.newest().cloned(),
             live: live.is_some(),
             counts: Counts::of(&targets),
             waits: under_way.map(|live| live.waits()).unwrap_or_default(),
@@ -72,7 +85,7 @@ impl Kernel {
     }
 }
 
-impl super::live::Live {
+impl Live {
     fn waits(&self) -> Vec<Wait> {
         let mut waits = self.selection.waits.clone();
         let under_way = |target: &&Target| match target.progress {

@@ -7,7 +7,13 @@ use plane_store::records::{Standing, StandingPin};
 use plugin_sdk::Mono;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use super::{Strategist, handle::Reply, recover::Group, steps::Work};
+use super::{
+    Strategist,
+    handle::Reply,
+    recover::Group,
+    steps::Work,
+    waiting::{Waiting, unknown},
+};
 use crate::{
     group::policy_of,
     kernel::{Call, Command, Effects, Event, Heads, Kernel, Recovered, Refused, Step, View},
@@ -18,9 +24,12 @@ use crate::{
 type Told = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
 
 /// The kernels, by policy asset.
+pub(super) type Kernels = BTreeMap<AssetId, Kernel>;
+
+/// All groups, and what they share.
 pub(super) struct Groups<R> {
     strategist: Arc<Strategist<R>>,
-    kernels: BTreeMap<AssetId, Kernel>,
+    kernels: Kernels,
     latest: Incarnation,
     /// The head of every group that has one.
     heads: Heads,
@@ -29,6 +38,8 @@ pub(super) struct Groups<R> {
     effects: Effects,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
     replies: u64,
+    /// Whoever waits for a group to come to rest.
+    pub(super) waiting: Waiting,
     /// Effects that the shell has to perform.
     pub(super) work: Vec<Work>,
     pub(super) calls: Vec<(AssetId, Call)>,
@@ -50,6 +61,7 @@ impl<R: Runtime> Groups<R> {
             effects: Effects::default(),
             asked: BTreeMap::new(),
             replies: 0,
+            waiting: Waiting::default(),
             work: Vec::new(),
             calls: Vec::new(),
         }
@@ -121,10 +133,7 @@ impl<R: Runtime> Groups<R> {
         reply: Reply<Result<(), Refused>>,
     ) {
         if !self.kernels.contains_key(policy) {
-            let known: Vec<&str> = self.kernels.keys().map(AssetId::as_str).collect();
-            let known = known.join(", ");
-            let refused = Refused(format!("no policy group `{policy}`; there are: {known}"));
-            return drop(reply.send(Err(refused)));
+            return drop(reply.send(Err(unknown(policy, &self.kernels))));
         }
         self.replies += 1;
         let number = self.replies;
@@ -144,6 +153,18 @@ impl<R: Runtime> Groups<R> {
 
     pub(super) fn cited(&self) -> Vec<IncarnationNo> {
         self.kernels.values().flat_map(Kernel::cited).collect()
+    }
+
+    /// Answers those who waited for what has come to rest.
+    pub(super) fn rest(&mut self) {
+        let Self {
+            waiting,
+            latest,
+            kernels,
+            work,
+            ..
+        } = self;
+        waiting.look(latest, kernels, work);
     }
 
     /// A newer incarnation: each group hears of it, and which of its assets change.
@@ -237,7 +258,7 @@ impl<R: Runtime> Groups<R> {
             .extend(effects.calls.into_iter().map(|call| (policy.clone(), call)));
         for (number, answer) in effects.replies {
             if let Some(reply) = self.asked.remove(&number) {
-                self.work.push(Work::Answer(reply, answer));
+                self.work.push(Work::tell(reply, answer));
             }
         }
         self.tell_head(policy);

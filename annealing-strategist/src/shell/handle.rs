@@ -66,6 +66,20 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Views).await
     }
 
+    /// Returns once the group of `policy` has come to rest at incarnation `at` or a newer one: no rollout is under way, or
+    /// it has stopped until a person says so. Hands over the group's newest rollout, if it ever had one.
+    ///
+    /// # Errors
+    /// When there is no such group at `at`, or the strategist ends.
+    pub async fn rests(
+        &self,
+        policy: &AssetId,
+        at: IncarnationNo,
+    ) -> Result<Option<Rollout>, AskError> {
+        let answer = self.ask(|reply| Input::Rests(policy.clone(), at, reply));
+        Ok(answer.await??)
+    }
+
     /// Says something to the rollout of the group of `policy`; answers once it is durable.
     ///
     /// # Errors

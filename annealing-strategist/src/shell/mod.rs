@@ -5,6 +5,7 @@ mod groups;
 mod handle;
 mod recover;
 mod steps;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use futures::{
 use plane_runtime::Runtime;
 use plane_store::records::Standing;
 use plugin_sdk::{Health, Mono, Selection};
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
 pub use handle::{AskError, Handle};
@@ -39,7 +40,8 @@ pub(crate) enum Input {
     Judged(AssetId, u64, Result<Health, String>),
     Person(AssetId, Command, By, handle::Reply<Result<(), Refused>>),
     Views(handle::Reply<Vec<View>>),
-    Cited(handle::Reply<Vec<prodspec_model::IncarnationNo>>),
+    Rests(AssetId, IncarnationNo, handle::Reply<waiting::Rests>),
+    Cited(handle::Reply<Vec<IncarnationNo>>),
 }
 
 /// The strategist beside one ownership of a partition. Does nothing before [`Attached::run`].
@@ -151,6 +153,7 @@ impl<R: Runtime> Beside<R> {
             }
             // Whoever asked may have gone: then nobody is told.
             Input::Views(reply) => drop(reply.send(self.groups.views())),
+            Input::Rests(policy, at, reply) => self.groups.waiting.add(policy, at, reply),
             Input::Cited(reply) => drop(reply.send(self.groups.cited())),
         }
         self.perform();
@@ -171,6 +174,7 @@ impl<R: Runtime> Beside<R> {
     }
 
     fn perform(&mut self) {
+        self.groups.rest();
         for work in self.groups.work.drain(..) {
             // A runner that ended has said why: that ends all of this.
             let _ = self.work.unbounded_send(work);

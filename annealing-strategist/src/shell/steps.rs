@@ -15,7 +15,7 @@ use prodspec_model::{AssetId, PartitionId};
 use super::{Strategist, handle::Reply};
 use crate::{
     actuator::{Actuation, Actuator, PinTo},
-    kernel::{Goes, Record, Refused, Step},
+    kernel::{Goes, Record, Step},
     record::{Quarantined, Rollout, TargetRecord},
 };
 
@@ -23,8 +23,15 @@ use crate::{
 pub(super) enum Work {
     /// Of the group of this policy.
     Step(AssetId, Step),
-    /// Everything before it is durable.
-    Answer(Reply<Result<(), Refused>>, Result<(), Refused>),
+    /// Everything before it is durable: somebody is told.
+    Tell(Box<dyn FnOnce() + Send>),
+}
+
+impl Work {
+    /// Answers whoever asked, who may have gone: then nobody is told.
+    pub(super) fn tell<T: Send + 'static>(reply: Reply<T>, answer: T) -> Self {
+        Self::Tell(Box::new(|| drop(reply.send(answer))))
+    }
 }
 
 /// Does it.
@@ -59,8 +66,7 @@ impl Steps {
                         return;
                     }
                 }
-                // Whoever asked may have gone: then nobody is told.
-                Work::Answer(reply, answer) => drop(reply.send(answer)),
+                Work::Tell(tell) => tell(),
             }
         }
     }

@@ -8,9 +8,9 @@ use annealing_strategist::{
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
-use plane_runtime::Runtime;
+use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{BoxError, Progress, Wait};
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -144,6 +144,39 @@ impl<R: Runtime> Handle<R> {
     /// When this process does not own the partition, or the store cannot be read.
     pub async fn past_rollouts(&self, policy: &AssetId) -> Result<Vec<Rollout>, Error> {
         Ok(self.rolling().await?.history(policy).await?)
+    }
+
+    /// Waits until the rollout of incarnation `at`, or of a newer one, is over in the group of `policy`, and says how it
+    /// ended. One that stopped is over too: it stays so until a person says something or newer intent is there. `None`: the
+    /// group never had a rollout.
+    ///
+    /// ```
+    /// use control_plane::{prelude::*, strategist::State};
+    ///
+    /// /// Whether what is written now is everywhere, well and baked.
+    /// async fn released(handle: &Handle, policy: &AssetId) -> Result<bool, control_plane::Error> {
+    ///     let newest = handle.latest().await?.no();
+    ///     let rollout = handle.wait_rollout(policy, newest, Duration::from_secs(3600)).await?;
+    ///     Ok(rollout.is_none_or(|rollout| rollout.state == State::Completed))
+    /// }
+    /// # use std::time::Duration;
+    /// # let _ = released;
+    /// ```
+    ///
+    /// # Errors
+    /// When it is not over within `within`, there is no such group, or this process does not own the partition.
+    pub async fn wait_rollout(
+        &self,
+        policy: &AssetId,
+        at: IncarnationNo,
+        within: Duration,
+    ) -> Result<Option<Rollout>, Error> {
+        let runtime = &self.shared.runtime;
+        let deadline = runtime.now().mono + within;
+        let rolling = self.rolling().await?;
+        let over = timeout_at(runtime, deadline, rolling.rests(policy, at)).await;
+        let what = "the rollout was not over";
+        Ok(over.ok_or(Error::TooLate { what, within })??)
     }
 
     /// Says something to the rollout of the group of `policy`: pause, resume, promote, abort, retry, roll back. Durable

@@ -204,6 +204,72 @@ async fn people_hold_a_rollout_and_let_it_go_on() {
     until(&running, "all are updated", || of_size(&production, 2) == 4).await;
 }
 
+/// What production is to be from now on: read, and sealed.
+async fn seal(running: &Running, text: &Text, manifest: &str) -> IncarnationNo {
+    text.edit(manifest);
+    let status = running.handle.generation().await.unwrap().next_run().await;
+    status.incarnation.unwrap().id.no
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
+    let policy = "{canary: {count: 1, bake_secs: 60}}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let production = Production::default();
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    let handle = &running.handle;
+    let first = handle.settle(LONG).await.unwrap().no;
+    let over = async |policy: &str, at, within| {
+        let ended = handle.wait_rollout(&id(policy), at, within).await;
+        ended.map(|rollout| rollout.unwrap().state)
+    };
+    assert_eq!(over("slow", first, LONG).await.unwrap(), State::Completed);
+
+    let good = seal(&running, &text, &manifest(2, policy, 1)).await;
+    let early = over("slow", good, Duration::from_secs(30)).await;
+    let early = early.unwrap_err().to_string();
+    assert!(early.contains("not over within 30s"), "{early}");
+    assert_eq!(of_size(&production, 2), 1, "it bakes");
+    assert_eq!(
+        over("slow", good, 2 * LONG).await.unwrap(),
+        State::Completed
+    );
+    assert_eq!(of_size(&production, 2), 4);
+
+    let bad = seal(&running, &text, &manifest(3, policy, 1)).await;
+    let back = over("slow", bad, LONG).await.unwrap();
+    assert!(matches!(back, State::RolledBack { .. }), "{back:?}");
+    assert_eq!(of_size(&production, 2), 4);
+
+    let nobody = over("fast", bad, LONG).await.unwrap_err().to_string();
+    assert!(nobody.contains("no policy group `fast`"), "{nobody}");
+    let never = over("slow", IncarnationNo(99), LONG).await.unwrap_err();
+    assert!(
+        matches!(never, control_plane::Error::TooLate { .. }),
+        "{never}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_that_stopped_is_over_until_somebody_says_otherwise() {
+    let policy = "{canary: {count: 1, bake_secs: 60}, on_unhealthy: stop}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let production = Production::default();
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    running.handle.settle(LONG).await.unwrap();
+    let bad = seal(&running, &text, &manifest(3, policy, 1)).await;
+    let (handle, policy) = (&running.handle, id("slow"));
+    let over = async || {
+        let ended = handle.wait_rollout(&policy, bad, LONG).await;
+        ended.unwrap().unwrap().state
+    };
+    assert!(matches!(over().await, State::Stopped { .. }));
+    let told = handle.tell_rollout(&policy, Command::RollBack, ann());
+    told.await.unwrap();
+    assert!(matches!(over().await, State::RolledBack { .. }));
+    assert_eq!(of_size(&production, 1), 4);
+}
+
 #[tokio::test(start_paused = true)]
 async fn r18_a_policy_that_would_stall_is_not_sealed() {
     let text = Text::new(&manifest(1, "{max_in_flight: 0}", 1));
