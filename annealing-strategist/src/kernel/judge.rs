@@ -188,6 +188,8 @@ impl Rollout {
 
 fn described(health: &Health) -> String {
     match health.judgement {
+        // Of what has not settled nobody can say more.
+        Judgement::Healthy if health.findings.is_empty() => "nothing speaks against it".to_owned(),
         Judgement::Healthy => "healthy".to_owned(),
         Judgement::Unknown => format!("health is unknown: {}", reasons(health)),
         Judgement::Unhealthy => format!("unhealthy: {}", reasons(health)),
