@@ -1,5 +1,5 @@
-//! Faults that can be planted in the control plane, to see that the demo notices each. Only with the feature
-//! `planted-faults`, and only when the environment asks for one:
+//! Faults that can be planted in the control plane and in production, to see that the demo notices each. Only with the
+//! feature `planted-faults`, and only when the environment asks for one:
 //!
 //! ```text
 //! SHAKESPEARE_PLANTED=canary-skipped cargo run -p shakespeare --features planted-faults -- demo
@@ -28,12 +28,32 @@ enum Planted {
     HoldIgnored,
     /// Nothing waits for an alert.
     AlertIgnored,
+    /// As many are on their way at once as there are, whatever the policy says.
+    LimitsIgnored,
+    /// A wave does not wait for the one before it.
+    WavesIgnored,
+    /// A person's word that it is good enough changes nothing.
+    PromoteIgnored,
+    /// A balancer says that it lets less through while more is still in flight.
+    LimitToldEarly,
+}
+
+impl Planted {
+    /// The one that the environment names.
+    fn named() -> Option<Self> {
+        let name = std::env::var(VARIABLE).ok()?;
+        Self::from_str(&name, false).ok()
+    }
+}
+
+/// Whether balancers say too early what they let through.
+pub(crate) fn limit_told_early() -> bool {
+    Planted::named() == Some(Planted::LimitToldEarly)
 }
 
 /// The same control plane with the fault that the environment names, if it names one.
 pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
-    let named = std::env::var(VARIABLE).ok();
-    let Some(fault) = named.and_then(|name| Planted::from_str(&name, false).ok()) else {
+    let Some(fault) = Planted::named() else {
         return builder;
     };
     tracing::warn!(?fault, "a fault is planted");
@@ -50,11 +70,44 @@ pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
         }),
         Planted::HoldIgnored => builder.rollouts(|all| {
             ServiceBuilder::new()
+                .layer(policy::MaxInFlightLayer::by_policy())
+                .layer(policy::MaxUnavailableLayer::by_policy())
+                .layer(policy::CanaryLayer::by_policy())
+                .layer(policy::WavesLayer::by_policy())
+                .layer(policy::OneDomainAtATimeLayer::by_policy())
+                .layer(policy::BakeLayer::by_policy())
+                .service(all)
+        }),
+        Planted::LimitsIgnored => builder.rollouts(|all| {
+            ServiceBuilder::new()
+                .layer(policy::HoldLayer::by_policy())
+                .layer(policy::CanaryLayer::by_policy())
+                .layer(policy::WavesLayer::by_policy())
+                .layer(policy::OneDomainAtATimeLayer::by_policy())
+                .layer(policy::BakeLayer::by_policy())
+                .service(all)
+        }),
+        Planted::WavesIgnored => builder.rollouts(|all| {
+            ServiceBuilder::new()
+                .layer(policy::HoldLayer::by_policy())
+                .layer(policy::MaxInFlightLayer::by_policy())
+                .layer(policy::MaxUnavailableLayer::by_policy())
                 .layer(policy::CanaryLayer::by_policy())
                 .layer(policy::OneDomainAtATimeLayer::by_policy())
                 .layer(policy::BakeLayer::by_policy())
                 .service(all)
         }),
+        Planted::PromoteIgnored => builder.rollouts(|_| {
+            let deaf = |mut request: SelectRequest| {
+                request.promoted = None;
+                request
+            };
+            ServiceBuilder::new()
+                .map_request(deaf)
+                .service(policy::standard())
+        }),
+        // In production, not here.
+        Planted::LimitToldEarly => builder,
         Planted::AlertIgnored => builder.checks(|base| {
             ServiceBuilder::new()
                 .layer(control_plane::checks::DependencySolverLayer::standard())

@@ -369,6 +369,12 @@ fn rollouts_are_told_and_told_to(town: &Town, status: &serde_json::Value) {
         rolling[0]["view"]["rollout"]["from"],
         serde_json::Value::Null
     );
+    let waited = town.say(&["rollout", "wait", "--within", "20"]);
+    assert!(
+        waited.good && waited.text == "rollout 1 completed\n",
+        "{}",
+        waited.text
+    );
     for arguments in [&["rollout"][..], &["rollout", "status", "--once"]] {
         let said = town.say(arguments);
         let first = "rollout 1 completed, nothing to @1";
@@ -466,6 +472,12 @@ fn it_is_paused_resumed_and_followed_to_its_end(town: &Town) {
         "{}",
         again.text
     );
+    let waited = town.say(&["rollout", "wait", "--within", "1"]);
+    assert!(
+        !waited.good && waited.text.contains("was not over within 1s"),
+        "{}",
+        waited.text
+    );
     assert!(town.say(&["rollout", "resume"]).good);
     let followed = town.say(&["rollout"]);
     assert!(followed.good, "{}", followed.text);
@@ -484,6 +496,12 @@ fn it_is_rolled_back_retried_and_aborted(town: &Town) {
     assert!(
         followed.contains("rollout 3 rolled back: jane says: wrong day"),
         "{followed}"
+    );
+    let ended = town.say(&["rollout", "wait"]);
+    assert!(
+        !ended.good && ended.text.contains("rollout 3 rolled back: jane"),
+        "{}",
+        ended.text
     );
     let explained = town.say(&["explain", "job/eu"]).text;
     assert!(

@@ -5,6 +5,7 @@ use control_plane::{
     enforcer::kernel::{Explanation, Waiting},
     model::AssetId,
     rollout::InRollout,
+    store::records::Outcome,
 };
 
 use super::{
@@ -38,7 +39,7 @@ fn show_status(standing: &Standing) {
     if let Some(generation) = &status.generation {
         match &generation.incarnation {
             Some(header) => say(format_args!(
-                "in force   {}, {} assets, sealed {}",
+                "in force   {}, {} assets, sealed {:.0}",
                 header.id, header.assets, header.sealed_at
             )),
             None => say("in force   nothing yet"),
@@ -151,9 +152,29 @@ fn show_whole(explained: &Explained) {
     }
     for decision in &enforced.decisions {
         say(format_args!(
-            "  {} @{} {} {:?}",
-            decision.at, decision.incarnation, decision.summary, decision.outcome
+            "  {:.0} @{} {}: {}",
+            decision.at,
+            decision.incarnation,
+            decision.summary,
+            became(&decision.outcome)
         ));
+    }
+}
+
+/// What was decided, in words.
+fn became(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Admitted => "admitted".into(),
+        Outcome::Pushed => "pushed".into(),
+        Outcome::Failed(why) => format!("failed: {why}"),
+        Outcome::Held(why) => format!("held: {why}"),
+        Outcome::Delayed(delays) => {
+            let said = delays
+                .iter()
+                .map(|it| format!("{}: {}", it.check, it.reason));
+            format!("delayed, {}", said.collect::<Vec<_>>().join("; "))
+        }
+        other => format!("{other:?}"),
     }
 }
 
@@ -214,6 +235,10 @@ fn line(link: &Explanation) -> String {
         Some(Waiting::Failure(why) | Waiting::Others(why) | Waiting::Person(why)) => {
             line.push_str(&format!("\n  {why}"));
         }
+        Some(Waiting::UnknownOutcome) => line.push_str("\n  a push may still be under way"),
+        Some(Waiting::Production) => line.push_str("\n  work on it is under way"),
+        Some(Waiting::Time) => line.push_str("\n  falls due by time"),
+        Some(Waiting::Ownership) => line.push_str("\n  nobody owns the partition for sure"),
         Some(other) => line.push_str(&format!("\n  waits for {other:?}")),
         None => {}
     }

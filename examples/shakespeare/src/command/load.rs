@@ -87,6 +87,7 @@ mod tests {
             error: None,
             frontend: None,
             version: version.map(str::to_owned),
+            worked: None,
         };
         let log = [
             attempt(Some("1"), Some(200)),

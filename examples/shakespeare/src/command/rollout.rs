@@ -7,7 +7,7 @@ use std::{
 
 use control_plane::{
     sdk::{Judgement, Progress, Target, Until, Wait},
-    strategist::{Command, Entry, Rollout, View},
+    strategist::{Command, Entry, Rollout, State, View},
 };
 
 use super::{
@@ -20,6 +20,8 @@ use crate::{
     voice::say,
 };
 
+/// The longest wait, in seconds: a day.
+const LONGEST_WAIT: u64 = 24 * 3600;
 /// Between two looks at a running control plane.
 const REST: Duration = Duration::from_millis(300);
 /// So much of the history is shown live.
@@ -38,6 +40,12 @@ pub enum Verb {
         /// Once, also in a terminal.
         #[arg(long)]
         once: bool,
+    },
+    /// Until the rollout of the newest edit is over. Fails unless it was completed.
+    Wait {
+        /// For how many seconds at most.
+        #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(..=LONGEST_WAIT))]
+        within: u64,
     },
     /// Nothing more is updated. What is on its way goes on, and health is watched.
     Pause(Signed),
@@ -61,6 +69,7 @@ pub async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
     let (command, signed) = match verb {
         None => return status(place, false, false).await,
         Some(Verb::Status { json, once }) => return status(place, json, once).await,
+        Some(Verb::Wait { within }) => return wait_for_end(place, within).await,
         Some(Verb::Pause(signed)) => (Command::Pause, signed),
         Some(Verb::Resume(signed)) => (Command::Resume, signed),
         Some(Verb::Promote(signed)) => (Command::Promote, signed),
@@ -70,6 +79,21 @@ pub async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
     };
     let by = signed.into();
     tell::tell(place, Word::Rollout { command, by }).await
+}
+
+async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
+    let within = Duration::from_secs(within);
+    let Some(rollout) = Control::find(place)?.rolled_out(within).await? else {
+        say("nothing is governed by a rollout policy yet");
+        return Ok(());
+    };
+    match rollout.state {
+        State::Completed => {
+            say(outcome(&rollout));
+            Ok(())
+        }
+        _ => Err(outcome(&rollout).into()),
+    }
 }
 
 async fn status(place: &Place, json: bool, once: bool) -> Result<(), Failure> {
@@ -243,6 +267,9 @@ fn verdict(rollout: &Rollout) -> Vec<String> {
         return vec![];
     };
     let word = match health.judgement {
+        Judgement::Healthy if health.findings.is_empty() => {
+            "nothing has settled that could be judged, and nothing under way does badly"
+        }
         Judgement::Healthy => "healthy",
         Judgement::Unknown => "unknown",
         Judgement::Unhealthy => "unhealthy",

@@ -3,7 +3,9 @@
 use std::{fs, time::Duration};
 
 use bytes::Bytes;
-use control_plane::{Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems};
+use control_plane::{
+    Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::Rollout,
+};
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
 use serde::de::DeserializeOwned;
@@ -96,6 +98,16 @@ impl Control {
         self.call(Method::GET, "rollouts", Bytes::new()).await
     }
 
+    /// How the rollout of the newest edit ended, once it has.
+    ///
+    /// # Errors
+    /// See [`Error`]. It says no when it is not over `within`.
+    pub async fn rolled_out(&self, within: Duration) -> Result<Option<Rollout>, Error> {
+        let path = format!("rolled-out/{}", within.as_secs());
+        self.call_for(within + PATIENCE, Method::GET, &path, Bytes::new())
+            .await
+    }
+
     /// What would be pushed now.
     ///
     /// # Errors
@@ -144,13 +156,23 @@ impl Control {
         path: &str,
         body: Bytes,
     ) -> Result<T, Error> {
+        self.call_for(PATIENCE, method, path, body).await
+    }
+
+    async fn call_for<T: DeserializeOwned>(
+        &self,
+        patience: Duration,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, Error> {
         let request = Request::builder()
             .method(method)
             .uri(format!("{}/{path}", self.base))
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|source| self.garbled(source))?;
-        let answer = match http::call(&self.http, request, PATIENCE).await {
+        let answer = match http::call(&self.http, request, patience).await {
             Ok(answer) => answer,
             Err(http::Error::Transport { .. }) => return Err(Error::NotRunning(self.dir.clone())),
             Err(late) => return Err(self.garbled(late)),

@@ -1,6 +1,6 @@
 //! The control plane's ear: translates between HTTP and [`Handle`], decides nothing.
 
-use std::{fs, io, net::Ipv4Addr, path::PathBuf};
+use std::{fs, io, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use axum::{
     Json, Router,
@@ -15,6 +15,7 @@ use control_plane::{
     model::{AssetId, Digest},
     prelude::YamlFile,
     store::records::Scope,
+    strategist::Rollout,
 };
 use tokio::{net::TcpListener, sync::watch};
 
@@ -78,6 +79,7 @@ impl Server {
         let router = Router::new()
             .route("/status", get(status))
             .route("/rollouts", get(rollouts))
+            .route("/rolled-out/{within}", get(rolled_out))
             .route("/plan", get(plan))
             .route("/explain", get(explain_all))
             .route("/explain/{*asset}", get(explain))
@@ -127,6 +129,14 @@ async fn rollouts(State(ear): State<Ear>) -> Answer<Vec<Rolling>> {
     Ok(Json(all))
 }
 
+/// Answers when the rollout of what is in force is over, or after so many seconds.
+async fn rolled_out(State(ear): State<Ear>, Path(within): Path<u32>) -> Answer<Option<Rollout>> {
+    let newest = ear.handle.latest().await?.no();
+    let (policy, within) = (policy()?, Duration::from_secs(within.into()));
+    let ended = ear.handle.wait_rollout(&policy, newest, within);
+    Ok(Json(ended.await?))
+}
+
 async fn plan(State(ear): State<Ear>) -> Answer<Plan> {
     Ok(Json(ear.handle.plan().await?))
 }
@@ -173,12 +183,15 @@ async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
         Word::Pause { asset, by } => handle.pause(scope(asset), by.into(), None).await?,
         Word::Resume { asset } => handle.resume(scope(asset)).await?,
         Word::Rollout { command, by } => {
-            let policy = AssetId::new(POLICY).map_err(|error| Refusal::Other(error.to_string()))?;
-            handle.tell_rollout(&policy, command, by.into()).await?;
+            handle.tell_rollout(&policy()?, command, by.into()).await?;
         }
         Word::Stop => stop.now(),
     }
     Ok(Json(()))
+}
+
+fn policy() -> Result<AssetId, Refusal> {
+    AssetId::new(POLICY).map_err(|error| Refusal::Other(error.to_string()))
 }
 
 fn scope(asset: Option<AssetId>) -> Scope {

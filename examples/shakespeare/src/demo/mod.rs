@@ -9,6 +9,7 @@ mod broken;
 mod dice;
 mod evidence;
 mod eyes;
+mod pressure;
 mod rollouts;
 mod session;
 mod steps;
@@ -46,18 +47,21 @@ pub struct Options {
     /// Decides the order of steps, the victims, and the moments of kills.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Only these steps, with the beginning, the end and whatever belongs to them. For whoever works on one.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Step>,
 }
 
 /// Plays it, shows a table, and cleans up however it ended. Fails if a step did not hold.
 ///
 /// # Errors
 /// When there is nowhere to play it.
-pub async fn run(Options { seed }: Options) -> Result<ExitCode, Failure> {
+pub async fn run(Options { seed, only }: Options) -> Result<ExitCode, Failure> {
     let dir = tempfile::Builder::new().prefix("shakespeare-").tempdir()?;
     let (table, town) = (Table::default(), Town::new(&dir));
     let (state, log) = (town.place.dir().to_owned(), town.log());
     let mut dice = Dice::new(seed);
-    let steps = Step::in_some_order(&mut dice);
+    let steps = Step::in_some_order(&mut dice, &only);
     let expected = steps.len();
     say(format_args!("seed {seed}, in {}\n", dir.path().display()));
     let mut manifest = manifest();

@@ -13,7 +13,7 @@ use std::{
 use axum::{
     Router,
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -23,15 +23,22 @@ use tokio::{
     sync::Semaphore,
 };
 
-use super::meter::{self, Meter};
+use super::{
+    clock,
+    meter::{self, Meter},
+};
 
 /// Says which task answered.
 pub const FRONTEND_HEADER: &str = "x-frontend";
 /// Says which version answered.
 pub const VERSION_HEADER: &str = "x-version";
+/// Says from when to when the task worked on the request, or held it waiting, in microseconds since 1970: `FROM-TO`.
+pub const WORKED_HEADER: &str = "x-worked-micros";
 /// The version whose release is defective: one in three of its answers is an error. It gets ready like any other, and
 /// says that it is well; only load shows it.
 const DEFECTIVE: &str = "3";
+/// The longest that a request may ask to be worked on, in milliseconds.
+const LONGEST_WORK: u64 = 5000;
 /// How long requests in flight may hold up an exit.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -155,18 +162,30 @@ async fn metrics(State(frontend): State<Arc<Frontend>>) -> Response {
         .into_response()
 }
 
-async fn line(State(frontend): State<Arc<Frontend>>) -> Response {
+async fn line(State(frontend): State<Arc<Frontend>>, uri: Uri) -> Response {
     let in_flight = frontend.meter.begin();
-    let answer = serve(&frontend).await;
+    let from = clock::now_micros();
+    let work = asked_for(&uri).unwrap_or(frontend.options.work_ms);
+    let mut answer = serve(&frontend, work).await;
     in_flight.answered(answer.status());
+    let worked = format!("{from}-{}", clock::now_micros());
+    if let Ok(worked) = HeaderValue::try_from(worked) {
+        answer.headers_mut().insert(WORKED_HEADER, worked);
+    }
     answer
 }
 
-async fn serve(frontend: &Frontend) -> Response {
+/// How long a request for `/?ms=300` wants to be worked on.
+fn asked_for(uri: &Uri) -> Option<u64> {
+    let ms = uri.query()?.strip_prefix("ms=")?;
+    Some(ms.parse::<u64>().ok()?.min(LONGEST_WORK))
+}
+
+async fn serve(frontend: &Frontend, work_ms: u64) -> Response {
     let options = &frontend.options;
     // The semaphore is never closed; were it, serving is still right.
     let _slot = frontend.slots.acquire().await;
-    tokio::time::sleep(Duration::from_millis(options.work_ms)).await;
+    tokio::time::sleep(Duration::from_millis(work_ms)).await;
     let nth = frontend.served.fetch_add(1, Ordering::Relaxed);
     let mut headers = HeaderMap::new();
     for (name, value) in [

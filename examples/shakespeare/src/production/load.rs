@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::{
-    Method, Request, StatusCode,
+    HeaderMap, Method, Request, StatusCode,
     client::conn::http1::{self, SendRequest},
     header,
 };
@@ -20,7 +20,7 @@ use tokio::{net::TcpStream, sync::watch, task::JoinSet};
 
 use super::{
     clock,
-    frontend::{FRONTEND_HEADER, VERSION_HEADER},
+    frontend::{FRONTEND_HEADER, VERSION_HEADER, WORKED_HEADER},
 };
 
 /// A request without an answer after this long has failed.
@@ -41,6 +41,8 @@ pub struct Attempt {
     pub frontend: Option<String>,
     /// Which version answered.
     pub version: Option<String>,
+    /// From when to when the frontend had it, as it says itself, in microseconds since 1970.
+    pub worked: Option<(u64, u64)>,
 }
 
 impl Attempt {
@@ -71,6 +73,16 @@ impl Load {
     /// Starts hammering `/` at `address` over so many connections, each resting for `rest` after an answer. Balancers may
     /// send a `GET` twice; a `POST` shows whether they had to.
     pub fn start(address: SocketAddr, method: &Method, connections: usize, rest: Duration) -> Self {
+        Self::begin(address, &(method.clone(), "/".into()), connections, rest)
+    }
+
+    /// Keeps so many `GET`s in flight at `address`, each of which takes so long to be worked on.
+    pub fn slow(address: SocketAddr, connections: usize, work: Duration) -> Self {
+        let what = (Method::GET, format!("/?ms={}", work.as_millis()));
+        Self::begin(address, &what, connections, Duration::ZERO)
+    }
+
+    fn begin(address: SocketAddr, what: &What, connections: usize, rest: Duration) -> Self {
         let attempts = Arc::new(Mutex::new(Vec::new()));
         let (count, progress) = watch::channel(0);
         let (stop, stopped) = watch::channel(false);
@@ -79,11 +91,11 @@ impl Load {
         for _ in 0..connections {
             let (attempts, count) = (Arc::clone(&attempts), Arc::clone(&count));
             let stopped = stopped.clone();
-            let method = method.clone();
+            let what = what.clone();
             workers.spawn(async move {
                 let mut connection = None;
                 while !*stopped.borrow() {
-                    let attempt = attempt(address, &method, &mut connection).await;
+                    let attempt = attempt(address, &what, &mut connection).await;
                     attempts
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -126,16 +138,15 @@ impl Load {
 
 /// One `GET` of `/` on a connection of its own.
 pub async fn once(address: SocketAddr) -> Attempt {
-    attempt(address, &Method::GET, &mut None).await
+    attempt(address, &(Method::GET, "/".into()), &mut None).await
 }
 
 type Connection = SendRequest<Empty<Bytes>>;
 
-async fn attempt(
-    address: SocketAddr,
-    method: &Method,
-    connection: &mut Option<Connection>,
-) -> Attempt {
+/// A method, and the path with its query.
+type What = (Method, String);
+
+async fn attempt(address: SocketAddr, what: &What, connection: &mut Option<Connection>) -> Attempt {
     // A connection that was closed while it was idle is replaced before the request begins.
     if let Some(open) = connection
         && open.ready().await.is_err()
@@ -143,7 +154,7 @@ async fn attempt(
         *connection = None;
     }
     let start_micros = clock::now_micros();
-    let answer = tokio::time::timeout(PATIENCE, send(address, method, connection))
+    let answer = tokio::time::timeout(PATIENCE, send(address, what, connection))
         .await
         .unwrap_or_else(|late| Err(io::Error::new(io::ErrorKind::TimedOut, late)));
     let mut attempt = Attempt {
@@ -153,12 +164,15 @@ async fn attempt(
         error: None,
         frontend: None,
         version: None,
+        worked: None,
     };
     match answer {
-        Ok((status, frontend, version)) => {
+        Ok((status, headers)) => {
+            let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
             attempt.status = Some(status.as_u16());
-            attempt.frontend = frontend;
-            attempt.version = version;
+            attempt.frontend = text(FRONTEND_HEADER);
+            attempt.version = text(VERSION_HEADER);
+            attempt.worked = text(WORKED_HEADER).and_then(|text| from_to(&text));
         }
         Err(error) => {
             *connection = None;
@@ -168,28 +182,30 @@ async fn attempt(
     attempt
 }
 
-type Answer = (StatusCode, Option<String>, Option<String>);
+fn from_to(text: &str) -> Option<(u64, u64)> {
+    let (from, to) = text.split_once('-')?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
 
 async fn send(
     address: SocketAddr,
-    method: &Method,
+    what: &What,
     connection: &mut Option<Connection>,
-) -> io::Result<Answer> {
+) -> io::Result<(StatusCode, HeaderMap)> {
     let open = match connection {
         Some(open) => open,
         None => connection.insert(connect(address).await?),
     };
     let request = Request::builder()
-        .method(method)
-        .uri("/")
+        .method(&what.0)
+        .uri(&what.1)
         .header(header::HOST, "shakespeare")
         .body(Empty::new())
         .map_err(io::Error::other)?;
     let answer = open.send_request(request).await.map_err(io::Error::other)?;
     let (parts, body) = answer.into_parts();
     body.collect().await.map_err(io::Error::other)?;
-    let text = |name: &str| Some(parts.headers.get(name)?.to_str().ok()?.to_owned());
-    Ok((parts.status, text(FRONTEND_HEADER), text(VERSION_HEADER)))
+    Ok((parts.status, parts.headers))
 }
 
 async fn connect(address: SocketAddr) -> io::Result<Connection> {

@@ -4,7 +4,9 @@ mod crash;
 mod cuts;
 mod drift;
 mod kills;
+mod limited;
 mod policy;
+mod promoted;
 mod removal;
 mod resize;
 mod turnup;
@@ -13,7 +15,7 @@ mod versions;
 use super::{Held, Session, dice::Dice};
 
 /// One step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Step {
     TurnUp,
     KillFrontends,
@@ -32,6 +34,8 @@ pub(super) enum Step {
     VersionFour,
     KilledMidRollout,
     PolicyChanged,
+    Promoted,
+    Limited,
     Emergency,
     Client,
     Capacity,
@@ -39,9 +43,10 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The beginning, then what may come in any order, in some order, then the end.
-    pub(super) fn in_some_order(dice: &mut Dice) -> Vec<Self> {
-        let mut free = [
+    /// The beginning, then what may come in any order, in some order, then the end. Of what may come, `only` these with
+    /// whatever belongs to them, unless it is empty.
+    pub(super) fn in_some_order(dice: &mut Dice, only: &[Self]) -> Vec<Self> {
+        let mut free = vec![
             &[Self::KillFrontends][..],
             &[Self::KillBalancer],
             &[Self::ScaledByHand],
@@ -55,6 +60,8 @@ impl Step {
             &[Self::VersionThree, Self::VersionFour],
             &[Self::KilledMidRollout],
             &[Self::PolicyChanged],
+            &[Self::Promoted],
+            &[Self::Limited],
             &[Self::Emergency],
         ];
         dice.shuffle(&mut free);
@@ -65,6 +72,8 @@ impl Step {
         {
             free.swap(two, three);
         }
+        let asked = |steps: &&[Self]| only.is_empty() || steps.iter().any(|it| only.contains(it));
+        free.retain(asked);
         let begin = [Self::TurnUp].into_iter();
         let end = [Self::Client, Self::Capacity, Self::Down];
         begin.chain(free.concat()).chain(end).collect()
@@ -90,6 +99,8 @@ impl Step {
             Self::VersionFour => "version 4 fixes forward",
             Self::KilledMidRollout => "kill -9 during a rollout",
             Self::PolicyChanged => "a policy changed midway",
+            Self::Promoted => "waves, passed by a word",
+            Self::Limited => "limits of what is on its way",
             Self::Emergency => "an emergency under alert",
             Self::Client => "the client",
             Self::Capacity => "demand within capacity",
@@ -125,6 +136,8 @@ impl Step {
             Self::VersionFour => versions::four(session).await,
             Self::KilledMidRollout => crash::mid_rollout(session).await,
             Self::PolicyChanged => policy::changed(session).await,
+            Self::Promoted => promoted::promoted(session).await,
+            Self::Limited => limited::limited(session).await,
             Self::Emergency => policy::emergency(session).await,
             Self::Client => session.judge_client().await,
             Self::Capacity => turnup::capacity(session),

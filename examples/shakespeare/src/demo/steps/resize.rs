@@ -20,7 +20,7 @@ pub(super) async fn halved(session: &mut Session) -> Held<String> {
     let order = ["global", "balancer", "job"];
     let words = resize(session, |size| size / 2, order).await?;
     Ok(format!(
-        "{words}: its share, its balancer, its job, in this order"
+        "{words}: its share, its balancer, its job, in this order, and never more let through than was said"
     ))
 }
 
@@ -44,6 +44,13 @@ async fn resize(
     let name = match smallest(session) {
         Some(name) if order[0] == "job" => name,
         _ => session.some_cluster()?,
+    };
+    let limit = session.manifest.clusters.get(&name);
+    let limit = limit.map_or(0, |cluster| cluster.balancer_capacity);
+    // What shrinks is full meanwhile: without requests any limit is in force at once.
+    let pressure = match order[0] {
+        "job" => None,
+        _ => Some(session.fill(&name, size(limit)).await?),
     };
     let target = name.clone();
     session.edit(|manifest| {
@@ -70,6 +77,11 @@ async fn resize(
         format!("asked for in the order {called:?}")
     })?;
     in_force(session, &mark, &name, order)?;
+    if let Some(pressure) = pressure {
+        let mut journals = evidence::since(&place, &mark)?;
+        let lines = journals.remove(&name).unwrap_or_default();
+        pressure.judge(&lines, session.attempts()).await?;
+    }
     session.requests_pass(50).await?;
     let crashed = match crashes {
         0 => String::new(),

@@ -111,7 +111,7 @@ impl Table {
     /// Forgets what is over, acknowledges what is reached and wakes who waits.
     fn settle(&self, mut inner: MutexGuard<'_, Inner>) {
         inner.slots.retain(|slot| slot.listed || slot.in_flight > 0);
-        if inner.in_flight <= inner.max_capacity && inner.slots.iter().all(|slot| slot.listed) {
+        if inner.is_in_force() {
             let epoch = inner.epoch;
             self.acknowledged
                 .send_if_modified(|was| std::mem::replace(was, epoch) != epoch);
@@ -125,7 +125,23 @@ impl Table {
     }
 }
 
+impl Slot {
+    /// What is in flight there may be there.
+    fn fits(&self) -> bool {
+        self.listed && self.in_flight <= self.endpoint.capacity
+    }
+}
+
 impl Inner {
+    /// Whether nothing is in flight that the routing does not allow.
+    fn is_in_force(&self) -> bool {
+        #[cfg(feature = "planted-faults")]
+        if crate::planted::limit_told_early() {
+            return true;
+        }
+        self.in_flight <= self.max_capacity && self.slots.iter().all(Slot::fits)
+    }
+
     fn list(&mut self, endpoint: Endpoint) {
         let same = |slot: &&mut Slot| {
             slot.endpoint.name == endpoint.name && slot.endpoint.address == endpoint.address
@@ -310,6 +326,23 @@ mod tests {
         assert_eq!(*acknowledged.borrow(), 2, "one too many is still in flight");
         drop(two);
         assert_eq!(*acknowledged.borrow(), 3);
+    }
+
+    #[tokio::test]
+    async fn less_for_one_endpoint_is_acknowledged_when_no_more_is_in_flight_there() {
+        let table = Arc::new(Table::default());
+        let acknowledged = table.acknowledged();
+        table.swap(routing(1, 9, &[(1, 2)]));
+        let places = [
+            table.place(&[]).await.unwrap(),
+            table.place(&[]).await.unwrap(),
+        ];
+        table.swap(routing(2, 9, &[(1, 1)]));
+        assert_eq!(*acknowledged.borrow(), 1, "one too many is still there");
+        let [one, _other] = places;
+        drop(one);
+        assert_eq!(*acknowledged.borrow(), 2);
+        assert!(at_once(&table, &[]).await.is_none());
     }
 
     #[tokio::test]

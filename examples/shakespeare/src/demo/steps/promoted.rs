@@ -1,0 +1,97 @@
+//! Waves that would bake for ever: a person says that each is good enough.
+
+use super::{
+    super::{
+        broken::{Held, ensure, until},
+        evidence::{self, Mark},
+        eyes,
+    },
+    Session,
+};
+use crate::{
+    model::{Rollout, Wave},
+    production::{api::Line, clock::now_micros},
+};
+
+/// A bake that nobody waits for, in seconds.
+const FOR_EVER: u64 = 600;
+
+/// No wave begins before a person has said that the one before it is good enough; then it does.
+pub(super) async fn promoted(session: &mut Session) -> Held<String> {
+    let place = session.town.place.clone();
+    let mark = evidence::mark(&place)?;
+    let usual = session.manifest.rollout.clone();
+    let (sizes, waves) = some_waves(session);
+    let version = session.fresh_version();
+    session.edit(|manifest| {
+        manifest.version = version;
+        manifest.rollout = Rollout {
+            waves,
+            ..Rollout::default()
+        };
+    })?;
+    let mut said = Vec::new();
+    for (nth, size) in (1..).zip(&sizes) {
+        let wait = format!("wave {nth} of {}: bakes until", sizes.len());
+        until("the wave bakes", async || {
+            let status = ["rollout", "status", "--once"];
+            let words = session.town.command(&status).await?;
+            ensure(words.contains(&wait), || words)
+        })
+        .await?;
+        has(session, &mark, *size).await?;
+        session.requests_pass(50).await?;
+        said.push((now_micros(), *size));
+        let word = ["rollout", "promote", "--who", "jane", "--why", "I looked"];
+        session.town.command(&word).await?;
+    }
+    session.arrives().await?;
+    evidence::asked_once_each(&place, &mark, &session.every_job())?;
+    let asked = evidence::asked(&place, &mark)?;
+    for (when, size) in said {
+        let early = asked.iter().filter(|line| line.at_micros < when).count();
+        ensure(early == size, || {
+            format!("{early} jobs were asked for, not {size}, before anybody said go on")
+        })?;
+    }
+    session.rests().await?;
+    session.edit(|manifest| manifest.rollout = usual)?;
+    session.requests_pass(50).await?;
+    Ok(format!(
+        "waves of {sizes:?} jobs and the rest, each after a person's word and not {FOR_EVER} s (journals)"
+    ))
+}
+
+/// How many jobs are updated after each wave, and the waves: in numbers or in per cent.
+fn some_waves(session: &mut Session) -> (Vec<usize>, Vec<Wave>) {
+    let all = session.clusters().len();
+    let mut sizes: Vec<usize> = (1..all).collect();
+    let left_out = session.dice.below(sizes.len() + 1);
+    if left_out < sizes.len() && sizes.len() > 1 {
+        sizes.remove(left_out);
+    }
+    let in_numbers = session.dice.below(2) == 0;
+    let wave = |size: &usize| Wave {
+        count: in_numbers.then_some(*size as u32),
+        percent: (!in_numbers).then_some((100 * size / all) as u8),
+        bake: FOR_EVER,
+    };
+    let waves = sizes.iter().map(wave).collect();
+    (sizes, waves)
+}
+
+/// So many clusters have what is new, and no other was asked for anything.
+async fn has(session: &Session, mark: &Mark, size: usize) -> Held {
+    let place = &session.town.place;
+    let asked: Vec<Line> = evidence::asked(place, mark)?;
+    ensure(asked.len() == size, || {
+        format!("a wave of {size}, and the journals have {asked:?}")
+    })?;
+    for line in asked {
+        let cell = eyes::cell(place, &line.cell).await?;
+        if let Some(wanted) = session.manifest.clusters.get(&line.cell) {
+            eyes::job_is(&cell, &session.manifest, wanted).await?;
+        }
+    }
+    Ok(())
+}
