@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use hyper::Method;
 
 use super::{
-    Failure,
+    Failure, called,
     run::{front_door, signalled},
 };
 use crate::{
@@ -27,10 +27,8 @@ const EVERY: Duration = Duration::from_secs(5);
 /// When there is nowhere to send them.
 pub async fn load(place: &Place) -> Result<(), Failure> {
     let Some(address) = front_door(place).await else {
-        let state = place.dir().display();
-        return Err(
-            format!("nothing serves yet: start it with `shakespeare --state {state} run`").into(),
-        );
+        let (me, state) = (called(), place.dir().display());
+        return Err(format!("nothing serves yet: start it with `{me} --state {state} run`").into());
     };
     say(format_args!(
         "sending requests to http://{address}/ until Ctrl-C"

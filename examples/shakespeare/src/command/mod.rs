@@ -26,3 +26,9 @@ pub fn this_program() -> std::io::Result<PathBuf> {
         std::env::current_exe()
     }
 }
+
+/// What people type to call this program again, from where they are: it need not be on their path.
+pub fn called() -> String {
+    let name = std::env::args().next();
+    name.unwrap_or_else(|| "shakespeare".into())
+}

@@ -9,7 +9,7 @@ use control_plane::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, running, this_program};
+use super::{Failure, called, running, this_program};
 use crate::{
     control::{Server, Stop},
     model::GLOBAL_CELL,
@@ -52,15 +52,15 @@ pub async fn run(mut place: Place) -> Result<(), Failure> {
     drop(server);
     say("\nstopped controlling; still running, with nobody to heal whole cells or follow edits:");
     say(running::describe(&place).await.trim_end());
-    let state = place.dir().display();
+    let (me, state) = (called(), place.dir().display());
     say(format_args!(
-        "control it again: shakespeare --state {state} run\nremove all of it: shakespeare --state {state} down"
+        "control it again: {me} --state {state} run\nremove all of it: {me} --state {state} down"
     ));
     Ok(ended?)
 }
 
 fn greet(place: &Place, fresh: bool) {
-    let state = place.dir().display();
+    let (me, state) = (called(), place.dir().display());
     let manifest = place.manifest();
     let manifest = manifest.display();
     if fresh {
@@ -68,9 +68,9 @@ fn greet(place: &Place, fresh: bool) {
     }
     say(format_args!(
         "controlling what {manifest} says. Edit it, kill what runs: see it followed and healed.
-  ask      shakespeare --state {state} status | plan | explain [ASSET] | check FILE
-  follow   shakespeare --state {state} rollout: a new version goes slowly, and goes back if it answers with errors
-  load     shakespeare --state {state} load: requests, without which nobody can tell whether a version is well
+  ask      {me} --state {state} status | plan | explain [ASSET] | check FILE
+  follow   {me} --state {state} rollout: a new version goes slowly, and goes back if it answers with errors
+  load     {me} --state {state} load: requests, without which nobody can tell whether a version is well
   look     {state}/cells/*/journal.jsonl: all that ever changed, on whose word
   stop     Ctrl-C: production goes on without being controlled
 "

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Address, Refusal, Rolling, Standing, Word};
 use crate::{
-    command::processes,
+    command::{called, processes},
     place::Place,
     production::http::{self, Http},
 };
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[non_exhaustive]
 pub enum Error {
     /// No control plane runs in this state directory.
-    #[error("no control plane is running in {0}: start one with `shakespeare --state {0} run`")]
+    #[error("no control plane is running in {0}: start one with `{me} --state {0} run`", me = called())]
     NotRunning(String),
     /// The manifest makes no incarnation.
     #[error("the manifest makes no incarnation:\n{0}")]
