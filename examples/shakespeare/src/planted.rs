@@ -58,8 +58,21 @@ pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
     };
     tracing::warn!(?fault, "a fault is planted");
     match fault {
-        Planted::CanarySkipped => builder.rollouts(|all| all),
         Planted::HealthIgnored => builder.health(|healthy| healthy),
+        Planted::AlertIgnored => builder.checks(|base| {
+            ServiceBuilder::new()
+                .layer(control_plane::checks::DependencySolverLayer::standard())
+                .service(base)
+        }),
+        // In production, not here.
+        Planted::LimitToldEarly => builder,
+        _ => careless(builder, fault),
+    }
+}
+
+/// Rollouts whose policy lacks something.
+fn careless(builder: ControlPlaneBuilder, fault: Planted) -> ControlPlaneBuilder {
+    match fault {
         Planted::RollbackSuppressed => builder.rollouts(|_| {
             let forward = |request: &SelectRequest, beneath: Selection| {
                 beneath.narrowed(|_| request.direction == Direction::Forward)
@@ -106,12 +119,6 @@ pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
                 .map_request(deaf)
                 .service(policy::standard())
         }),
-        // In production, not here.
-        Planted::LimitToldEarly => builder,
-        Planted::AlertIgnored => builder.checks(|base| {
-            ServiceBuilder::new()
-                .layer(control_plane::checks::DependencySolverLayer::standard())
-                .service(base)
-        }),
+        _ => builder.rollouts(|all| all),
     }
 }
