@@ -4,6 +4,8 @@
 //! ```text
 //! SHAKESPEARE_PLANTED=canary-skipped cargo run -p shakespeare --features planted-faults -- demo
 //! ```
+//!
+//! `tests/planted.rs` plants each, and sees its step broken.
 
 use clap::ValueEnum;
 use control_plane::{
