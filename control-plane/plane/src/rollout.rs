@@ -153,7 +153,7 @@ impl<R: Runtime> Handle<R> {
     /// ```
     /// use control_plane::{prelude::*, strategist::State};
     ///
-    /// /// Whether what is written now is everywhere, well and baked.
+    /// /// Whether what is in force is everywhere, well and baked.
     /// async fn released(handle: &Handle, policy: &AssetId) -> Result<bool, control_plane::Error> {
     ///     let newest = handle.latest().await?.no();
     ///     let rollout = handle.wait_rollout(policy, newest, Duration::from_secs(3600)).await?;

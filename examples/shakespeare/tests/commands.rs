@@ -491,6 +491,8 @@ fn it_is_paused_resumed_and_followed_to_its_end(town: &Town) {
 }
 
 fn it_is_rolled_back_retried_and_aborted(town: &Town) {
+    let waited = town.say(&["rollout", "wait", "--within", "1"]);
+    assert!(!waited.good, "that was the one before: {}", waited.text);
     town.until(&["rollout", "rollback", "--who", "jane", "--why", "wrong day"]);
     let followed = town.say(&["rollout"]).text;
     assert!(

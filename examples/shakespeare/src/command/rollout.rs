@@ -41,7 +41,7 @@ pub enum Verb {
         #[arg(long)]
         once: bool,
     },
-    /// Until the rollout of the newest edit is over. Fails unless it was completed.
+    /// Wait until the rollout of what the manifest says now is over. Fails unless it was completed.
     Wait {
         /// For how many seconds at most.
         #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(..=LONGEST_WAIT))]
@@ -141,7 +141,8 @@ async fn live(
 /// What of the lines a terminal of usual size can show without wrapping or scrolling.
 fn fitting(mut lines: Vec<String>) -> Vec<String> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row.max(4), size.ws_col.max(20)));
+    let known = size.ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
+    let (rows, columns) = known.map_or((24, 80), |size| (size.ws_row.max(4), size.ws_col.max(20)));
     lines.truncate(usize::from(rows) - 1);
     for line in &mut lines {
         if line.chars().count() >= usize::from(columns) {

@@ -129,8 +129,12 @@ async fn rollouts(State(ear): State<Ear>) -> Answer<Vec<Rolling>> {
     Ok(Json(all))
 }
 
-/// Answers when the rollout of what is in force is over, or after so many seconds.
+/// Reads the manifest now, and answers when the rollout of what it gives is over, or after so many seconds.
 async fn rolled_out(State(ear): State<Ear>, Path(within): Path<u32>) -> Answer<Option<Rollout>> {
+    let status = ear.handle.generation().await?.next_run().await;
+    if status.problems.any_error() {
+        return Err(Refusal::Problems(status.problems).into());
+    }
     let newest = ear.handle.latest().await?.no();
     let (policy, within) = (policy()?, Duration::from_secs(within.into()));
     let ended = ear.handle.wait_rollout(&policy, newest, within);
