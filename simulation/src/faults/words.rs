@@ -6,6 +6,7 @@ use annealing_strategist::{By, Command, Handle, State as Rolls, View};
 use jiff::SignedDuration;
 use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::Progress;
+use prodspec_model::rollout::RolloutPolicy;
 
 use super::Fault;
 use crate::{
@@ -85,6 +86,17 @@ impl State {
                 (!view.left_out.is_empty()).then_some(Command::Retry)
             }
             _ => None,
+        }
+    }
+
+    /// Where edges tie assets together, people lift whatever keeps one of them from moving with another: production may
+    /// have edges that no incarnation at hand names.
+    pub fn lift_limits(&mut self) {
+        for group in self.plan.groups.iter_mut().filter(|group| !group.loose) {
+            group.policy = RolloutPolicy {
+                on_unhealthy: group.policy.on_unhealthy,
+                ..RolloutPolicy::default()
+            };
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Eye {
     pub(super) seen: Option<Instant>,
     /// The content that it was taken back from.
     failed: Option<u64>,
+    /// A person has asked to try again since it moved: it may have been sent back to nowhere, and begin anew.
+    pub(super) again: bool,
 }
 
 /// What was seen of one policy group.
@@ -78,6 +80,7 @@ impl State {
                 let here = |at: &usize| self.plan.wishes[*at].group == Some(group);
                 for at in (0..self.judge.eyes.len()).filter(here) {
                     self.judge.eyes[at].failed = None;
+                    self.judge.eyes[at].again = true;
                 }
             }
             _ => {}
@@ -136,6 +139,7 @@ impl State {
         self.judge_turn(at, group, call.incarnation, cause);
         let eye = &mut self.judge.eyes[at];
         eye.forward = Some((call.incarnation, mark));
+        eye.again = false;
         self.judge_failed(at, group, mark);
     }
 

@@ -130,7 +130,7 @@ impl State {
 
     fn moved(&self, at: usize, to: u32) -> bool {
         let eye = &self.judge.eyes[at];
-        eye.forward.is_some_and(|(no, _)| no == to)
+        !eye.again && eye.forward.is_some_and(|(no, _)| no == to)
     }
 
     fn is_away(&self, at: usize, to: u32) -> bool {
