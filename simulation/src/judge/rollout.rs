@@ -27,6 +27,8 @@ pub struct Eye {
     failed: Option<u64>,
     /// A person has asked to try again since it moved: it may have been sent back to nowhere, and begin anew.
     pub(super) again: bool,
+    /// It was where its group was, when that completed something: that is where it goes back to.
+    arrived_once: bool,
 }
 
 /// What was seen of one policy group.
@@ -36,7 +38,8 @@ pub struct GroupEye {
     pub head: Option<u32>,
     /// Content of it has failed before.
     pub failed: bool,
-    pub(super) promoted: Option<Instant>,
+    /// Until when a person's word may be heard that lets rollouts go on, and the newest incarnation that was there then.
+    pub(super) promoted: Option<(Instant, u32)>,
     forgiven: Option<Instant>,
 }
 
@@ -72,9 +75,10 @@ impl State {
 
     /// A person says something to a rollout; it may be heard until then.
     pub fn said(&mut self, group: usize, word: Command, until: Instant) {
+        let newest = self.sealed.plans.keys().last().copied().unwrap_or(0);
         let eye = &mut self.judge.groups[group];
         match word {
-            Command::Promote => eye.promoted = Some(until),
+            Command::Promote => eye.promoted = Some((until, newest)),
             Command::Retry => {
                 eye.forgiven = Some(until);
                 let here = |at: &usize| self.plan.wishes[*at].group == Some(group);
@@ -92,7 +96,9 @@ impl State {
         self.judge.groups[group].head = Some(head);
         for at in 0..self.judge.eyes.len() {
             let there = self.mark_at(head, at);
+            let has = self.production.resources[at].content.map(|it| it.mark);
             let eye = &mut self.judge.eyes[at];
+            eye.arrived_once |= there.is_some() && there == has;
             eye.failed = eye.failed.filter(|failed| there == Some(*failed));
         }
     }
@@ -149,7 +155,7 @@ impl State {
         let forgiven = self.is_forgiven(group);
         let eye = &mut self.judge.eyes[at];
         let was = eye.forward.take().map(|(_, mark)| mark);
-        eye.failed = was.filter(|_| !forgiven).or(eye.failed);
+        eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
     }
 
     fn is_forgiven(&self, group: usize) -> bool {
@@ -175,6 +181,7 @@ impl State {
             .group
             .and_then(|group| self.judge.groups[group].head);
         let before = head.is_some_and(|head| self.mark_at(head, at).is_some());
+        let before = before && self.judge.eyes[at].arrived_once;
         if before && self.production.resources[at].serves_badly() {
             let there = self.production.resources[at].clone();
             let what = format!("asset/{at:02} still has what failed: {there:?}");
