@@ -27,7 +27,7 @@ pub struct Eye {
     failed: Option<u64>,
     /// A person has asked to try again since it moved: it may have been sent back to nowhere, and begin anew.
     pub(super) again: bool,
-    /// It was where its group was, when that completed something: that is where it goes back to.
+    /// It was where its group was, and well, when that completed something: that is where it goes back to.
     arrived_once: bool,
 }
 
@@ -96,7 +96,9 @@ impl State {
         self.judge.groups[group].head = Some(head);
         for at in 0..self.judge.eyes.len() {
             let there = self.mark_at(head, at);
-            let has = self.production.resources[at].content.map(|it| it.mark);
+            let resource = &self.production.resources[at];
+            let well = resource.content.filter(|_| !resource.serves_badly());
+            let has = well.map(|it| it.mark);
             let eye = &mut self.judge.eyes[at];
             eye.arrived_once |= there.is_some() && there == has;
             eye.failed = eye.failed.filter(|failed| there == Some(*failed));
