@@ -194,28 +194,31 @@ impl Kernel {
             self.count(Branch::ObservationShared);
             return;
         }
-        let shared = self
-            .observations
-            .running
-            .iter_mut()
-            .find(|((slot, _), running)| {
-                *slot == asked.slot && running.seq == seq && running.content == content
-            });
-        if let Some((_, running)) = shared {
+        let Some(asked) = self.share(kind, seq, content, asked) else {
+            return self.count(Branch::ObservationShared);
+        };
+        self.kinds[kind as usize].asked.push_back(asked);
+        self.start_observations(now, kind, out);
+    }
+
+    /// Joins a look at the same thing that is under way, or waits already. Gives back what nobody looks at.
+    fn share(&mut self, kind: u16, seq: u32, content: Digest, asked: Asked) -> Option<Asked> {
+        let mut running = self.observations.running.iter_mut();
+        let same = running.find(|((slot, _), running)| {
+            *slot == asked.slot && running.seq == seq && running.content == content
+        });
+        if let Some((_, running)) = same {
             running.tickets.extend(asked.tickets);
-            self.count(Branch::ObservationShared);
-            return;
+            return None;
         }
         let mut queued = self.kinds[kind as usize].asked.iter_mut();
         let same = |other: &&mut Asked| other.slot == asked.slot && other.asset.digest() == content;
-        if let Some(other) = queued.find(same) {
-            other.tickets.extend(asked.tickets);
-            other.until = asked.until;
-            self.count(Branch::ObservationShared);
-            return;
-        }
-        self.kinds[kind as usize].asked.push_back(asked);
-        self.start_observations(now, kind, out);
+        let Some(other) = queued.find(same) else {
+            return Some(asked);
+        };
+        other.tickets.extend(asked.tickets);
+        other.until = asked.until;
+        None
     }
 
     /// Starts what the plugin has room for.
