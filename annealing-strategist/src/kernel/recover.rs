@@ -150,56 +150,14 @@ impl Kernel {
         rows: BTreeMap<AssetId, TargetRecord>,
         out: &mut Effects,
     ) {
-        // Whoever wrote this down may have gone by another clock: nothing happened later than now, and what was seen to be
-        // well has to be seen again.
         let at = self.clock.at(now);
-        rollout.promoted = rollout.promoted.map(|promoted| promoted.min(at));
-        rollout.unknown_since = rollout.unknown_since.map(|since| since.min(at));
-        rollout.health = None;
-        let found = self.candidates(&to, Some(rollout.id));
-        let mut targets = found.targets;
-        let moved = rows.iter().filter(|(_, row)| row.rollout == rollout.id);
-        let moved = moved.filter_map(|(id, _)| to.asset(id));
-        targets.extend(moved.map(|asset| target_of(&asset)));
-        targets.sort_by(|one, other| one.asset.cmp(&other.asset));
-        targets.dedup_by(|one, other| one.asset == other.asset);
-        let is_target = |id: &AssetId| targets.binary_search_by(|t| t.asset.cmp(id)).is_ok();
-        let left_out = found
-            .left_out
-            .into_iter()
-            .filter(|id| !is_target(id))
-            .collect();
-        let from = self.head.clone();
-        let before = |id: &AssetId| match rows.get(id).filter(|row| row.rollout == rollout.id) {
-            Some(row) => self.held_to(row.was, id),
-            None => self.before(id),
-        };
-        let closure = Closure::of(&targets, before, &to, &self.types);
+        rollout.happened_by(at);
         let going_back = matches!(rollout.state, State::RollingBack { .. });
-        let mut live = Live::new(rollout, from, to, targets, left_out, closure);
+        let mut live = self.live_again(rollout, to, &rows);
         let mut step = Step::default();
         for (id, mut row) in rows {
             row.happened_by(at);
-            if row.rollout != live.rollout.id {
-                live.inherited.insert(id, row.was);
-                continue;
-            }
-            let Some(place) = live.place(&id) else {
-                continue;
-            };
-            if !self.has_moved(&live, &id, &row) && !self.planted(Bug::TrustRows) {
-                if self.pin_of(&id) == row.was {
-                    // Nothing has happened to it; where it goes back to is where it is when it moves.
-                    step.records.push(Record::Target(id, None));
-                } else {
-                    live.inherited.insert(id, row.was);
-                }
-                continue;
-            }
-            self.know_pin(&live, &id, &row);
-            let progress = self.progress_of(&live, &id, &row);
-            live.set_progress(place, progress);
-            live.set_row(place, row);
+            self.revive_row(&mut live, id, row, &mut step);
         }
         if going_back {
             live.turn_back(false, false);
@@ -211,6 +169,54 @@ impl Kernel {
         // What was found and never remembered is not told again.
         let pins: Vec<_> = self.pins.clone().into_iter().collect();
         self.stands(now, pins, out);
+    }
+
+    /// The rollout with its targets, as if none had moved.
+    fn live_again(
+        &self,
+        rollout: Rollout,
+        to: Incarnation,
+        rows: &BTreeMap<AssetId, TargetRecord>,
+    ) -> Live {
+        let found = self.candidates(&to, Some(rollout.id));
+        let own = |id: &AssetId| rows.get(id).filter(|row| row.rollout == rollout.id);
+        let moved = rows.keys().filter(|id| own(id).is_some());
+        let moved = moved.filter_map(|id| to.asset(id));
+        let mut targets = found.targets;
+        targets.extend(moved.map(|asset| target_of(&asset)));
+        targets.sort_by(|one, other| one.asset.cmp(&other.asset));
+        targets.dedup_by(|one, other| one.asset == other.asset);
+        let mut left_out = found.left_out;
+        left_out.retain(|id| targets.binary_search_by(|t| t.asset.cmp(id)).is_err());
+        let before = |id: &AssetId| match own(id) {
+            Some(row) => self.held_to(row.was, id),
+            None => self.before(id),
+        };
+        let closure = Closure::of(&targets, before, &to, &self.types);
+        let from = self.head.clone();
+        Live::new(rollout, from, to, targets, left_out, closure)
+    }
+
+    /// What a target went through, as far as its pin says so.
+    fn revive_row(&mut self, live: &mut Live, id: AssetId, row: TargetRecord, step: &mut Step) {
+        if row.rollout != live.rollout.id {
+            live.inherited.insert(id, row.was);
+            return;
+        }
+        let Some(place) = live.place(&id) else {
+            return;
+        };
+        if self.has_moved(live, &id, &row) || self.planted(Bug::TrustRows) {
+            self.know_pin(live, &id, &row);
+            let progress = self.progress_of(live, &id, &row);
+            live.set_progress(place, progress);
+            live.set_row(place, row);
+        } else if self.pin_of(&id) == row.was {
+            // Nothing has happened to it; where it goes back to is where it is when it moves.
+            step.records.push(Record::Target(id, None));
+        } else {
+            live.inherited.insert(id, row.was);
+        }
     }
 
     /// The pin of an asset that nobody enforces, and nobody tells of.
@@ -275,6 +281,16 @@ impl Kernel {
             };
             live.set_back(place, progress);
         }
+    }
+}
+
+impl Rollout {
+    /// Whoever wrote it down may have gone by another clock: nothing happened later than `at`, and what was seen to be
+    /// well has to be seen again.
+    fn happened_by(&mut self, at: Timestamp) {
+        self.promoted = self.promoted.map(|promoted| promoted.min(at));
+        self.unknown_since = self.unknown_since.map(|since| since.min(at));
+        self.health = None;
     }
 }
 
