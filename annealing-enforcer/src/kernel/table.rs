@@ -19,6 +19,8 @@ pub(super) struct Table {
     slots: Vec<Slot>,
     /// Slots that nobody needs any more, to be used again.
     free: Vec<u32>,
+    /// No call of an asset whose slot was given up had this number, or one above.
+    calls: u32,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     /// The types that have a plugin. Assets of others are modelled only: nobody enforces them.
@@ -55,6 +57,7 @@ impl Table {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
+            calls: 0,
             types,
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
@@ -125,10 +128,12 @@ impl Table {
     /// Adds a slot for `id`, which is new.
     pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> u32 {
         let at = self.next_place();
+        // Providers refuse calls below the last one that they heard of, whatever slot that came from.
+        slot.n = self.calls;
         match self.free.pop() {
             Some(_) => {
                 // The counters go on: what was found of the asset before is nobody's.
-                (slot.seq, slot.n) = (self.slot(at).seq, self.slot(at).n);
+                slot.seq = self.slot(at).seq;
                 self.slots[at as usize] = slot;
             }
             None => self.slots.push(slot),
@@ -172,9 +177,9 @@ impl Table {
         self.elsewhere.remove(&at);
         self.set_place(at, 0);
         let (seq, n) = (self.slot(at).seq, self.slot(at).n);
+        self.calls = self.calls.max(n.wrapping_add(1));
         *self.slot_mut(at) = Slot {
             seq: seq.wrapping_add(2),
-            n: n.wrapping_add(1),
             ..Slot::new(0, None, IncarnationNo::default())
         };
         self.free.push(at);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plugin_sdk::{Cause, Claim, Pushed, Quota, Recheck};
+use plugin_sdk::{Cause, Claim, Diff, Pushed, Quota, Recheck};
 use prodspec_model::{
     Asset, AssetRef,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
@@ -214,4 +214,31 @@ fn what_checks_ask_of_a_plugin_without_room_is_bounded() {
             rig.diffed("a", differs);
         }
     }
+}
+
+#[test]
+fn s5_whoever_comes_back_is_called_with_higher_numbers() {
+    let mut rig = Rig::new(vec![thing("stays", 1), thing("a", 1), thing("b", 1)]);
+    for name in ["a", "b"] {
+        rig.in_sync(name);
+    }
+    for size in 2..9 {
+        rig.publish(vec![thing("a", size)], &[]);
+        rig.in_sync("a");
+    }
+    rig.publish(vec![thing("a", 9)], &[]);
+    let before = rig.diff("a").unwrap().run;
+    let answer = Ok(Diff::in_sync());
+    rig.step(Event::DiffDone {
+        run: before,
+        answer,
+    });
+    for name in ["a", "b"] {
+        rig.publish(Vec::new(), &[name]);
+        rig.step(Event::Person(Command::Acknowledge(id(name))));
+    }
+    // Another slot than it had.
+    rig.publish(vec![thing("a", 1)], &[]);
+    let after = rig.diff("a").unwrap().run;
+    assert!(after.n > before.n, "{before:?}, then {after:?}");
 }
