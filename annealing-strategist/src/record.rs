@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// How many entries of a rollout's history are kept.
 const HISTORY: usize = 100;
 
+/// How many failed contents of an asset are remembered.
+const QUARANTINED: usize = 16;
+
 /// One rollout of one policy group. Small: what each target went through is in [`TargetRecord`]s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
@@ -175,15 +178,47 @@ impl Record for TargetRecord {
     const KIND: &'static str = "target";
 }
 
-/// A content that failed: not rolled out again before it changes or a person says so. Named by the asset.
+/// Contents that failed: not rolled out again before another one has arrived or a person says so. Named by the asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantined {
     /// The group.
     pub policy: AssetId,
+    /// Which contents, the newest sixteen, and in which rollouts.
+    pub failed: Vec<Failed>,
+}
+
+/// A content that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
     /// The rollout that failed.
     pub rollout: RolloutId,
     /// The content.
     pub content: Digest,
+}
+
+impl Quarantined {
+    /// Nothing, yet.
+    pub(crate) fn of(policy: AssetId) -> Self {
+        Self {
+            policy,
+            failed: Vec::new(),
+        }
+    }
+
+    /// `content` failed too.
+    pub(crate) fn add(&mut self, rollout: RolloutId, content: Digest) {
+        self.failed.retain(|failed| failed.content != content);
+        self.failed.push(Failed { rollout, content });
+        if self.failed.len() > QUARANTINED {
+            self.failed.remove(0);
+        }
+    }
+
+    /// Whether `content` failed, in another rollout than `own`.
+    pub(crate) fn has(&self, content: Digest, own: Option<RolloutId>) -> bool {
+        let mut failed = self.failed.iter();
+        failed.any(|failed| failed.content == content && Some(failed.rollout) != own)
+    }
 }
 
 impl Record for Quarantined {

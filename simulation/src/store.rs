@@ -13,7 +13,7 @@ use plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
     memory::{Fault as StoreFault, Point, Rates},
-    records::{AssetRecord, GroupHead},
+    records::{AssetRecord, GroupHead, PinRecord},
 };
 
 use crate::{
@@ -115,9 +115,13 @@ impl State {
     /// Which rollouts there are, and what a group has completed, once that was acknowledged.
     fn remember_rollouts(&mut self, writes: &[Write]) {
         for write in writes {
+            if let Write::Delete(key) = write {
+                self.remember_pin(key.as_str(), &[]);
+            }
             let Write::Put(key, value) = write else {
                 continue;
             };
+            self.remember_pin(key.as_str(), value);
             let mut parts = key.as_str().split('/');
             let (kind, name) = (parts.next(), number(key.as_str()));
             match kind {
@@ -144,6 +148,15 @@ impl State {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// What is pinned to nowhere is left alone, whatever it has.
+    fn remember_pin(&mut self, key: &str, value: &[u8]) {
+        let at = number(key);
+        if key.split('/').next() == Some(PinRecord::KIND) && at < self.judge.eyes.len() {
+            let pin = serde_json::from_slice::<PinRecord>(value);
+            self.judge.eyes[at].nowhere = matches!(pin, Ok(PinRecord::NotYet));
         }
     }
 

@@ -63,15 +63,12 @@ impl Kernel {
             let Some(asset) = live.to.asset(&target.asset) else {
                 continue;
             };
-            let failed = Quarantined {
-                policy: self.policy.clone(),
-                rollout: live.rollout.id,
-                content: asset.digest(),
-            };
             let id = target.asset.clone();
+            let new = || Quarantined::of(self.policy.clone());
+            let failed = self.quarantine.entry(id.clone()).or_insert_with(new);
+            failed.add(live.rollout.id, asset.digest());
             step.records
-                .push(Record::Quarantine(id.clone(), Some(failed.clone())));
-            self.quarantine.insert(id, failed);
+                .push(Record::Quarantine(id, Some(failed.clone())));
         }
     }
 

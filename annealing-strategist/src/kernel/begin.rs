@@ -108,9 +108,8 @@ impl Kernel {
             if self.content_in_force(id) == Some(new.digest()) {
                 continue;
             }
-            let failed = self.quarantine.get(id);
-            let failed = failed.filter(|failed| Some(failed.rollout) != own);
-            if failed.is_some_and(|failed| failed.content == new.digest()) {
+            let quarantined = self.quarantine.get(id);
+            if quarantined.is_some_and(|it| it.has(new.digest(), own)) {
                 found.left_out.push(id.clone());
             } else {
                 found.targets.push(target_of(&new));
@@ -138,7 +137,7 @@ impl Kernel {
         found.left_out = tied.into_iter().cloned().collect();
     }
 
-    fn begin(&mut self, now: Now, found: Candidates, out: &mut Effects) {
+    pub(super) fn begin(&mut self, now: Now, found: Candidates, out: &mut Effects) {
         let at = self.clock.at(now);
         let id = self.next;
         self.next = RolloutId(id.0 + 1);

@@ -50,9 +50,9 @@ impl Kernel {
         let mut step = Step::default();
         step.records
             .push(Record::Rollout(Box::new(live.rollout.clone())));
-        let changed = self.quarantine.iter().filter(|(id, failed)| {
+        let changed = self.quarantine.iter().filter(|(id, quarantined)| {
             let there = live.to.asset(id);
-            there.is_none_or(|asset| asset.digest() != failed.content)
+            there.is_none_or(|asset| !quarantined.has(asset.digest(), None))
         });
         let mended: Vec<AssetId> = changed.map(|(id, _)| id.clone()).collect();
         for asset in mended {

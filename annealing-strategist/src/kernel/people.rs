@@ -1,10 +1,14 @@
 //! What people may say to a rollout, each with who and why, and what is answered when it does not fit.
 
 use plugin_sdk::{Now, RolloutId};
+use prodspec_model::Asset;
 use serde::{Deserialize, Serialize};
 
-use super::{Effects, Kernel, Record, Step, live::Live};
-use crate::record::{By, State};
+use super::{Effects, Kernel, Record, Step};
+use crate::{
+    policy::target_of,
+    record::{By, State},
+};
 
 /// A person's word on the group's rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +23,7 @@ pub enum Command {
     Promote,
     /// Stop for good, and leave everything where it is.
     Abort,
-    /// Try again what stopped or was rolled back: its content is forgiven. What is still on its way back is not waited
-    /// for.
+    /// Try again what stopped, goes back or was rolled back: its content is forgiven.
     Retry,
     /// Everything that moved goes back.
     RollBack,
@@ -102,14 +105,6 @@ impl Kernel {
 
     /// What failed is forgiven: the rollout goes on, or begins anew.
     fn retry(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
-        let refused = |what: String| Err(Refused(what));
-        let waits = |live: &Live| {
-            let back = matches!(live.rollout.state, State::RollingBack { .. });
-            back && live.is_sent_back()
-        };
-        if self.live.as_ref().is_some_and(waits) {
-            self.went_back(now, out);
-        }
         match (&self.live, &self.last) {
             (Some(live), _) => match live.rollout.state {
                 State::Stopped { .. } => {
@@ -123,12 +118,16 @@ impl Kernel {
                     self.say(now, State::Running, "tried again", by, out);
                     Ok(())
                 }
-                _ => refused(format!(
-                    "{} of `{}` is {}; only what stopped or was rolled back is tried again",
+                State::RollingBack { .. } => {
+                    self.turn_forward(now, by, out);
+                    Ok(())
+                }
+                _ => Err(Refused(format!(
+                    "{} of `{}` is {}; only what stopped, goes back or was rolled back is tried again",
                     live.rollout.id,
                     self.policy,
                     live.rollout.state.word()
-                )),
+                ))),
             },
             (None, Some(last)) if !self.quarantine.is_empty() => {
                 let mut last = last.clone();
@@ -141,7 +140,43 @@ impl Kernel {
                 self.last = Some(last);
                 Ok(())
             }
-            _ => refused(format!("`{}` has nothing to try again", self.policy)),
+            _ => {
+                let nothing = format!("`{}` has nothing to try again", self.policy);
+                Err(Refused(nothing))
+            }
+        }
+    }
+
+    /// What is on its way back, or waits for that, goes forward again: a new rollout takes over, and remembers where
+    /// everything was.
+    fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        live.rollout.note(at, "tried again", Some(by));
+        let id = live.rollout.id;
+        self.forgive(Some(id), out);
+        let mut found = self.candidates(&self.latest, None);
+        // What was not sent back has the new content, and is part of it all the same.
+        let moved = self
+            .live
+            .iter()
+            .flat_map(|live| live.targets.iter().zip(&live.rows));
+        let moved =
+            moved.filter(|(target, row)| row.is_some() && !found.left_out.contains(&target.asset));
+        let moved: Vec<Asset> = moved
+            .filter(|(target, _)| self.governs(&self.latest, &target.asset))
+            .filter_map(|(target, _)| self.latest.asset(&target.asset))
+            .collect();
+        found.targets.extend(moved.iter().map(target_of));
+        found
+            .targets
+            .sort_by(|one, other| one.asset.cmp(&other.asset));
+        found
+            .targets
+            .dedup_by(|one, other| one.asset == other.asset);
+        match found.targets.is_empty() {
+            true => self.went_back(now, out),
+            false => self.begin(now, found, out),
         }
     }
 
@@ -150,15 +185,20 @@ impl Kernel {
         let mut step = Step::default();
         let over = self.live.is_none();
         let mut gone = Vec::new();
-        self.quarantine.retain(|asset, failed| {
-            let forgiven = id.is_none_or(|id| failed.rollout == id);
-            if forgiven {
-                step.records.push(Record::Quarantine(asset.clone(), None));
+        self.quarantine.retain(|asset, quarantined| {
+            let before = quarantined.failed.len();
+            quarantined
+                .failed
+                .retain(|failed| id.is_some_and(|id| failed.rollout != id));
+            let left = quarantined.failed.len();
+            if left < before {
+                let kept = (left > 0).then(|| quarantined.clone());
+                step.records.push(Record::Quarantine(asset.clone(), kept));
                 gone.push(asset.clone());
                 // A rollout under way has its targets already.
                 over.then(|| self.pending.insert(asset.clone()));
             }
-            !forgiven
+            left > 0
         });
         self.look = true;
         out.steps.push(step);

@@ -29,6 +29,8 @@ pub struct Eye {
     pub(super) again: bool,
     /// It was where its group was, and well, when that completed something: that is where it goes back to.
     arrived_once: bool,
+    /// It is pinned to nowhere, and left alone.
+    pub nowhere: bool,
 }
 
 /// What was seen of one policy group.
@@ -183,7 +185,8 @@ impl State {
             .group
             .and_then(|group| self.judge.groups[group].head);
         let before = head.is_some_and(|head| self.mark_at(head, at).is_some());
-        let before = before && self.judge.eyes[at].arrived_once;
+        let eye = &self.judge.eyes[at];
+        let before = before && eye.arrived_once && !eye.nowhere;
         if before && self.production.resources[at].serves_badly() {
             let there = self.production.resources[at].clone();
             let what = format!("asset/{at:02} still has what failed: {there:?}");

@@ -194,15 +194,31 @@ fn r22_what_cannot_get_back_does_not_keep_out_what_mends_it() {
 fn r22_what_cannot_get_back_is_not_waited_for_when_a_person_says_so() {
     let mut rig = half_way();
     rig.tell(Command::RollBack).unwrap();
-    let early = rig.tell(Command::Retry);
-    assert!(early.is_err(), "`a` has not been sent back");
-    rig.swap(RolloutPolicy::default());
-    rig.settle("a");
-    assert_eq!(rig.state().word(), "rolling back");
+    // `b` does not get back, and keeps `a` from being sent.
+    assert_eq!((rig.state().word(), rig.at(1)), ("rolling back", vec!["b"]));
     rig.tell(Command::Retry).unwrap();
     rig.lag = Some(Duration::from_secs(1));
     rig.pass(HOUR);
     assert_eq!((rig.rollouts(), rig.state()), (3, &State::Completed));
     assert_eq!(rig.plane.content(&id("b")), Some(thing("b", 2).digest()));
     assert!(rig.plane.rows.is_empty() && rig.plane.pins.is_empty());
+}
+
+#[test]
+fn r22_content_that_failed_stays_away_though_another_failed_since() {
+    let mut rig = rolled_back();
+    let failed = rig.plane.latest.no();
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.put(vec![thing("a", 3), thing("b", 3)]);
+    rig.pass(HOUR);
+    assert_eq!((rig.rollouts(), rig.state().word()), (3, "rolled back"));
+    rig.health = Ok(Judgement::Healthy);
+    let again = vec![thing("a", 2), thing("b", 2)];
+    rig.put(again);
+    rig.pass(HOUR);
+    assert_eq!(
+        (rig.rollouts(), rig.at(1)),
+        (3, vec!["a", "b"]),
+        "as in {failed}"
+    );
 }

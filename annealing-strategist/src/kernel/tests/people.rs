@@ -50,7 +50,6 @@ fn words_that_do_not_fit_are_refused_with_a_sentence() {
     assert_eq!(refused(running), [Resume, Retry]);
     assert_eq!(refused(|| after(Pause)), [Pause, Promote, Retry]);
     assert_eq!(refused(|| after(Abort)), [Pause, Resume, Promote, Abort]);
-    // Everything is sent back: a retry does not wait until it is there.
     assert_eq!(
         refused(|| after(RollBack)),
         [Pause, Resume, Promote, Abort, RollBack]
