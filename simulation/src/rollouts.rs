@@ -2,12 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use annealing_enforcer::{EnforcerBuilder, FeedItem, Handle, kernel::Pin};
-use annealing_strategist::{Actuation, Actuator, Config, Feed, PinTo, Strategist};
-use async_trait::async_trait;
-use futures::{StreamExt, stream::BoxStream};
+use annealing_enforcer::EnforcerBuilder;
+use annealing_strategist::{Config, Strategist};
+use control_plane::rollout::ThroughEnforcer;
 use plane_store::{Store, incarnations::Incarnations};
-use plugin_sdk::{AssetType, AssetTypes, BoxError, service::HealthLayer};
+use plugin_sdk::{AssetType, AssetTypes, service::HealthLayer};
 use prodspec_model::Message;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +45,7 @@ pub fn beside(
         let (world, strategist) = (world.clone(), strategist.clone());
         async move {
             loop {
-                let actuator = Arc::new(ThroughEnforcer(enforcement.clone()));
+                let actuator = Arc::new(ThroughEnforcer::new(enforcement.clone()));
                 let (attached, handle) = strategist.attach(actuator);
                 world.state().answers(node, Some(handle));
                 attached.run().await;
@@ -99,35 +98,6 @@ macro_rules! kinds {
 }
 
 kinds! { Guarded Advisory Gradual }
-
-/// Pins move through the enforcer of one ownership, which says what became of them.
-struct ThroughEnforcer(Handle<NodeRuntime>);
-
-#[async_trait]
-impl Actuator for ThroughEnforcer {
-    async fn actuate(&self, step: Actuation) -> Result<(), BoxError> {
-        let pin = |to| match to {
-            PinTo::At(incarnation, cause) => Pin::At(incarnation, cause),
-            PinTo::NotYet => Pin::NotYet,
-            PinTo::Default => Pin::Default,
-        };
-        let moves = step.moves.into_iter().map(|(asset, to)| (asset, pin(to)));
-        let heads = step.head.into_iter().collect();
-        let done = self.0.actuate(step.writes, heads, moves.collect());
-        Ok(done.await?)
-    }
-
-    fn feed(&self) -> BoxStream<'static, Feed> {
-        let items = self.0.feed().filter_map(|item| async {
-            match item {
-                FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
-                FeedItem::Stands(standings) => Some(Feed::Stands(standings)),
-                _ => None,
-            }
-        });
-        items.boxed()
-    }
-}
 
 impl State {
     /// How to ask a process's strategist.

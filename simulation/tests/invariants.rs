@@ -21,15 +21,9 @@ fn sum(seeds: std::ops::Range<u64>) -> Sum {
     )
 }
 
-/// Findings that are not understood yet, and only those. 1009, R18: the judge saw no evidence for a canary that its rollout took
-/// for baked and healthy.
-const OPEN: [(u64, &str); 1] = [(1009, "R18")];
-
 /// No violation of anything, and the judge has looked at `invariant` all the while.
 fn holds(invariant: &str, seeds: std::ops::Range<u64>) {
-    let mut sum = sum(seeds);
-    let open = |seed, what: &str| OPEN.iter().any(|it| it.0 == seed && what.starts_with(it.1));
-    sum.violations.retain(|(seed, what, _)| !open(*seed, what));
+    let sum = sum(seeds);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     assert!(sum.counts[&format!("judged {invariant}")] >= sum.seeds);
 }
