@@ -197,13 +197,14 @@ impl Live {
         self.back = Some(Arc::new(back));
     }
 
-    /// On the way back: those that wait and had not settled, or have drifted since.
+    /// On the way back: those that wait and were on their way forward, or have drifted since.
     pub(super) fn unsettled(&self) -> Vec<u32> {
         let back = self.back.iter().flat_map(|back| back.iter());
         let unsettled = |target: &Target| {
             let place = self.place(&target.asset);
             let forward = place.and_then(|place| self.targets.get(place));
-            target.is_waiting() && forward.is_some_and(|forward| forward.settled().is_none())
+            let under_way = |forward: &Target| !forward.is_waiting() && forward.settled().is_none();
+            target.is_waiting() && forward.is_some_and(under_way)
         };
         let places = (0..).zip(back).filter(|(_, target)| unsettled(target));
         places.map(|(place, _)| place).collect()
