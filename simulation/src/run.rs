@@ -50,7 +50,9 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     pass(rest);
     audit(&world);
     pass(Duration::from_secs(20));
-    Report::of(seed, &world)
+    let report = Report::of(seed, &world);
+    world.executor.end();
+    report
 }
 
 fn begin(world: &World) {

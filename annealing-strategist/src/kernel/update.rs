@@ -142,9 +142,10 @@ impl Kernel {
     pub(super) fn move_pins(&mut self, now: Now, selection: &Selection, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let way = live.on_the_way();
+        let twice = self.planted(Bug::SelectTwice) && live.back.is_none();
         let waits = |&place: &u32| {
             way.get(place as usize)
-                .is_some_and(|target| target.is_waiting() || self.planted(Bug::SelectTwice))
+                .is_some_and(|target| target.is_waiting() || twice)
         };
         // What was never settled goes back at once: it is in flight already, and on its way to what failed.
         let unsettled = live.unsettled().into_iter();

@@ -176,7 +176,9 @@ impl<R: Runtime> Groups<R> {
             let id = change.id();
             let was = change.before.as_ref().and_then(policy_of);
             let is = self.group_of(&id);
-            if let Some(policy) = was.clone().filter(|was| is.as_ref() != Some(was))
+            // A group whose asset another one's rollout still holds hears of it when that lets go.
+            let stays = change.after.as_ref().and_then(policy_of) == was;
+            if let Some(policy) = was.clone().filter(|was| !stays && is.as_ref() != Some(was))
                 && self.kernels.contains_key(&policy)
             {
                 changed.entry(policy).or_default().push(id.clone());

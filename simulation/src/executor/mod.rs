@@ -31,6 +31,9 @@ use task::{Task, Wake};
 #[derive(Clone)]
 pub struct Executor(Arc<Core>);
 
+/// So many steps are no hour any more, but a loop that never rests.
+const MOST: u64 = 1_000_000;
+
 struct Core {
     now: AtomicU64,
     stopped: AtomicBool,
@@ -154,6 +157,13 @@ impl Executor {
         }
     }
 
+    /// Ends it: what its tasks hold, which is all the world, goes with them.
+    pub fn end(&self) {
+        self.stop();
+        let tasks = std::mem::take(&mut locked(&self.0.run).tasks);
+        drop(tasks);
+    }
+
     /// Polls one runnable task. `false`: there is none.
     fn step(&self) -> bool {
         let mut run = locked(&self.0.run);
@@ -164,6 +174,10 @@ impl Executor {
             return true;
         };
         run.steps += 1;
+        if run.steps > MOST {
+            run.panicked = Some("it goes round and round".to_owned());
+            self.stop();
+        }
         let now = self.0.now.load(Ordering::Relaxed);
         run.trace = (run.trace ^ now ^ (u64::from(at) << 40))
             .rotate_left(29)
