@@ -192,7 +192,9 @@ impl Kernel {
         let many = found.targets.len();
         rollout.note(at, format!("began with {many} targets"), None);
         for asset in found.left_out.iter().take(10) {
-            let why = match self.quarantine.contains_key(asset) {
+            let new = self.latest.asset(asset).map(|new| new.digest());
+            let failed = self.quarantine.get(asset).zip(new);
+            let why = match failed.is_some_and(|(failed, new)| failed.has(new, None)) {
                 true => "its content failed before",
                 false => "it waits for one whose content failed before",
             };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plane_store::records::{Standing, StandingPin, Stands};
-use plugin_sdk::Judgement;
+use plugin_sdk::{HealthRequest, Judgement};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
     addons::RolloutPolicyRef,
@@ -227,18 +227,23 @@ pub(super) fn r21_a_push_that_fails_after_a_person_has_stopped_it_changes_nothin
     assert_eq!((rig.state().word(), rig.at(2)), ("stopped", vec!["a"]));
 }
 
+/// What is asked about health next.
+fn next_question(rig: &mut Rig) -> HealthRequest {
+    let due = rig.kernel.next_wake().unwrap();
+    rig.to(due);
+    rig.step(Event::Tick);
+    let asked = rig.calls.iter().find_map(|call| match call {
+        Call::Judge(_, _, request) => Some((**request).clone()),
+        Call::Select(..) => None,
+    });
+    asked.unwrap()
+}
+
 #[test]
 pub(super) fn r21_health_is_asked_about_what_was_updated_and_what_is_near() {
     let mut rig = Rig::begun(canary(), &["eu/a", "eu/b", "us/c"]);
     rig.settle("eu/a");
-    let due = rig.kernel.next_wake().unwrap();
-    rig.to(due);
-    rig.step(Event::Tick);
-    let request = rig.calls.iter().find_map(|call| match call {
-        Call::Judge(_, _, request) => Some(request.clone()),
-        Call::Select(..) => None,
-    });
-    let request = request.unwrap();
+    let request = next_question(&mut rig);
     assert_eq!(request.updated, [id("eu/a")]);
     assert_eq!(request.neighbours, [id("eu/b")]);
 }
@@ -265,14 +270,7 @@ fn r21_what_has_settled_is_told_from_what_is_under_way() {
     rig.settle("c");
     rig.plane.drift(&id("c"));
     rig.run();
-    let due = rig.kernel.next_wake().unwrap();
-    rig.to(due);
-    rig.step(Event::Tick);
-    let request = rig.calls.iter().find_map(|call| match call {
-        Call::Judge(_, _, request) => Some(request.clone()),
-        Call::Select(..) => None,
-    });
-    let request = request.unwrap();
+    let request = next_question(&mut rig);
     assert_eq!(request.updated, [id("a")]);
     assert_eq!(request.under_way, [id("b"), id("c")]);
 }
