@@ -44,6 +44,11 @@ impl Target {
         self.progress == Progress::Waiting
     }
 
+    /// Whether it had its turn, and is not in sync as updated.
+    pub fn is_under_way(&self) -> bool {
+        !self.is_waiting() && self.settled().is_none()
+    }
+
     /// Since when it is updated and as updated in sync. `None`: it is not.
     pub fn settled(&self) -> Option<Timestamp> {
         match self.progress {

@@ -217,7 +217,12 @@ impl Kernel {
         out: &mut Effects,
     ) {
         match self.admit(now, at, verdict) {
-            Ok(()) => self.admitted(now, at, out),
+            Ok(()) => {
+                let slot = self.iterations.at(at).map(|it| it.slot);
+                slot.into_iter()
+                    .for_each(|slot| self.stands_waiting(slot, &[], out));
+                self.admitted(now, at, out)
+            }
             Err(refusal) => self.refused(now, at, refusal, out),
         }
     }
@@ -326,6 +331,7 @@ impl Kernel {
             return;
         };
         let (slot, settles_seen) = (it.slot, it.settles_seen);
+        self.stands_waiting(slot, &delays, out);
         self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
         let known = |delay: &Delay| match delay.recheck {
             Recheck::At(then) => Some(then),

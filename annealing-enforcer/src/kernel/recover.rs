@@ -300,7 +300,7 @@ impl Kernel {
             };
             let state = match at {
                 Some(since) => Stands::InSync { since },
-                None => Stands::OutOfSync { since: now.wall },
+                None => super::standing::out_of_sync(now),
             };
             let stand = Stand {
                 after: self.table.slot(slot).n,

@@ -2,7 +2,7 @@
 //! that an asset is where it was pinned (R20).
 
 use plane_store::records::{Standing, StandingPin, Stands};
-use plugin_sdk::Now;
+use plugin_sdk::{Delay, Now, Recheck};
 use prodspec_model::AssetId;
 
 use super::{
@@ -12,6 +12,9 @@ use super::{
     iteration::Phase,
     slot::flag,
 };
+
+/// Of how many whom an asset waits for the strategist is told. The next ones follow once those have settled.
+const TOLD: usize = 64;
 
 /// What was found of an asset since its pin moved.
 #[derive(Debug, Clone)]
@@ -37,7 +40,7 @@ impl Kernel {
                 state: if nothing || old {
                     Stands::InSync { since: now.wall }
                 } else {
-                    Stands::OutOfSync { since: now.wall }
+                    out_of_sync(now)
                 },
             };
             self.standings.insert(slot, stand);
@@ -98,7 +101,29 @@ impl Kernel {
         if let Some(stand) = self.standings.get_mut(&slot)
             && matches!(stand.state, Stands::InSync { .. })
         {
-            stand.state = Stands::OutOfSync { since: now.wall };
+            stand.state = out_of_sync(now);
+            self.tell_standing(slot, out);
+        }
+    }
+
+    /// The checks said whom the asset waits for: nobody, if it may be pushed.
+    pub(super) fn stands_waiting(&mut self, slot: u32, delays: &[Delay], out: &mut Effects) {
+        let Some(stand) = self.standings.get_mut(&slot) else {
+            return;
+        };
+        let Stands::OutOfSync { waits_for, .. } = &mut stand.state else {
+            return;
+        };
+        let named = delays.iter().filter_map(|delay| match &delay.recheck {
+            Recheck::WhenSettled(other) => Some(other.clone()),
+            _ => None,
+        });
+        let mut named: Vec<AssetId> = named.collect();
+        named.sort();
+        named.dedup();
+        named.truncate(TOLD);
+        if *waits_for != named {
+            *waits_for = named;
             self.tell_standing(slot, out);
         }
     }
@@ -162,7 +187,15 @@ impl Kernel {
         if entry.has(flag::IN_SYNC) || !self.table.has_intent(slot) {
             Stands::InSync { since: now.wall }
         } else {
-            Stands::OutOfSync { since: now.wall }
+            out_of_sync(now)
         }
+    }
+}
+
+/// Not in sync, as far as anybody has looked.
+pub(super) fn out_of_sync(now: Now) -> Stands {
+    Stands::OutOfSync {
+        since: now.wall,
+        waits_for: Vec::new(),
     }
 }

@@ -134,8 +134,14 @@ impl Kernel {
         if back[place].is_waiting() || standing.pin != pin {
             return;
         }
-        let progress = match standing.state {
+        let progress = match &standing.state {
             Stands::InSync { .. } => Progress::Updated { at },
+            Stands::OutOfSync { waits_for, .. } if back[place].is_under_way() => {
+                let forward = live.place(asset);
+                return forward
+                    .into_iter()
+                    .for_each(|place| self.takes(place, waits_for));
+            }
             _ if back[place].settled().is_some() => Progress::Drifted { since: at },
             _ => return,
         };

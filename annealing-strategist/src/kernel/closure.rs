@@ -1,6 +1,7 @@
 //! R19: a selection is closed over edges whose both ends change capacity, or the dependency solver would wait for an asset
 //! that is never selected. The same holds for a provider whose version or turn a selected consumer waits for, and for
-//! consumers that make room for each other at a provider that stays as it is.
+//! consumers that make room for each other at a provider that stays as it is. What intent does not show, the checks find:
+//! whom they say an asset under way waits for is added then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,17 +80,18 @@ impl Closure {
                 continue;
             }
             for &consumer in &uses.rising {
-                uses.falling
-                    .iter()
-                    .for_each(|&other| closure.add(consumer, other));
+                for &other in &uses.falling {
+                    closure.add(consumer, other);
+                }
             }
         }
         closure
     }
 
-    fn add(&mut self, who: u32, whom: u32) {
-        self.takes.entry(who).or_default().insert(whom);
+    /// `who` takes `whom` along. Says whether that is new.
+    pub(super) fn add(&mut self, who: u32, whom: u32) -> bool {
         self.taken_by.entry(whom).or_default().insert(who);
+        self.takes.entry(who).or_default().insert(whom)
     }
 
     /// `places` and all that they take with them, rising.

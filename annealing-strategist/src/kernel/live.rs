@@ -203,8 +203,7 @@ impl Live {
         let unsettled = |target: &Target| {
             let place = self.place(&target.asset);
             let forward = place.and_then(|place| self.targets.get(place));
-            let under_way = |forward: &Target| !forward.is_waiting() && forward.settled().is_none();
-            target.is_waiting() && forward.is_some_and(under_way)
+            target.is_waiting() && forward.is_some_and(Target::is_under_way)
         };
         let places = (0..).zip(back).filter(|(_, target)| unsettled(target));
         places.map(|(place, _)| place).collect()

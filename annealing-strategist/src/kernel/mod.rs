@@ -296,7 +296,10 @@ impl Kernel {
         };
         let since = self.clock.at(now);
         let content = self.content_at(pin, asset);
-        let state = Stands::OutOfSync { since };
+        let state = Stands::OutOfSync {
+            since,
+            waits_for: Vec::new(),
+        };
         self.expected.entry(asset.clone()).or_default().push(pin);
         let standing = Standing {
             pin,

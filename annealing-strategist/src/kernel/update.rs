@@ -50,12 +50,7 @@ impl Kernel {
         let mut step = Step::default();
         step.records
             .push(Record::Rollout(Box::new(live.rollout.clone())));
-        let under_way = live.targets.iter().filter(|target| {
-            matches!(
-                target.progress,
-                Progress::InFlight { .. } | Progress::Drifted { .. }
-            )
-        });
+        let under_way = live.targets.iter().filter(|target| target.is_under_way());
         let under_way: Vec<AssetId> = under_way.map(|target| target.asset.clone()).collect();
         let goes = Goes::At(live.to.no(), Cause::Emergency);
         for asset in under_way {
@@ -153,10 +148,11 @@ impl Kernel {
         let mut chosen: Vec<u32> = match self.planted(Bug::NotClosed) {
             true => chosen.collect(),
             false => {
-                // With what is on its way already: a lot before this one may have left some behind.
+                // With what is on its way already: a lot before this one may have left some behind, and whom it waits
+                // for may have been found since.
                 let under_way = (0..)
                     .zip(way.iter())
-                    .filter(|(_, target)| matches!(target.progress, Progress::InFlight { .. }));
+                    .filter(|(_, target)| target.is_under_way());
                 let under_way = under_way.map(|(place, _)| place);
                 let closed = live.closed(chosen.chain(under_way).collect());
                 closed.into_iter().filter(waits).collect()
@@ -318,7 +314,10 @@ impl Kernel {
         }
         match &standing.state {
             Stands::InSync { .. } => self.settled(now, place, out),
-            Stands::OutOfSync { .. } => self.drifted(now, place),
+            Stands::OutOfSync { waits_for, .. } => {
+                self.drifted(now, place);
+                self.takes(place, waits_for);
+            }
             Stands::Unhealthy { why } if live.is_watched() => {
                 let why = format!("`{asset}` is unhealthy: {why}");
                 self.fail(now, why, out);
@@ -367,6 +366,19 @@ impl Kernel {
             records: vec![record],
             ..Step::default()
         });
+    }
+
+    /// R19: the checks found whom an asset under way waits for. Those of the rollout move with it.
+    pub(super) fn takes(&mut self, place: usize, whom: &[AssetId]) {
+        let Some(live) = &mut self.live else { return };
+        let back = live.back.is_some();
+        for other in whom {
+            let Some(other) = live.place(other) else {
+                continue;
+            };
+            let (who, whom) = if back { (other, place) } else { (place, other) };
+            live.again |= live.closure.add(who as u32, whom as u32);
+        }
     }
 
     fn drifted(&mut self, now: Now, place: usize) {

@@ -1,6 +1,7 @@
 //! A rollout as people see it: how it is, how far, and what it waits for.
 
 use jiff::Timestamp;
+use plane_store::records::Stands;
 use plugin_sdk::{Direction, Progress, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,9 @@ pub struct Counts {
     pub drifted: usize,
 }
 
+/// Of how many assets under way the names are shown, and of how many that one of them waits for.
+const SHOWN: usize = 5;
+
 impl Kernel {
     /// The newest rollout: the one under way, or the last one.
     pub fn newest(&self) -> Option<&Rollout> {
@@ -77,24 +81,20 @@ impl Kernel {
             rollout: self.newest().cloned(),
             live: live.is_some(),
             counts: Counts::of(&targets),
-            waits: under_way.map(|live| live.waits()).unwrap_or_default(),
+            waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
             targets,
             left_out: [left_out, held].concat(),
             now: self.clock.at(now),
         }
     }
-}
 
-impl Live {
-    fn waits(&self) -> Vec<Wait> {
-        let mut waits = self.selection.waits.clone();
-        let under_way = |target: &&Target| match target.progress {
-            Progress::InFlight { .. } | Progress::Drifted { .. } => true,
-            Progress::Waiting => self.direction() == Direction::Back,
-            Progress::Updated { .. } => false,
-        };
-        let names = self.on_the_way().iter().filter(under_way);
-        let names: Vec<&str> = names.map(|target| target.asset.as_str()).take(5).collect();
+    fn waits(&self, live: &Live) -> Vec<Wait> {
+        let mut waits = live.selection.waits.clone();
+        let back = live.direction() == Direction::Back;
+        let under_way = |target: &&Target| target.is_under_way() || back && target.is_waiting();
+        let names = live.on_the_way().iter().filter(under_way);
+        let names = names.map(|target| self.under_way(live, &target.asset));
+        let names: Vec<String> = names.take(SHOWN).collect();
         if !names.is_empty() {
             waits.push(Wait {
                 why: format!("under way: {}", names.join(", ")),
@@ -102,6 +102,24 @@ impl Live {
             });
         }
         waits
+    }
+
+    /// An asset, and whom it waits for that the rollout does not move.
+    fn under_way(&self, live: &Live, asset: &AssetId) -> String {
+        let state = self.pins.get(asset).map(|standing| &standing.state);
+        let Some(Stands::OutOfSync { waits_for, .. }) = state else {
+            return asset.to_string();
+        };
+        let others = waits_for.iter().filter(|id| live.place(id).is_none());
+        let others = others.map(|id| match live.left_out.contains(id) {
+            true => format!("`{id}`, which is left out"),
+            false => format!("`{id}`"),
+        });
+        let others: Vec<String> = others.take(SHOWN).collect();
+        match others.is_empty() {
+            true => asset.to_string(),
+            false => format!("{asset} (waits for {})", others.join(" and ")),
+        }
     }
 }
 

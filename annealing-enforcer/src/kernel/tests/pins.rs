@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use plane_store::records::{PinRecord, StandingPin, Stands};
-use plugin_sdk::{Cause, FencingToken, Pushed, plugin};
+use plugin_sdk::{Cause, FencingToken, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
     addons::{RolloutPolicyRef, Turndown},
 };
 
-use super::rig::{Rig, Thing, differs, id, kind, seal, thing};
+use super::rig::{Rig, Thing, delay, differs, id, kind, seal, thing};
 use crate::{
     config::Config,
     kernel::{AssetStatus, Branch, Event, FeedItem, Pin, Record, Recovered},
@@ -255,6 +255,28 @@ pub(super) fn r20_only_a_diff_from_after_the_move_says_that_it_is_there() {
         rig.remembered("a").unwrap().settled.unwrap().incarnation,
         second.no()
     );
+}
+
+#[test]
+fn r19_whom_a_pinned_asset_waits_for_is_told() {
+    let mut rig = rolled_out();
+    let first = rig.latest.clone();
+    pin(&mut rig, "a", at(&first));
+    rig.until_diff("a");
+    let waits = |rig: &Rig| match standing(rig, "a").1 {
+        Stands::OutOfSync { waits_for, .. } => Some(waits_for),
+        _ => None,
+    };
+    rig.diffed("a", differs);
+    rig.checked("a", |mut verdict| {
+        let on = |name| delay(Recheck::WhenSettled(id(name)));
+        verdict.delays = vec![on("c"), on("b"), on("c")];
+        verdict
+    });
+    assert_eq!(waits(&rig), Some(vec![id("b"), id("c")]));
+    rig.look_now("a");
+    rig.until_push("a", |verdict| verdict).unwrap();
+    assert_eq!(waits(&rig), Some(vec![]));
 }
 
 #[test]

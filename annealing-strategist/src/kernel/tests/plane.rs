@@ -132,7 +132,7 @@ impl Plane {
             content,
             state: found.unwrap_or(match in_sync {
                 true => Stands::InSync { since },
-                false => Stands::OutOfSync { since },
+                false => out_of_sync(since, &[]),
             }),
         }
     }
@@ -333,7 +333,7 @@ impl Plane {
         let since = self.now;
         let state = match self.content(id) {
             None => Stands::InSync { since },
-            Some(_) => Stands::OutOfSync { since },
+            Some(_) => out_of_sync(since, &[]),
         };
         self.found.insert(id.clone(), state);
         self.tell(id);
@@ -359,10 +359,17 @@ impl Plane {
         self.production.remove(id);
         if self.pins.contains_key(id) && self.content(id).is_some() {
             let since = self.now;
-            self.found.insert(id.clone(), Stands::OutOfSync { since });
+            self.found.insert(id.clone(), out_of_sync(since, &[]));
             self.tell(id);
             self.restless.push(id.clone());
         }
+    }
+
+    /// The checks delay the push of an asset until these have settled.
+    pub(super) fn delay(&mut self, id: &AssetId, waits_for: &[&AssetId]) {
+        self.found
+            .insert(id.clone(), out_of_sync(self.now, waits_for));
+        self.tell(id);
     }
 
     pub(super) fn is_pushed(&self, id: &AssetId) -> bool {
@@ -378,5 +385,12 @@ impl Plane {
 
     pub(super) fn newest(&self) -> Option<&Rollout> {
         self.rollouts.values().next_back()
+    }
+}
+
+fn out_of_sync(since: Timestamp, waits_for: &[&AssetId]) -> Stands {
+    Stands::OutOfSync {
+        since,
+        waits_for: waits_for.iter().copied().cloned().collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::Cause;
+use plugin_sdk::{Cause, Wait};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
     addons::{DependsOn, Edge, Need},
@@ -173,6 +173,42 @@ fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
     rig.tell(Command::Retry).unwrap();
     rig.pass(Duration::from_secs(3600));
     assert_eq!(rig.plane.content(&id("a")), Some(assets(2, 2)[0].digest()));
+}
+
+#[test]
+fn r19_whom_the_checks_wait_for_moves_along() {
+    let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
+    let mut rig = Rig::settled(canary(), assets(1));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    assert_eq!(rig.at(2), ["a"]);
+    rig.plane.delay(&id("a"), &[&id("c"), &id("elsewhere")]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "c"]);
+    let waits = rig.view().waits;
+    let told = |wait: &Wait| wait.why == "under way: a (waits for `elsewhere`), c";
+    assert!(waits.iter().any(told), "{waits:?}");
+}
+
+#[test]
+fn r19_whom_the_checks_wait_for_goes_back_along() {
+    let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
+    let policy = RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::settled(policy, assets(1));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    rig.settle("a");
+    rig.settle("b");
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!(rig.at(1), ["c"]);
+    rig.plane.delay(&id("c"), &[&id("a")]);
+    rig.run();
+    assert_eq!(rig.at(1), ["a", "c"]);
 }
 
 #[test]

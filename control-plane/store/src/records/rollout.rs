@@ -1,7 +1,7 @@
 //! What enforcement and rollouts tell each other: how far a group of assets is, and how pinned assets stand.
 
 use jiff::Timestamp;
-use prodspec_model::{Digest, IncarnationNo};
+use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
@@ -55,6 +55,8 @@ pub enum Stands {
     OutOfSync {
         /// Since when.
         since: Timestamp,
+        /// Whom the checks say it waits for; of many, the first few.
+        waits_for: Vec<AssetId>,
     },
     /// Its own health check failed what was pushed.
     Unhealthy {
