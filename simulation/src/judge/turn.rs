@@ -19,6 +19,7 @@ struct Least {
     /// The fewest and the most targets that go first, and how long they bake at least.
     canary: Option<(usize, usize, Duration)>,
     unavailable: Option<usize>,
+    in_flight: Option<usize>,
     order: Option<(Vec<String>, Duration)>,
 }
 
@@ -70,9 +71,9 @@ impl State {
         if let Some((order, bake)) = &least.order {
             self.judge_domain(&turn, order, *bake);
         }
-        if let Some(most) = least.unavailable {
-            self.judge_room(&turn, most);
-        }
+        let near = |it: &usize| turn.clusters[*it] == turn.clusters[at];
+        self.judge_room(&turn, least.unavailable, near, "of a domain");
+        self.judge_room(&turn, least.in_flight, |_| true, "of a group");
     }
 
     fn judge_canary(&mut self, turn: &Turn, (fewest, most, bake): (usize, usize, Duration)) {
@@ -111,13 +112,21 @@ impl State {
         }
     }
 
-    fn judge_room(&mut self, turn: &Turn, most: usize) {
+    /// Of those that count not more are on their way than the limit says.
+    fn judge_room(
+        &mut self,
+        turn: &Turn,
+        most: Option<usize>,
+        counts: impl Fn(&usize) -> bool,
+        of: &str,
+    ) {
+        let Some(most) = most else { return };
         self.judge.look("room");
         let (at, to) = (turn.at, turn.to);
-        let near = |it: &usize| *it != at && turn.clusters[*it] == turn.clusters[at];
-        let near = turn.targets.iter().copied().filter(near);
-        if near.filter(|it| self.is_away(*it, to)).count() >= most {
-            let what = format!("more than {most} of a domain are pushed to @{to} at once");
+        let others = turn.targets.iter().copied();
+        let others = others.filter(|it| *it != at && counts(it));
+        if others.filter(|it| self.is_away(*it, to)).count() >= most {
+            let what = format!("more than {most} {of} are pushed to @{to} at once");
             self.violated("R18", what);
         }
     }
@@ -171,10 +180,11 @@ impl State {
             let (fewest, most) = (counts().min(), counts().max());
             (fewest.unwrap_or(0), most.unwrap_or(usize::MAX), bake)
         });
-        let limits: Option<Vec<u32>> = policies.iter().map(|p| p.max_unavailable).collect();
-        let unavailable = limits
-            .and_then(|all| all.into_iter().max())
-            .map(|most| most as usize);
+        let most = |limit: fn(&RolloutPolicy) -> Option<u32>| {
+            let limits: Option<Vec<u32>> = policies.iter().map(|policy| limit(policy)).collect();
+            let most = limits.and_then(|all| all.into_iter().max());
+            most.map(|most| most as usize)
+        };
         let first = policies.first()?;
         let same = policies
             .iter()
@@ -183,7 +193,8 @@ impl State {
         let order = (same && !first.domains.is_empty()).then(|| (first.domains.clone(), bake));
         Some(Least {
             canary,
-            unavailable,
+            unavailable: most(|policy| policy.max_unavailable),
+            in_flight: most(|policy| policy.max_in_flight),
             order,
         })
     }
