@@ -231,7 +231,10 @@ pub fn disturb(world: &World, place: usize) {
         )
     };
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    world.state().judge.jumped |= hour || month;
+    if hour || month {
+        let mut state = world.state();
+        state.judge.jumped = Some(state.now);
+    }
     if hour {
         world.executor.jump(node, hours(1), back);
     }

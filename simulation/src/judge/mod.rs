@@ -81,8 +81,10 @@ pub struct Judge {
     pub eyes: Vec<Eye>,
     /// What was seen of each policy group.
     pub groups: [GroupEye; 2],
-    /// A wall clock has jumped: bakes that outlive their process are measured wrong.
-    pub jumped: bool,
+    /// When a wall clock jumped last: a bake that outlives it in another process is measured wrong.
+    pub jumped: Option<Instant>,
+    /// Since when production has heard of the newest owner.
+    pub owned: Instant,
     assets: usize,
     moves: BTreeMap<usize, u64>,
 }
@@ -105,7 +107,8 @@ impl Judge {
             longest: Duration::ZERO,
             eyes: vec![Eye::default(); assets],
             groups: Default::default(),
-            jumped: false,
+            jumped: None,
+            owned: Instant::default(),
             assets,
             moves: BTreeMap::new(),
         }
@@ -121,6 +124,12 @@ impl Judge {
     /// Whether nobody has begun to move it since.
     pub fn moved_last(&self, at: usize, number: u64) -> bool {
         self.moves.get(&at) == Some(&number)
+    }
+
+    /// Whether what began at `since` may be measured by two clocks that differ.
+    fn is_shaky(&self, since: Instant) -> bool {
+        self.jumped
+            .is_some_and(|jumped| since <= jumped.max(self.owned))
     }
 
     fn look(&mut self, at: &'static str) {

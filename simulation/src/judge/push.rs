@@ -71,7 +71,9 @@ impl State {
                 format!("asset/{at:02} at @{} is not what it was", call.incarnation),
             );
         }
-        self.judge.token = self.judge.token.max(call.token);
+        if call.token > self.judge.token {
+            (self.judge.token, self.judge.owned) = (call.token, self.now);
+        }
         let known = self.judge.known.entry(call.token).or_default();
         *known = (*known).max(call.incarnation);
     }

@@ -159,9 +159,8 @@ impl State {
         let there = there.find(|(mark, ..)| self.mark_at(to, at) == Some(*mark));
         there.is_some_and(|(_, since, until)| {
             let baked = since + bake;
-            let by_clock = self.judge.jumped || until + SLACK >= baked;
             let seen = eye.seen.is_some_and(|seen| seen + SLACK >= baked);
-            by_clock && (self.judge.jumped || seen)
+            self.judge.is_shaky(since) || (until + SLACK >= baked && seen)
         })
     }
 
