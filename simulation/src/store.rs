@@ -115,15 +115,21 @@ impl State {
     /// Which rollouts there are, and what a group has completed, once that was acknowledged.
     fn remember_rollouts(&mut self, writes: &[Write]) {
         for write in writes {
-            if let Write::Delete(key) = write {
-                self.remember_pin(key.as_str(), &[]);
-            }
-            let Write::Put(key, value) = write else {
-                continue;
+            let (key, value) = match write {
+                Write::Put(key, value) => (key.as_str(), Some(value)),
+                Write::Delete(key) => (key.as_str(), None),
+                Write::DeleteRange(_) => continue,
             };
-            self.remember_pin(key.as_str(), value);
-            let mut parts = key.as_str().split('/');
-            let (kind, name) = (parts.next(), number(key.as_str()));
+            let (kind, name) = (key.split('/').next(), number(key));
+            match (kind, self.judge.eyes.get_mut(name)) {
+                (Some(PinRecord::KIND), Some(eye)) => {
+                    let pin = value.map(|value| serde_json::from_slice(value));
+                    eye.nowhere = matches!(pin, Some(Ok(PinRecord::NotYet)));
+                }
+                (Some(Quarantined::KIND), Some(eye)) => eye.held = value.is_some(),
+                _ => {}
+            }
+            let Some(value) = value else { continue };
             match kind {
                 Some(GroupHead::KIND) => {
                     if let (Ok(head), Some(group)) = (
@@ -139,24 +145,8 @@ impl State {
                         *self.rolled.entry(word).or_default() += 1;
                     }
                 }
-                Some(Quarantined::KIND) => {
-                    if let Ok(failed) = serde_json::from_slice::<Quarantined>(value)
-                        && let Some(group) = policy_number(number(failed.policy.as_str()))
-                    {
-                        self.judge.groups[group].failed = true;
-                    }
-                }
                 _ => {}
             }
-        }
-    }
-
-    /// What is pinned to nowhere is left alone, whatever it has.
-    fn remember_pin(&mut self, key: &str, value: &[u8]) {
-        let at = number(key);
-        if key.split('/').next() == Some(PinRecord::KIND) && at < self.judge.eyes.len() {
-            let pin = serde_json::from_slice::<PinRecord>(value);
-            self.judge.eyes[at].nowhere = matches!(pin, Ok(PinRecord::NotYet));
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Eye {
     arrived_once: bool,
     /// It is pinned to nowhere, and left alone.
     pub nowhere: bool,
+    /// Content of it has failed before, and is kept away.
+    pub held: bool,
 }
 
 /// What was seen of one policy group.
@@ -38,8 +40,6 @@ pub struct Eye {
 pub struct GroupEye {
     /// The incarnation that it completed last.
     pub head: Option<u32>,
-    /// Content of it has failed before.
-    pub failed: bool,
     /// Until when a person's word may be heard that lets rollouts go on, and the newest incarnation that was there then.
     pub(super) promoted: Option<(Instant, u32)>,
     forgiven: Option<Instant>,
@@ -68,9 +68,9 @@ impl State {
         let wish = &self.plan.wishes[at];
         let group = wish.group.map(|group| self.judge.groups[group]);
         let reached = |group: GroupEye| {
-            let head = group.head.filter(|_| !group.failed);
-            let there = head.and_then(|head| self.mark_at(head, at));
-            there.is_some() && there == self.judge.eyes[at].last
+            let there = group.head.and_then(|head| self.mark_at(head, at));
+            let eye = &self.judge.eyes[at];
+            there.is_some() && there == eye.last && !eye.nowhere
         };
         !wish.pool || group.is_some_and(reached)
     }

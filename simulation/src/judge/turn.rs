@@ -33,8 +33,6 @@ struct Turn {
     clusters: Vec<usize>,
     /// How many leave the group with it: they are rolled out like the others, and the judge does not follow them.
     leaving: usize,
-    /// Nothing of the group has failed so far: no target is left out.
-    whole: bool,
 }
 
 impl State {
@@ -59,7 +57,6 @@ impl State {
             targets: (0..plan.wishes.len()).filter(new).collect(),
             leaving: self.leaving(group, head, &plan),
             clusters: plan.wishes.iter().map(|wish| wish.cluster).collect(),
-            whole: !eye.failed,
         };
         // What edges tie together moves together.
         let Some(least) = self.least(group, to).filter(|_| plan.groups[group].loose) else {
@@ -92,16 +89,15 @@ impl State {
     }
 
     fn judge_domain(&mut self, turn: &Turn, order: &[String], bake: Duration) {
-        if !turn.whole {
-            return;
-        }
         self.judge.look("R21");
         let rank = |at: usize| {
             let cluster = turn.clusters[at];
             let listed = order.iter().position(|name| *name == CLUSTERS[cluster]);
             (listed.unwrap_or(order.len()), cluster)
         };
-        let before = |it: &usize| rank(*it) < rank(turn.at) && self.plan.wishes[*it].steady;
+        let held = |it: usize| self.judge.eyes[it].held;
+        let steady = |it: usize| self.plan.wishes[it].steady && !held(it);
+        let before = |it: &usize| rank(*it) < rank(turn.at) && steady(*it);
         let mut before = turn.targets.iter().copied().filter(before);
         if let Some(early) = before.find(|it| !self.is_over(*it, turn.to, bake)) {
             let (at, to) = (turn.at, turn.to);
