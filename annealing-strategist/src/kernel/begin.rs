@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use plane_store::records::StandingPin;
+use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{Cause, Now, RolloutId, Target};
 use prodspec_model::{AssetId, Incarnation, rollout::FirstTurnup};
 
@@ -256,11 +256,12 @@ impl Kernel {
 
     /// Nothing of the group differs: its head is the newest incarnation.
     fn follow(&mut self, out: &mut Effects) {
+        let to = self.latest.clone();
+        let moves = self.head.as_ref().is_none_or(|head| head.no() < to.no());
         let mut step = Step {
-            head: Some(self.latest.clone()),
+            head: moves.then(|| to.clone()),
             ..Step::default()
         };
-        let to = self.latest.clone();
         self.drop_pins(&to, &mut step);
         self.pending.clear();
         self.head = Some(to);
@@ -277,16 +278,18 @@ impl Kernel {
         }
     }
 
-    /// Assets whose pin says what the head `to` says follow it from here on.
+    /// Assets whose pin says what the head `to` says follow it from here on. What is on its way there arrives first, for
+    /// the cause that it goes for.
     pub(super) fn drop_pins(&mut self, to: &Incarnation, step: &mut Step) {
-        let same = |asset: &AssetId, pinned| match to.asset(asset) {
-            Some(there) => Some(there.digest()) == pinned,
+        let same = |id: &AssetId, pin: &Standing| match to.asset(id) {
+            Some(there) => {
+                let on_its_way = matches!(pin.state, Stands::OutOfSync { .. })
+                    && !self.types.is_modelled_only(there.type_str());
+                Some(there.digest()) == pin.content && !on_its_way
+            }
             None => true,
         };
-        let gone = self
-            .pins
-            .iter()
-            .filter(|(id, standing)| same(id, standing.content));
+        let gone = self.pins.iter().filter(|(id, pin)| same(id, pin));
         let gone: Vec<AssetId> = gone.map(|(id, _)| id.clone()).collect();
         for asset in gone {
             self.pins.remove(&asset);

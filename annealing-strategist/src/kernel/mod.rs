@@ -215,6 +215,8 @@ impl Kernel {
             }
             self.stood(now, &asset, &standing, out);
             let is = (standing.pin, standing.content);
+            let arrived = matches!(standing.state, Stands::InSync { .. });
+            self.look |= arrived && is.0 != StandingPin::Default && self.live.is_none();
             let was = match standing.pin {
                 StandingPin::Default => self.pins.remove(&asset),
                 _ => self.pins.insert(asset, standing),

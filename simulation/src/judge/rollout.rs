@@ -25,7 +25,7 @@ pub struct Eye {
     pub(super) seen: Option<Instant>,
     /// The content that it was taken back from.
     failed: Option<u64>,
-    /// A person has asked to try again since it moved: it may have been sent back to nowhere, and begin anew.
+    /// A person has asked to try again since it moved, or stopped it: it may have been sent back to nowhere, and begin anew.
     pub(super) again: bool,
     /// It was where its group was, and well, when that completed something: that is where it goes back to.
     arrived_once: bool,
@@ -83,14 +83,20 @@ impl State {
             Command::Promote => eye.promoted = Some((until, newest)),
             Command::Retry => {
                 eye.forgiven = Some(until);
-                let here = |at: &usize| self.plan.wishes[*at].group == Some(group);
-                for at in (0..self.judge.eyes.len()).filter(here) {
-                    self.judge.eyes[at].failed = None;
-                    self.judge.eyes[at].again = true;
+                for eye in self.group_eyes(group) {
+                    (eye.failed, eye.again) = (None, true);
                 }
             }
+            // What a person stops has not failed, and may come again after newer intent.
+            Command::Abort => self.group_eyes(group).for_each(|eye| eye.again = true),
             _ => {}
         }
+    }
+
+    fn group_eyes(&mut self, group: usize) -> impl Iterator<Item = &mut Eye> {
+        let all = self.judge.eyes.iter_mut().zip(&self.plan.wishes);
+        let here = all.filter(move |(_, wish)| wish.group == Some(group));
+        here.map(|(eye, _)| eye)
     }
 
     /// A group has completed a rollout: content that failed, and is no longer wanted, is forgotten.

@@ -221,3 +221,23 @@ fn r22_content_that_failed_stays_away_though_another_failed_since() {
     assert_eq!(rig.rollouts(), 3);
     assert_eq!(rig.plane.content(&id("a")), Some(thing("a", 1).digest()));
 }
+
+#[test]
+fn r22_what_is_on_its_way_back_gets_there_for_that_cause() {
+    let mut rig = rolled_back();
+    rig.lag = None;
+    rig.put(vec![thing("a", 3)]);
+    rig.run();
+    rig.plane.fail_push(&id("a"));
+    rig.run();
+    // What is newer leaves `a` out: it goes on back.
+    rig.put(vec![thing("a", 2), thing("b", 4)]);
+    rig.run();
+    rig.tell(Command::RollBack).unwrap();
+    rig.settle("b");
+    assert_eq!(rig.state().word(), "rolled back");
+    assert_eq!(rig.at(1), ["a", "b"]);
+    rig.crash();
+    rig.run();
+    assert_eq!(rig.at(1), ["a"], "without a pin it would go for `Intent`");
+}
