@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// How many entries of a rollout's history are kept.
 const HISTORY: usize = 100;
 
+/// The longest text of an entry, of who and of why, in bytes.
+const TEXT: usize = 1000;
+
 /// How many failed contents of an asset are remembered.
 const QUARANTINED: usize = 16;
 
@@ -33,8 +36,11 @@ pub struct Rollout {
     pub stage: Option<String>,
     /// A person let everything that had settled by then go on.
     pub promoted: Option<Timestamp>,
-    /// The last verdict that differed from the one before it, with its evidence.
+    /// The newest verdict, with the worst of its findings and their evidence.
     pub health: Option<Health>,
+    /// The verdicts that differed from the one before them, and the one that the rollout was completed with, oldest first;
+    /// the newest eight.
+    pub verdicts: Vec<Health>,
     /// Since when health is unknown.
     pub unknown_since: Option<Timestamp>,
     /// What happened, oldest first; the newest hundred.
@@ -96,6 +102,13 @@ impl State {
         }
     }
 
+    /// Cuts a long reason.
+    pub(crate) fn shorten(&mut self) {
+        if let Self::Stopped { why } | Self::RollingBack { why } | Self::RolledBack { why } = self {
+            cut(why, TEXT);
+        }
+    }
+
     /// Why it is so, where there is a reason.
     pub fn why(&self) -> Option<&str> {
         match self {
@@ -138,9 +151,14 @@ impl By {
 }
 
 impl Rollout {
-    /// Adds to the history, and forgets the oldest beyond a hundred.
-    pub(crate) fn note(&mut self, at: Timestamp, what: impl Into<String>, by: Option<By>) {
-        let what = what.into();
+    /// Adds to the history, and forgets the oldest beyond a hundred. Longer texts are cut.
+    pub(crate) fn note(&mut self, at: Timestamp, what: impl Into<String>, mut by: Option<By>) {
+        let mut what = what.into();
+        cut(&mut what, TEXT);
+        if let Some(by) = &mut by {
+            cut(&mut by.who, TEXT);
+            cut(&mut by.why, TEXT);
+        }
         self.history.push(Entry { at, what, by });
         if self.history.len() > HISTORY {
             self.history.drain(..self.history.len() - HISTORY);
@@ -223,4 +241,19 @@ impl Quarantined {
 
 impl Record for Quarantined {
     const KIND: &'static str = "quarantine";
+}
+
+/// Cuts a text to `most` bytes, and shows that it did. What terminals would take for more than text is blanked.
+pub(crate) fn cut(text: &mut String, most: usize) {
+    const CUT: char = '\u{2026}';
+    if text.contains(char::is_control) {
+        *text = text.replace(char::is_control, " ");
+    }
+    if text.len() <= most {
+        return;
+    }
+    let fits = |at: &usize| text.is_char_boundary(*at) && at + CUT.len_utf8() <= most;
+    let end = (0..=most).rev().find(fits).unwrap_or(0);
+    text.truncate(end);
+    text.push(CUT);
 }

@@ -4,13 +4,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use annealing_strategist::{
     Actuation, Actuator, AskError, Attached, By, Command, Feed, Handle, PinTo, State, Strategist,
-    View,
+    StrategistBuilder, View,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, channel::mpsc, stream::BoxStream};
@@ -22,7 +25,9 @@ use plane_store::{
     record,
     records::{GroupHead, Standing, StandingPin, Stands},
 };
-use plugin_sdk::{BoxError, testing};
+use plugin_sdk::{
+    BoxError, Health, HealthRequest, HealthValidator, Judgement, service::HealthLayer, testing,
+};
 use prodspec_model::{
     Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
     addons::RolloutPolicyRef,
@@ -240,6 +245,13 @@ struct World {
 
 impl World {
     async fn new(assets: Vec<Asset>) -> Self {
+        Self::with(assets, |builder| builder).await
+    }
+
+    async fn with(
+        assets: Vec<Asset>,
+        built: impl FnOnce(StrategistBuilder<TokioRuntime>) -> StrategistBuilder<TokioRuntime>,
+    ) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let partition: PartitionId = "test".parse().unwrap();
         let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
@@ -251,7 +263,8 @@ impl World {
         });
         seal(&toy, assets).await;
         let runtime = TokioRuntime::current();
-        let strategist = Strategist::builder(runtime, partition, store, incarnations).build();
+        let builder = Strategist::builder(runtime, partition, store, incarnations);
+        let strategist = built(builder).build();
         let (attached, handle) = strategist.attach(toy.clone());
         let running = tokio::spawn(Attached::run(attached));
         let world = Self {
@@ -444,4 +457,45 @@ async fn a_word_is_answered_once_it_is_durable_and_refused_with_a_sentence() {
     let _ = (&mut world.running).await;
     let gone = world.handle.tell(&id(P), Command::Resume, by()).await;
     assert!(matches!(gone, Err(AskError::NotRunning(_))));
+}
+
+/// It panics while it is told to.
+struct Panics(Arc<AtomicBool>);
+
+#[async_trait]
+impl HealthValidator for Panics {
+    fn name(&self) -> Arc<str> {
+        "panics".into()
+    }
+
+    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+        assert!(!self.0.load(Ordering::SeqCst), "on purpose");
+        Ok(Health::healthy(request.now))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r21_a_validator_that_panics_makes_health_unknown_and_is_asked_again() {
+    let panics = Arc::new(AtomicBool::new(true));
+    let validator = Panics(panics.clone());
+    let with = |builder: StrategistBuilder<TokioRuntime>| {
+        builder.health(|base| {
+            tower::ServiceBuilder::new()
+                .layer(HealthLayer::new(validator))
+                .service(base)
+        })
+    };
+    let world = World::with(two_groups("1"), with).await;
+    world.put(two_groups("2")).await;
+    passes(HOUR).await;
+    let rollout = world.view(P).await.rollout.unwrap();
+    let health = rollout.health.unwrap();
+    assert_eq!(health.judgement, Judgement::Unknown);
+    assert!(
+        health.findings[0].summary.contains("panicked"),
+        "{health:?}"
+    );
+    panics.store(false, Ordering::SeqCst);
+    passes(HOUR).await;
+    assert_eq!(world.state(P).await, State::Completed);
 }

@@ -36,9 +36,17 @@ impl Kernel {
         self.move_pins(now, &Selection::default(), out);
     }
 
-    fn turn(&mut self, now: Now, state: State, by: Option<By>, failed: bool, out: &mut Effects) {
+    fn turn(
+        &mut self,
+        now: Now,
+        mut state: State,
+        by: Option<By>,
+        failed: bool,
+        out: &mut Effects,
+    ) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
+        state.shorten();
         let what = match state.why() {
             Some(why) => format!("{}: {why}", state.word()),
             None => state.word().to_owned(),

@@ -186,6 +186,7 @@ impl Kernel {
             stage: None,
             promoted: None,
             health: None,
+            verdicts: Vec::new(),
             unknown_since: None,
             history: Vec::new(),
         };

@@ -47,6 +47,7 @@ impl Kernel {
         live.rollout.ended_at = Some(at);
         live.rollout.stage = None;
         live.rollout.note(at, "completed", None);
+        live.rollout.keep_verdict();
         let mut step = Step::default();
         step.records
             .push(Record::Rollout(Box::new(live.rollout.clone())));

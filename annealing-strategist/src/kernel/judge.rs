@@ -6,8 +6,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, addons::DependsOn, rollout::FirstTurnup};
 
-use super::{Call, Effects, Kernel, Record, Step, live::Live};
-use crate::record::Rollout;
+use super::{Call, Effects, Kernel, Record, Step, live::Live, verdict::reasons};
 
 impl Kernel {
     /// Asks about health, when it is time.
@@ -158,56 +157,6 @@ impl Kernel {
         if let Some(why) = bad {
             self.fail(now, why, out);
         }
-    }
-}
-
-impl Rollout {
-    /// Takes a verdict in. Says whether it is news that must last.
-    fn hear(&mut self, at: Timestamp, health: Health, deadline: std::time::Duration) -> bool {
-        let before = self.health.as_ref().map(|health| health.judgement);
-        let changed = before != Some(health.judgement);
-        if changed {
-            self.note(at, described(&health), None);
-        }
-        let unknown = health.judgement == Judgement::Unknown;
-        self.unknown_since = unknown.then(|| self.unknown_since.unwrap_or(at));
-        let long = self.unknown_since.is_some_and(|since| {
-            let gone = std::time::Duration::try_from(at.duration_since(since));
-            gone.is_ok_and(|gone| gone >= deadline)
-        });
-        const FLAG: &str =
-            "nobody can tell whether it is healthy; look at it, then promote it or roll it back";
-        let flagged = long && !self.history.iter().rev().any(|entry| entry.what == FLAG);
-        if flagged {
-            self.note(at, FLAG, None);
-        }
-        self.health = Some(health);
-        changed || flagged
-    }
-}
-
-fn described(health: &Health) -> String {
-    match health.judgement {
-        // Of what has not settled nobody can say more.
-        Judgement::Healthy if health.findings.is_empty() => "nothing speaks against it".to_owned(),
-        Judgement::Healthy => "healthy".to_owned(),
-        Judgement::Unknown => format!("health is unknown: {}", reasons(health)),
-        Judgement::Unhealthy => format!("unhealthy: {}", reasons(health)),
-    }
-}
-
-/// What the worst findings say.
-fn reasons(health: &Health) -> String {
-    let worst = health
-        .findings
-        .iter()
-        .filter(|f| f.judgement == health.judgement);
-    let said: Vec<String> = worst
-        .map(|f| format!("{}: {}", f.validator, f.summary))
-        .collect();
-    match said.is_empty() {
-        true => "no validator says why".to_owned(),
-        false => said.join("; "),
     }
 }
 

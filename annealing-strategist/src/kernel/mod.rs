@@ -16,6 +16,7 @@ mod steady;
 #[cfg(test)]
 mod tests;
 mod update;
+mod verdict;
 mod view;
 
 use std::{

@@ -309,8 +309,12 @@ impl Kernel {
             return;
         };
         let here = any || standing.pin == StandingPin::At(live.to.no());
-        if live.rows[place].is_none() || !here {
+        if live.rows[place].is_none() {
             return;
+        }
+        // Somebody else has moved it: it is what is new no longer.
+        if !here {
+            return self.drifted(now, place);
         }
         match &standing.state {
             Stands::InSync { .. } => self.settled(now, place, out),
@@ -326,9 +330,11 @@ impl Kernel {
         }
     }
 
-    /// Enforcement let go of a target that had moved, because it left its group: nothing of the rollout waits for it.
+    /// Enforcement let go of a target that had moved. If it left its group, nothing of the rollout waits for it; if somebody
+    /// else let go of it, it has its turn again.
     fn left(&mut self, now: Now, asset: &AssetId, out: &mut Effects) {
         let at = self.clock.at(now);
+        let ours = self.governs(&self.latest, asset);
         let Some(live) = &mut self.live else { return };
         let Some(place) = live.place(asset) else {
             return;
@@ -339,7 +345,11 @@ impl Kernel {
         if let Some(back) = live.back_place(asset) {
             live.set_back(back, Progress::Updated { at });
         }
-        live.set_progress(place, Progress::Updated { at });
+        let progress = match ours && live.back.is_none() {
+            true => Progress::Waiting,
+            false => Progress::Updated { at },
+        };
+        live.set_progress(place, progress);
         live.look_soon(now.mono, false);
         out.steps.push(Step {
             records: vec![Record::Target(asset.clone(), None)],

@@ -7,7 +7,7 @@ mod recover;
 mod steps;
 mod waiting;
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{
     FutureExt, StreamExt,
@@ -17,7 +17,7 @@ use futures::{
 };
 use plane_runtime::Runtime;
 use plane_store::records::Standing;
-use plugin_sdk::{Health, Mono, Selection};
+use plugin_sdk::{BoxError, Health, Mono, Selection};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
@@ -195,12 +195,12 @@ impl<R: Runtime> Beside<R> {
             let runtime = &strategist.runtime;
             let input = match call {
                 Call::Select(call, request) => {
-                    let asked = strategist.select.call(*request);
+                    let asked = caught(async { strategist.select.call(*request).await });
                     let answer = plane_runtime::timeout_at(runtime, now + select, asked).await;
                     Input::Selected(policy, call, said(answer))
                 }
                 Call::Judge(call, _, request) => {
-                    let asked = strategist.health.call(*request);
+                    let asked = caught(async { strategist.health.call(*request).await });
                     let answer = plane_runtime::timeout_at(runtime, now + judge, asked).await;
                     Input::Judged(policy, call, said(answer))
                 }
@@ -212,7 +212,13 @@ impl<R: Runtime> Beside<R> {
     }
 }
 
-fn said<T>(answer: Option<Result<T, plugin_sdk::BoxError>>) -> Result<T, String> {
+/// A panic is an answer too: nobody must wait for what never comes.
+async fn caught<T>(asked: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+    let answer = AssertUnwindSafe(asked).catch_unwind().await;
+    answer.unwrap_or_else(|_| Err("it panicked".into()))
+}
+
+fn said<T>(answer: Option<Result<T, BoxError>>) -> Result<T, String> {
     match answer {
         Some(Ok(answer)) => Ok(answer),
         Some(Err(error)) => Err(error.to_string()),

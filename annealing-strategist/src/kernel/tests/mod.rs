@@ -12,3 +12,4 @@ mod planted;
 mod rig;
 mod select;
 mod settle;
+mod verdict;

@@ -340,6 +340,13 @@ impl Plane {
         self.restless.push(id.clone());
     }
 
+    /// Somebody lets go of a pin by hand.
+    pub(super) fn unpin(&mut self, id: &AssetId) {
+        self.pins.remove(id);
+        self.forward.retain(|(_, other)| other != id);
+        self.tell(id);
+    }
+
     /// A push, and a diff after it.
     pub(super) fn settle(&mut self, id: &AssetId) {
         let Some(content) = self.content(id) else {

@@ -274,3 +274,31 @@ fn r21_what_has_settled_is_told_from_what_is_under_way() {
     assert_eq!(request.updated, [id("a")]);
     assert_eq!(request.under_way, [id("b"), id("c")]);
 }
+
+#[test]
+fn r20_what_somebody_else_has_moved_is_updated_no_longer() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.settle("a");
+    let standing = Standing {
+        pin: StandingPin::At(IncarnationNo(1)),
+        content: None,
+        state: Stands::InSync {
+            since: rig.now.wall,
+        },
+    };
+    rig.step(Event::Stands(vec![(id("a"), standing)]));
+    assert_eq!((rig.counts().updated, rig.counts().drifted), (0, 1));
+    rig.pass(60 * MINUTE);
+    assert_eq!(rig.at(2), ["a"], "`b` waits for the canary");
+}
+
+#[test]
+fn r20_what_somebody_else_has_let_go_of_has_its_turn_again() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.settle("a");
+    rig.plane.unpin(&id("a"));
+    rig.run();
+    assert_eq!((rig.counts().updated, rig.counts().in_flight), (0, 1));
+    rig.settle("a");
+    assert_eq!((rig.counts().updated, rig.counts().waiting), (1, 1));
+}

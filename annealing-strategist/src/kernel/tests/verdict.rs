@@ -1,0 +1,125 @@
+//! R21: what a rollout remembers of verdicts is enough to look them up, and never too much to be written.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use plane_store::limit;
+use plugin_sdk::{Finding, Health, Judgement};
+use prodspec_model::rollout::RolloutPolicy;
+
+use super::{
+    pins::canary,
+    rig::{Rig, thing},
+};
+use crate::record::{By, Rollout, State};
+
+const DEADLINE: Duration = Duration::from_secs(600);
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// As many findings as a large rollout has, each with all its evidence.
+fn verdict(judgement: Judgement, of: usize) -> Health {
+    let finding = |n: usize| Finding {
+        validator: "errors".into(),
+        judgement: if n == of / 2 {
+            judgement
+        } else {
+            Judgement::Healthy
+        },
+        summary: format!("asset/{n}: {}", "0.5 instead of at most 0.1 ".repeat(40)),
+        evidence: serde_json::json!({ "samples": vec![n; if n % 2 == 0 { 100 } else { 1000 }] }),
+    };
+    Health {
+        judgement,
+        findings: (0..of).map(finding).collect(),
+        as_of: at(1),
+    }
+}
+
+fn rollout() -> Rollout {
+    let rig = Rig::begun(RolloutPolicy::default(), &["a"]);
+    rig.plane.newest().unwrap().clone()
+}
+
+#[test]
+fn r21_a_record_stays_small_whatever_validators_say() {
+    let mut rollout = rollout();
+    let long = "\u{1}".repeat(5000);
+    for second in 0..300 {
+        let judgement = [Judgement::Unhealthy, Judgement::Unknown][second % 2];
+        let mut health = verdict(judgement, 2000);
+        health.findings[1000].summary = long.clone();
+        rollout.hear(at(second as i64), health, DEADLINE);
+        let by = By::new(long.clone(), long.clone());
+        rollout.note(at(second as i64), long.clone(), Some(by));
+    }
+    let written = serde_json::to_vec(&rollout).unwrap().len();
+    assert!(written < limit::VALUE, "{written}");
+}
+
+#[test]
+fn r21_the_worst_findings_are_kept_with_their_evidence() {
+    let mut rollout = rollout();
+    let mut bad = verdict(Judgement::Unhealthy, 2000);
+    let worst = bad.findings[1000].clone();
+    bad.findings[1000].summary = "it fails".to_owned();
+    rollout.hear(at(1), verdict(Judgement::Healthy, 2000), DEADLINE);
+    rollout.hear(at(2), bad, DEADLINE);
+    let kept = &rollout.health.as_ref().unwrap().findings[0];
+    assert_eq!(
+        (kept.summary.as_str(), &kept.evidence),
+        ("it fails", &worst.evidence)
+    );
+    let judgements = rollout.verdicts.iter().map(|health| health.judgement);
+    assert_eq!(
+        judgements.collect::<Vec<_>>(),
+        [Judgement::Healthy, Judgement::Unhealthy]
+    );
+}
+
+#[test]
+fn r21_a_reason_names_a_few_and_counts_the_others() {
+    let mut rig = Rig::settled(canary(), vec![thing("a", 1)]);
+    let mut all = verdict(Judgement::Unhealthy, 1000);
+    for finding in &mut all.findings {
+        finding.judgement = Judgement::Unhealthy;
+        finding.summary = "bad".to_owned();
+    }
+    let said = super::super::verdict::reasons(&all);
+    assert!(said.ends_with("errors: bad; and 995 more"), "{said}");
+    rig.put(vec![thing("a", 2)]);
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.pass(Duration::from_secs(3600));
+    let State::RolledBack { why } = rig.state() else {
+        panic!("{:?}", rig.state())
+    };
+    assert!(why.len() <= 1000);
+}
+
+#[test]
+fn r21_unknown_is_flagged_each_time_that_it_lasts() {
+    let mut rollout = rollout();
+    let flags = |rollout: &Rollout| {
+        let flag = |what: &str| what.starts_with("nobody can tell");
+        rollout
+            .history
+            .iter()
+            .filter(|entry| flag(&entry.what))
+            .count()
+    };
+    for (second, judgement) in [
+        (0, Judgement::Unknown),
+        (700, Judgement::Unknown),
+        (800, Judgement::Unknown),
+        (900, Judgement::Healthy),
+        (1000, Judgement::Unknown),
+        (1500, Judgement::Unknown),
+    ] {
+        rollout.hear(at(second), verdict(judgement, 1), DEADLINE);
+    }
+    assert_eq!(flags(&rollout), 1);
+    rollout.hear(at(1700), verdict(Judgement::Unknown, 1), DEADLINE);
+    assert_eq!(flags(&rollout), 2);
+}
