@@ -280,7 +280,7 @@ impl Kernel {
     }
 
     /// Assets whose pin says what the head `to` says follow it from here on. What is on its way there arrives first, for
-    /// the cause that it goes for.
+    /// the cause that it goes for; of what the group does not govern, or not yet as far as heard, nothing is said.
     pub(super) fn drop_pins(&mut self, to: &Incarnation, step: &mut Step) {
         let same = |id: &AssetId, pin: &Standing| match to.asset(id) {
             Some(there) => {
@@ -290,7 +290,9 @@ impl Kernel {
             }
             None => true,
         };
-        let gone = self.pins.iter().filter(|(id, pin)| same(id, pin));
+        let ours = |id: &AssetId| self.governs(&self.latest, id);
+        let gone = self.pins.iter();
+        let gone = gone.filter(|(id, pin)| same(id, pin) && ours(id));
         let gone: Vec<AssetId> = gone.map(|(id, _)| id.clone()).collect();
         for asset in gone {
             self.pins.remove(&asset);

@@ -18,6 +18,8 @@ pub enum Event {
         latest: Incarnation,
         /// The group's assets that it changes.
         changed: Vec<AssetId>,
+        /// How those of them stand that come from another group: nobody says that again.
+        come: Vec<(AssetId, Standing)>,
     },
     /// Where the heads of the partition's groups are.
     Heads(Heads),

@@ -106,7 +106,15 @@ impl plane_runtime::Kernel for Kernel {
 
     fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
         match event {
-            Event::Took { latest, changed } => self.took(now, latest, changed, out),
+            Event::Took {
+                latest,
+                changed,
+                come,
+            } if latest.no() >= self.latest.no() => {
+                self.took(now, latest, changed, out);
+                self.stands(now, come, out);
+            }
+            Event::Took { .. } => {}
             Event::Stands(standings) => self.stands(now, standings, out),
             Event::Selected { call, answer } => self.selected(now, call, answer, out),
             Event::Judged { call, answer } => self.judged(now, call, answer, out),
@@ -190,9 +198,6 @@ impl Kernel {
 
     /// A newer incarnation: `changed` are the group's assets that it may change.
     fn took(&mut self, now: Now, latest: Incarnation, changed: Vec<AssetId>, out: &mut Effects) {
-        if latest.no() < self.latest.no() {
-            return;
-        }
         let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
         let swapped = policy(&self.latest) != policy(&latest);
         self.latest = latest;

@@ -118,10 +118,7 @@ impl Kernel {
                     self.say(now, State::Running, "tried again", by, out);
                     Ok(())
                 }
-                State::RollingBack { .. } => {
-                    self.turn_forward(now, by, out);
-                    Ok(())
-                }
+                State::RollingBack { .. } => self.turn_forward(now, by, out),
                 _ => Err(Refused(format!(
                     "{} of `{}` is {}; only what stopped, goes back or was rolled back is tried again",
                     live.rollout.id,
@@ -149,13 +146,9 @@ impl Kernel {
 
     /// What is on its way back, or waits for that, goes forward again: a new rollout takes over, and remembers where
     /// everything was.
-    fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) {
-        let at = self.clock.at(now);
-        let Some(live) = &mut self.live else { return };
-        live.rollout.note(at, "tried again", Some(by));
-        let id = live.rollout.id;
-        self.forgive(Some(id), out);
-        let mut found = self.candidates(&self.latest, None);
+    fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
+        let id = self.live.as_ref().map(|live| live.rollout.id);
+        let mut found = self.candidates(&self.latest, id);
         // What was not sent back has the new content, and is part of it all the same.
         let moved = self
             .live
@@ -174,10 +167,17 @@ impl Kernel {
         found
             .targets
             .dedup_by(|one, other| one.asset == other.asset);
-        match found.targets.is_empty() {
-            true => self.went_back(now, out),
-            false => self.begin(now, found, out),
+        if found.targets.is_empty() {
+            let nothing = "nothing of it can go forward now; it goes on back";
+            return Err(Refused(nothing.to_owned()));
         }
+        let at = self.clock.at(now);
+        if let Some(live) = &mut self.live {
+            live.rollout.note(at, "tried again", Some(by));
+        }
+        self.forgive(id, out);
+        self.begin(now, found, out);
+        Ok(())
     }
 
     /// Content that failed in this rollout, or in any, may be rolled out again.

@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
     Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live, steady::Steady,
@@ -180,10 +180,12 @@ impl Kernel {
     ) -> Live {
         let found = self.candidates(&to, Some(rollout.id));
         let own = |id: &AssetId| rows.get(id).filter(|row| row.rollout == rollout.id);
-        let moved = rows.keys().filter(|id| own(id).is_some());
-        let moved = moved.filter_map(|id| to.asset(id));
+        // What a rollout before it moved, and was not left out, is part of it though it may have what is new already.
+        let taken_over = |id: &AssetId| self.governs(&to, id) && !found.left_out.contains(id);
+        let moved = rows.keys().filter(|id| own(id).is_some() || taken_over(id));
+        let moved: Vec<Asset> = moved.filter_map(|id| to.asset(id)).collect();
         let mut targets = found.targets;
-        targets.extend(moved.map(|asset| target_of(&asset)));
+        targets.extend(moved.iter().map(target_of));
         targets.sort_by(|one, other| one.asset.cmp(&other.asset));
         targets.dedup_by(|one, other| one.asset == other.asset);
         let mut left_out = found.left_out;

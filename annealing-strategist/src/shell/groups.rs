@@ -201,13 +201,13 @@ impl<R: Runtime> Groups<R> {
                 self.add(vec![group]);
             }
         }
-        for (policy, standings) in come {
-            self.step(&policy, Event::Stands(standings));
-        }
         for policy in self.kernels.keys().cloned().collect::<Vec<_>>() {
-            let latest = newer.clone();
-            let changed = changed.remove(&policy).unwrap_or_default();
-            self.step(&policy, Event::Took { latest, changed });
+            let took = Event::Took {
+                latest: newer.clone(),
+                changed: changed.remove(&policy).unwrap_or_default(),
+                come: come.remove(&policy).unwrap_or_default(),
+            };
+            self.step(&policy, took);
         }
     }
 
@@ -292,12 +292,13 @@ impl<R: Runtime> Groups<R> {
                 others.entry(other).or_default().push(asset);
             }
         }
-        for (other, standings) in come {
-            self.step(&other, Event::Stands(standings));
-        }
         for (other, changed) in others {
-            let latest = self.latest.clone();
-            self.step(&other, Event::Took { latest, changed });
+            let took = Event::Took {
+                latest: self.latest.clone(),
+                changed,
+                come: come.remove(&other).unwrap_or_default(),
+            };
+            self.step(&other, took);
         }
     }
 }

@@ -239,7 +239,9 @@ impl Plane {
             let held = |id: &&AssetId| {
                 self.is_enforced(id) && self.is_governed(id) && !self.lost.contains(*id)
             };
-            for id in self.rows.keys().filter(held) {
+            let heard = |(id, row): &(&AssetId, &TargetRecord)| !self.is_unheard(id, row);
+            let told = self.rows.iter().filter(heard).map(|(id, _)| id);
+            for id in told.filter(held) {
                 let was = self.was.get(id).copied();
                 let back = was.is_none_or(|was| was == self.content(id));
                 assert!(back, "{id} did not go back");
@@ -250,18 +252,32 @@ impl Plane {
     /// Where an asset was that left the group and came back while its pin moved is said once: after a crash nobody knows,
     /// and it goes back to where the group has it.
     pub(super) fn forget_unheard(&mut self) {
-        for fed in &self.feed {
-            let Fed::Stands(id, stood) = fed else {
-                continue;
-            };
-            let Some(row) = self.rows.get(id) else {
-                continue;
-            };
-            let to = StandingPin::At(self.rollouts[&row.rollout].to);
-            if row.back_at.is_none() && stood.pin != row.was && stood.pin != to {
-                self.lost.insert(id.clone());
-            }
-        }
+        let on = self.rows.iter().filter(|(_, row)| row.back_at.is_none());
+        let unheard = on.filter(|(id, row)| self.is_unheard(id, row) || self.is_elsewhere(id, row));
+        let unheard: Vec<AssetId> = unheard.map(|(id, _)| id.clone()).collect();
+        self.lost.extend(unheard);
+    }
+
+    /// Whether an asset that is to be moved is where neither it was nor a rollout put it.
+    fn is_elsewhere(&self, id: &AssetId, row: &TargetRecord) -> bool {
+        let Some((StandingPin::At(no), _)) = self.pins.get(id) else {
+            return false;
+        };
+        let rolled = self.rollouts.values().any(|rollout| rollout.to == *no);
+        row.was != StandingPin::At(*no) && !rolled
+    }
+
+    /// Whether it is still to be told where an asset was before its pin moved.
+    fn is_unheard(&self, asset: &AssetId, row: &TargetRecord) -> bool {
+        let to = StandingPin::At(self.rollouts[&row.rollout].to);
+        let told = self.feed.iter().filter_map(|fed| match fed {
+            Fed::Stands(id, stood) if id == asset => Some(stood.pin),
+            _ => None,
+        });
+        let told: Vec<StandingPin> = told.collect();
+        let moved = told.iter().position(|pin| *pin == to);
+        let before = &told[..moved.unwrap_or(0)];
+        before.iter().any(|pin| *pin != row.was)
     }
 
     fn move_head(&mut self, head: Incarnation) {

@@ -239,6 +239,7 @@ impl Rig {
                 self.step(Event::Took {
                     latest: latest.clone(),
                     changed: vec![asset],
+                    come: Vec::new(),
                 });
             }
         }
@@ -278,14 +279,17 @@ impl Rig {
                 }
             }
             Some(Fed::Took(latest, changed)) => {
-                let stands = changed
+                let come = changed
                     .iter()
                     .filter_map(|id| Some((id.clone(), self.heard.get(id)?.clone())));
-                let stands: Vec<_> = stands
+                let come = come
                     .filter(|(id, _)| self.kernel.governs(&latest, id))
                     .collect();
-                self.step(Event::Stands(stands));
-                self.step(Event::Took { latest, changed });
+                self.step(Event::Took {
+                    latest,
+                    changed,
+                    come,
+                });
             }
         }
         true

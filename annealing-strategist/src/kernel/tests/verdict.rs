@@ -29,7 +29,7 @@ fn verdict(judgement: Judgement, of: usize) -> Health {
             Judgement::Healthy
         },
         summary: format!("asset/{n}: {}", "0.5 instead of at most 0.1 ".repeat(40)),
-        evidence: serde_json::json!({ "samples": vec![n; if n % 2 == 0 { 100 } else { 1000 }] }),
+        evidence: serde_json::json!({ "samples": vec![n; [100, 1000][n % 2]] }),
     };
     Health {
         judgement,
