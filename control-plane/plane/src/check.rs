@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use annealing_enforcer::Plan;
 use async_trait::async_trait;
+use futures::future::join_all;
 use plane_runtime::Runtime;
 use plugin_sdk::{Candidate, Problems, Reading, SourceOfTruth};
 use prodspec_model::{
@@ -142,7 +143,7 @@ impl<R: Runtime> Handle<R> {
     /// As [`Handle::check`].
     pub async fn plan_with(&self, instead: &[&dyn SourceOfTruth]) -> Result<Plan, Error> {
         let (_, incarnation) = self.candidate(instead).await?;
-        Ok(self.planner.plan(incarnation).await)
+        self.planned(incarnation).await
     }
 
     /// What the sources would make, and the incarnation that would be.
@@ -173,18 +174,22 @@ impl<R: Runtime> Handle<R> {
             .iter()
             .map(|source| (source.name(), *source))
             .collect();
+        let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
+        let reads = pipeline.sources().iter().map(|source| {
+            let source = standing_in.remove(&source.name()).unwrap_or(&**source);
+            async move { (source.name(), pipeline.read(runtime, source).await) }
+        });
+        let reads: Vec<_> = reads.collect();
+        if let Some(name) = standing_in.into_keys().next() {
+            return Err(Error::UnknownSource(name.0.to_string()));
+        }
         let mut readings = BTreeMap::new();
         let mut problems = Problems::none();
-        for source in self.shared.pipeline.sources() {
-            let name = source.name();
-            let source = standing_in.remove(&name).unwrap_or(source.as_ref());
-            match source.read().await {
+        for (name, reading) in join_all(reads).await {
+            match reading {
                 Ok(reading) => drop(readings.insert(name, reading)),
                 Err(unread) => problems.extend(unread),
             }
-        }
-        if let Some(name) = standing_in.into_keys().next() {
-            return Err(Error::UnknownSource(name.0.to_string()));
         }
         if problems.is_empty() {
             Ok(readings)

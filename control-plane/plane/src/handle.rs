@@ -224,7 +224,12 @@ impl<R: Runtime> Handle<R> {
     /// # Errors
     /// When there is no incarnation yet, or the store cannot be read.
     pub async fn plan(&self) -> Result<Plan, Error> {
-        Ok(self.planner.plan(self.latest().await?).await)
+        self.planned(self.latest().await?).await
+    }
+
+    pub(crate) async fn planned(&self, incarnation: Incarnation) -> Result<Plan, Error> {
+        let plan = self.planner.plan(incarnation).await;
+        plan.map_err(|error| Error::Store(error.into()))
     }
 }
 

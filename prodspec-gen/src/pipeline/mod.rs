@@ -3,10 +3,12 @@
 mod builder;
 mod graph;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt;
+use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{
-    AssetTypes, Candidate, ExternalValidator, Generator, GeneratorInfo, Problems, Reading,
+    AssetTypes, Candidate, ExternalValidator, Generator, GeneratorInfo, Problem, Problems, Reading,
     SourceOfTruth, Validator,
 };
 use prodspec_model::{Incarnation, PartitionId, SourceName};
@@ -121,6 +123,26 @@ impl Pipeline {
     /// What is known of types.
     pub fn types(&self) -> &Arc<AssetTypes> {
         &self.0.types
+    }
+
+    /// Reads `source`, its own or one that stands in for it, in the time that a source may take.
+    ///
+    /// # Errors
+    /// What the source says; and when it panics, or does not answer in time.
+    pub async fn read<R: Runtime>(
+        &self,
+        runtime: &R,
+        source: &dyn SourceOfTruth,
+    ) -> Result<Reading, Problems> {
+        let deadline = runtime.now().mono + self.0.timing.read_deadline;
+        let read = AssertUnwindSafe(source.read()).catch_unwind();
+        let message = match timeout_at(runtime, deadline, read).await {
+            Some(Ok(reading)) => return reading,
+            Some(Err(_)) => "panicked; mend the source",
+            None => "could not be read in time",
+        };
+        let problem = Problem::new(message).by(format!("source {}", source.name().0));
+        Err(problem.into())
     }
 
     /// What these readings would make of `parent`, without touching anything. External validators are not asked.

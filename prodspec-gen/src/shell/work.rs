@@ -7,8 +7,8 @@ use futures::{
     future::{BoxFuture, join_all},
 };
 use plane_runtime::{Runtime, timeout_at};
-use plugin_sdk::{BoxError, Mono, Problem, Problems, Reading, SourceOfTruth};
-use prodspec_model::{Digest, Incarnation, SourceName};
+use plugin_sdk::{BoxError, Problems};
+use prodspec_model::{Digest, Incarnation};
 
 use super::Regeneration;
 use crate::{
@@ -31,14 +31,15 @@ pub(super) enum Finished {
 
 impl<R: Runtime> Regeneration<R> {
     pub(super) fn read(&self) -> BoxFuture<'static, Finished> {
-        let deadline = self.runtime.now().mono + self.pipeline.0.timing.read_deadline;
         let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
         let seals = Arc::clone(&self.seals);
         Box::pin(async move {
-            let read = |source: &Arc<dyn SourceOfTruth>| {
-                read_one(runtime.clone(), Arc::clone(source), deadline)
-            };
-            let readings = join_all(pipeline.0.sources.iter().map(read)).await;
+            let reads = pipeline
+                .0
+                .sources
+                .iter()
+                .map(async |source| (source.name(), pipeline.read(&runtime, &**source).await));
+            let readings = join_all(reads).await;
             Finished::Read {
                 readings: readings.into_iter().collect(),
                 latest: seals.latest().await,
@@ -94,25 +95,6 @@ impl<R: Runtime> Regeneration<R> {
             Finished::Recorded(seals.seen(&sources).await)
         }))
     }
-}
-
-async fn read_one<R: Runtime>(
-    runtime: R,
-    source: Arc<dyn SourceOfTruth>,
-    deadline: Mono,
-) -> (SourceName, Result<Reading, Problems>) {
-    let name = source.name();
-    let unread = |message: &str| {
-        let problem = Problem::new(message).by(format!("source {}", name.0));
-        Err(problem.into())
-    };
-    let read = AssertUnwindSafe(source.read()).catch_unwind();
-    let reading = match timeout_at(&runtime, deadline, read).await {
-        Some(Ok(reading)) => reading,
-        Some(Err(_)) => unread("panicked; mend the source"),
-        None => unread("could not be read in time; it is tried again"),
-    };
-    (name, reading)
 }
 
 /// An external validator's answer: none in time, or an error, means not valid, unless this content is let through.

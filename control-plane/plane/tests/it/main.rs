@@ -6,5 +6,6 @@ mod builder;
 mod intent;
 mod lifecycle;
 mod people;
+mod plan;
 mod rollouts;
 mod world;

@@ -1,0 +1,193 @@
+//! Plans: as careful as enforcement is, and with the same eyes.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use control_plane::{ControlPlaneBuilder, Error, enforcer::Plan, prelude::*};
+use futures::future::pending;
+
+use crate::world::{LONG, Model, Production, Running, Service, Text, id, plane};
+
+/// What it is asked about tells it what to do.
+#[derive(Clone, Default)]
+struct Moody(Arc<AtomicUsize>);
+
+#[async_trait]
+impl AssetPlugin for Moody {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let asset = request.reader.asset(&request.asset)?;
+        match asset.id_str() {
+            "hangs" => pending().await,
+            "panics" => panic!("on purpose"),
+            _ => {}
+        }
+        Ok(Diff::Differs {
+            change: Box::new(Change::new(&asset, "make it", vec![], Effects::default())),
+            observed: Observed::default(),
+        })
+    }
+
+    async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
+        Err(plugin::Error::permanent("a plan pushes nothing"))
+    }
+}
+
+/// Says who needs the asset and whom it needs, and looks at each of them. From this incarnation on.
+struct Nosy(u32);
+
+#[async_trait]
+impl CheckPlugin for Nosy {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: "nosy".into(),
+            causes: Causes::ALL,
+        }
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        match request.asset.as_str() {
+            "check-hangs" => pending().await,
+            "check-panics" => panic!("on purpose"),
+            _ => {}
+        }
+        let view = request.view.as_ref().unwrap();
+        let no = request.incarnation.no;
+        let mut verdict = Verdict::proceed(request.now);
+        let (consumers, providers) = (
+            view.consumers(&request.asset, no),
+            view.providers(&request.asset, no),
+        );
+        let all = consumers.into_iter().chain(providers);
+        for link in all.filter(|_| no.0 >= self.0) {
+            view.observe(&link.asset, no).await?;
+            verdict.delays.push(Delay {
+                check: "nosy".into(),
+                reason: link.asset.to_string(),
+                evidence: serde_json::Value::Null,
+                recheck: Recheck::WhenSettled(link.asset),
+            });
+        }
+        Ok(verdict)
+    }
+}
+
+fn nosy(builder: ControlPlaneBuilder, from: u32) -> ControlPlaneBuilder {
+    builder.checks(|base| {
+        let layers = ServiceBuilder::new().layer(CheckLayer::new(Nosy(from)));
+        layers.service(base)
+    })
+}
+
+fn moody(plugin: Moody, text: &str) -> ControlPlaneBuilder {
+    let builder = ControlPlane::builder("world")
+        .store(MemoryStore::new())
+        .source(Text::new(text))
+        .generator(Model)
+        .asset_plugin::<Service>(plugin)
+        .modelled_only::<crate::world::Group>();
+    nosy(builder, 0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_outlives_plugins_and_checks_that_hang_or_panic() {
+    let text = "services: {hangs: {size: 1}, panics: {size: 1}, check-hangs: {size: 1}, check-panics: {size: 1}, well: {size: 1}}";
+    let handle = moody(Moody::default(), text).build().unwrap().handle();
+    let plan = handle.plan_with(&[]);
+    let plan = tokio::time::timeout(LONG, plan).await.unwrap().unwrap();
+    let notes: Vec<_> = plan
+        .assets
+        .iter()
+        .map(|planned| {
+            (
+                planned.asset.as_str(),
+                planned.note.as_deref().unwrap_or(""),
+            )
+        })
+        .collect();
+    let says = [
+        ("check-hangs", "the checks did not answer within 30s"),
+        ("check-panics", "the checks failed: a check panicked"),
+        ("hangs", "no answer to diff within 30s"),
+        ("panics", "the plugin panicked in diff"),
+        ("well", ""),
+    ];
+    assert_eq!(notes.len(), says.len());
+    for ((asset, note), (wanted, says)) in notes.into_iter().zip(says) {
+        assert_eq!(asset, wanted);
+        assert!(note.starts_with(says), "{asset}: {note}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_looks_at_each_asset_once_and_through_the_layers() {
+    let consumers = (0..20).map(|n| format!("c{n}: {{size: 1, needs: [p]}}, "));
+    let text = format!(
+        "services: {{{}p: {{size: 1}}}}",
+        consumers.collect::<String>()
+    );
+    let (plugin, layered) = (Moody::default(), Arc::new(AtomicUsize::new(0)));
+    let seen = layered.clone();
+    let builder = moody(plugin.clone(), &text).enforcement(move |builder| {
+        builder.diffs(move |base| {
+            let count = move |request: DiffRequest| {
+                seen.fetch_add(1, Ordering::Relaxed);
+                request
+            };
+            ServiceBuilder::new().map_request(count).service(base)
+        })
+    });
+    let plan = builder
+        .build()
+        .unwrap()
+        .handle()
+        .plan_with(&[])
+        .await
+        .unwrap();
+    assert_eq!(plan.assets.len(), 21);
+    assert_eq!(plan.assets[20].delays.len(), 20, "everybody was looked at");
+    assert_eq!(plugin.0.load(Ordering::Relaxed), 21, "once");
+    assert_eq!(layered.load(Ordering::Relaxed), 21);
+}
+
+fn reasons(plan: &Plan, asset: &str) -> Vec<String> {
+    let planned = plan
+        .assets
+        .iter()
+        .find(|planned| planned.asset == id(asset));
+    let delays = planned.map(|planned| &planned.delays).into_iter().flatten();
+    delays.map(|delay| delay.reason.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r16_a_plan_knows_edges_that_vanished_from_intent() {
+    let whole = "services: {a: {size: 1, needs: [p]}, gone: {size: 1, needs: [p]}, p: {size: 1}}";
+    let (text, production) = (Text::new(whole), Production::default());
+    let plane = plane(&production).source(text.clone());
+    let plane = nosy(plane.store(MemoryStore::new()), 2);
+    let running = Running::start(plane.build().unwrap());
+    running.handle.settle(LONG).await.unwrap();
+
+    let edited = "services: {a: {size: 1}, p: {size: 2}}";
+    let plan = running.handle.plan_with(&[&Text::new(edited)]).await;
+    assert_eq!(reasons(&plan.unwrap(), "p"), ["a", "gone"]);
+
+    text.edit("services: {a: {size: 2}, p: {size: 2}}");
+    running.handle.owned().await.next_run().await;
+    running.quiet().await;
+    let plan = running.handle.plan().await.unwrap();
+    assert_eq!(reasons(&plan, "p"), ["a", "gone"], "as the enforcer says");
+    assert_eq!(reasons(&plan, "a"), ["p"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_outlives_sources_that_hang_or_panic() {
+    let plane = moody(Moody::default(), "services: {}").build().unwrap();
+    let handle = plane.handle();
+    let Err(Error::Refused(problems)) = handle.plan_with(&[&Text::new("panic")]).await else {
+        panic!("it cannot be read");
+    };
+    assert!(problems.to_string().contains("panicked"), "{problems}");
+}
