@@ -37,7 +37,8 @@ async fn seal(
     let parent = seals.latest().await?;
     let readings: Readings = [(SourceName("docs".into()), Ok(testing::items(manifest)))].into();
     let pipeline = testing::builder().build()?;
-    let draft = memo.draft(&pipeline, readings, parent.as_ref())?;
+    let draft = memo.draft(&pipeline, readings, parent.as_ref());
+    let draft = draft.map_err(|refused| refused.problems)?;
     let seal = Seal::of(&partition(), &draft, spent, jiff::Timestamp::UNIX_EPOCH);
     let sealed = seals.seal(seal).await?;
     memo.accept(draft);

@@ -69,6 +69,23 @@ pub(crate) struct Draft {
     overlay: Overlay,
 }
 
+/// A run that found errors.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) problems: Problems,
+    /// What it would have led to, if everything that should be there was made: others can say more about it.
+    pub(crate) candidate: Option<Candidate>,
+}
+
+impl From<Problems> for Refused {
+    fn from(problems: Problems) -> Self {
+        Self {
+            problems,
+            candidate: None,
+        }
+    }
+}
+
 /// What a run changes in the memo.
 #[derive(Debug, Default)]
 struct Overlay {
@@ -89,7 +106,7 @@ impl Memo {
         pipeline: &Pipeline,
         readings: Readings,
         parent: Option<&Incarnation>,
-    ) -> Result<Draft, Problems> {
+    ) -> Result<Draft, Refused> {
         let mut problems = Problems::none();
         let mut sources = BTreeMap::new();
         let mut overlay = Overlay::default();
@@ -104,22 +121,26 @@ impl Memo {
         }
         if !self.warm && !problems.is_empty() {
             // Without the documents of a source, what is said about the others could be wrong.
-            return Err(problems);
+            return Err(problems.into());
         }
         let mut run = Run::new(pipeline, self, overlay, problems);
         run.stages();
         let candidate = self.candidate(&run, parent);
         run.validate(&candidate.0, self.is_base_of(parent));
+        let complete = run.is_complete();
         let Run {
             overlay,
             mut problems,
             ..
         } = run;
         problems.sort();
-        if problems.any_error() {
-            return Err(problems);
-        }
         let (candidate, put, removed) = candidate;
+        if problems.any_error() {
+            return Err(Refused {
+                problems,
+                candidate: Some(candidate).filter(|_| complete),
+            });
+        }
         Ok(Draft {
             candidate,
             put,

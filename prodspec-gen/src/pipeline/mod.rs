@@ -158,12 +158,13 @@ impl Pipeline {
             .into_iter()
             .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(reading)))
             .collect();
-        let draft = Memo::new().draft(self, readings, parent)?;
-        let judged = guard::judge(&self.0.guards, &draft.candidate, &[]);
-        if judged.problems.any_error() {
-            return Err(judged.problems);
-        }
-        Ok(draft.candidate)
+        let (candidate, mut problems) = match Memo::new().draft(self, readings, parent) {
+            Ok(draft) => (Some(draft.candidate), Problems::none()),
+            Err(refused) => (refused.candidate, refused.problems),
+        };
+        let judge = |candidate| guard::judge(&self.0.guards, candidate, &[]);
+        problems.extend(candidate.iter().flat_map(|it| judge(it).problems));
+        candidate.filter(|_| !problems.any_error()).ok_or(problems)
     }
 }
 

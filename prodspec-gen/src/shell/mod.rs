@@ -11,7 +11,7 @@ use futures::{
     stream::{BoxStream, SelectAll, StreamExt, select_all},
 };
 use plane_runtime::{Kernel as _, Runtime};
-use plugin_sdk::{Mono, Problem, Problems};
+use plugin_sdk::{Candidate, Mono, Problem, Problems};
 use prodspec_model::{Incarnation, SourceName};
 use tokio::sync::{mpsc, watch};
 
@@ -21,7 +21,7 @@ use self::work::Finished;
 use crate::{
     guard::SealOverride,
     kernel::{Effect, Event, Generated, Kernel, Verdict},
-    memo::{Draft, Memo, Readings},
+    memo::{Draft, Memo, Readings, Refused},
     pipeline::Pipeline,
     seal::Seals,
     status::Status,
@@ -76,6 +76,8 @@ pub struct Regeneration<R> {
     latest: Option<Incarnation>,
     readings: Readings,
     draft: Option<Draft>,
+    /// What is no good already, and is shown to guards and external validators all the same.
+    refused: Option<Candidate>,
     spent: Vec<SealOverride>,
     work: Option<BoxFuture<'static, Finished>>,
     wake: Option<Mono>,
@@ -94,6 +96,7 @@ impl<R: Runtime> Regeneration<R> {
             latest: None,
             readings: BTreeMap::new(),
             draft: None,
+            refused: None,
             spent: Vec::new(),
             work: None,
             wake: None,
@@ -130,7 +133,7 @@ impl<R: Runtime> Regeneration<R> {
             self.kernel.step(self.runtime.now(), event, &mut effects);
             if before && (!self.kernel.is_running() || effects.contains(&Effect::ReadSources)) {
                 self.status.send_modify(|status| status.runs += 1);
-                self.draft = None;
+                (self.draft, self.refused) = (None, None);
             }
             let running = self.kernel.is_running();
             self.status.send_if_modified(|status| {
@@ -202,10 +205,16 @@ impl<R: Runtime> Regeneration<R> {
                     Generated::Unchanged
                 }
             }
-            Err(problems) => {
+            Err(Refused {
+                problems,
+                candidate,
+            }) => {
                 self.report(problems);
+                self.refused = candidate.filter(|candidate| !candidate.changes.is_empty());
                 if unread {
                     Generated::Failed
+                } else if self.refused.is_some() {
+                    Generated::Changed
                 } else {
                     Generated::Refused
                 }
@@ -233,7 +242,7 @@ impl<R: Runtime> Regeneration<R> {
                 Event::Read
             }
             Finished::Validated(Ok(judged)) => {
-                let refused = judged.problems.any_error();
+                let refused = self.refused.is_some() || judged.problems.any_error();
                 self.spent = judged.used;
                 self.add_problems(judged.problems);
                 Event::Validated(if refused {

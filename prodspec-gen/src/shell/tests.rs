@@ -289,6 +289,28 @@ async fn r3_an_external_validator_that_fails_or_is_late_means_not_valid() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r3_what_validators_refuse_is_shown_to_guards_and_outside_too() {
+    let outside: Answer = |candidate| match candidate.snapshot.len() {
+        1 => Some(Ok(Problem::new("too few").into())),
+        _ => Some(Ok(Problems::none())),
+    };
+    let world = start(manifest(20), |builder| {
+        builder.external_validator(Board(outside), Duration::from_secs(5))
+    });
+    world.run().await;
+    world
+        .source
+        .set(Ok(json!({"i0": {"n": 1, "refers": ["none"]}})));
+    let said = world.handle.next_run().await.problems.to_string();
+    for says in ["refers to `none`", "19 of 20 assets", "too few"] {
+        assert!(said.contains(says), "{says}: {said}");
+    }
+    assert_eq!(world.sealed(), 1);
+    world.source.set(Ok(manifest(20)));
+    assert!(world.handle.next_run().await.is_good());
+}
+
+#[tokio::test(start_paused = true)]
 async fn r3_an_override_lets_this_very_content_past_a_dead_validator() {
     let world = start(manifest(2), |builder| {
         builder.external_validator(Board(|_| None), Duration::from_secs(5))

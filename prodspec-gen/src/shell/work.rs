@@ -48,7 +48,8 @@ impl<R: Runtime> Regeneration<R> {
     }
 
     pub(super) fn validate(&self) -> Option<BoxFuture<'static, Finished>> {
-        let candidate = self.draft.as_ref()?.candidate.clone();
+        let draft = self.draft.as_ref().map(|draft| &draft.candidate);
+        let candidate = draft.or(self.refused.as_ref())?.clone();
         let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
         let seals = Arc::clone(&self.seals);
         Some(Box::pin(async move {

@@ -122,7 +122,8 @@ fn a_consumer_that_grows_is_held_against_its_provider() {
             prodspec_model::SourceName("docs".into()),
             Ok(items(manifest)),
         )];
-        let draft = memo.draft(&pipeline, readings.into(), parent)?;
+        let draft = memo.draft(&pipeline, readings.into(), parent);
+        let draft = draft.map_err(|refused| refused.problems)?;
         memo.accept(draft);
         Ok::<_, plugin_sdk::Problems>(())
     };
