@@ -1,5 +1,7 @@
 //! Explain: why an asset is, or is not, being pushed, followed to root causes. Every asset has an answer.
 
+use std::collections::BTreeMap;
+
 use annealing_checks::solver::wait_cycles;
 use annealing_enforcer::{AskError, kernel::Waiting};
 use plane_runtime::Runtime;
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     handle::{Error, Handle},
-    rollout::InRollout,
+    rollout::{Groups, InRollout},
 };
 
 /// One asset, explained.
@@ -22,8 +24,8 @@ pub enum Explained {
         /// The enforcer's answer.
         #[serde(flatten)]
         enforced: Box<annealing_enforcer::Explained>,
-        /// What the rollout of its policy group has to do with it.
-        rollout: Option<Box<InRollout>>,
+        /// What rollouts have to do with each asset of the chain that a policy governs.
+        rollouts: BTreeMap<AssetId, InRollout>,
     },
     /// Nothing pushes it: others refer to it.
     ModelledOnly {
@@ -65,22 +67,29 @@ impl<R: Runtime> Handle<R> {
     /// When nobody speaks of the asset, or this process does not own the partition.
     pub async fn explain(&self, asset: &AssetId) -> Result<Explained, Error> {
         self.generation().await?;
+        self.explained(asset, &self.groups().await?).await
+    }
+
+    async fn explained(&self, asset: &AssetId, groups: &Groups) -> Result<Explained, Error> {
         match self.enforcer.explain(asset).await {
             Ok(mut enforced) => {
                 // One circle, named alike whichever of its assets is asked about.
                 let circles = cycles(&enforced).into_iter();
                 enforced.cycle = circles.min().unwrap_or_default();
-                let rollout = self.in_rollout(asset).await?.map(Box::new);
-                let enforced = Box::new(enforced);
-                Ok(Explained::Enforced { enforced, rollout })
+                let links = enforced.chain.iter().map(|link| &link.asset);
+                let rollouts = links.filter_map(|id| Some((id.clone(), groups.of(id)?)));
+                Ok(Explained::Enforced {
+                    rollouts: rollouts.collect(),
+                    enforced: Box::new(enforced),
+                })
             }
-            Err(AskError::UnknownAsset { .. }) => self.modelled_only(asset).await,
+            Err(AskError::UnknownAsset { .. }) => self.modelled_only(asset, groups),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn modelled_only(&self, id: &AssetId) -> Result<Explained, Error> {
-        let latest = self.latest().await?;
+    fn modelled_only(&self, id: &AssetId, groups: &Groups) -> Result<Explained, Error> {
+        let latest = &groups.latest;
         let asset = latest.asset(id).ok_or_else(|| Error::UnknownAsset {
             partition: self.shared.partition.clone(),
             asset: id.clone(),
@@ -90,7 +99,7 @@ impl<R: Runtime> Handle<R> {
             type_name: asset.type_str().to_owned(),
             incarnation: latest.no(),
             referred_to_by: latest.snapshot().referrers(id.as_str()),
-            rollout: self.in_rollout(id).await?.map(Box::new),
+            rollout: groups.of(id).map(Box::new),
         })
     }
 
@@ -101,19 +110,14 @@ impl<R: Runtime> Handle<R> {
     /// As [`Handle::explain`].
     pub async fn explain_all(&self) -> Result<Vec<Explained>, Error> {
         self.generation().await?;
+        let groups = self.groups().await?;
         let mut ids = self.enforcer.assets().await?;
-        ids.extend(
-            self.latest()
-                .await?
-                .snapshot()
-                .iter()
-                .map(|asset| asset.id()),
-        );
+        ids.extend(groups.latest.snapshot().iter().map(|asset| asset.id()));
         ids.sort();
         ids.dedup();
         let mut all = Vec::with_capacity(ids.len());
         for id in ids {
-            match self.explain(&id).await {
+            match self.explained(&id, &groups).await {
                 Ok(explained) => all.push(explained),
                 // It went while the others were explained.
                 Err(Error::UnknownAsset { .. }) => {}

@@ -1,6 +1,6 @@
 //! Rollouts beside an ownership: the strategist moves pins through the enforcer, and people ask about it here.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{FeedItem, Handle as Enforcement, kernel::Pin};
 use annealing_strategist::{
@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
 use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{BoxError, Progress, Wait};
-use prodspec_model::{AssetId, Incarnation, IncarnationNo};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, addons::RolloutPolicyRef};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -96,9 +96,8 @@ pub struct InRollout {
 }
 
 impl InRollout {
-    /// What a group says of one of its assets.
-    fn of(view: View, asset: &AssetId) -> Self {
-        let target = view.targets.iter().find(|target| target.asset == *asset);
+    /// What a group says of one of its assets, and how far that is.
+    fn of(view: &View, asset: &AssetId, progress: Option<Progress>) -> Self {
         let rollout = match &view.rollout {
             Some(rollout) => {
                 let why = rollout.state.why();
@@ -109,11 +108,46 @@ impl InRollout {
         };
         Self {
             rollout,
-            progress: target.map(|target| target.progress),
+            progress,
             left_out: view.left_out.contains(asset),
-            waits: view.waits,
-            policy: view.policy,
+            waits: view.waits.clone(),
+            policy: view.policy.clone(),
         }
+    }
+}
+
+/// Every policy group at one moment: what rollouts have to do with any asset.
+pub(crate) struct Groups {
+    /// The incarnation in force.
+    pub(crate) latest: Incarnation,
+    views: Vec<View>,
+    /// Every target: the place of its view, and how far it is.
+    targets: BTreeMap<AssetId, (usize, Progress)>,
+}
+
+impl Groups {
+    fn new(latest: Incarnation, views: Vec<View>) -> Self {
+        let targets = views.iter().enumerate().flat_map(|(at, view)| {
+            let targets = view.targets.iter();
+            targets.map(move |target| (target.asset.clone(), (at, target.progress)))
+        });
+        Self {
+            targets: targets.collect(),
+            latest,
+            views,
+        }
+    }
+
+    /// What the rollout of its group has to do with `asset`. `None`: no policy governs it.
+    pub(crate) fn of(&self, asset: &AssetId) -> Option<InRollout> {
+        if let Some((at, progress)) = self.targets.get(asset) {
+            return Some(InRollout::of(&self.views[*at], asset, Some(*progress)));
+        }
+        let addon = self.latest.asset(asset)?.addon::<RolloutPolicyRef>();
+        let policy = addon.ok().flatten()?.policy.id;
+        let mut views = self.views.iter();
+        let view = views.find(|view| view.policy == policy)?;
+        Some(InRollout::of(view, asset, None))
     }
 }
 
@@ -193,18 +227,9 @@ impl<R: Runtime> Handle<R> {
         Ok(self.rolling().await?.tell(policy, command, by).await?)
     }
 
-    /// What the rollout of its group has to do with `asset`. `None`: no policy governs it.
-    pub(crate) async fn in_rollout(&self, asset: &AssetId) -> Result<Option<InRollout>, Error> {
-        let latest = self.latest().await?;
-        let policy = latest.asset(asset).and_then(|asset| {
-            let addon = asset.addon::<prodspec_model::addons::RolloutPolicyRef>();
-            addon.ok().flatten().map(|addon| addon.policy.id)
-        });
+    /// Every policy group now.
+    pub(crate) async fn groups(&self) -> Result<Groups, Error> {
         let views = self.rolling().await?.views().await?;
-        let holds = |view: &View| view.targets.iter().any(|target| target.asset == *asset);
-        let found = views
-            .into_iter()
-            .find(|view| holds(view) || Some(&view.policy) == policy.as_ref());
-        Ok(found.map(|view| InRollout::of(view, asset)))
+        Ok(Groups::new(self.latest().await?, views))
     }
 }

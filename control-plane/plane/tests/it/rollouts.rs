@@ -119,10 +119,10 @@ async fn r18_a_canary_goes_first_and_the_others_after_its_bake() {
         "{views:?}"
     );
     let explained = running.handle.explain(&id("d")).await.unwrap();
-    let control_plane::Explained::Enforced { rollout, .. } = explained else {
+    let control_plane::Explained::Enforced { rollouts, .. } = explained else {
         panic!("{explained:?}")
     };
-    assert!(!rollout.unwrap().waits.is_empty());
+    assert!(!rollouts[&id("d")].waits.is_empty());
     until(&running, "all are updated", || of_size(&production, 2) == 4).await;
     until(&running, "it is over", || true).await;
     running.handle.settle(LONG).await.unwrap();
@@ -276,4 +276,33 @@ async fn r18_a_policy_that_would_stall_is_not_sealed() {
     let running = Running::over(&text, &Production::default());
     let refused = running.handle.settle(LONG).await.unwrap_err().to_string();
     assert!(refused.contains("max_in_flight"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_target_is_explained_down_to_its_rollout() {
+    let waiting = |size, policy| {
+        let manifest = manifest(size, policy, size);
+        let free = format!("free: {{size: {size}");
+        manifest.replace(&free, &format!("{free}, needs: [d]"))
+    };
+    let text = Text::new(&waiting(1, "{}"));
+    let production = Production::default();
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    running.handle.settle(LONG).await.unwrap();
+
+    text.edit(&waiting(2, "{hold: not yet}"));
+    running.handle.owned().await.next_run().await;
+    running.quiet().await;
+    let all = running.handle.explain_all().await.unwrap();
+    let free = |explained: &&control_plane::Explained| explained.asset() == Some(&id("free"));
+    let one = running.handle.explain(&id("free")).await.unwrap();
+    assert_eq!(all.iter().filter(free).count(), 1);
+    let control_plane::Explained::Enforced { enforced, rollouts } = one else {
+        panic!("{one:?}")
+    };
+    let chain: Vec<_> = enforced.chain.iter().map(|link| &link.asset).collect();
+    assert_eq!(chain, [&id("free"), &id("d")]);
+    assert!(!rollouts.contains_key(&id("free")), "nobody governs it");
+    let waits = &rollouts[&id("d")].waits;
+    assert!(waits[0].why.contains("not yet"), "{waits:?}");
 }

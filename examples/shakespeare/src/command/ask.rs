@@ -128,7 +128,7 @@ fn show_line(explained: &Explained) {
 }
 
 fn show_whole(explained: &Explained) {
-    let Explained::Enforced { enforced, rollout } = explained else {
+    let Explained::Enforced { enforced, rollouts } = explained else {
         return show_line(explained);
     };
     for link in &enforced.chain {
@@ -142,13 +142,13 @@ fn show_whole(explained: &Explained) {
                 ));
             }
         }
+        if let Some(rollout) = rollouts.get(&link.asset) {
+            show_rollout(rollout);
+        }
     }
     if !enforced.cycle.is_empty() {
         let names: Vec<&str> = enforced.cycle.iter().map(|id| id.as_str()).collect();
         say(format_args!("  wait for each other: {}", names.join(", ")));
-    }
-    if let Some(rollout) = rollout {
-        show_rollout(rollout);
     }
     for decision in &enforced.decisions {
         say(format_args!(
