@@ -8,6 +8,7 @@
 mod broken;
 mod dice;
 mod evidence;
+mod excuses;
 mod eyes;
 mod pressure;
 mod rollouts;

@@ -1,4 +1,4 @@
-//! What goes through the whole demo: the scene, what the manifest says, the client, and the deaths that excuse it.
+//! What goes through the whole demo: the scene, what the manifest says, and the client.
 
 use hyper::Method;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{
     broken::{Held, broken, ensure, until},
     dice::Dice,
+    excuses::{Excused, Excuses},
     eyes,
     town::Town,
 };
@@ -21,8 +22,6 @@ use crate::{
 /// Connections of the client, and how long each rests between two requests.
 const CONNECTIONS: usize = 4;
 const REST: Duration = Duration::from_millis(15);
-/// A connection that has died is noticed within this long, in microseconds.
-const NOTICED: u64 = 50_000;
 /// Many requests have gone through within this long.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -35,10 +34,7 @@ pub(super) struct Session {
     /// How many fresh versions there have been.
     pub(super) versions: u32,
     load: Option<Load>,
-    /// The version, and the cluster, whose errors are no failure of ours.
-    excused: Option<(String, String)>,
-    /// When something was dying, in microseconds since 1970.
-    deaths: Vec<(u64, u64)>,
+    excuses: Excuses,
 }
 
 impl Session {
@@ -49,8 +45,7 @@ impl Session {
             manifest,
             versions: 0,
             load: None,
-            excused: None,
-            deaths: vec![],
+            excuses: Excuses::default(),
         }
     }
 
@@ -93,22 +88,27 @@ impl Session {
         .await
     }
 
-    /// Kills processes, and remembers when they were dying.
-    pub(super) async fn kill(&mut self, victims: &[u32]) -> Held {
-        let from = now_micros();
+    /// Kills processes that balancers send requests to, and waits until they are gone. That costs the client nothing.
+    pub(super) async fn kill(&self, victims: &[u32]) -> Held {
         victims.iter().for_each(|pid| processes::kill(*pid));
-        self.dying(from, victims).await
+        self.gone(victims).await
     }
 
-    /// Waits until these are gone; requests in flight meanwhile may fail.
-    pub(super) async fn dying(&mut self, from: u64, victims: &[u32]) -> Held {
+    /// Kills the balancer of a cell.
+    pub(super) async fn kill_balancer(&mut self, cell: &str, victim: u32) -> Held {
+        let from = now_micros();
+        self.kill(&[victim]).await?;
+        self.excuses.balancer_died(cell, from, now_micros());
+        Ok(())
+    }
+
+    /// Waits until these are gone.
+    pub(super) async fn gone(&self, victims: &[u32]) -> Held {
         until("what was killed is gone", async || {
             let left = victims.iter().find(|pid| processes::running(**pid));
             ensure(left.is_none(), || format!("{left:?} is still there"))
         })
-        .await?;
-        self.deaths.push((from, now_micros() + NOTICED));
-        Ok(())
+        .await
     }
 
     /// Starts hammering the global balancer.
@@ -128,7 +128,7 @@ impl Session {
         ensure(passed.is_ok(), || {
             format!("{requests} requests took more than {PATIENCE:?}")
         })?;
-        self.none_failed(&self.attempts()).map(|_| ())
+        self.excuses.judge(&self.attempts()).map(|_| ())
     }
 
     /// The client's log so far.
@@ -138,29 +138,12 @@ impl Session {
 
     /// From now on, this version's own errors in this cluster are what the demo is about.
     pub(super) fn excuse(&mut self, version: &str, cluster: &str) {
-        self.excused = Some((version.into(), cluster.into()));
+        self.excuses.errors_of(version, cluster);
     }
 
     /// How many errors were answered by what is excused.
-    pub(super) fn excused_answers(&self) -> usize {
-        let log = self.attempts();
-        log.iter()
-            .filter(|attempt| self.is_excused(attempt))
-            .count()
-    }
-
-    fn is_excused(&self, attempt: &Attempt) -> bool {
-        let Some((version, cluster)) = &self.excused else {
-            return false;
-        };
-        let there = |frontend: &String| {
-            let name = frontend.strip_prefix(cluster.as_str());
-            name.is_some_and(|name| name.starts_with('/'))
-        };
-        // A whole answer of that very version: nothing between it and the client has failed.
-        attempt.status.is_some_and(|status| status >= 500)
-            && attempt.version.as_ref() == Some(version)
-            && attempt.frontend.as_ref().is_some_and(there)
+    pub(super) fn excused_answers(&self) -> Held<usize> {
+        Ok(self.excuses.judge(&self.attempts())?.errors)
     }
 
     /// Lets the client finish, and judges its whole log.
@@ -169,33 +152,14 @@ impl Session {
             return broken("nobody sent requests");
         };
         let log = load.stop().await;
-        let excused = self.none_failed(&log)?;
-        let bad = log
-            .iter()
-            .filter(|attempt| self.is_excused(attempt))
-            .count();
-        let killed = match excused - bad {
+        let Excused { errors, lost } = self.excuses.judge(&log)?;
+        let killed = match lost {
             0 => String::new(),
-            killed => format!(" and {killed} in flight on what was killed"),
+            lost => format!(" and {lost} in flight on the global balancer as it was killed"),
         };
         Ok(format!(
-            "{} requests, none failed but {bad} that version 3's canary answered{killed}",
+            "{} requests, none failed but {errors} that version 3's canary answered{killed}",
             log.len()
         ))
-    }
-
-    /// No request failed, beyond those in flight while something was being killed, and those that are excused. How many
-    /// these were.
-    fn none_failed(&self, log: &[Attempt]) -> Held<usize> {
-        let excused = |attempt: &&Attempt| {
-            let mut deaths = self.deaths.iter();
-            deaths.any(|(from, to)| attempt.in_flight_during(*from, *to))
-        };
-        let excused = |attempt: &&Attempt| self.is_excused(attempt) || excused(attempt);
-        let failed: Vec<&Attempt> = log.iter().filter(|attempt| attempt.failed()).collect();
-        match failed.iter().find(|attempt| !excused(attempt)) {
-            Some(attempt) => broken(format_args!("a request failed: {attempt:?}")),
-            None => Ok(failed.len()),
-        }
     }
 }

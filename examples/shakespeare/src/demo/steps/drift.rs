@@ -10,10 +10,7 @@ use super::{
 use crate::{
     command::processes,
     model::GLOBAL_CELL,
-    production::{
-        api::{By, Caller},
-        clock::now_micros,
-    },
+    production::api::{By, Caller},
 };
 
 /// A person scales a job through the cell's interface.
@@ -59,9 +56,8 @@ pub(super) async fn cell_killed(session: &mut Session) -> Held<String> {
     let mut family = eyes::family(&place, &name).await?;
     family.push(cell.pid());
     session.requests_pass(20).await?;
-    let from = now_micros();
     processes::kill(cell.pid());
-    session.dying(from, &family).await?;
+    session.gone(&family).await?;
     session.arrives().await?;
     let again = eyes::cell(&place, &name).await?;
     ensure(again.instance() != cell.instance(), || {

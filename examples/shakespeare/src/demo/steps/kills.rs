@@ -51,7 +51,7 @@ pub(super) async fn balancer(session: &mut Session) -> Held<String> {
         return broken(format_args!("{name} has no balancer process"));
     };
     session.requests_pass(20).await?;
-    session.kill(&[victim]).await?;
+    session.kill_balancer(&name, victim).await?;
     session.arrives().await?;
     let after = eyes::balancer(&cell).await?;
     ensure(after.address == before.address, || {

@@ -76,7 +76,7 @@ pub(super) async fn three(session: &mut Session) -> Held<String> {
     evidence::asked_once_each(&place, &after, &[global])?;
     never_elsewhere(&place, &mark, &canary)?;
     session.requests_pass(50).await?;
-    let answered = session.excused_answers();
+    let answered = session.excused_answers()?;
     ensure(answered > 0, || {
         format!("no request was answered with an error by version {BAD}: what was it judged by?")
     })?;
