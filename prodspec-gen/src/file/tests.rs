@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use futures::FutureExt;
 use proptest::prelude::*;
 
 use super::*;
@@ -113,6 +114,49 @@ async fn a_watched_directory_notices_new_files() {
     write(dir.path(), "b.yaml", "b: 1");
     changes.next().await.unwrap();
     assert_eq!(says(&source).await, "2 documents");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn links_that_lead_elsewhere_are_noticed() {
+    // As Kubernetes mounts a ConfigMap: what changes is where a hidden link leads to.
+    let dir = tempfile::tempdir().unwrap();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name));
+    for (version, text) in [("..1", "a: 1"), ("..2", "a: 2")] {
+        fs::create_dir(dir.path().join(version)).unwrap();
+        write(&dir.path().join(version), "m.yaml", text);
+    }
+    link("..1", "..data").unwrap();
+    link("..data/m.yaml", "m.yaml").unwrap();
+    let source = YamlFile::watch(dir.path().join("m.yaml"));
+    let mut changes = source.changes();
+    link("..2", "..tmp").unwrap();
+    fs::rename(dir.path().join("..tmp"), dir.path().join("..data")).unwrap();
+    assert!(noticed(&mut changes).await);
+}
+
+#[tokio::test]
+async fn a_directory_that_comes_later_or_is_replaced_is_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let watched = dir.path().join("d");
+    let source = YamlDirectory::watch(&watched);
+    let mut changes = source.changes();
+    for round in 0..2 {
+        fs::create_dir(&watched).unwrap();
+        assert!(noticed(&mut changes).await, "it is there, round {round}");
+        while changes.next().now_or_never().is_some() {}
+        write(&watched, "a.yaml", "a: 1");
+        assert!(noticed(&mut changes).await, "round {round}");
+        fs::remove_dir_all(&watched).unwrap();
+        assert!(noticed(&mut changes).await, "it is gone, round {round}");
+        while changes.next().now_or_never().is_some() {}
+    }
+}
+
+/// Whether there is a hint, on a busy machine too.
+async fn noticed(changes: &mut futures::stream::BoxStream<'static, ()>) -> bool {
+    let hint = tokio::time::timeout(std::time::Duration::from_secs(10), changes.next());
+    hint.await.is_ok()
 }
 
 #[test]
