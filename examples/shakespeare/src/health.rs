@@ -1,4 +1,4 @@
-//! Whether what was updated is well: by what its own tasks count, under the load that is there.
+//! Whether what was updated is well: by what its own processes count, under the load that is there.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,9 +8,9 @@ use control_plane::{
     strategist::health::absolute::{Absolute, of},
 };
 
-use crate::model::FrontendJob;
+use crate::model::{FrontendJob, LoadBalancer};
 
-/// More of a job's answers than this share must not be errors.
+/// More of the answers of a job or of a balancer than this share must not be errors.
 const ERRORS: f64 = 0.02;
 /// What is older says nothing any more.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -18,7 +18,8 @@ const WINDOW: Duration = Duration::from_secs(5);
 const SAMPLES: usize = 3;
 const REQUESTS: u64 = 20;
 
-/// At most one in fifty of an updated job's answers is an error. Without requests nobody can tell.
+/// At most one in fifty of the answers of an updated job or balancer is an error, each by its own counters: what a
+/// balancer refuses, no job has seen. Without requests nobody can tell.
 pub(crate) fn errors(metrics: Arc<dyn MetricSource>) -> impl HealthValidator {
     let requests = of("http_requests_total");
     let errors = requests.clone().beginning("code", "5");
@@ -27,7 +28,7 @@ pub(crate) fn errors(metrics: Arc<dyn MetricSource>) -> impl HealthValidator {
         .over(WINDOW)
         .min_samples(SAMPLES)
         .min_events(REQUESTS)
-        .only([FrontendJob::TYPE])
+        .only([FrontendJob::TYPE, LoadBalancer::TYPE])
         .without_neighbours();
     Staying(rule.reading(metrics))
 }

@@ -71,7 +71,7 @@ pub fn build(
         // the policy asset.
         .health(|base| {
             ServiceBuilder::new()
-                // The tasks' own counts, and no word of the control plane about itself.
+                // The tasks' and balancers' own counts, and no word of the control plane about itself.
                 .layer(HealthLayer::new(health::errors(metrics)))
                 .service(base)
         })

@@ -38,6 +38,8 @@ enum Planted {
     PromoteIgnored,
     /// A balancer says that it lets less through while more is still in flight.
     LimitToldEarly,
+    /// Every other answer of a balancer counts as an error, though it is none: only its own counters know.
+    BalancerErrs,
 }
 
 impl Planted {
@@ -51,6 +53,11 @@ impl Planted {
 /// Whether balancers say too early what they let through.
 pub(crate) fn limit_told_early() -> bool {
     Planted::named() == Some(Planted::LimitToldEarly)
+}
+
+/// Whether balancers count errors that nobody sees.
+pub(crate) fn balancer_errs() -> bool {
+    Planted::named() == Some(Planted::BalancerErrs)
 }
 
 /// The same control plane with the fault that the environment names, if it names one.
@@ -67,7 +74,7 @@ pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
                 .service(base)
         }),
         // In production, not here.
-        Planted::LimitToldEarly => builder,
+        Planted::LimitToldEarly | Planted::BalancerErrs => builder,
         _ => careless(builder, fault),
     }
 }

@@ -81,3 +81,8 @@ fn a_word_that_is_not_heard() {
 fn a_limit_that_is_told_before_it_is_in_force() {
     noticed("limit-told-early", "halved", "job and balancer halved");
 }
+
+#[test]
+fn a_balancer_that_only_its_own_counters_find_bad() {
+    noticed("balancer-errs", "halved", "job and balancer halved");
+}

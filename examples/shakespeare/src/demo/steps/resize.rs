@@ -3,7 +3,7 @@
 use super::{
     super::{
         broken::{Held, ensure},
-        evidence,
+        evidence, eyes,
     },
     Session,
 };
@@ -82,6 +82,9 @@ async fn resize(
         let lines = journals.remove(&name).unwrap_or_default();
         pressure.judge(&lines, session.attempts()).await?;
     }
+    // What is not well by its own counters would go back.
+    session.rests().await?;
+    eyes::production_is(&place, &session.manifest).await?;
     session.requests_pass(50).await?;
     let crashed = match crashes {
         0 => String::new(),

@@ -74,6 +74,10 @@ impl Proxy {
         }
         let in_flight = self.meter.begin();
         let answer = self.pass_on(request).await?;
+        #[cfg(feature = "planted-faults")]
+        if crate::planted::balancer_errs() {
+            self.meter.begin().answered(StatusCode::BAD_GATEWAY);
+        }
         in_flight.answered(answer.status());
         Ok(answer)
     }
