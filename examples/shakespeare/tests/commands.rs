@@ -455,6 +455,46 @@ fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
     reader.join().unwrap();
 }
 
+#[test]
+fn a_rollout_is_followed_over_a_restart_of_the_control_plane() {
+    let town = Town::new();
+    let fast = Manifest::DEFAULT.replacen("bake: 10", "bake: 1", 1);
+    let fast = fast.replacen("bake: 5", "bake: 1", 1);
+    fs::create_dir(town.state()).unwrap();
+    let manifest = town.state().join("manifest.yaml");
+    fs::write(&manifest, &fast).unwrap();
+    let (plane, mut lines) = town.run();
+    let plane = Background(plane);
+    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    let reader = std::thread::spawn(move || lines.count());
+    let _load = Background(town.load());
+    fs::write(
+        &manifest,
+        fast.replacen("version: \"1\"", "version: \"2\"", 1),
+    )
+    .unwrap();
+    town.until(&["rollout", "pause"]);
+    let follower = Command::new(PROGRAM)
+        .arg("--state")
+        .arg(town.state())
+        .arg("rollout")
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut follower = Background(follower.unwrap());
+    let mut said = BufReader::new(follower.0.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("rollout 2 paused")));
+    drop(plane);
+    reader.join().unwrap();
+    let (plane, lines) = town.run();
+    let _plane = Background(plane);
+    let reader = std::thread::spawn(move || lines.count());
+    town.until(&["rollout", "resume"]);
+    let last = said.any(|line| line.unwrap().contains("rollout 2 completed, @1 to @2"));
+    assert!(last && follower.0.wait().unwrap().success());
+    assert!(town.say(&["down"]).good);
+    reader.join().unwrap();
+}
+
 fn it_is_paused_resumed_and_followed_to_its_end(town: &Town) {
     town.until(&["rollout", "pause", "--who", "jane", "--why", "lunch"]);
     let said = town.say(&["rollout", "status", "--once"]).text;

@@ -10,6 +10,8 @@ use control_plane::{
     strategist::{Command, Entry, Rollout, State, View},
 };
 
+use tokio::time::Instant;
+
 use super::{
     Failure,
     tell::{self, Signed},
@@ -24,6 +26,8 @@ use crate::{
 const LONGEST_WAIT: u64 = 24 * 3600;
 /// Between two looks at a running control plane.
 const REST: Duration = Duration::from_millis(300);
+/// A control plane that does not answer for so long is not being restarted.
+const GONE: Duration = Duration::from_secs(60);
 /// So much of the history is shown live.
 const RECENT: usize = 12;
 /// So many rollouts before the present one are shown.
@@ -106,7 +110,7 @@ async fn status(place: &Place, json: bool, once: bool) -> Result<(), Failure> {
     } else if std::io::stdout().is_terminal() {
         live(place, control, rolling).await?;
     } else {
-        log(&control, rolling).await?;
+        log(place, control, rolling).await?;
     }
     Ok(())
 }
@@ -153,9 +157,14 @@ fn fitting(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Says each line that is new, until no rollout is under way.
-async fn log(control: &Control, mut rolling: Vec<Rolling>) -> Result<(), Failure> {
+/// Says each line that is new, until no rollout is under way. A control plane that is restarted is found again.
+async fn log(
+    place: &Place,
+    mut control: Control,
+    mut rolling: Vec<Rolling>,
+) -> Result<(), Failure> {
     let mut said = Vec::new();
+    let mut heard = Instant::now();
     loop {
         let now = lines(&rolling);
         for line in now.iter().filter(|line| !said.contains(*line)) {
@@ -166,7 +175,11 @@ async fn log(control: &Control, mut rolling: Vec<Rolling>) -> Result<(), Failure
             return Ok(());
         }
         tokio::time::sleep(REST).await;
-        rolling = control.rollouts().await?;
+        match control.rollouts().await {
+            Ok(news) => (rolling, heard) = (news, Instant::now()),
+            Err(error) if heard.elapsed() > GONE => return Err(error.into()),
+            Err(_) => control = Control::find(place).unwrap_or(control),
+        }
     }
 }
 
