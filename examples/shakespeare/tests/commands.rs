@@ -345,6 +345,8 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
 
     assert!(town.say(&["pause", "job/eu", "--why", "a test"]).good);
     assert!(town.say(&["resume", "job/eu"]).good);
+    assert!(town.say(&["pause", "job/eu", "--for", "1"]).good);
+    assert!(!town.say(&["pause", "--for", "0"]).good);
     let refused = town.say(&["approve", "job/eu"]);
     assert!(
         refused.text.contains("not about to be changed"),

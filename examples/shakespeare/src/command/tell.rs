@@ -9,6 +9,9 @@ use crate::{
     voice::say,
 };
 
+/// The longest pause that ends by itself, in seconds: a year.
+const LONGEST_PAUSE: u64 = 365 * 24 * 3600;
+
 /// Who says it, and why.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Signed {
@@ -62,6 +65,9 @@ pub struct Override {
 pub struct Pause {
     /// Of one asset only.
     asset: Option<AssetId>,
+    /// For so long, in seconds; until `resume`, if not said.
+    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=LONGEST_PAUSE))]
+    seconds: Option<u64>,
     #[command(flatten)]
     signed: Signed,
 }
@@ -100,6 +106,7 @@ impl From<Pause> for Word {
     fn from(said: Pause) -> Self {
         Self::Pause {
             asset: said.asset,
+            seconds: said.seconds,
             by: said.signed.into(),
         }
     }

@@ -95,6 +95,8 @@ pub enum Word {
     Pause {
         /// Which asset; all, if not said.
         asset: Option<AssetId>,
+        /// For so many seconds; until somebody resumes it, if not said.
+        seconds: Option<u64>,
         /// On whose word.
         by: Speaker,
     },

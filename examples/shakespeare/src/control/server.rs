@@ -13,7 +13,7 @@ use control_plane::{
     By, Checked, Error, Explained, Given, Handle,
     enforcer::Plan,
     model::{AssetId, Digest},
-    prelude::YamlFile,
+    prelude::{Timestamp, YamlFile},
     store::records::Scope,
     strategist::Rollout,
 };
@@ -24,6 +24,7 @@ use crate::{
     model::{MANIFEST_LIMIT, POLICY, SOURCE},
     place::Place,
     plane,
+    production::clock::now_micros,
 };
 
 /// Tells whoever waits that the control plane shall stop.
@@ -184,7 +185,10 @@ async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
             handle.override_guard(&guard, digest, by.into()).await?;
         }
         Word::Acknowledge { asset } => handle.acknowledge(&asset).await?,
-        Word::Pause { asset, by } => handle.pause(scope(asset), by.into(), None).await?,
+        Word::Pause { asset, seconds, by } => {
+            let until = seconds.map(in_seconds);
+            handle.pause(scope(asset), by.into(), until).await?;
+        }
         Word::Resume { asset } => handle.resume(scope(asset)).await?,
         Word::Rollout { command, by } => {
             handle.tell_rollout(&policy()?, command, by.into()).await?;
@@ -192,6 +196,12 @@ async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
         Word::Stop => stop.now(),
     }
     Ok(Json(()))
+}
+
+fn in_seconds(seconds: u64) -> Timestamp {
+    let then = now_micros().saturating_add(seconds.saturating_mul(1_000_000));
+    let then = i64::try_from(then).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(then).unwrap_or(Timestamp::MAX)
 }
 
 fn policy() -> Result<AssetId, Refusal> {
