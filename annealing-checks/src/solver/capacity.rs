@@ -70,7 +70,7 @@ fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
         }
         let total = demand.total;
         let reason = format!("must shrink first: {total} {unit} are used, {left} would be left");
-        waits(first, &reason, &demand.evidence(left))
+        waits(first, &reason, &demand, left)
     }))
 }
 
@@ -88,7 +88,6 @@ fn grow(push: &Push<'_>, unit: &str, to: u64, providers: &[Link]) -> Vec<Questio
                 return Vec::new();
             }
             let total = demand.total;
-            let evidence = demand.evidence(there);
             let short = format!("{total} {unit} of `{provider}` would be used, it has {there}");
             let grows = change(seen, &provider, &unit) > 0;
             let mut first = demand.shrinking(seen);
@@ -96,10 +95,15 @@ fn grow(push: &Push<'_>, unit: &str, to: u64, providers: &[Link]) -> Vec<Questio
                 first = demand.leaving(seen);
             }
             first.retain(|consumer| *consumer != provider);
-            let mut found = waits(first, &format!("must shrink first: {short}"), &evidence);
+            let mut found = waits(
+                first,
+                &format!("must shrink first: {short}"),
+                &demand,
+                there,
+            );
             if found.is_empty() || grows {
                 let reason = format!("must grow first: {short}");
-                found.extend(waits(vec![provider], &reason, &evidence));
+                found.extend(waits(vec![provider], &reason, &demand, there));
             }
             found
         })
@@ -147,17 +151,19 @@ impl<'a> Demand<'a> {
         positive.map(|(consumer, _)| (*consumer).clone()).collect()
     }
 
-    fn evidence(&self, capacity: u64) -> Value {
-        let each = self.each.iter();
-        let consumers: serde_json::Map<_, _> = each
-            .map(|(consumer, used)| (consumer.to_string(), Value::from(*used)))
-            .collect();
-        json!({
+    /// What a wait for `asset` rests on: its own part only, since a provider may have thousands of consumers and wait for
+    /// each of them.
+    fn evidence(&self, asset: &AssetId, capacity: u64) -> Value {
+        let mut evidence = json!({
             "unit": self.unit,
             "demand": u64::try_from(self.total).unwrap_or(u64::MAX),
             "capacity": capacity,
-            "consumers": consumers,
-        })
+        });
+        let used = self.each.binary_search_by(|(id, _)| (*id).cmp(asset));
+        if let Ok(at) = used {
+            evidence["uses"] = self.each[at].1.into();
+        }
+        evidence
     }
 }
 
@@ -184,7 +190,10 @@ fn ends(links: &[Link], unit: &str, but: &AssetId) -> Vec<AssetId> {
     ends
 }
 
-fn waits(on: Vec<AssetId>, reason: &str, evidence: &Value) -> Vec<Wait> {
-    let wait = |asset| Wait::on(asset, reason).because(evidence.clone());
+fn waits(on: Vec<AssetId>, reason: &str, demand: &Demand<'_>, capacity: u64) -> Vec<Wait> {
+    let wait = |asset: AssetId| {
+        let evidence = demand.evidence(&asset, capacity);
+        Wait::on(asset, reason).because(evidence)
+    };
     on.into_iter().map(wait).collect()
 }

@@ -100,6 +100,19 @@ fn waits(verdict: &Verdict) -> Vec<String> {
 const NOBODY: [&str; 0] = [];
 
 #[test]
+fn a_thousand_consumers_do_not_each_tell_of_all_the_others() {
+    let names: Vec<_> = (0..1000).map(|n| format!("cell/frontend-{n}")).collect();
+    let edges = names.iter().map(|name| (name.as_str(), "job", qps()));
+    let small = |name| (name, differs(name, capacity(60, 20)));
+    let diffs = names.iter().map(|name| small(name.as_str())).collect();
+    let view = partition(&edges.collect::<Vec<_>>(), diffs);
+    let verdict = push(&view, "job", capacity(60_000, 20_000));
+    assert_eq!(verdict.delays.len(), 1000);
+    let bytes = serde_json::to_vec(&verdict).unwrap().len();
+    assert!(bytes < 400 * 1000, "{bytes} bytes");
+}
+
+#[test]
 fn r16_without_an_effect_nobody_is_observed() {
     let view = partition(
         &[("lb", "job", qps()), ("job", "db", Need::Version)],
@@ -136,7 +149,7 @@ fn r16_a_provider_shrinks_only_after_the_sum_of_its_consumers_fits() {
     );
     assert_eq!(
         delay.evidence,
-        serde_json::json!({"unit": "qps", "demand": 100, "capacity": 60, "consumers": {"a": 60, "b": 40}})
+        serde_json::json!({"unit": "qps", "demand": 100, "capacity": 60, "uses": 60})
     );
     view.set(&id("a"), in_sync(capacity(20, 20)));
     assert!(push(&view, "job", capacity(100, 60)).is_proceed());

@@ -129,11 +129,9 @@ impl Kernel {
     }
 
     /// A push went where it was meant to, and the asset's own health check failed it.
-    pub(super) fn stands_unhealthy(&mut self, slot: u32, why: &str, out: &mut Effects) {
+    pub(super) fn stands_unhealthy(&mut self, slot: u32, why: String, out: &mut Effects) {
         if let Some(stand) = self.standings.get_mut(&slot) {
-            stand.state = Stands::Unhealthy {
-                why: why.to_owned(),
-            };
+            stand.state = Stands::Unhealthy { why };
             self.tell_standing(slot, out);
         }
     }

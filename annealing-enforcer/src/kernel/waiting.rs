@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use plane_store::records::Outcome;
+use plane_store::records::{Outcome, excerpt};
 use plugin_sdk::{Mono, Now, Run, plugin};
 
 use super::{
@@ -84,9 +84,10 @@ impl Kernel {
         };
         self.out_of_sync(now, slot, out);
         if let plugin::Error::Unhealthy { message } = error {
-            self.stands_unhealthy(slot, message, out);
+            self.stands_unhealthy(slot, excerpt(message.clone()), out);
         }
-        self.decide(now, slot, Outcome::Failed(error.to_string()), out);
+        let why = excerpt(error.to_string());
+        self.decide(now, slot, Outcome::Failed(why.clone()), out);
         let unknown = self.table.slot(slot).in_flight();
         if matches!(error, plugin::Error::Permanent { .. }) && !unknown {
             // R9: it failed for good, and is nobody else's obstacle.
@@ -98,7 +99,7 @@ impl Kernel {
             if unknown {
                 Wait::Unknown
             } else {
-                Wait::Backoff(error.to_string())
+                Wait::Backoff(why)
             },
             wait,
             out,

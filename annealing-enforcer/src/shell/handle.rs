@@ -20,6 +20,10 @@ use serde::{Deserialize, Serialize};
 use super::{Actuation, Input};
 use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting};
 
+/// The longest reason that a person may give, and the longest name of a check, in bytes.
+const REASON: usize = 16 << 10;
+const CHECK: usize = 256;
+
 /// A running enforcer, from outside. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle<R> {
@@ -51,6 +55,16 @@ pub enum AskError {
         what: String,
         /// For how long.
         within: Duration,
+    },
+    /// It is too long to be remembered.
+    #[error("{what} has {bytes} bytes, the limit is {limit}; say it in fewer words")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
     },
     /// The store cannot be read.
     #[error("the store cannot be read")]
@@ -174,8 +188,9 @@ impl<R: Runtime> Handle<R> {
     /// A person's word; answers once it is durable.
     ///
     /// # Errors
-    /// When the enforcer is not running.
+    /// When it is too long to be remembered, or the enforcer is not running.
     pub async fn tell(&self, command: Command) -> Result<(), AskError> {
+        may_be_remembered(&command)?;
         self.ask(|reply| Input::Tell(Box::new(command), reply))
             .await
     }
@@ -225,6 +240,27 @@ impl<R: Runtime> Handle<R> {
             .inputs
             .unbounded_send(Input::Kernel(crate::kernel::Event::Publish(incarnation)));
     }
+}
+
+/// Who and why are kept in one record, the name of a check in its key.
+fn may_be_remembered(command: &Command) -> Result<(), AskError> {
+    let (who, why, check) = match command {
+        Command::Pause(word) => (&word.who, &word.why, ""),
+        Command::Approve(word) => (&word.who, &word.why, ""),
+        Command::Override(word) => (&word.who, &word.why, word.check.as_str()),
+        Command::Resume(_) | Command::LookNow(_) | Command::Acknowledge(_) => return Ok(()),
+    };
+    for (what, text, limit) in [
+        ("who says it", who.as_str(), REASON),
+        ("the reason", why.as_str(), REASON),
+        ("the name of the check", check, CHECK),
+    ] {
+        let bytes = text.len();
+        if bytes > limit {
+            return Err(AskError::TooLong { what, bytes, limit });
+        }
+    }
+    Ok(())
 }
 
 /// Whom an asset waits for by name.

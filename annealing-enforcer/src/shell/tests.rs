@@ -5,12 +5,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use futures::channel::oneshot;
 use plane_runtime::TokioRuntime;
 use plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
-use plugin_sdk::testing::{self, InMemoryProduction};
+use plugin_sdk::{
+    AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, plugin,
+    testing::{self, InMemoryProduction},
+};
 use prodspec_model::{
-    AssetId, Incarnation, IncarnationId, IncarnationNo, PartitionId, incarnation::Header,
+    AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, PartitionId, incarnation::Header,
 };
 
-use super::{Handle, Settle};
+use super::{AskError, Handle, Settle};
 use crate::{Command, Enforcer};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -21,17 +24,29 @@ async fn enforced<T, F: Future<Output = T>>(
     no: u32,
     then: impl FnOnce(Handle<TokioRuntime>) -> F,
 ) -> T {
+    let settled = async |handle: Handle<TokioRuntime>| {
+        let all = Settle::All(IncarnationNo(no));
+        handle.wait_settled(all, SOON).await.unwrap();
+        then(handle).await
+    };
+    enforced_by(store, InMemoryProduction::new(), settled).await
+}
+
+/// Enforces what the store has through `plugin`, until `then` is done.
+async fn enforced_by<T, F: Future<Output = T>>(
+    store: &Arc<dyn Store>,
+    plugin: impl AssetPlugin,
+    then: impl FnOnce(Handle<TokioRuntime>) -> F,
+) -> T {
     let partition = PartitionId::new("test").unwrap();
     let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store.clone())
-        .asset_plugin::<testing::Thing>(InMemoryProduction::new())
+        .asset_plugin::<testing::Thing>(plugin)
         .build()
         .unwrap();
     let (handle, (stop, stopped)) = (enforcer.handle(), oneshot::channel::<()>());
     let running = tokio::spawn(enforcer.run(async move {
         let _ = stopped.await;
     }));
-    let all = Settle::All(IncarnationNo(no));
-    handle.wait_settled(all, SOON).await.unwrap();
     let found = then(handle).await;
     drop(stop);
     running.await.unwrap().unwrap();
@@ -88,4 +103,68 @@ async fn r15_an_orphan_that_is_known_about_is_not_listed_after_a_restart() {
     });
     assert_eq!(left.await, std::slice::from_ref(&b));
     assert_eq!(enforced(&store, 3, orphans).await, [b], "and no other");
+}
+
+/// Every push fails, and says so at length.
+struct Talkative(InMemoryProduction);
+
+#[async_trait::async_trait]
+impl AssetPlugin for Talkative {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        self.0.diff(request).await
+    }
+
+    async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
+        Err(plugin::Error::permanent("<p>".repeat(700_000)))
+    }
+}
+
+/// Seals an incarnation that has one asset.
+async fn sealed(store: &Arc<dyn Store>) -> AssetId {
+    let first = testing::incarnation(1, [testing::asset("a")]);
+    let incarnations = Incarnations::new(store.clone(), first.id().partition.clone());
+    incarnations.seal(&first, None, Batch::new()).await.unwrap();
+    testing::asset("a").id()
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_plugin_that_says_too_much_stops_nobody() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let a = sealed(&store).await;
+    let explained = enforced_by(
+        &store,
+        Talkative(InMemoryProduction::new()),
+        async |handle| {
+            tokio::time::sleep(SOON).await;
+            handle.explain(&a).await.unwrap()
+        },
+    );
+    let said = serde_json::to_string(&explained.await).unwrap();
+    assert!(said.contains("<p><p>") && said.len() < 100_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_that_is_too_long_to_remember_is_refused() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let a = sealed(&store).await;
+    let word = |check: usize, why: usize| {
+        Command::Override(plane_store::records::Override {
+            asset: a.clone(),
+            change: Digest([0; 32]),
+            check: "c".repeat(check),
+            who: "me".into(),
+            why: "w".repeat(why),
+        })
+    };
+    enforced(&store, 1, async |handle| {
+        handle.tell(word(256, 16 << 10)).await.unwrap();
+        for (check, why) in [(257, 1), (1, (16 << 10) + 1)] {
+            let refused = handle.tell(word(check, why)).await;
+            assert!(
+                matches!(refused, Err(AskError::TooLong { .. })),
+                "{refused:?}"
+            );
+        }
+    })
+    .await;
 }

@@ -5,7 +5,14 @@ use plugin_sdk::{Cause, Delay, FencingToken};
 use prodspec_model::{Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-use crate::record::Record;
+use crate::{limit, record::Record};
+
+/// The longest text that is kept whole, in bytes.
+const TEXT: usize = 4 << 10;
+/// The longest reason of a delay, and the longest evidence, in bytes.
+const REASON: usize = 1 << 10;
+/// How much the delays of one decision may take together, in bytes.
+const DELAYS: usize = 32 << 10;
 
 /// Why an asset was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,6 +56,21 @@ pub struct Decision {
     pub outcome: Outcome,
 }
 
+impl Decision {
+    /// The most bytes that one may take, for [`Decisions::KEPT`] of them to fit into a record.
+    pub const BYTES: usize = limit::VALUE / Decisions::KEPT - 2;
+
+    /// Cuts what plugins and checks said, until it fits into [`Decision::BYTES`] whatever they said.
+    fn cut(&mut self) {
+        self.summary = excerpt(std::mem::take(&mut self.summary));
+        match &mut self.outcome {
+            Outcome::Failed(why) | Outcome::Held(why) => *why = excerpt(std::mem::take(why)),
+            Outcome::Delayed(delays) => cut_delays(delays),
+            Outcome::Admitted | Outcome::Pushed => {}
+        }
+    }
+}
+
 /// What was decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -75,8 +97,10 @@ impl Decisions {
     /// How many are kept.
     pub const KEPT: usize = 16;
 
-    /// Adds one and forgets the oldest beyond [`Decisions::KEPT`].
-    pub fn push(&mut self, decision: Decision) {
+    /// Adds one, of which nothing takes more than [`Decision::BYTES`], and forgets the oldest beyond
+    /// [`Decisions::KEPT`]: the record fits into the store for ever.
+    pub fn push(&mut self, mut decision: Decision) {
+        decision.cut();
         self.0.push(decision);
         if self.0.len() > Self::KEPT {
             self.0.drain(..self.0.len() - Self::KEPT);
@@ -86,4 +110,114 @@ impl Decisions {
 
 impl Record for Decisions {
     const KIND: &'static str = "decisions";
+}
+
+/// What is kept of a text that somebody outside wrote: all of it, unless it is longer than anybody would read.
+///
+/// ```
+/// use plane_store::records::excerpt;
+/// assert_eq!(excerpt("no such cell".into()), "no such cell");
+/// assert!(excerpt("<html>".repeat(1_000_000)).len() < 5_000);
+/// ```
+pub fn excerpt(text: String) -> String {
+    cut_to(text, TEXT)
+}
+
+fn cut_to(mut text: String, most: usize) -> String {
+    let bytes = text.len();
+    if bytes > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str(&format!("... ({bytes} bytes)"));
+    }
+    text
+}
+
+/// Keeps the first delays, and says how many more there were.
+fn cut_delays(delays: &mut Vec<Delay>) {
+    let (mut bytes, mut kept) = (0, 0);
+    for delay in delays.iter_mut() {
+        if delay.check.0.len() > REASON {
+            delay.check = cut_to(delay.check.to_string(), REASON).as_str().into();
+        }
+        delay.reason = cut_to(std::mem::take(&mut delay.reason), REASON);
+        let evidence = delay.evidence.to_string().len();
+        if evidence > TEXT {
+            delay.evidence = format!("left out: {evidence} bytes").into();
+        }
+        bytes += serde_json::to_vec(delay).map_or(DELAYS, |json| json.len());
+        if bytes > DELAYS {
+            break;
+        }
+        kept += 1;
+    }
+    let more = delays.len() - kept;
+    delays.truncate(kept);
+    if let Some(last) = delays.last_mut().filter(|_| more > 0) {
+        last.reason.push_str(&format!(" (and {more} more delays)"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::Recheck;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{Batch, record};
+
+    fn decision(outcome: Outcome) -> Decision {
+        Decision {
+            at: Timestamp::MAX,
+            trigger: Trigger::IntentChanged,
+            cause: Cause::Emergency,
+            incarnation: IncarnationNo(u32::MAX),
+            token: FencingToken(u64::MAX),
+            change: Some(Digest([255; 32])),
+            summary: "\0".repeat(100_000),
+            outcome,
+        }
+    }
+
+    fn delay(reason: String, evidence: Value) -> Delay {
+        Delay {
+            check: reason.as_str().into(),
+            reason,
+            evidence,
+            recheck: Recheck::WhenSettled("x".repeat(253).parse().unwrap()),
+        }
+    }
+
+    #[test]
+    fn whatever_is_said_the_record_fits() {
+        let long = "\u{1}\u{fffd}".repeat(50_000);
+        let said = [
+            Outcome::Failed(long.clone()),
+            Outcome::Held(long.clone()),
+            Outcome::Delayed(vec![delay(long.clone(), json!({ "page": long })); 2]),
+            Outcome::Delayed(vec![delay("no".repeat(400), json!(vec!["x"; 1000])); 1000]),
+        ];
+        for outcome in said {
+            let mut decisions = Decisions::default();
+            for _ in 0..20 {
+                decisions.push(decision(outcome.clone()));
+            }
+            assert_eq!(decisions.0.len(), Decisions::KEPT);
+            let partition = "a".parse().unwrap();
+            let write = record::put(&partition, "x", &decisions).unwrap();
+            Batch::new().write(write).check().unwrap();
+        }
+    }
+
+    #[test]
+    fn of_many_delays_the_first_are_kept_and_the_others_counted() {
+        let mut decisions = Decisions::default();
+        let many = vec![delay("it must shrink first".into(), json!({"uses": 60})); 1000];
+        decisions.push(decision(Outcome::Delayed(many)));
+        let Outcome::Delayed(kept) = &decisions.0[0].outcome else {
+            panic!("{decisions:?}");
+        };
+        let more = format!("(and {} more delays)", 1000 - kept.len());
+        assert!(kept.len() > 50 && kept[kept.len() - 1].reason.ends_with(&more));
+        assert_eq!(kept[0].evidence, json!({"uses": 60}));
+    }
 }

@@ -6,6 +6,6 @@ mod people;
 mod rollout;
 
 pub use asset::{AssetRecord, Floor, OpenPush, Orphaned, PinRecord, Settled, Taken};
-pub use decision::{Decision, Decisions, Outcome, Trigger};
+pub use decision::{Decision, Decisions, Outcome, Trigger, excerpt};
 pub use people::{Approval, Override, Pause, Scope};
 pub use rollout::{GroupHead, Standing, StandingPin, Stands};
