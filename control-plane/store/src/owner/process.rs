@@ -171,7 +171,11 @@ impl Process {
         }
         let batch = self.claim(partition, owner.as_ref(), beat);
         match self.store.commit(batch).await {
-            Ok(version) => Ok(self.acquired(partition, owner.as_ref(), version)),
+            Ok(version) => {
+                let token = FencingToken(version.0);
+                self.held.insert(partition.clone(), token);
+                Ok(Acquire::Acquired { token })
+            }
             Err(CommitError::Conflict { .. }) => {
                 let soon = (self.clock)() + self.term / 9;
                 Ok(held(owner.as_ref(), soon))
@@ -251,30 +255,15 @@ impl Process {
             .expect(key(partition), Expect::as_found(found));
         let mine = serde_json::json!({ "process": self.id.as_str() }).to_string();
         match owner {
-            // An earlier try without an answer went through. Only the commit makes sure that it still holds.
-            Some(owner) if owner.value.process == self.id => batch,
-            Some(owner) => {
+            Some(owner) if owner.value.process != self.id => {
                 let heartbeat = owner.value.process.heartbeat();
                 let batch = batch.expect(heartbeat.clone(), Expect::as_found(beat));
                 batch.delete(heartbeat).put(key(partition), mine)
             }
-            None => batch.put(key(partition), mine),
+            // Written anew though it may be this process's, by an earlier try without an answer or from before it was
+            // taken for dead: a token belongs to one ownership only.
+            _ => batch.put(key(partition), mine),
         }
-    }
-
-    fn acquired(
-        &mut self,
-        partition: &PartitionId,
-        owner: Option<&Stored<Owner>>,
-        version: Version,
-    ) -> Acquire {
-        let token = match owner {
-            Some(owner) if owner.value.process == self.id => owner.version,
-            _ => version,
-        };
-        let token = FencingToken(token.0);
-        self.held.insert(partition.clone(), token);
-        Acquire::Acquired { token }
     }
 
     async fn version_of(&self, key: Key) -> Result<Option<Version>, Error> {

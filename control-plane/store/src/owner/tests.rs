@@ -1,6 +1,7 @@
 //! Owners that pause, crash, see old data and lose answers, against a judge who knows the true time.
 
 use std::{
+    collections::BTreeSet,
     pin::Pin,
     sync::{
         Arc,
@@ -22,6 +23,10 @@ const TERM: Duration = Duration::from_secs(15);
 
 fn partition() -> PartitionId {
     "a".parse().unwrap()
+}
+
+fn partitions() -> [PartitionId; 2] {
+    ["a", "b"].map(|name| name.parse().unwrap())
 }
 
 /// The true time, and clocks that run beside it.
@@ -134,12 +139,31 @@ fn an_acquisition_whose_answer_was_lost_is_found_again() {
     assert_eq!(owner[0].as_ref().unwrap().version, Version(found.0));
 }
 
-/// One thing a process may do.
+#[test]
+fn s5_who_was_taken_for_dead_owns_with_a_new_token() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 0);
+    let mut two = process(&store, &time, "two", 0);
+    let [a, b] = partitions();
+    block_on(one.beat()).unwrap();
+    block_on(two.beat()).unwrap();
+    let before = [&a, &b].map(|partition| token(block_on(one.acquire(partition)).unwrap()));
+    block_on(two.acquire(&a)).unwrap();
+    time.pass(TERM);
+    block_on(two.beat()).unwrap();
+    token(block_on(two.acquire(&a)).unwrap());
+    let lost = block_on(one.beat()).unwrap();
+    assert!(matches!(lost, Beat::DeclaredDead { .. }), "{lost:?}");
+    block_on(one.beat()).unwrap();
+    assert!(token(block_on(one.acquire(&b)).unwrap()) > before[1]);
+}
+
+/// One thing a process may do, some of it with one of the partitions.
 #[derive(Debug, Clone, Copy)]
 enum Action {
     Beat,
-    Acquire,
-    Release,
+    Acquire(usize),
+    Release(usize),
     /// Ends without a word; another run of it begins.
     Crash,
 }
@@ -152,13 +176,16 @@ struct Actor {
     idle: Option<Process>,
     busy: Option<BoxFuture<'static, (Process, Option<Told>)>>,
     lease: Option<Lease>,
-    token: Option<FencingToken>,
+    /// Of each partition that it owns.
+    tokens: [Option<FencingToken>; 2],
+    /// Ownerships that began since somebody looked.
+    begun: Vec<(usize, FencingToken)>,
 }
 
 #[derive(Debug)]
 enum Told {
     Beat(Beat),
-    Acquire(Acquire),
+    Acquire(usize, Acquire),
     Released,
 }
 
@@ -171,7 +198,8 @@ impl Actor {
             idle: None,
             busy: None,
             lease: None,
-            token: None,
+            tokens: [None; 2],
+            begun: Vec::new(),
         }
     }
 
@@ -185,7 +213,7 @@ impl Actor {
             TERM,
             clock,
         ));
-        (self.busy, self.lease, self.token) = (None, None, None);
+        (self.busy, self.lease, self.tokens) = (None, None, [None; 2]);
     }
 
     fn act(&mut self, action: Action, store: &MemoryStore, time: &Time) {
@@ -195,18 +223,21 @@ impl Actor {
         let Some(mut process) = self.idle.take() else {
             return;
         };
-        if matches!(action, Action::Release) {
-            self.token = None;
+        if let Action::Release(which) = action {
+            self.tokens[which] = None;
         }
         self.busy = Some(Box::pin(async move {
             let told = match action {
                 Action::Beat => process.beat().await.ok().map(Told::Beat),
-                Action::Acquire => process.acquire(&partition()).await.ok().map(Told::Acquire),
-                Action::Release | Action::Crash => process
-                    .release(&partition())
-                    .await
-                    .ok()
-                    .map(|()| Told::Released),
+                Action::Acquire(which) => {
+                    let acquired = process.acquire(&partitions()[which]).await.ok();
+                    acquired.map(|acquired| Told::Acquire(which, acquired))
+                }
+                Action::Release(which) => {
+                    let released = process.release(&partitions()[which]).await.ok();
+                    released.map(|()| Told::Released)
+                }
+                Action::Crash => None,
             };
             (process, told)
         }));
@@ -223,17 +254,22 @@ impl Actor {
         (self.busy, self.idle) = (None, Some(process));
         match told {
             Some(Told::Beat(Beat::Renewed(lease))) => self.lease = Some(lease),
-            Some(Told::Beat(Beat::DeclaredDead { .. })) => (self.lease, self.token) = (None, None),
-            Some(Told::Acquire(Acquire::Acquired { token })) => self.token = Some(token),
-            Some(Told::Acquire(_) | Told::Released) | None => {}
+            Some(Told::Beat(Beat::DeclaredDead { .. })) => {
+                (self.lease, self.tokens) = (None, [None; 2]);
+            }
+            Some(Told::Acquire(which, Acquire::Acquired { token })) => {
+                if self.tokens[which].replace(token) != Some(token) {
+                    self.begun.push((which, token));
+                }
+            }
+            Some(Told::Acquire(..) | Told::Released) | None => {}
         }
     }
 
-    /// Whether its engines may start something now.
-    fn works(&self, time: &Time) -> Option<FencingToken> {
+    /// Whether its engines may start something in a partition now.
+    fn works(&self, which: usize, time: &Time) -> Option<FencingToken> {
         let now = time.clock(self.offset)();
-        self.token
-            .filter(|_| self.lease.is_some_and(|lease| lease.may_start(now)))
+        self.tokens[which].filter(|_| self.lease.is_some_and(|lease| lease.may_start(now)))
     }
 }
 
@@ -253,8 +289,8 @@ impl Future for Between {
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         30 => Just(Action::Beat),
-        30 => Just(Action::Acquire),
-        1 => Just(Action::Release),
+        30 => (0..2usize).prop_map(Action::Acquire),
+        1 => (0..2usize).prop_map(Action::Release),
         2 => Just(Action::Crash),
     ]
 }
@@ -283,8 +319,29 @@ fn steps() -> impl Strategy<Value = (Vec<u64>, Vec<Step>)> {
 struct Coverage {
     /// Somebody works with a new token.
     tokens: u64,
-    /// Two believe that they own the partition; only the lease keeps one of them still.
+    /// Two believe that they own a partition; only the lease keeps one of them still.
     beliefs: u64,
+}
+
+/// Two at work in one partition, or one with a token that somebody had before.
+fn judge(
+    which: usize,
+    actors: &[Actor],
+    time: &Time,
+    greatest: &mut FencingToken,
+    coverage: &mut Coverage,
+) -> Result<(), TestCaseError> {
+    let tokens = actors.iter().filter_map(|actor| actor.tokens[which]);
+    coverage.beliefs += u64::from(tokens.count() > 1);
+    let at_work = actors.iter().filter_map(|actor| actor.works(which, time));
+    let at_work: Vec<_> = at_work.collect();
+    prop_assert!(at_work.len() <= 1, "two at work: {at_work:?}");
+    if let Some(token) = at_work.first() {
+        prop_assert!(*token >= *greatest, "{token:?} after {greatest:?}");
+        coverage.tokens += u64::from(*token > *greatest);
+        *greatest = *token;
+    }
+    Ok(())
 }
 
 /// Plays `steps`. Pauses of any length fall between and within all of them: a process does nothing until it is picked
@@ -298,7 +355,8 @@ fn play(offsets: &[u64], steps: &[Step], coverage: &mut Coverage) -> Result<(), 
     for actor in &mut actors {
         actor.start(&store, &time);
     }
-    let mut greatest = FencingToken(0);
+    let mut greatest = [FencingToken(0); 2];
+    let mut ownerships = BTreeSet::new();
     for (who, action, polls, pause, fault) in steps {
         if let Some(fault) = fault {
             store.inject(*fault);
@@ -308,17 +366,11 @@ fn play(offsets: &[u64], steps: &[Step], coverage: &mut Coverage) -> Result<(), 
             actors[*who].poll();
             time.pass(Duration::from_millis(*pause) / (u32::from(*polls) + 1));
         }
-        let believers = actors.iter().filter(|actor| actor.token.is_some()).count();
-        coverage.beliefs += u64::from(believers > 1);
-        let at_work: Vec<_> = actors
-            .iter()
-            .filter_map(|actor| actor.works(&time))
-            .collect();
-        prop_assert!(at_work.len() <= 1, "two at work: {at_work:?}");
-        if let Some(token) = at_work.first() {
-            prop_assert!(*token >= greatest, "{token:?} after {greatest:?}");
-            coverage.tokens += u64::from(*token > greatest);
-            greatest = *token;
+        for begun in actors[*who].begun.drain(..) {
+            prop_assert!(ownerships.insert(begun), "{begun:?} owned before");
+        }
+        for (which, greatest) in greatest.iter_mut().enumerate() {
+            judge(which, &actors, &time, greatest, coverage)?;
         }
     }
     Ok(())
