@@ -1,6 +1,10 @@
 //! Makes the kernel's records durable: one batch in flight, whatever comes meanwhile fills the next.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{
     StreamExt,
@@ -10,7 +14,8 @@ use plane_runtime::Runtime;
 use plane_store::{
     Store, Write,
     journal::{Journal, Outcome, Ticket},
-    owner, record,
+    owner,
+    record::{self, Record as _},
     records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, Pause, PinRecord, Scope, Taken},
 };
 use plugin_sdk::FencingToken;
@@ -84,25 +89,28 @@ impl<R: Runtime> Scribe<R> {
         let mut kernel_records = 0;
         let mut waiting: Vec<Waiting> = Vec::new();
         while let Some(first) = self.entries.next().await {
-            let mut entries = first;
+            let mut steps = vec![first];
             while let Ok(more) = self.entries.try_recv() {
-                entries.extend(more);
+                steps.push(more);
             }
-            let answers = take_answers(&mut entries);
-            kernel_records += entries
-                .iter()
-                .filter(|entry| matches!(entry, Entry::Kernel(_)))
-                .count() as u64;
-            let writes = match self.writes(entries).await {
-                Ok(writes) => writes,
-                Err(error) => return self.stop(&error),
-            };
-            let ticket = self.journal.record(writes);
-            waiting.push(Waiting {
-                ticket,
-                kernel_records,
-                answers,
-            });
+            if let Err(error) = self.load_decisions(&steps).await {
+                return self.stop(&error);
+            }
+            // Each is one step of the journal: what belongs together becomes durable together.
+            for mut entries in steps {
+                let answers = take_answers(&mut entries);
+                let of_kernel = |entry: &&Entry| matches!(entry, Entry::Kernel(_));
+                kernel_records += entries.iter().filter(of_kernel).count() as u64;
+                let writes = match self.writes(entries) {
+                    Ok(writes) => writes,
+                    Err(error) => return self.stop(&error),
+                };
+                waiting.push(Waiting {
+                    ticket: self.journal.record(writes),
+                    kernel_records,
+                    answers,
+                });
+            }
             while !self.journal.is_idle() {
                 let Some(batch) = self.journal.next_batch() else {
                     break;
@@ -123,7 +131,7 @@ impl<R: Runtime> Scribe<R> {
                 }
             }
             // There may have been nothing to write.
-            if self.journal.is_idle() {
+            if let Some(ticket) = waiting.last().map(|last| last.ticket) {
                 self.durable(&mut waiting, ticket);
             }
         }
@@ -149,10 +157,9 @@ impl<R: Runtime> Scribe<R> {
         let _ = self.events.send(Input::Stopped(error.to_string()));
     }
 
-    async fn writes(&mut self, entries: Vec<Entry>) -> Result<Vec<Write>, plane_store::Error> {
-        self.load_decisions(&entries).await?;
+    fn writes(&mut self, entries: Vec<Entry>) -> Result<Vec<Write>, plane_store::Error> {
         let mut writes = Vec::with_capacity(entries.len());
-        let mut decided = std::collections::BTreeSet::new();
+        let mut decided = BTreeSet::new();
         for entry in entries {
             let entry = match entry {
                 Entry::Write(write) => {
@@ -233,31 +240,36 @@ impl<R: Runtime> Scribe<R> {
     }
 
     /// An asset's last decisions are one record: what is there already is read before it is added to.
-    async fn load_decisions(&mut self, entries: &[Entry]) -> Result<(), plane_store::Error> {
+    async fn load_decisions(&mut self, steps: &[Vec<Entry>]) -> Result<(), plane_store::Error> {
         if self.decisions.len() > AT_HAND {
             self.decisions.clear();
         }
-        let decided = entries.iter().filter_map(|entry| match entry {
+        let decided = steps.iter().flatten().filter_map(|entry| match entry {
             Entry::Kernel(Record::Decision(asset, _)) => Some(asset),
             _ => None,
         });
-        let missing: std::collections::BTreeSet<_> = decided
+        let missing: BTreeSet<_> = decided
             .filter(|asset| !self.decisions.contains_key(*asset))
             .cloned()
             .collect();
-        for asset in missing {
-            let known = loop {
-                let load = record::load::<Decisions>(&*self.store, &self.partition, asset.as_str());
-                match load.await {
-                    Err(error @ plane_store::Error::Unavailable { .. }) => {
-                        tracing::warn!(%error, "decisions cannot be read; trying again");
-                        self.runtime.sleep(RESUBMIT).await;
-                    }
-                    known => break known?,
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let key = |asset: &AssetId| record::key(&self.partition, Decisions::KIND, asset.as_str());
+        let keys: Vec<_> = missing.iter().map(key).collect();
+        let rows = loop {
+            match self.store.get(&keys).await {
+                Err(error @ plane_store::Error::Unavailable { .. }) => {
+                    tracing::warn!(%error, "decisions cannot be read; trying again");
+                    self.runtime.sleep(RESUBMIT).await;
                 }
-            };
-            self.decisions
-                .insert(asset, known.map(|stored| stored.value).unwrap_or_default());
+                rows => break rows?,
+            }
+        };
+        for ((asset, key), row) in missing.into_iter().zip(&keys).zip(rows) {
+            let known = row.map(|row| record::decode::<Decisions>(key, &row));
+            let known = known.transpose()?.map(|stored| stored.value);
+            self.decisions.insert(asset, known.unwrap_or_default());
         }
         Ok(())
     }
@@ -281,5 +293,87 @@ fn scope_name(scope: &Scope) -> String {
         Scope::Asset(asset) => format!("asset/{asset}"),
         Scope::Type(name) => format!("type/{name}"),
         _ => "partition".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use futures::channel::mpsc;
+    use plane_runtime::TokioRuntime;
+    use plane_store::{
+        Batch, MemoryStore, limit,
+        memory::Point,
+        records::{Decision, Trigger},
+    };
+    use plugin_sdk::{Cause, testing};
+    use prodspec_model::IncarnationNo;
+
+    use super::*;
+
+    /// Writes `steps`, all of them handed over before the first is looked at.
+    async fn written(store: &MemoryStore, steps: Vec<Vec<Entry>>) {
+        let partition: PartitionId = "test".parse().unwrap();
+        let owner = Batch::new().put(owner::key(&partition), "me");
+        let token = FencingToken(store.commit(owner).await.unwrap().0);
+        let (entries, taken) = mpsc::unbounded();
+        for step in steps {
+            entries.unbounded_send(step).unwrap();
+        }
+        drop(entries);
+        let (inputs, _said) = mpsc::unbounded();
+        let inside = Inside::new(token, inputs);
+        let (runtime, store) = (TokioRuntime::current(), Arc::new(store.clone()));
+        let scribe = Scribe::new(runtime, store, partition, token, inside, taken);
+        scribe.run().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_step_writes_is_durable_together_whatever_else_waits() {
+        let store = MemoryStore::new();
+        let names = [["a1", "a2", "a3"], ["b1", "b2", "b3"]];
+        let large =
+            |name: &str| Entry::Write(Write::Put(name.into(), vec![0; limit::BATCH / 6].into()));
+        let steps = names
+            .iter()
+            .map(|step| step.iter().map(|name| large(name)).collect());
+        written(&store, steps.collect()).await;
+        for step in names {
+            let rows = store.get(&step.map(Into::into)).await.unwrap();
+            let versions = rows.iter().map(|row| row.as_ref().unwrap().version);
+            let commits: BTreeSet<_> = versions.collect();
+            assert_eq!(commits.len(), 1, "{step:?} in more than one commit");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn decisions_of_many_assets_are_read_at_once() {
+        let (store, reads) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
+        let counted = reads.clone();
+        store.set_pause(move |point| {
+            let read = matches!(point, Point::BeforeRead);
+            counted.fetch_add(read.into(), Ordering::Relaxed);
+            Box::pin(async {})
+        });
+        let decided = |n: u32| {
+            let decision = Decision {
+                at: testing::NOW,
+                trigger: Trigger::Asked,
+                cause: Cause::Intent,
+                incarnation: IncarnationNo(1),
+                token: FencingToken(1),
+                change: None,
+                summary: "change it".into(),
+                outcome: plane_store::records::Outcome::Pushed,
+            };
+            let asset = AssetId::new(&format!("a{n}")).unwrap();
+            vec![Entry::Kernel(Record::Decision(asset, decision))]
+        };
+        written(&store, (0..100).map(decided).collect()).await;
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
+        let partition = "test".parse().unwrap();
+        let all = record::load_all::<Decisions>(&store, &partition).await;
+        assert!(all.unwrap().iter().all(|(_, kept)| kept.value.0.len() == 1));
     }
 }
