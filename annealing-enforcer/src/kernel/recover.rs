@@ -1,6 +1,6 @@
 //! From what the last owner remembered to a kernel that goes on where it stopped.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use plane_store::records::{AssetRecord, Orphaned, Stands};
 use plugin_sdk::{FencingToken, Now};
@@ -16,7 +16,6 @@ use super::{
     slot::{Class, NONE, Slot, State, Trigger, flag},
     standing::Stand,
     table::Elsewhere,
-    waiting::until,
 };
 use crate::config::{Config, TypeConfig};
 
@@ -417,17 +416,16 @@ impl Kernel {
         for &relied in &iteration.relies_on {
             *self.holds.entry(relied).or_default() += 1;
         }
-        let wait = until(now, open.until);
+        // Both times are from the clock of the owner before, which may be wrong; it may have jumped in between, too.
+        let left = Duration::try_from(open.until.duration_since(open.at)).unwrap_or_default();
+        let kind = self.table.slot(at).kind;
+        let wait = left.min(self.kinds[kind as usize].config.push_total);
         (iteration.push_until, iteration.call_until) = (now.mono + wait, now.mono + wait);
         self.table.slot_mut(at).seq = 1;
         if self.is_guarded(at) {
             self.enqueue(now, at, Trigger::RetryDue, Class::Retry);
         } else {
-            // A clock that jumped must not keep the asset for ever.
-            let most = self.kinds[self.table.slot(at).kind as usize]
-                .config
-                .push_total;
-            self.wait_unknown(now, at, wait.min(most), out);
+            self.wait_unknown(now, at, wait, out);
         }
     }
 

@@ -71,6 +71,26 @@ fn r13_an_advisory_provider_is_given_until_the_deadline() {
     assert!(next.diff("a").is_some());
 }
 
+/// What is left of the deadline, as an owner wrote it down whose clock went `wrong` before it was taken over.
+fn left_with_a_clock(wrong: jiff::SignedDuration) -> (bool, bool) {
+    let mut rig = advisory();
+    rig.until_push("a", |verdict| verdict).unwrap();
+    rig.now.wall += wrong;
+    let mut next = rig.taken_over();
+    next.pass(Duration::from_secs(590));
+    let early = next.diff("a").is_some();
+    next.pass(Duration::from_secs(11));
+    (early, next.diff("a").is_some())
+}
+
+#[test]
+fn r13_a_clock_that_is_wrong_neither_shortens_nor_prolongs_that() {
+    let hour = jiff::SignedDuration::from_hours(1);
+    for wrong in [hour, -hour] {
+        assert_eq!(left_with_a_clock(wrong), (false, true), "{wrong:?}");
+    }
+}
+
 fn advisory() -> Rig {
     let advisory = TypeConfig {
         guard: Guard::Advisory,
