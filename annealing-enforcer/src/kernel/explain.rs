@@ -98,7 +98,7 @@ pub struct Status {
     pub unsettled: u32,
     /// Assets that left intent and are left alone.
     pub orphans: Vec<AssetId>,
-    /// Types whose plugin only fails: calls are held back.
+    /// Types whose plugin only fails, or fails to push: such calls are held back.
     pub open_breakers: Vec<TypeName>,
 }
 
@@ -147,17 +147,22 @@ impl Kernel {
         }
     }
 
-    /// What keeps a queued asset from being looked at.
+    /// What keeps a queued asset from being looked at, or from being checked.
     fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
         let entry = self.table.slot(slot);
+        let phase = self.iterations.at(entry.iteration).map(|it| &it.phase);
+        let kind = &self.kinds[entry.kind as usize];
+        let name = &kind.config.name;
+        if matches!(phase, Some(Phase::Permit)) && !kind.push_breaker.allows(now.mono) {
+            let why = format!("pushes of {name} only fail: they are held back; look at its plugin");
+            return Some(Waiting::Failure(why));
+        }
         if entry.state != State::Queued {
             return None;
         }
         if !self.has_lease(now) {
             return Some(Waiting::Ownership);
         }
-        let kind = &self.kinds[entry.kind as usize];
-        let name = &kind.config.name;
         let why = format!("the plugin of {name} only fails: calls are held back; look at it");
         (!kind.breaker.allows(now.mono)).then_some(Waiting::Failure(why))
     }
@@ -184,7 +189,7 @@ impl Kernel {
         let breakers = self
             .kinds
             .iter()
-            .filter(|kind| kind.breaker.is_open())
+            .filter(|kind| kind.breaker.is_open() || kind.push_breaker.is_open())
             .map(|kind| kind.config.name.clone());
         Status {
             incarnation: self.table.latest().no(),

@@ -354,7 +354,7 @@ impl Kernel {
     pub(super) fn grant_permits(&mut self, now: Now, kind: u16, out: &mut Effects) {
         loop {
             let state = &mut self.kinds[kind as usize];
-            if state.pushes >= state.config.pushes {
+            if !state.may_push(now.mono) {
                 return;
             }
             let Some((at, generation)) = state.permits.pop_front() else {
@@ -376,6 +376,8 @@ impl Kernel {
                 continue;
             }
             iteration.permit = true;
+            iteration.probes = state.push_breaker.is_open();
+            state.push_breaker.called();
             state.pushes += 1;
             self.start_check(now, at, out);
         }

@@ -51,6 +51,8 @@ pub(super) struct Iteration {
     /// How many of the claims an earlier push took.
     pub(super) held: usize,
     pub(super) permit: bool,
+    /// Its push is the one that shows whether the plugin's pushes work again.
+    pub(super) probes: bool,
     /// Consecutive failures.
     pub(super) failures: u32,
     /// Consecutive voids by newer incarnations.
@@ -168,6 +170,7 @@ impl Iteration {
             claims: Vec::new(),
             held: 0,
             permit: false,
+            probes: false,
             failures: 0,
             voids: 0,
             stales: 0,
@@ -190,7 +193,8 @@ impl Iteration {
         (self.change, self.said) = (None, None);
         self.forget_pushes();
         (self.asleep, self.woken_for, self.wakes) = (None, None, None);
-        (self.turndown, self.permit, self.follows) = (false, false, false);
+        (self.turndown, self.follows) = (false, false);
+        (self.permit, self.probes) = (false, false);
         self.relies_on.clear();
         self.claims.clear();
     }

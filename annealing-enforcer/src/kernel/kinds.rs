@@ -20,7 +20,10 @@ pub(super) struct Kind {
     pub(super) pushes: u32,
     /// Iterations that wait for a push permit, with their generation.
     pub(super) permits: VecDeque<(u32, u32)>,
+    /// In front of diffs and observations.
     pub(super) breaker: Breaker,
+    /// In front of pushes: reading may work where writing does not.
+    pub(super) push_breaker: Breaker,
 }
 
 impl Kind {
@@ -34,7 +37,19 @@ impl Kind {
             pushes: 0,
             permits: VecDeque::new(),
             breaker: Breaker::default(),
+            push_breaker: Breaker::default(),
         }
+    }
+
+    /// Whether another push may be prepared.
+    pub(super) fn may_push(&self, now: Mono) -> bool {
+        self.pushes < self.config.pushes && self.push_breaker.allows(now)
+    }
+
+    /// When the next push may be prepared, if some wait for their breaker.
+    pub(super) fn push_probe_at(&self) -> Option<Mono> {
+        let waits = !self.permits.is_empty() && self.pushes < self.config.pushes;
+        self.push_breaker.probe_at().filter(|_| waits)
     }
 }
 
@@ -57,6 +72,11 @@ impl Breaker {
     /// A call goes.
     pub(super) fn called(&mut self) {
         self.probing = self.probe_at.is_some();
+    }
+
+    /// What was to be the probe does not go: another call may.
+    pub(super) fn spared(&mut self) {
+        self.probing = false;
     }
 
     /// When a probe may go, if the breaker is open and none is under way.
@@ -115,6 +135,9 @@ mod tests {
             !breaker.allows(at(15)) && breaker.allows(at(16)),
             "the wait doubles"
         );
+        breaker.called();
+        breaker.spared();
+        assert!(breaker.allows(at(16)), "another one may be the probe");
         breaker.called();
         breaker.succeeded();
         assert!(breaker.allows(at(16)));

@@ -51,7 +51,7 @@ use crate::config::{Config, TypeConfig};
 use claims::Claims;
 use edges::Edges;
 use iteration::Iterations;
-use kinds::Kind;
+use kinds::{Breaker, Kind};
 use observe::Observations;
 use people::People;
 use schedule::{Drift, Timers};
@@ -191,6 +191,7 @@ impl Kernel {
             .filter(|kind| kind.queued > 0 || !kind.asked.is_empty())
             .filter(|kind| kind.diffs < kind.config.diffs)
             .filter_map(|kind| kind.breaker.probe_at());
+        let pushes = self.kinds.iter().filter_map(Kind::push_probe_at);
         let drift = self.drift.next(self.table.len());
         let remember = (!self.unrecorded.is_empty()).then_some(self.remember_at);
         let observation = self.observations.next_deadline();
@@ -200,6 +201,7 @@ impl Kernel {
             .chain(observation)
             .chain(drift)
             .chain(probes)
+            .chain(pushes)
             .chain(remember)
             .min()
     }
@@ -383,6 +385,12 @@ impl Kernel {
         }
         self.expire_asked(now, out);
         if self.has_lease(now) {
+            for kind in 0..self.kinds.len() as u16 {
+                let probe = self.kinds[kind as usize].push_probe_at();
+                if probe.is_some_and(|at| at <= now.mono) {
+                    self.grant_permits(now, kind, out);
+                }
+            }
             while let Some(slot) = self.drift.pop_due(now.mono, self.table.len()) {
                 if !self.table.is_free(slot) {
                     self.trigger(now, slot, Trigger::DriftScan, Class::Drift);
@@ -394,17 +402,24 @@ impl Kernel {
     /// A diff of a plugin ended: its capacity is free, its breaker hears of it.
     fn diff_ended(&mut self, now: Now, kind: u16, error: Option<&plugin::Error>) {
         self.kinds[kind as usize].diffs -= 1;
-        self.call_ended(now, kind, error);
+        self.call_ended(now, kind, error, |kind| &mut kind.breaker);
     }
 
-    fn call_ended(&mut self, now: Now, kind: u16, error: Option<&plugin::Error>) {
+    /// A call of a plugin ended: its breaker for such calls hears of it.
+    fn call_ended(
+        &mut self,
+        now: Now,
+        kind: u16,
+        error: Option<&plugin::Error>,
+        breaker: fn(&mut Kind) -> &mut Breaker,
+    ) {
         let Config {
             breaker_failures,
             breaker_wait,
             backoff_cap,
             ..
         } = self.config;
-        let breaker = &mut self.kinds[kind as usize].breaker;
+        let breaker = breaker(&mut self.kinds[kind as usize]);
         match error {
             Some(plugin::Error::Transient { .. } | plugin::Error::Unknown { .. }) => {
                 if breaker.failed(now.mono, breaker_failures, breaker_wait, backoff_cap) {

@@ -181,7 +181,10 @@ impl Kernel {
         let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
             return;
         };
-        self.call_ended(now, self.table.slot(slot).kind, answer.as_ref().err());
+        let kind = self.table.slot(slot).kind;
+        self.call_ended(now, kind, answer.as_ref().err(), |kind| {
+            &mut kind.push_breaker
+        });
         match answer {
             Ok(Pushed::InProgress { check_again_in }) => {
                 self.count(Branch::PushInProgress);
@@ -357,7 +360,11 @@ impl Kernel {
             return;
         };
         if std::mem::take(&mut it.permit) {
-            self.kinds[kind as usize].pushes -= 1;
+            let kind_of = &mut self.kinds[kind as usize];
+            kind_of.pushes -= 1;
+            if std::mem::take(&mut it.probes) {
+                kind_of.push_breaker.spared();
+            }
             self.grant_permits(now, kind, out);
         }
     }

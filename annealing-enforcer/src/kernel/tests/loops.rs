@@ -3,17 +3,69 @@
 use std::time::Duration;
 
 use plane_store::records::Trigger;
-use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, Recheck, plugin};
+use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, Recheck, Verdict, plugin};
 
 use super::rig::{Rig, delay, differs, id, kind, seal, thing};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Branch, Event, Record, Recovered, slot::Slot},
+    kernel::{Branch, Event, Record, Recovered, Waiting, slot::Slot},
 };
 
 #[test]
 fn a_slot_is_small() {
     assert!(size_of::<Slot>() <= 40, "{}", size_of::<Slot>());
+}
+
+#[test]
+fn s9_pushes_that_only_fail_are_held_back_though_diffs_work() {
+    let config = Config {
+        breaker_failures: 3,
+        ..Config::default()
+    };
+    let names: Vec<_> = (0..8).map(|n| format!("a{n}")).collect();
+    let things = names.iter().map(|name| thing(name, 1)).collect();
+    let mut rig = Rig::with(
+        config,
+        TypeConfig {
+            pushes: 1,
+            ..kind()
+        },
+        things,
+    );
+    for name in &names {
+        rig.diffed(name, differs);
+    }
+    let checked = |rig: &Rig| names.iter().filter(|name| rig.check_is_asked(name)).count();
+    let failed = || Err(plugin::Error::transient("read-only"));
+    for name in &names[..3] {
+        assert_eq!(checked(&rig), 1);
+        rig.checked(name, |verdict| verdict);
+        rig.durable();
+        rig.pushed(name, failed());
+    }
+    assert_eq!(checked(&rig), 0, "the breaker is open");
+    assert_eq!(rig.kernel.status().open_breakers.len(), 1);
+    let waits = rig.kernel.explain(rig.now, &id("a3")).unwrap().waiting;
+    assert!(matches!(waits, Some(Waiting::Failure(_))), "{waits:?}");
+    // A probe that its checks delay lets another one go first.
+    rig.pass(Duration::from_secs(5));
+    rig.checked("a3", |verdict| {
+        Verdict::delay(
+            verdict.as_of,
+            delay(Recheck::After(Duration::from_secs(60))),
+        )
+    });
+    rig.checked("a4", |verdict| verdict);
+    rig.durable();
+    rig.pushed("a4", failed());
+    rig.pass(Duration::from_secs(9));
+    assert_eq!(checked(&rig), 0, "the wait doubles");
+    rig.pass(Duration::from_secs(1));
+    rig.checked("a5", |verdict| verdict);
+    rig.durable();
+    rig.pushed("a5", Ok(Pushed::Done));
+    assert_eq!(checked(&rig), 1, "closed");
+    assert!(rig.kernel.status().open_breakers.is_empty());
 }
 
 #[test]
