@@ -1,6 +1,6 @@
 //! What is remembered: settled or not, records of assets, decisions.
 
-use plane_store::records::{AssetRecord, Decision, OpenPush, Outcome, Settled};
+use plane_store::records::{AssetRecord, Decision, OpenPush, Outcome, Settled, Unhealthy};
 use plugin_sdk::Now;
 use prodspec_model::{AssetId, Digest};
 
@@ -74,6 +74,11 @@ impl Kernel {
                 content: asset.digest(),
                 at: now.wall,
             });
+        let unhealthy = intent.as_ref().zip(self.unhealthy(slot));
+        let unhealthy = unhealthy.map(|((_, incarnation), why)| Unhealthy {
+            incarnation: incarnation.no(),
+            why: why.clone(),
+        });
         let mut edges = self.edges.of(id);
         if edges.is_empty() && settled.is_some() {
             edges = intent
@@ -101,6 +106,7 @@ impl Kernel {
             open,
             edges,
             claims: it.map(|it| it.claims.clone()).unwrap_or_default(),
+            unhealthy,
         }
     }
 

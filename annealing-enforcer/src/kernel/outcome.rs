@@ -47,6 +47,7 @@ impl Kernel {
             self.count(Branch::NewEdge);
         }
         self.decide(now, slot, Outcome::Admitted, out);
+        self.forget_unhealthy(slot);
         let number = self.remember(now, slot, out);
         if let Some(it) = self.iterations.at_mut(at) {
             it.phase = Phase::Journaling(number);

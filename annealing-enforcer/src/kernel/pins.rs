@@ -247,8 +247,12 @@ impl Kernel {
             }
         }
         self.record(Record::Pin(id.clone(), record), out);
+        let ill = self.unhealthy(slot).is_some();
         self.stand_anew(now, slot, out);
         self.moved(now, slot, was, (Trigger::PinMoved, class), out);
+        if ill {
+            self.remember(now, slot, out);
+        }
     }
 
     /// The pin of an asset that is not known yet, or not any more, or not enforced.

@@ -278,18 +278,27 @@ impl Kernel {
         }
     }
 
-    /// R20: an asset that was remembered as in sync at its pin stands there; the others are looked at.
+    /// R20: an asset that was remembered as in sync at its pin stands there; the others are looked at. R21: one that was
+    /// pushed there and is ill stands as that.
     fn recover_standings(&mut self, now: Now, records: &[(u32, AssetId, AssetRecord)]) {
         let settled = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
             let settled = record.settled.as_ref()?;
             Some((*slot, (settled.incarnation, settled.at)))
         };
         let settled: BTreeMap<_, _> = records.iter().filter_map(settled).collect();
+        let ill = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
+            Some((*slot, record.unhealthy.clone()?))
+        };
+        let mut ill: BTreeMap<_, _> = records.iter().filter_map(ill).collect();
         for slot in 0..self.table.len() {
             if !self.table.is_pinned(slot) {
                 continue;
             }
-            let at = match self.table.intent(slot) {
+            let intent = self.table.intent(slot);
+            let pinned = intent.as_ref().map(|(_, incarnation)| incarnation.no());
+            let unhealthy = ill.remove(&slot);
+            let unhealthy = unhealthy.filter(|ill| Some(ill.incarnation) == pinned);
+            let at = match intent {
                 None => Some(now.wall),
                 Some((_, incarnation)) => settled
                     .get(&slot)
@@ -297,14 +306,17 @@ impl Kernel {
                     .map(|(_, at)| *at)
                     .filter(|_| self.table.slot(slot).has(flag::IN_SYNC)),
             };
-            let state = match at {
-                Some(since) => Stands::InSync { since },
-                None => super::standing::out_of_sync(now),
+            let unhealthy = unhealthy.map(|ill| ill.why);
+            let state = match (unhealthy.clone(), at) {
+                (Some(why), _) => Stands::Unhealthy { why },
+                (None, Some(since)) => Stands::InSync { since },
+                (None, None) => super::standing::out_of_sync(now),
             };
             let stand = Stand {
                 after: self.table.slot(slot).n,
                 confirmed: at.is_some(),
                 state,
+                unhealthy,
             };
             self.standings.insert(slot, stand);
             if self.awaits_look(slot) {

@@ -24,6 +24,8 @@ pub(super) struct Stand {
     /// A later one has said in sync, or nobody has moved it but the kernel itself.
     pub(super) confirmed: bool,
     pub(super) state: Stands,
+    /// What its own health check said of the last push, if it failed it: until the pin moves, or the next push.
+    pub(super) unhealthy: Option<String>,
 }
 
 impl Kernel {
@@ -42,6 +44,7 @@ impl Kernel {
                 } else {
                     out_of_sync(now)
                 },
+                unhealthy: None,
             };
             self.standings.insert(slot, stand);
         } else if self.standings.remove(&slot).is_none() {
@@ -57,6 +60,7 @@ impl Kernel {
             after: entry.n.wrapping_sub(1),
             confirmed: entry.has(flag::IN_SYNC) || !self.table.has_intent(slot),
             state: self.default_state(now, slot),
+            unhealthy: None,
         };
         self.standings.insert(slot, stand);
         self.tell_standing(slot, out);
@@ -128,12 +132,31 @@ impl Kernel {
         }
     }
 
-    /// A push went where it was meant to, and the asset's own health check failed it.
-    pub(super) fn stands_unhealthy(&mut self, slot: u32, why: String, out: &mut Effects) {
+    /// A push went where it was meant to, and the asset's own health check failed it. That is remembered: a diff that
+    /// finds it in sync says nothing about its health.
+    pub(super) fn stands_unhealthy(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
+        let entry = self.table.slot(slot);
+        let moved = |it: &super::iteration::Iteration| it.pin != entry.pin;
+        if self.iterations.at(entry.iteration).is_none_or(moved) {
+            return;
+        }
         if let Some(stand) = self.standings.get_mut(&slot) {
+            stand.unhealthy = Some(why.clone());
             stand.state = Stands::Unhealthy { why };
             self.tell_standing(slot, out);
+            self.remember(now, slot, out);
         }
+    }
+
+    /// Another push begins: what was said of the one before counts no more.
+    pub(super) fn forget_unhealthy(&mut self, slot: u32) {
+        if let Some(stand) = self.standings.get_mut(&slot) {
+            stand.unhealthy = None;
+        }
+    }
+
+    pub(super) fn unhealthy(&self, slot: u32) -> Option<&String> {
+        self.standings.get(&slot)?.unhealthy.as_ref()
     }
 
     /// Whether a moved pin waits for a diff that nothing under way will bring.
@@ -159,6 +182,16 @@ impl Kernel {
     pub fn standings(&self) -> Vec<(AssetId, Standing)> {
         let slots = self.standings.keys();
         slots.filter_map(|&slot| self.standing(slot)).collect()
+    }
+
+    /// The same for somebody who begins to listen: of ill health they hear first, whatever was found since.
+    pub fn followed(&mut self) -> Vec<(AssetId, Standing)> {
+        for stand in self.standings.values_mut() {
+            if let Some(why) = stand.unhealthy.clone() {
+                stand.state = Stands::Unhealthy { why };
+            }
+        }
+        self.standings()
     }
 
     fn standing(&self, slot: u32) -> Option<(AssetId, Standing)> {

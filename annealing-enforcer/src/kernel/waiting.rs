@@ -84,7 +84,7 @@ impl Kernel {
         };
         self.out_of_sync(now, slot, out);
         if let plugin::Error::Unhealthy { message } = error {
-            self.stands_unhealthy(slot, excerpt(message.clone()), out);
+            self.stands_unhealthy(now, slot, excerpt(message.clone()), out);
         }
         let why = excerpt(error.to_string());
         self.decide(now, slot, Outcome::Failed(why.clone()), out);

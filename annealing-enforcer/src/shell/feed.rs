@@ -10,10 +10,10 @@ pub(super) struct Feed(Vec<UnboundedSender<FeedItem>>);
 
 impl Feed {
     /// Tells a new listener everything there is.
-    pub(super) fn follow(&mut self, kernel: &Kernel, follower: UnboundedSender<FeedItem>) {
+    pub(super) fn follow(&mut self, kernel: &mut Kernel, follower: UnboundedSender<FeedItem>) {
         let all = [
             FeedItem::Took(kernel.latest().clone()),
-            FeedItem::Stands(kernel.standings()),
+            FeedItem::Stands(kernel.followed()),
         ];
         if all
             .into_iter()

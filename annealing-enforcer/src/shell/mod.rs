@@ -408,7 +408,7 @@ impl<R: Runtime> Ownership<R> {
                 self.step(Event::Actuate { heads, moves });
                 self.when_durable(reply);
             }
-            Input::Feed(follower) => self.feed.follow(&self.kernel, follower),
+            Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::WaitSettled(what, reply) => {
                 self.settling.push((what, reply));
                 self.answer_settled();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{PinRecord, StandingPin, Stands};
+use plane_store::records::{PinRecord, Standing, StandingPin, Stands};
 use plugin_sdk::{Cause, FencingToken, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
@@ -277,6 +277,79 @@ fn r19_whom_a_pinned_asset_waits_for_is_told() {
     rig.look_now("a");
     rig.until_push("a", |verdict| verdict).unwrap();
     assert_eq!(waits(&rig), Some(vec![]));
+}
+
+/// An asset that its rollout has pushed at size 2, and that is ill there.
+fn ill() -> Rig {
+    let mut rig = rolled_out();
+    rig.publish(vec![governed("a", 2)], &[]);
+    let second = rig.latest.clone();
+    pin(&mut rig, "a", at(&second));
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    let message = "it crashes".to_owned();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Err(plugin::Error::Unhealthy { message }),
+    });
+    rig
+}
+
+/// Another process takes over, with the asset pinned to the newest incarnation.
+fn pinned_and_taken_over(rig: &Rig) -> Rig {
+    let mut recovered = Recovered::nothing(rig.latest.clone());
+    recovered.pins = vec![(id("a"), at(&rig.latest))];
+    recovered.assets = vec![(id("a"), rig.remembered("a").unwrap())];
+    let (config, kinds) = (rig.config.clone(), rig.kinds.clone());
+    Rig::recover(config, kinds, FencingToken(2), recovered, rig.now)
+}
+
+fn is_ill(standings: Vec<(prodspec_model::AssetId, Standing)>) -> bool {
+    matches!(&standings[0].1.state, Stands::Unhealthy { why } if why == "it crashes")
+}
+
+#[test]
+fn r21_a_push_that_was_ill_is_not_well_for_the_next_owner() {
+    let mut next = pinned_and_taken_over(&ill());
+    assert!(is_ill(next.kernel.standings()));
+    // What is found before anybody listens says nothing about its health.
+    next.in_sync("a");
+    assert!(is_ill(next.kernel.followed()));
+    let mut later = pinned_and_taken_over(&next);
+    assert!(is_ill(later.kernel.followed()), "and the one after that");
+    // Whoever has heard of it hears what is found then.
+    later.until_diff("a");
+    later.in_sync("a");
+    assert!(matches!(standing(&later, "a").1, Stands::InSync { .. }));
+}
+
+#[test]
+fn r21_ill_health_is_that_of_the_last_push_at_the_present_pin() {
+    let mut rig = ill();
+    rig.until_diff("a");
+    rig.until_push("a", |verdict| verdict).unwrap();
+    let again = pinned_and_taken_over(&rig);
+    assert!(!is_ill(again.kernel.standings()), "pushed again");
+    let mut rig = ill();
+    let newest = rig.latest.clone();
+    pin(&mut rig, "a", Pin::NotYet);
+    pin(&mut rig, "a", at(&newest));
+    let back = pinned_and_taken_over(&rig);
+    assert!(!is_ill(back.kernel.standings()), "pinned anew");
+    let mut rig = rolled_out();
+    rig.publish(vec![governed("a", 2)], &[]);
+    let (first, newest) = (
+        rig.kernel.table.head(&id("policy")).cloned(),
+        rig.latest.clone(),
+    );
+    pin(&mut rig, "a", at(&newest));
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    pin(&mut rig, "a", at(&first.unwrap()));
+    let message = "it crashes".to_owned();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Err(plugin::Error::Unhealthy { message }),
+    });
+    assert!(!is_ill(rig.kernel.standings()), "it was not pushed there");
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct AssetRecord {
     pub edges: Vec<Edge>,
     /// What the asset still holds of what its push claimed.
     pub claims: Vec<Claim>,
+    /// Its own health check failed what was pushed last. Kept until its pin moves, or the next push.
+    pub unhealthy: Option<Unhealthy>,
 }
 
 impl Record for AssetRecord {
@@ -34,6 +36,15 @@ pub struct Settled {
     pub content: Digest,
     /// Then.
     pub at: Timestamp,
+}
+
+/// What an asset's own health check said of a push.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unhealthy {
+    /// What was pushed.
+    pub incarnation: IncarnationNo,
+    /// What it said.
+    pub why: String,
 }
 
 /// A push that may be under way.

@@ -5,7 +5,7 @@ mod decision;
 mod people;
 mod rollout;
 
-pub use asset::{AssetRecord, Floor, OpenPush, Orphaned, PinRecord, Settled, Taken};
+pub use asset::{AssetRecord, Floor, OpenPush, Orphaned, PinRecord, Settled, Taken, Unhealthy};
 pub use decision::{Decision, Decisions, Outcome, Trigger, excerpt};
 pub use people::{Approval, Override, Pause, Scope};
 pub use rollout::{GroupHead, Standing, StandingPin, Stands};
