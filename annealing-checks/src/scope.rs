@@ -84,8 +84,8 @@ impl Scope {
 
     /// Assets that can hurt the same failure domain count together, one count for each of `domains`.
     ///
-    /// An asset with several counts in each of them. One that says `Global`, or does not say which domains it can
-    /// hurt, counts in all. A domain that is not listed here is an error, and the push waits.
+    /// An asset with several counts in each of them. One that says `Global`, or names no domain that it can hurt, counts
+    /// in all. A domain that is not listed here is an error, and the push waits.
     pub fn per_domain<D: Into<String>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self::new(Kind::Domains(domains.into_iter().map(Into::into).collect()))
     }
@@ -134,7 +134,11 @@ impl Scope {
                         )
                         .into());
                     }
-                    hurt
+                    if hurt.is_empty() {
+                        known.to_vec()
+                    } else {
+                        hurt
+                    }
                 }
             },
         })
@@ -154,5 +158,24 @@ impl fmt::Debug for Scope {
             .field("kind", &kind)
             .field("types", &self.types)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::testing;
+
+    use super::*;
+
+    #[test]
+    fn s10_whoever_names_no_domain_counts_in_all() {
+        let scope = Scope::per_domain(["eu", "us"]);
+        let parts = |domains| {
+            let asset = testing::asset("a").edit().addon(&domains).unwrap();
+            scope.parts(&asset.build().unwrap()).unwrap()
+        };
+        assert_eq!(parts(ImpactedDomains::Domains(vec![])), ["eu", "us"]);
+        assert_eq!(parts(ImpactedDomains::Global), ["eu", "us"]);
+        assert_eq!(parts(ImpactedDomains::Domains(vec!["us".into()])), ["us"]);
     }
 }
