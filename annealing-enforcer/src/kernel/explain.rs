@@ -225,15 +225,19 @@ impl Kernel {
         self.table.latest().no() >= no && self.unsettled == 0 && self.behind.is_empty()
     }
 
-    /// Whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are.
-    pub fn is_settled_at(&self, id: &AssetId, no: IncarnationNo) -> bool {
+    /// Whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are. `None`: nobody has
+    /// ever heard of it there.
+    pub fn is_settled_at(&self, id: &AssetId, no: IncarnationNo) -> Option<bool> {
         if self.table.latest().no() < no {
-            return false;
+            return Some(false);
         }
-        self.table.find(id.as_str()).is_none_or(|slot| {
-            let settled = self.table.is_settled(slot) || self.table.is_modelled_only(slot);
-            settled && !self.behind.contains(&slot)
-        })
+        match self.table.find(id.as_str()) {
+            Some(slot) => {
+                let settled = self.table.is_settled(slot) || self.table.is_modelled_only(slot);
+                Some(settled && !self.behind.contains(&slot))
+            }
+            None => self.table.latest().asset(id).map(|_| true),
+        }
     }
 
     /// Incarnations that may not be collected: somebody's intent, or what the store's records speak of.

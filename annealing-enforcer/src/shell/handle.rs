@@ -172,12 +172,18 @@ impl<R: Runtime> Handle<R> {
     /// Waits until production is as intended.
     ///
     /// # Errors
-    /// When it is not within `within`, or the enforcer is not running.
+    /// When it is not within `within`, there is no such asset, or the enforcer is not running.
     pub async fn wait_settled(&self, what: Settle, within: Duration) -> Result<(), AskError> {
         let deadline = self.runtime.now().mono + within;
         let asked = self.ask(|reply| Input::WaitSettled(what.clone(), reply));
         match plane_runtime::timeout_at(&self.runtime, deadline, asked).await {
-            Some(answer) => answer,
+            Some(answer) => match (answer?, what) {
+                (false, Settle::Asset(asset, _)) => Err(AskError::UnknownAsset {
+                    partition: self.partition.clone(),
+                    asset,
+                }),
+                _ => Ok(()),
+            },
             None => Err(AskError::NotSettled {
                 what: format!("{what:?}"),
                 within,

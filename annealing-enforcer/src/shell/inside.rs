@@ -29,10 +29,10 @@ impl Input {
     /// Whether whoever asked for it waits for no answer any more.
     pub(super) fn is_given_up(&self) -> bool {
         match self {
-            Self::Tell(_, reply)
-            | Self::Pin(_, _, reply)
-            | Self::Actuate(_, reply)
-            | Self::WaitSettled(_, reply) => reply.is_canceled(),
+            Self::Tell(_, reply) | Self::Pin(_, _, reply) | Self::Actuate(_, reply) => {
+                reply.is_canceled()
+            }
+            Self::WaitSettled(_, reply) => reply.is_canceled(),
             _ => false,
         }
     }

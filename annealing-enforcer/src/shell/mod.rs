@@ -67,7 +67,8 @@ pub(crate) enum Input {
     Explain(AssetId, oneshot::Sender<Option<Explanation>>),
     Assets(oneshot::Sender<Vec<AssetId>>),
     Cited(oneshot::Sender<Vec<IncarnationNo>>),
-    WaitSettled(Settle, oneshot::Sender<()>),
+    /// Answers whether there is such an asset.
+    WaitSettled(Settle, oneshot::Sender<bool>),
     Tell(Box<Command>, oneshot::Sender<()>),
     Pin(AssetId, Pin, oneshot::Sender<()>),
     Actuate(Box<Actuation>, oneshot::Sender<()>),
@@ -313,7 +314,7 @@ struct Ownership<R> {
     records: UnboundedSender<Vec<Entry>>,
     tickets: u64,
     observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
-    settling: Vec<(Settle, oneshot::Sender<()>)>,
+    settling: Vec<(Settle, oneshot::Sender<bool>)>,
     alarm: Option<(Mono, BoxFuture<'static, ()>)>,
     /// To be written before what the kernel records next.
     ahead: Vec<Entry>,
@@ -482,16 +483,16 @@ impl<R: Runtime> Ownership<R> {
         }
         let kernel = &self.kernel;
         let settled = |what: &Settle| match what {
-            Settle::All(no) => kernel.all_settled_at(*no),
+            Settle::All(no) => Some(kernel.all_settled_at(*no)),
             Settle::Asset(asset, no) => kernel.is_settled_at(asset, *no),
         };
-        let (done, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.settling)
-            .into_iter()
-            .partition(|(what, _)| settled(what));
-        self.settling = waiting;
-        self.settling.retain(|(_, reply)| !reply.is_canceled());
-        for (_, reply) in done {
-            let _ = reply.send(());
+        for (what, reply) in std::mem::take(&mut self.settling) {
+            match settled(&what) {
+                Some(false) if reply.is_canceled() => {}
+                Some(false) => self.settling.push((what, reply)),
+                // Whoever asked may have gone: then nobody is told.
+                known => drop(reply.send(known.is_some())),
+            }
         }
     }
 }

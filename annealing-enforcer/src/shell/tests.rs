@@ -168,3 +168,18 @@ async fn a_word_that_is_too_long_to_remember_is_refused() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_an_asset_that_does_not_exist_is_told_so() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    sealed(&store).await;
+    enforced(&store, 1, async |handle| {
+        let typo = Settle::Asset(AssetId::new("typo").unwrap(), IncarnationNo(1));
+        let refused = handle.wait_settled(typo, SOON).await;
+        assert!(
+            matches!(refused, Err(AskError::UnknownAsset { .. })),
+            "{refused:?}"
+        );
+    })
+    .await;
+}

@@ -52,7 +52,11 @@ fn r15_an_asset_that_becomes_modelled_only_is_left_alone() {
     is_left_alone(&mut rig);
     assert_eq!(rig.kernel.status().orphans, [id("a")], "what it was stays");
     assert!(rig.kernel.all_settled_at(rig.latest.no()));
-    assert!(rig.kernel.is_settled_at(&id("a"), rig.latest.no()));
+    let newest = rig.latest.no();
+    assert_eq!(rig.kernel.is_settled_at(&id("a"), newest), Some(true));
+    assert_eq!(rig.kernel.is_settled_at(&id("typo"), newest), None);
+    let next = rig.kernel.is_settled_at(&id("typo"), newest.next());
+    assert_eq!(next, Some(false), "it may come");
     rig.publish(vec![idea("a", 2)], &[]);
     is_left_alone(&mut rig);
     rig.publish(vec![thing("a", 2)], &[]);
