@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use plane_store::records::Outcome;
 use plugin_sdk::{Claim, Delay, Now, Recheck, Verdict};
 use prodspec_model::AssetId;
@@ -39,7 +40,9 @@ pub(super) enum Refusal {
     InFlight(u32),
     /// A claim is taken (R9).
     Taken(Taken),
-    /// A person has to act first (R12, pauses).
+    /// A pause holds, until then if it ends by itself.
+    Paused(String, Option<Timestamp>),
+    /// A person has to act first (R12).
     Held(String),
 }
 
@@ -59,10 +62,8 @@ impl Kernel {
         self.intent_holds(at, verdict)?;
         let type_name = self.kinds[own.kind as usize].config.name.as_str();
         if let Some(pause) = self.people.pause(&asset, type_name, now.wall) {
-            return Err(Refusal::Held(format!(
-                "paused by {}: {}",
-                pause.who, pause.why
-            )));
+            let why = format!("paused by {}: {}", pause.who, pause.why);
+            return Err(Refusal::Paused(why, pause.until));
         }
         // R7: an override lifts one named check for this very change; everything else delays.
         let lifted = |delay: &&Delay| {
@@ -258,13 +259,13 @@ impl Kernel {
                 self.wait_for(now, slot, Wait::Parked(why), self.config.drift_period, out);
             }
             Refusal::Taken(taken) => self.claim_taken(now, slot, taken, out),
+            Refusal::Paused(why, ends) => {
+                self.count(Branch::Paused);
+                let wait = ends.map_or(self.config.drift_period, |then| until(now, then));
+                self.held_for(now, slot, why, wait, out);
+            }
             Refusal::Held(why) => {
-                let paused = why.starts_with("paused");
-                self.count(if paused {
-                    Branch::Paused
-                } else {
-                    Branch::Unapproved
-                });
+                self.count(Branch::Unapproved);
                 self.held(now, slot, why, out);
             }
         }

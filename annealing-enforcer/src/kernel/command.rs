@@ -12,6 +12,9 @@ use super::{
 
 impl Kernel {
     pub(super) fn person(&mut self, now: Now, command: Command, out: &mut Effects) {
+        for scope in self.people.ended(now.wall) {
+            self.record(Record::Person(Command::Resume(scope), now.wall), out);
+        }
         self.people.hear(&command);
         match &command {
             Command::Approve(approval) => self.asked(now, &approval.asset),

@@ -55,6 +55,13 @@ impl People {
         }
     }
 
+    /// Drops the pauses that have ended by themselves, and says which.
+    pub(super) fn ended(&mut self, now: Timestamp) -> Vec<Scope> {
+        let over = |pause: &Pause| pause.until.is_some_and(|until| until <= now);
+        let ended = self.pauses.extract_if(.., |_, pause| over(pause));
+        ended.map(|(scope, _)| scope).collect()
+    }
+
     /// The pause that holds for an asset of a type now.
     pub(super) fn pause(&self, asset: &AssetId, type_name: &str, now: Timestamp) -> Option<&Pause> {
         if self.pauses.is_empty() {

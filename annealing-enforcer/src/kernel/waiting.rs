@@ -119,9 +119,21 @@ impl Kernel {
 
     /// Waits for a person or for changed intent, and looks again at the drift period.
     pub(super) fn held(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
-        self.decide(now, slot, Outcome::Held(why.clone()), out);
         let period = self.config.drift_period;
-        self.wait_for(now, slot, Wait::Held(why), period, out);
+        self.held_for(now, slot, why, period, out);
+    }
+
+    /// The same, and looks again when that time is over, if it is sooner.
+    pub(super) fn held_for(
+        &mut self,
+        now: Now,
+        slot: u32,
+        why: String,
+        time: Duration,
+        out: &mut Effects,
+    ) {
+        self.decide(now, slot, Outcome::Held(why.clone()), out);
+        self.wait_for(now, slot, Wait::Held(why), time, out);
     }
 
     /// Waits for checks until the time they named.

@@ -6,7 +6,7 @@ use plane_store::records::{Override, Pause, Scope};
 use plugin_sdk::{Claim, Diff, Pushed, Recheck};
 
 use super::rig::{Rig, delay, destroys, differs, exclusive, id, thing};
-use crate::kernel::{AssetStatus, Branch, Command, Event, Pin, Waiting};
+use crate::kernel::{AssetStatus, Branch, Command, Event, Pin, Record, Waiting};
 
 #[test]
 fn r7_any_delay_holds_the_push() {
@@ -456,6 +456,34 @@ fn r11_a_pause_always_voids() {
     assert!(rig.push("a").is_none());
     rig.step(Event::Person(Command::Resume(Scope::Partition)));
     assert!(rig.until_push("a", |verdict| verdict).is_some());
+}
+
+#[test]
+fn a_pause_that_ends_by_itself_is_not_waited_for_any_longer() {
+    let mut rig = Rig::new(vec![thing("a", 0), thing("b", 0)]);
+    let pause = |name: &str, until| {
+        let pause = Pause {
+            scope: Scope::Asset(id(name)),
+            who: "me".into(),
+            why: "incident".into(),
+            until: Some(until),
+        };
+        Event::Person(Command::Pause(pause))
+    };
+    let minute = Duration::from_secs(60);
+    rig.step(pause("a", rig.now.wall + minute));
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.in_sync("b");
+    assert_eq!(rig.until_diff("a"), minute);
+    assert!(rig.until_push("a", |verdict| verdict).is_some());
+    // The next word finds it ended.
+    rig.step(pause("b", rig.now.wall + minute));
+    let dropped = |record: &Record| matches!(record, Record::Person(Command::Resume(Scope::Asset(asset)), _) if *asset == id("a"));
+    assert_eq!(
+        rig.records.iter().filter(|record| dropped(record)).count(),
+        1
+    );
 }
 
 #[test]
