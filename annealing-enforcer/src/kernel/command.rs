@@ -1,7 +1,7 @@
 //! A person's word takes effect.
 
 use plugin_sdk::Now;
-use prodspec_model::AssetId;
+use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
@@ -25,6 +25,19 @@ impl Kernel {
             Command::Pause(_) => {}
         }
         self.record(Record::Person(command, now.wall), out);
+    }
+
+    /// What people said of an asset's changes, or of one of them, holds no longer.
+    pub(super) fn words_spent(&mut self, slot: u32, change: Option<Digest>, out: &mut Effects) {
+        if self.people.said_nothing() {
+            return;
+        }
+        let Some(id) = self.table.id(slot) else {
+            return;
+        };
+        for (change, check) in self.people.spend(&id, change) {
+            self.record(Record::Spent(id.clone(), change, check), out);
+        }
     }
 
     /// A person asks for one asset: whatever it waits for is looked at again now.

@@ -124,6 +124,8 @@ pub enum Record {
     Decision(AssetId, Decision),
     /// A person's word, or its end.
     Person(Command, Timestamp),
+    /// The approval of a change is used up; or, with its name, the override of a check.
+    Spent(AssetId, Digest, Option<String>),
 }
 
 /// Something to call.

@@ -391,6 +391,9 @@ impl Kernel {
             return self.wake_settle_waiters(now, slot);
         }
         let pushed = self.iterations.at(at).is_some_and(|it| it.pushed.is_some());
+        if pushed {
+            self.words_spent(slot, None, out);
+        }
         self.mark(slot, out, |entry| {
             entry.set(flag::IN_SYNC | flag::REACHED | flag::THERE, true)
         });

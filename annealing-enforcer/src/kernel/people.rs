@@ -78,6 +78,30 @@ impl People {
             .find(|pause| covers(&pause.scope) && pause.until.is_none_or(|until| now < until))
     }
 
+    /// Whether no approval and no override holds.
+    pub(super) fn said_nothing(&self) -> bool {
+        self.approvals.is_empty() && self.overrides.is_empty()
+    }
+
+    /// What was said of an asset's changes, or of one of them, is used up. Says which: changes, with the check if it was
+    /// an override.
+    pub(super) fn spend(
+        &mut self,
+        asset: &AssetId,
+        change: Option<Digest>,
+    ) -> Vec<(Digest, Option<String>)> {
+        let spent = |of: Digest| change.is_none_or(|change| change == of);
+        let approvals = self
+            .approvals
+            .extract_if(.., |(id, of)| id == asset && spent(*of));
+        let approvals: Vec<_> = approvals.map(|(_, of)| (of, None)).collect();
+        let overrides = self
+            .overrides
+            .extract_if(.., |(id, of, _)| id == asset && spent(*of));
+        let overrides = overrides.map(|(_, of, check)| (of, Some(check)));
+        approvals.into_iter().chain(overrides).collect()
+    }
+
     pub(super) fn approved(&self, asset: &AssetId, change: Digest) -> bool {
         self.approvals.contains(&(asset.clone(), change))
     }

@@ -196,7 +196,13 @@ impl Kernel {
             entry.set(flag::IN_SYNC | flag::REACHED, false);
         });
         self.observations.forget(slot);
-        if let Some(it) = self.iterations.at_mut(self.table.slot(slot).iteration) {
+        let at = self.table.slot(slot).iteration;
+        // What was said ahead, of a change that nobody has found yet, may be about this very intent.
+        let change = self.iterations.at(at).and_then(|it| it.change.as_ref());
+        if let Some(change) = change.map(|change| change.digest) {
+            self.words_spent(slot, Some(change), out);
+        }
+        if let Some(it) = self.iterations.at_mut(at) {
             (it.failures, it.asleep, it.said) = (0, None, None);
             it.forget_pushes();
         }

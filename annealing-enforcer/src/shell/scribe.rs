@@ -16,7 +16,10 @@ use plane_store::{
     journal::{Journal, Outcome, Ticket},
     owner,
     record::{self, Record as _},
-    records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, Pause, PinRecord, Scope, Taken},
+    records::{
+        Approval, AssetRecord, Decisions, Floor, GroupHead, Orphaned, Override, Pause, PinRecord,
+        Scope, Taken,
+    },
 };
 use plugin_sdk::FencingToken;
 use prodspec_model::{AssetId, PartitionId};
@@ -191,6 +194,15 @@ impl<R: Runtime> Scribe<R> {
                     writes.push(record::put(&self.partition, "", &Floor { incarnation })?)
                 }
                 Record::Person(command, _) => writes.extend(self.person(&command)?),
+                Record::Spent(asset, change, check) => writes.push(match check {
+                    None => {
+                        record::delete::<Approval>(&self.partition, &format!("{asset}/{change}"))
+                    }
+                    Some(check) => record::delete::<Override>(
+                        &self.partition,
+                        &format!("{asset}/{change}/{check}"),
+                    ),
+                }),
                 Record::Decision(asset, decision) => {
                     self.decisions
                         .entry(asset.clone())

@@ -459,6 +459,39 @@ fn r11_a_pause_always_voids() {
 }
 
 #[test]
+fn r12_an_approval_is_for_one_push() {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    rig.diffed("a", destroys);
+    let check = rig.check("a").unwrap();
+    let change = check.change.digest;
+    rig.approve("a", change);
+    rig.approve("a", prodspec_model::Digest([7; 32]));
+    let answer = Ok(plugin_sdk::Verdict::proceed(rig.now.wall));
+    let run = check.target.run;
+    rig.step(Event::CheckDone { run, answer });
+    rig.durable();
+    rig.pushed("a", Ok(Pushed::Done));
+    rig.in_sync("a");
+    let spent = |rig: &Rig| -> Vec<_> {
+        let spent = |record: &Record| match record {
+            Record::Spent(_, change, None) => Some(*change),
+            _ => None,
+        };
+        rig.records.iter().filter_map(spent).collect()
+    };
+    assert_eq!(spent(&rig).len(), 2, "all that was said of the asset");
+    rig.until_diff("a");
+    rig.diffed("a", destroys);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_none(), "the same again, months later");
+    // What it was given for is no longer wanted.
+    rig.approve("a", change);
+    rig.publish(vec![thing("a", 1)], &[]);
+    assert_eq!(spent(&rig)[2..], [change]);
+}
+
+#[test]
 fn a_pause_that_ends_by_itself_is_not_waited_for_any_longer() {
     let mut rig = Rig::new(vec![thing("a", 0), thing("b", 0)]);
     let pause = |name: &str, until| {

@@ -451,6 +451,12 @@ impl Chaos {
                 Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
                 Record::Floor(no) => recovered.floor = sealed(no),
                 Record::Person(command, _) => recovered.people.push(command),
+                Record::Spent(asset, change, None) => recovered.people.retain(|word| {
+                    !matches!(word, Command::Approve(word) if word.asset == asset && word.change == change)
+                }),
+                Record::Spent(asset, change, Some(_)) => recovered.people.retain(|word| {
+                    !matches!(word, Command::Override(word) if word.asset == asset && word.change == change)
+                }),
                 Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
                 Record::Head(policy, no) => drop(heads.insert(policy, no)),
                 Record::Taken(no) => recovered.latest = sealed(no).unwrap(),
