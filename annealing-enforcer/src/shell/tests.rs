@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::channel::oneshot;
-use plane_runtime::TokioRuntime;
+use plane_runtime::{Runtime, TokioRuntime};
 use plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use plugin_sdk::{
     AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, plugin,
@@ -135,7 +135,7 @@ async fn s9_a_plugin_that_says_too_much_stops_nobody() {
         &store,
         Talkative(InMemoryProduction::new()),
         async |handle| {
-            tokio::time::sleep(SOON).await;
+            TokioRuntime::current().sleep(SOON).await;
             handle.explain(&a).await.unwrap()
         },
     );

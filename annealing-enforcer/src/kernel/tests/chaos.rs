@@ -451,12 +451,9 @@ impl Chaos {
                 Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
                 Record::Floor(no) => recovered.floor = sealed(no),
                 Record::Person(command, _) => recovered.people.push(command),
-                Record::Spent(asset, change, None) => recovered.people.retain(|word| {
-                    !matches!(word, Command::Approve(word) if word.asset == asset && word.change == change)
-                }),
-                Record::Spent(asset, change, Some(_)) => recovered.people.retain(|word| {
-                    !matches!(word, Command::Override(word) if word.asset == asset && word.change == change)
-                }),
+                Record::Spent(asset, change, check) => recovered
+                    .people
+                    .retain(|word| !is_spent(word, &asset, change, check.as_deref())),
                 Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
                 Record::Head(policy, no) => drop(heads.insert(policy, no)),
                 Record::Taken(no) => recovered.latest = sealed(no).unwrap(),
@@ -572,6 +569,16 @@ fn an_error(dice: &mut Dice) -> plugin::Error {
         },
         _ => plugin::Error::transient("down"),
     }
+}
+
+/// Whether a word is the one that was used up.
+fn is_spent(word: &Command, asset: &AssetId, change: Digest, check: Option<&str>) -> bool {
+    let (of, which, named) = match word {
+        Command::Approve(word) => (&word.asset, word.change, None),
+        Command::Override(word) => (&word.asset, word.change, Some(word.check.as_str())),
+        _ => return false,
+    };
+    of == asset && which == change && named == check
 }
 
 fn a_diff(dice: &mut Dice, asset: &Asset) -> Result<Diff, plugin::Error> {
