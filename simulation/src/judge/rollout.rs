@@ -21,7 +21,7 @@ pub struct Eye {
     pub(super) arrived: Option<(u64, Instant)>,
     /// The content that it had before, from when to when.
     pub(super) left: Option<(u64, Instant, Instant)>,
-    /// Until when somebody could see how it serves.
+    /// Until when somebody could see that it serves as it should.
     pub(super) seen: Option<Instant>,
     /// The content that it was taken back from.
     failed: Option<u64>,
@@ -46,9 +46,13 @@ pub struct GroupEye {
 }
 
 impl Eye {
-    /// A sample of this time was shown to somebody.
-    pub fn seen_well(&mut self, at: Instant) {
-        self.seen = self.seen.max(Some(at));
+    /// Samples up to this time were shown to somebody: all of them `well`, or not. Whoever saw that one was not does not
+    /// go on by what was seen before.
+    pub fn seen(&mut self, at: Instant, well: bool) {
+        self.seen = match well {
+            true => self.seen.max(Some(at)),
+            false => None,
+        };
     }
 }
 
