@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use plugin_sdk::{Now, SelectRequest, Selection};
 use prodspec_model::AssetId;
 
-use super::{Effects, Kernel, Record, Step, live::Live};
+use super::{Bug, Effects, Kernel, Record, Step, live::Live};
 use crate::{
     policy::{Gate, gate},
     record::State,
@@ -30,7 +30,7 @@ impl Kernel {
     }
 
     fn last_gate(&self, request: &SelectRequest) -> Gate {
-        if !request.is_cautious() {
+        if !request.is_cautious() || self.planted(Bug::CompletesEarly) {
             return Gate::Open;
         }
         let all = 0..request.targets.len() as u32;

@@ -6,7 +6,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, addons::DependsOn, rollout::FirstTurnup};
 
-use super::{Call, Effects, Kernel, Record, Step, live::Live, verdict::reasons};
+use super::{Bug, Call, Effects, Kernel, Record, Step, live::Live, verdict::reasons};
 
 impl Kernel {
     /// Asks about health, when it is time.
@@ -124,6 +124,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let every = self.config.validate_every;
+        let ignored = self.planted(Bug::IgnoreUnhealthy);
         let Some(live) = &mut self.live else { return };
         let Some((_, when)) = live.judging.filter(|(asked, _)| *asked == call) else {
             return;
@@ -143,7 +144,7 @@ impl Kernel {
         // A verdict is no younger than the question.
         health.as_of = health.as_of.min(asked);
         let at = self.clock.at(now);
-        let bad = (health.judgement == Judgement::Unhealthy).then(|| reasons(&health));
+        let bad = (health.judgement == Judgement::Unhealthy && !ignored).then(|| reasons(&health));
         let deadline = self.config.unknown_deadline;
         let news = live.rollout.hear(at, health, deadline);
         if news {

@@ -71,6 +71,18 @@ pub enum Bug {
     NotClosed,
     /// What was to be moved counts as moved after a crash, whatever its pin says.
     TrustRows,
+    /// R21: unhealthy passes for healthy.
+    IgnoreUnhealthy,
+    /// R21: a rollout is over as soon as everything was selected.
+    CompletesEarly,
+    /// R18: a policy's hold is not heeded.
+    IgnoreHold,
+    /// R18: a policy's waves are not heeded.
+    SkipWaves,
+    /// R18: what is turned up for the first time comes up at once, whatever its policy says.
+    NeverGradual,
+    /// What a person paused or aborted goes on.
+    IgnorePause,
 }
 
 /// Decides, for one policy group, which pins move when.

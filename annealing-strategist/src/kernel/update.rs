@@ -5,7 +5,10 @@ use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{
     Cause, Direction, IncarnationReader, Now, Progress, SelectRequest, Selection, Until, Wait,
 };
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{
+    AssetId, Incarnation,
+    rollout::{FirstTurnup, RolloutPolicy},
+};
 
 use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
 use crate::record::TargetRecord;
@@ -14,12 +17,14 @@ impl Kernel {
     /// Takes the live rollout as far as it goes now.
     pub(super) fn progress(&mut self, now: Now, out: &mut Effects) {
         self.look_at_health(now, out);
+        let ignored = self.planted(Bug::IgnorePause);
         let Some(live) = &mut self.live else { return };
         if live.wake.is_some_and(|wake| wake <= now.mono) {
             live.wake = None;
             live.look_again(false);
         }
-        if live.is_moving() && live.selecting.is_none() && std::mem::take(&mut live.again) {
+        let moves = live.is_moving() || (ignored && !live.rollout.state.has_ended());
+        if moves && live.selecting.is_none() && std::mem::take(&mut live.again) {
             self.select(now, out);
         }
     }
@@ -61,7 +66,8 @@ impl Kernel {
 
     /// What a selection is asked with.
     pub(super) fn request(&self, now: Now) -> Result<SelectRequest, String> {
-        let policy = self.policy()?;
+        let mut policy = self.policy()?;
+        self.mislead(&mut policy);
         let Some(live) = &self.live else {
             return Err("no rollout is under way".to_owned());
         };
@@ -74,6 +80,9 @@ impl Kernel {
                 && health.judgement == plugin_sdk::Judgement::Unknown
             {
                 (health.judgement, health.as_of) = (plugin_sdk::Judgement::Healthy, Timestamp::MAX);
+            }
+            if self.planted(Bug::IgnoreUnhealthy) {
+                health.judgement = plugin_sdk::Judgement::Healthy;
             }
         }
         Ok(SelectRequest {
@@ -89,6 +98,19 @@ impl Kernel {
             now: self.clock.at(now),
             reader: IncarnationReader::new(live.to.clone()),
         })
+    }
+
+    /// Leaves out of a policy what a planted bug does not heed.
+    fn mislead(&self, policy: &mut RolloutPolicy) {
+        if self.planted(Bug::IgnoreHold) {
+            policy.hold = None;
+        }
+        if self.planted(Bug::SkipWaves) {
+            policy.waves.clear();
+        }
+        if self.planted(Bug::NeverGradual) {
+            policy.first_turnup = FirstTurnup::AtOnce;
+        }
     }
 
     /// Nothing can be selected, for a reason of our own.
@@ -109,12 +131,14 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let counts = self.planted(Bug::VoidSelection);
+        let ignored = self.planted(Bug::IgnorePause);
+        let early = self.planted(Bug::CompletesEarly);
         let Some(live) = self.live.as_mut().filter(|l| l.selecting == Some(call)) else {
             return;
         };
         live.selecting = None;
         let void = std::mem::take(&mut live.void);
-        if (void && !counts) || !live.is_moving() {
+        if (void && !counts && !ignored) || !(live.is_moving() || ignored) {
             live.again = true;
             return;
         }
@@ -123,7 +147,7 @@ impl Kernel {
                 self.move_pins(now, &selection, out);
                 let going_back = self.live.as_ref().is_some_and(|live| live.back.is_some());
                 let done = self.live.as_ref().is_some_and(Live::all_settled);
-                if done && (going_back || selection.waits.is_empty()) {
+                if (done || (early && !going_back)) && (going_back || selection.waits.is_empty()) {
                     self.arrived(now, out);
                 } else {
                     self.wait_for(now, selection, out);
