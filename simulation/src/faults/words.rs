@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annealing_strategist::{By, Command, Handle, State as Rolls, View};
+use annealing_strategist::{AskError, By, Command, Handle, State as Rolls, View};
 use jiff::SignedDuration;
 use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::Progress;
@@ -137,11 +137,11 @@ fn is_stuck(view: &View) -> bool {
 }
 
 fn tell(world: &World, handle: Handle<NodeRuntime>, group: usize, word: Command) {
-    {
+    let number = {
         let mut state = world.state();
         let until = state.now + PATIENCE * 2;
-        state.said(group, word, until);
-    }
+        state.said(group, word, until)
+    };
     world.note("says", None, [group as u64, word as u64]);
     let says = world.clone();
     world.spawn(async move {
@@ -151,7 +151,11 @@ fn tell(world: &World, handle: Handle<NodeRuntime>, group: usize, word: Command)
             who: "somebody".into(),
             why: "it seems right".into(),
         };
+        let answer = timeout_at(&clock, deadline, handle.tell(&policy_id(group), word, by)).await;
         // Whether it fits or not: people say it again if need be.
-        let _ = timeout_at(&clock, deadline, handle.tell(&policy_id(group), word, by)).await;
+        if let Some(Err(AskError::Refused(_))) = answer {
+            says.note("refused", None, [group as u64, word as u64]);
+            says.state().refused(number);
+        }
     });
 }

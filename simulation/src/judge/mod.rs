@@ -5,6 +5,7 @@ mod ending;
 mod push;
 mod rollout;
 mod turn;
+mod words;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,6 +18,7 @@ use crate::{executor::Instant, production::Content, world::State};
 
 pub use push::Call;
 pub use rollout::{Eye, GroupEye};
+pub use words::Word;
 
 /// Something that must never happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +83,8 @@ pub struct Judge {
     pub eyes: Vec<Eye>,
     /// What was seen of each policy group.
     pub groups: [GroupEye; 2],
+    /// What people said to rollouts.
+    pub words: Vec<Word>,
     /// When a wall clock jumped last: a bake that outlives it in another process is measured wrong.
     pub jumped: Option<Instant>,
     /// Since when production has heard of the newest owner.
@@ -107,6 +111,7 @@ impl Judge {
             longest: Duration::ZERO,
             eyes: vec![Eye::default(); assets],
             groups: Default::default(),
+            words: Vec::new(),
             jumped: None,
             owned: Instant::default(),
             assets,

@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use annealing_strategist::Command;
 use plugin_sdk::Cause;
 use prodspec_model::{Message, addons::Turndown};
 
@@ -24,7 +23,7 @@ pub struct Eye {
     /// Until when somebody could see that it serves as it should.
     pub(super) seen: Option<Instant>,
     /// The content that it was taken back from.
-    failed: Option<u64>,
+    pub(super) failed: Option<u64>,
     /// A person has asked to try again since it moved, or stopped it: it may have been sent back to nowhere, and begin anew.
     pub(super) again: bool,
     /// It was where its group was, and well, when that completed something: that is where it goes back to.
@@ -40,9 +39,8 @@ pub struct Eye {
 pub struct GroupEye {
     /// The incarnation that it completed last.
     pub head: Option<u32>,
-    /// Until when a person's word may be heard that lets rollouts go on, and the newest incarnation that was there then.
-    pub(super) promoted: Option<(Instant, u32)>,
-    forgiven: Option<Instant>,
+    /// How often it has completed something.
+    pub(super) completed: u64,
 }
 
 impl Eye {
@@ -79,33 +77,10 @@ impl State {
         !wish.pool || group.is_some_and(reached)
     }
 
-    /// A person says something to a rollout; it may be heard until then.
-    pub fn said(&mut self, group: usize, word: Command, until: Instant) {
-        let newest = self.sealed.plans.keys().last().copied().unwrap_or(0);
-        let eye = &mut self.judge.groups[group];
-        match word {
-            Command::Promote => eye.promoted = Some((until, newest)),
-            Command::Retry => {
-                eye.forgiven = Some(until);
-                for eye in self.group_eyes(group) {
-                    (eye.failed, eye.again) = (None, true);
-                }
-            }
-            // What a person stops has not failed, and may come again after newer intent.
-            Command::Abort => self.group_eyes(group).for_each(|eye| eye.again = true),
-            _ => {}
-        }
-    }
-
-    fn group_eyes(&mut self, group: usize) -> impl Iterator<Item = &mut Eye> {
-        let all = self.judge.eyes.iter_mut().zip(&self.plan.wishes);
-        let here = all.filter(move |(_, wish)| wish.group == Some(group));
-        here.map(|(eye, _)| eye)
-    }
-
     /// A group has completed a rollout: content that failed, and is no longer wanted, is forgotten.
     pub fn completed(&mut self, group: usize, head: u32) {
-        self.judge.groups[group].head = Some(head);
+        let eye = &mut self.judge.groups[group];
+        (eye.head, eye.completed) = (Some(head), eye.completed + 1);
         for at in 0..self.judge.eyes.len() {
             let there = self.mark_at(head, at);
             let resource = &self.production.resources[at];
@@ -170,11 +145,6 @@ impl State {
         let eye = &mut self.judge.eyes[at];
         let was = eye.forward.take().map(|(_, mark)| mark);
         eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
-    }
-
-    fn is_forgiven(&self, group: usize) -> bool {
-        let forgiven = self.judge.groups[group].forgiven;
-        forgiven.is_some_and(|until| self.now < until)
     }
 
     /// R22: what failed does not come back by itself.

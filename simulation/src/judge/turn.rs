@@ -39,8 +39,7 @@ impl State {
     /// R18, R21: canaries first, then domain by domain, each when those before it have arrived, baked and were seen.
     pub(super) fn judge_turn(&mut self, at: usize, group: usize, to: u32, cause: Cause) {
         let eye = self.judge.groups[group];
-        let promoted = |(until, newest)| self.now < until || to <= newest;
-        let promoted = eye.promoted.is_some_and(promoted);
+        let promoted = self.is_promoted(group, to);
         let Some(head) = eye.head.filter(|_| cause != Cause::Emergency && !promoted) else {
             return;
         };

@@ -1,0 +1,91 @@
+//! What people said to rollouts, as far as the judge goes by it: a word counts from the moment when it is said, since it
+//! may be heard any time; one that was refused counts for nothing.
+
+use annealing_strategist::Command;
+
+use crate::{executor::Instant, world::State};
+
+/// A person's word to the rollout of a group. Kept unless it was refused.
+#[derive(Debug, Clone)]
+pub struct Word {
+    number: u64,
+    group: usize,
+    word: Command,
+    /// Until when it may be heard.
+    until: Instant,
+    /// The newest incarnation that was there then.
+    newest: u32,
+    /// How much the group had completed.
+    completed: u64,
+    /// What was failed, and was not tried again, before somebody said so.
+    undone: Vec<(usize, Option<u64>, bool)>,
+}
+
+impl State {
+    /// A person says something to a rollout; it may be heard until then. Answers the word's number.
+    pub fn said(&mut self, group: usize, word: Command, until: Instant) -> u64 {
+        let newest = self.sealed.plans.keys().last().copied().unwrap_or(0);
+        let number = self.judge.words.last().map_or(0, |last| last.number + 1);
+        let mut undone = Vec::new();
+        // What a person stops has not failed, and may come again after newer intent.
+        if matches!(word, Command::Retry | Command::Abort) {
+            let here = |at: &usize| self.plan.wishes[*at].group == Some(group);
+            for at in (0..self.judge.eyes.len()).filter(here) {
+                let eye = &mut self.judge.eyes[at];
+                undone.push((at, eye.failed, eye.again));
+                eye.failed = eye.failed.filter(|_| word == Command::Abort);
+                eye.again = true;
+            }
+        }
+        self.judge.words.push(Word {
+            number,
+            group,
+            word,
+            until,
+            newest,
+            completed: self.judge.groups[group].completed,
+            undone,
+        });
+        number
+    }
+
+    /// A word was refused: it excuses nothing any more.
+    pub fn refused(&mut self, number: u64) {
+        let words = &mut self.judge.words;
+        let Some(at) = words.iter().position(|word| word.number == number) else {
+            return;
+        };
+        let word = words.remove(at);
+        let group = self.judge.groups[word.group];
+        let mut later = self.judge.words[at..].iter();
+        let again = later.any(|it| {
+            it.group == word.group && matches!(it.word, Command::Retry | Command::Abort)
+        });
+        if again {
+            return;
+        }
+        for (at, failed, again) in word.undone {
+            let eye = &mut self.judge.eyes[at];
+            eye.again &= again;
+            // What was completed meanwhile may have let it be forgotten.
+            if group.completed == word.completed {
+                eye.failed = eye.failed.or(failed);
+            }
+        }
+    }
+
+    /// Whether a rollout of `group` to `to` may have been let go on, baked and well or not.
+    pub(super) fn is_promoted(&self, group: usize, to: u32) -> bool {
+        let mut words = self.judge.words.iter();
+        words.any(|it| {
+            let lets = it.group == group && it.word == Command::Promote;
+            lets && (self.now < it.until || to <= it.newest)
+        })
+    }
+
+    /// Whether what failed in `group` may just be tried again.
+    pub(super) fn is_forgiven(&self, group: usize) -> bool {
+        let mut words = self.judge.words.iter();
+        words.any(|it| it.group == group && it.word == Command::Retry && self.now < it.until)
+    }
+}
