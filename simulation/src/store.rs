@@ -114,39 +114,53 @@ impl State {
 
     /// Which rollouts there are, and what a group has completed, once that was acknowledged.
     fn remember_rollouts(&mut self, writes: &[Write]) {
-        for write in writes {
-            let (key, value) = match write {
-                Write::Put(key, value) => (key.as_str(), Some(value)),
-                Write::Delete(key) => (key.as_str(), None),
-                Write::DeleteRange(_) => continue,
-            };
-            let (kind, name) = (key.split('/').next(), number(key));
-            match (kind, self.judge.eyes.get_mut(name)) {
-                (Some(PinRecord::KIND), Some(eye)) => {
-                    let pin = value.map(|value| serde_json::from_slice(value));
-                    eye.nowhere = matches!(pin, Some(Ok(PinRecord::NotYet)));
+        let writes = || {
+            writes.iter().filter_map(|write| match write {
+                Write::Put(key, value) => Some((key.as_str(), Some(&**value))),
+                Write::Delete(key) => Some((key.as_str(), None)),
+                Write::DeleteRange(_) => None,
+            })
+        };
+        // What was completed was with what was left out until then.
+        for (key, value) in writes() {
+            self.remember_head(key, value);
+        }
+        for (key, value) in writes() {
+            self.remember_asset(key, value);
+        }
+    }
+
+    fn remember_head(&mut self, key: &str, value: Option<&[u8]>) {
+        let (kind, name) = (key.split('/').next(), number(key));
+        let Some(value) = value else { return };
+        match kind {
+            Some(GroupHead::KIND) => {
+                let head = serde_json::from_slice::<GroupHead>(value);
+                if let (Ok(head), Some(group)) = (head, policy_number(name)) {
+                    self.completed(group, head.incarnation.0);
                 }
-                (Some(Quarantined::KIND), Some(eye)) => eye.held = value.is_some(),
-                _ => {}
             }
-            let Some(value) = value else { continue };
-            match kind {
-                Some(GroupHead::KIND) => {
-                    if let (Ok(head), Some(group)) = (
-                        serde_json::from_slice::<GroupHead>(value),
-                        policy_number(name),
-                    ) {
-                        self.completed(group, head.incarnation.0);
-                    }
+            Some(Rollout::KIND) => {
+                if let Ok(rollout) = serde_json::from_slice::<Rollout>(value) {
+                    let word = format!("rollout {}", rollout.state.word());
+                    *self.rolled.entry(word).or_default() += 1;
                 }
-                Some(Rollout::KIND) => {
-                    if let Ok(rollout) = serde_json::from_slice::<Rollout>(value) {
-                        let word = format!("rollout {}", rollout.state.word());
-                        *self.rolled.entry(word).or_default() += 1;
-                    }
-                }
-                _ => {}
             }
+            _ => {}
+        }
+    }
+
+    fn remember_asset(&mut self, key: &str, value: Option<&[u8]>) {
+        let Some(eye) = self.judge.eyes.get_mut(number(key)) else {
+            return;
+        };
+        match key.split('/').next() {
+            Some(PinRecord::KIND) => {
+                let pin = value.map(serde_json::from_slice);
+                eye.nowhere = matches!(pin, Some(Ok(PinRecord::NotYet)));
+            }
+            Some(Quarantined::KIND) => eye.held = value.is_some(),
+            _ => {}
         }
     }
 

@@ -102,6 +102,11 @@ impl Plan {
         }
     }
 
+    /// Whether two assets are the same, or edges may tie them together.
+    pub fn is_tied(&self, one: usize, other: usize) -> bool {
+        self.root(one) == self.root(other)
+    }
+
     fn root(&self, at: usize) -> usize {
         self.wishes[at]
             .parent

@@ -5,6 +5,7 @@ mod ending;
 mod push;
 mod rollout;
 mod turn;
+mod whole;
 mod words;
 
 use std::{

@@ -79,6 +79,7 @@ impl State {
 
     /// A group has completed a rollout: content that failed, and is no longer wanted, is forgotten.
     pub fn completed(&mut self, group: usize, head: u32) {
+        self.judge_whole(group, head);
         let eye = &mut self.judge.groups[group];
         (eye.head, eye.completed) = (Some(head), eye.completed + 1);
         for at in 0..self.judge.eyes.len() {

@@ -15,12 +15,14 @@ use crate::{
 const SLACK: Duration = Duration::from_millis(2500);
 
 /// The least caution of several policies.
-struct Least {
+pub(super) struct Least {
     /// The fewest and the most targets that go first, and how long they bake at least.
     canary: Option<(usize, usize, Duration)>,
     unavailable: Option<usize>,
     in_flight: Option<usize>,
-    order: Option<(Vec<String>, Duration)>,
+    order: Option<Vec<String>>,
+    /// How long the whole, and each domain, bakes at least.
+    pub(super) bake: Duration,
 }
 
 /// An asset that gets what is new.
@@ -64,8 +66,8 @@ impl State {
         if let Some(canary) = least.canary {
             self.judge_canary(&turn, canary);
         }
-        if let Some((order, bake)) = &least.order {
-            self.judge_domain(&turn, order, *bake);
+        if let Some(order) = &least.order {
+            self.judge_domain(&turn, order, least.bake);
         }
         let near = |it: &usize| turn.clusters[*it] == turn.clusters[at];
         self.judge_room(&turn, least.unavailable, near, "of a domain");
@@ -133,7 +135,7 @@ impl State {
         both.filter(|(was, is)| here(was) && !here(is)).count()
     }
 
-    fn moved(&self, at: usize, to: u32) -> bool {
+    pub(super) fn moved(&self, at: usize, to: u32) -> bool {
         let eye = &self.judge.eyes[at];
         !eye.again && eye.forward.is_some_and(|(no, _)| no == to)
     }
@@ -146,7 +148,7 @@ impl State {
 
     /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well. It may have left it
     /// again: whoever followed it was selected before.
-    fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
+    pub(super) fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
         let eye = &self.judge.eyes[at];
         let now = self.now;
         let stays = eye.arrived.map(|(mark, since)| (mark, since, now));
@@ -160,7 +162,7 @@ impl State {
     }
 
     /// The policies that may be in force since `to` was wanted. `None`: one of them asks for no caution.
-    fn least(&self, group: usize, to: u32) -> Option<Least> {
+    pub(super) fn least(&self, group: usize, to: u32) -> Option<Least> {
         let plans = self.sealed.plans.range(to..).flat_map(|(_, plans)| plans);
         let policies: Vec<&RolloutPolicy> = plans.map(|plan| &plan.groups[group].policy).collect();
         if policies.iter().any(|policy| policy.emergency.is_some()) {
@@ -184,12 +186,13 @@ impl State {
             .iter()
             .all(|policy| policy.domains == first.domains);
         let bake = secs(policies.iter().map(|policy| policy.bake_secs).collect());
-        let order = (same && !first.domains.is_empty()).then(|| (first.domains.clone(), bake));
+        let order = (same && !first.domains.is_empty()).then(|| first.domains.clone());
         Some(Least {
             canary,
             unavailable: most(|policy| policy.max_unavailable),
             in_flight: most(|policy| policy.max_in_flight),
             order,
+            bake,
         })
     }
 }

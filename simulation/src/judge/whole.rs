@@ -1,0 +1,48 @@
+//! What the judge asks when a group's head moves on: that the whole has arrived, baked and was seen.
+
+use crate::world::State;
+
+impl State {
+    /// R21: a group completes `to`: everything that is new in it has arrived, baked, and was found well since.
+    pub(super) fn judge_whole(&mut self, group: usize, to: u32) {
+        let Some(head) = self.judge.groups[group].head else {
+            return;
+        };
+        let Some(plan) = self.plan_at(to).cloned() else {
+            return;
+        };
+        let Some(bake) = self.least(group, to).map(|least| least.bake) else {
+            return;
+        };
+        if self.is_promoted(group, to) {
+            return;
+        }
+        let new = |it: &usize| {
+            let here = plan.wishes[*it].group == Some(group) && self.plan.wishes[*it].steady;
+            let there = self.mark_at(to, *it);
+            here && there.is_some() && there != self.mark_at(head, *it)
+        };
+        let new: Vec<usize> = (0..plan.wishes.len()).filter(new).collect();
+        for at in new {
+            self.judge.look("whole");
+            let eye = &self.judge.eyes[at];
+            let arrived = eye.arrived.map(|(mark, _)| mark);
+            // What it had before already, and has kept, need not be looked at again.
+            let over = match self.moved(at, to) {
+                true => self.is_over(at, to, bake),
+                false => arrived == self.mark_at(to, at) || self.is_left_out(at),
+            };
+            if !over {
+                let what = format!("@{to} is completed before asset/{at:02} is over");
+                self.violated("R21", what);
+            }
+        }
+    }
+
+    /// Whether an asset is kept where it is, because content of its own has failed or of one that edges tie it to.
+    fn is_left_out(&self, at: usize) -> bool {
+        let eyes = self.judge.eyes.iter().enumerate();
+        let mut held = eyes.filter(|(_, eye)| eye.held).map(|(at, _)| at);
+        self.judge.eyes[at].nowhere || held.any(|other| self.plan.is_tied(at, other))
+    }
+}
