@@ -151,13 +151,14 @@ impl State {
     }
 
     fn remember_asset(&mut self, key: &str, value: Option<&[u8]>) {
-        let Some(eye) = self.judge.eyes.get_mut(number(key)) else {
+        let at = number(key);
+        let Some(eye) = self.judge.eyes.get_mut(at) else {
             return;
         };
         match key.split('/').next() {
             Some(PinRecord::KIND) => {
-                let pin = value.map(serde_json::from_slice);
-                eye.nowhere = matches!(pin, Some(Ok(PinRecord::NotYet)));
+                let pin = value.and_then(|value| serde_json::from_slice(value).ok());
+                self.pin_moved(at, pin);
             }
             Some(Quarantined::KIND) => eye.held = value.is_some(),
             _ => {}

@@ -153,9 +153,13 @@ fn tell(world: &World, handle: Handle<NodeRuntime>, group: usize, word: Command)
         };
         let answer = timeout_at(&clock, deadline, handle.tell(&policy_id(group), word, by)).await;
         // Whether it fits or not: people say it again if need be.
-        if let Some(Err(AskError::Refused(_))) = answer {
-            says.note("refused", None, [group as u64, word as u64]);
-            says.state().refused(number);
+        match answer {
+            Some(Ok(())) => says.state().heard(number),
+            Some(Err(AskError::Refused(_))) => {
+                says.note("refused", None, [group as u64, word as u64]);
+                says.state().refused(number);
+            }
+            _ => {}
         }
     });
 }

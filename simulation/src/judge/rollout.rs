@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use plane_store::records::PinRecord;
 use plugin_sdk::Cause;
 use prodspec_model::{Message, addons::Turndown};
 
@@ -28,6 +29,8 @@ pub struct Eye {
     pub(super) again: bool,
     /// It was where its group was, and well, when that completed something: that is where it goes back to.
     arrived_once: bool,
+    /// Where its pin stands, and since when.
+    pub(super) pinned: Option<(u32, Instant)>,
     /// It is pinned to nowhere, and left alone.
     pub nowhere: bool,
     /// Content of it has failed before, and is kept away.
@@ -39,6 +42,10 @@ pub struct Eye {
 pub struct GroupEye {
     /// The incarnation that it completed last.
     pub head: Option<u32>,
+    /// What people have stopped, and since when.
+    pub(super) stopped: Option<(u32, Instant)>,
+    /// When something last began to go back, or was completed, or was let go on.
+    pub(super) turned: Instant,
     /// How often it has completed something.
     pub(super) completed: u64,
 }
@@ -80,6 +87,7 @@ impl State {
     /// A group has completed a rollout: content that failed, and is no longer wanted, is forgotten.
     pub fn completed(&mut self, group: usize, head: u32) {
         self.judge_whole(group, head);
+        self.goes_on(group);
         let eye = &mut self.judge.groups[group];
         (eye.head, eye.completed) = (Some(head), eye.completed + 1);
         for at in 0..self.judge.eyes.len() {
@@ -90,6 +98,31 @@ impl State {
             let eye = &mut self.judge.eyes[at];
             eye.arrived_once |= there.is_some() && there == has;
             eye.failed = eye.failed.filter(|failed| there == Some(*failed));
+        }
+    }
+
+    /// A pin has moved, and that was acknowledged.
+    pub fn pin_moved(&mut self, at: usize, to: Option<PinRecord>) {
+        let now = self.now;
+        let back = matches!(
+            to,
+            Some(PinRecord::At {
+                cause: Cause::Rollback,
+                ..
+            })
+        );
+        let group = self.plan.wishes[at].group;
+        let eye = &mut self.judge.eyes[at];
+        eye.nowhere = matches!(to, Some(PinRecord::NotYet));
+        let there = match to {
+            Some(PinRecord::At { incarnation, .. }) => Some(incarnation.0),
+            _ => None,
+        };
+        if eye.pinned.map(|(no, _)| no) != there {
+            eye.pinned = there.map(|no| (no, now));
+        }
+        if let Some(group) = group.filter(|_| back) {
+            self.goes_on(group);
         }
     }
 
@@ -141,6 +174,7 @@ impl State {
 
     /// It goes back: what it had has failed.
     fn judge_back(&mut self, at: usize, group: usize) {
+        self.goes_on(group);
         self.judge.look("R22");
         let forgiven = self.is_forgiven(group);
         let eye = &mut self.judge.eyes[at];

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use plugin_sdk::Cause;
-use prodspec_model::rollout::RolloutPolicy;
+use prodspec_model::rollout::{Amount, FirstTurnup, RolloutPolicy};
 
 use crate::{
     intent::{CLUSTERS, Plan, Wish},
@@ -21,6 +21,8 @@ pub(super) struct Least {
     unavailable: Option<usize>,
     in_flight: Option<usize>,
     order: Option<Vec<String>>,
+    /// Of each wave: how many are new when it is over, as each policy has it, and how long it bakes at least.
+    waves: Vec<(Vec<Amount>, Duration)>,
     /// How long the whole, and each domain, bakes at least.
     pub(super) bake: Duration,
 }
@@ -35,6 +37,8 @@ struct Turn {
     clusters: Vec<usize>,
     /// How many leave the group with it: they are rolled out like the others, and the judge does not follow them.
     leaving: usize,
+    /// How many the group has.
+    members: usize,
 }
 
 impl State {
@@ -42,21 +46,34 @@ impl State {
     pub(super) fn judge_turn(&mut self, at: usize, group: usize, to: u32, cause: Cause) {
         let eye = self.judge.groups[group];
         let promoted = self.is_promoted(group, to);
-        let Some(head) = eye.head.filter(|_| cause != Cause::Emergency && !promoted) else {
+        self.judge_held(at, group, to);
+        self.judge_stopped(at, group, to);
+        if cause == Cause::Emergency
+            || promoted
+            || (eye.head.is_none() && !self.is_gradual(group, to))
+        {
             return;
-        };
+        }
         let Some(plan) = self.plan_at(to).cloned() else {
             return;
         };
+        if eye.head.is_none() {
+            self.judge.look("gradual");
+        }
         let new = |it: &usize| {
             let here = plan.wishes[*it].group == Some(group);
-            here && self.mark_at(to, *it) != self.mark_at(head, *it)
+            here && self.mark_at(to, *it) != eye.head.and_then(|head| self.mark_at(head, *it))
         };
         let turn = Turn {
             at,
             to,
             targets: (0..plan.wishes.len()).filter(new).collect(),
-            leaving: self.leaving(group, head, &plan),
+            leaving: eye.head.map_or(0, |head| self.leaving(group, head, &plan)),
+            members: plan
+                .wishes
+                .iter()
+                .filter(|wish| wish.group == Some(group))
+                .count(),
             clusters: plan.wishes.iter().map(|wish| wish.cluster).collect(),
         };
         // What edges tie together moves together.
@@ -64,7 +81,10 @@ impl State {
             return;
         };
         if let Some(canary) = least.canary {
-            self.judge_canary(&turn, canary);
+            self.judge_first(&turn, canary, "canary");
+        }
+        for (upto, bake) in &least.waves {
+            self.judge_wave(&turn, upto, *bake);
         }
         if let Some(order) = &least.order {
             self.judge_domain(&turn, order, least.bake);
@@ -74,8 +94,35 @@ impl State {
         self.judge_room(&turn, least.in_flight, |_| true, "of a group");
     }
 
-    fn judge_canary(&mut self, turn: &Turn, (fewest, most, bake): (usize, usize, Duration)) {
-        self.judge.look("R18");
+    /// A wave is the first so many, of as many as there may be.
+    fn judge_wave(&mut self, turn: &Turn, upto: &[Amount], bake: Duration) {
+        let all = turn.members + turn.leaving;
+        let most = upto.iter().map(|upto| upto.of(all)).max();
+        let targets = turn
+            .targets
+            .iter()
+            .filter(|it| self.is_target(**it, turn.to))
+            .count();
+        let fewest = upto.iter().map(|upto| upto.of(targets)).min();
+        let range = (fewest.unwrap_or(0), most.unwrap_or(usize::MAX), bake);
+        self.judge_first(turn, range, "wave");
+    }
+
+    /// Whether an asset is a target for certain: it has, or had, to move.
+    fn is_target(&self, at: usize, to: u32) -> bool {
+        let eye = &self.judge.eyes[at];
+        let there = eye.arrived.map(|(mark, _)| mark) == self.mark_at(to, at);
+        let steady = self.plan.wishes[at].steady && !eye.held;
+        self.moved(at, to) || (steady && !there)
+    }
+
+    fn judge_first(
+        &mut self,
+        turn: &Turn,
+        (fewest, most, bake): (usize, usize, Duration),
+        who: &'static str,
+    ) {
+        self.judge.look(who);
         let (at, to) = (turn.at, turn.to);
         let others = turn.targets.iter().filter(|it| **it != at);
         let moved = others.clone().filter(|it| self.moved(**it, to)).count();
@@ -83,14 +130,14 @@ impl State {
         let fewest = fewest.saturating_sub(turn.leaving);
         if moved >= most && over < fewest {
             let what = format!(
-                "asset/{at:02} gets what is new in @{to}, after {moved} others of which {over} have baked: the canary comes first"
+                "asset/{at:02} gets what is new in @{to}, after {moved} others of which {over} have baked: the {who} comes first"
             );
             self.violated("R18", what);
         }
     }
 
     fn judge_domain(&mut self, turn: &Turn, order: &[String], bake: Duration) {
-        self.judge.look("R21");
+        self.judge.look("domain");
         let rank = |at: usize| {
             let cluster = turn.clusters[at];
             let listed = order.iter().position(|name| *name == CLUSTERS[cluster]);
@@ -128,6 +175,36 @@ impl State {
         }
     }
 
+    /// R18: nothing moves while every policy that may be read says hold.
+    fn judge_held(&mut self, at: usize, group: usize, to: u32) {
+        let head = self.judge.groups[group].head;
+        let other = |head| to > head && self.mark_at(to, at) != self.mark_at(head, at);
+        let new = head.is_none_or(other);
+        let policies = self.policies(group, to);
+        let holds = policies.iter().filter(|policy| policy.hold.is_some());
+        let (holds, all) = (holds.count(), policies.len());
+        if holds > 0 {
+            self.judge.look("hold");
+        }
+        if new && holds > 0 && holds == all {
+            let what = format!("asset/{at:02} gets what is new in @{to}, which is on hold");
+            self.violated("R18", what);
+        }
+    }
+
+    /// Whether every policy that may be read brings up bit by bit what was not there before.
+    fn is_gradual(&self, group: usize, to: u32) -> bool {
+        let policies = self.policies(group, to);
+        let gradual = |policy: &&RolloutPolicy| policy.first_turnup == FirstTurnup::Gradual;
+        !policies.is_empty() && policies.iter().all(gradual)
+    }
+
+    /// The policies that may be in force since `to` was wanted.
+    fn policies(&self, group: usize, to: u32) -> Vec<&RolloutPolicy> {
+        let plans = self.sealed.plans.range(to..).flat_map(|(_, plans)| plans);
+        plans.map(|plan| &plan.groups[group].policy).collect()
+    }
+
     fn leaving(&self, group: usize, head: u32, plan: &Plan) -> usize {
         let was = self.plan_at(head).map(|plan| plan.wishes.iter());
         let both = was.into_iter().flatten().zip(&plan.wishes);
@@ -163,8 +240,7 @@ impl State {
 
     /// The policies that may be in force since `to` was wanted. `None`: one of them asks for no caution.
     pub(super) fn least(&self, group: usize, to: u32) -> Option<Least> {
-        let plans = self.sealed.plans.range(to..).flat_map(|(_, plans)| plans);
-        let policies: Vec<&RolloutPolicy> = plans.map(|plan| &plan.groups[group].policy).collect();
+        let policies = self.policies(group, to);
         if policies.iter().any(|policy| policy.emergency.is_some()) {
             return None;
         }
@@ -192,7 +268,28 @@ impl State {
             unavailable: most(|policy| policy.max_unavailable),
             in_flight: most(|policy| policy.max_in_flight),
             order,
+            waves: waves(&policies),
             bake,
         })
     }
+}
+
+/// The waves of policies that all have as many of them.
+fn waves(policies: &[&RolloutPolicy]) -> Vec<(Vec<Amount>, Duration)> {
+    let Some(first) = policies.first() else {
+        return Vec::new();
+    };
+    let many = first.waves.len();
+    if policies.iter().any(|policy| policy.waves.len() != many) {
+        return Vec::new();
+    }
+    let wave = |no: usize| {
+        let each = || policies.iter().map(|policy| &policy.waves[no]);
+        let bake = each().map(|wave| wave.bake_secs).min().unwrap_or(0);
+        (
+            each().map(|wave| wave.upto).collect(),
+            Duration::from_secs(bake),
+        )
+    };
+    (0..many).map(wave).collect()
 }

@@ -9,6 +9,7 @@ use crate::{executor::Instant, world::State};
 #[derive(Debug, Clone)]
 pub struct Word {
     number: u64,
+    at: Instant,
     group: usize,
     word: Command,
     /// Until when it may be heard.
@@ -19,6 +20,15 @@ pub struct Word {
     completed: u64,
     /// What was failed, and was not tried again, before somebody said so.
     undone: Vec<(usize, Option<u64>, bool)>,
+}
+
+impl Word {
+    fn goes_on(&self) -> bool {
+        !matches!(
+            self.word,
+            Command::Pause | Command::Abort | Command::Promote
+        )
+    }
 }
 
 impl State {
@@ -37,15 +47,20 @@ impl State {
                 eye.again = true;
             }
         }
-        self.judge.words.push(Word {
+        let word = Word {
             number,
+            at: self.now,
             group,
             word,
             until,
             newest,
             completed: self.judge.groups[group].completed,
             undone,
-        });
+        };
+        if word.goes_on() {
+            self.goes_on(group);
+        }
+        self.judge.words.push(word);
         number
     }
 
@@ -71,6 +86,48 @@ impl State {
             if group.completed == word.completed {
                 eye.failed = eye.failed.or(failed);
             }
+        }
+    }
+
+    /// A word was obeyed. After a pause, or an end, nothing more of what the group was rolling out gets its turn.
+    pub fn heard(&mut self, number: u64) {
+        let words = &self.judge.words;
+        let Some(at) = words.iter().position(|word| word.number == number) else {
+            return;
+        };
+        let word = &words[at];
+        let (group, stops) = (
+            word.group,
+            [Command::Pause, Command::Abort].contains(&word.word),
+        );
+        let mut since = words[at + 1..].iter().filter(|it| it.group == group);
+        if !stops || since.any(|it| it.goes_on()) || self.judge.groups[group].turned >= word.at {
+            return;
+        }
+        let here =
+            (0..self.judge.eyes.len()).filter(|at| self.plan.wishes[*at].group == Some(group));
+        let moved = here.filter_map(|at| self.judge.eyes[at].pinned).max();
+        let to = moved.map(|(to, _)| to);
+        let new = |to: &u32| self.judge.groups[group].head.is_none_or(|head| *to > head);
+        self.judge.groups[group].stopped = to.filter(new).map(|to| (to, self.now));
+    }
+
+    /// What was stopped is stopped no longer: a person said so, or it went back, or was completed.
+    pub(super) fn goes_on(&mut self, group: usize) {
+        let eye = &mut self.judge.groups[group];
+        (eye.stopped, eye.turned) = (None, self.now);
+    }
+
+    /// What a person has stopped stands: an asset may only be pushed to it if its pin had moved before.
+    pub(super) fn judge_stopped(&mut self, at: usize, group: usize, to: u32) {
+        let Some((what, since)) = self.judge.groups[group].stopped else {
+            return;
+        };
+        self.judge.look("stopped");
+        let pinned = self.judge.eyes[at].pinned;
+        if what == to && pinned.is_some_and(|(no, when)| no == to && when > since) {
+            let what = format!("asset/{at:02} gets its turn in @{to}, which people have stopped");
+            self.violated("R18", what);
         }
     }
 
