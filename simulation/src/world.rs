@@ -97,8 +97,8 @@ pub struct State {
     pub rolled: BTreeMap<String, u64>,
     /// The policy groups, as the strategist that was asked last sees them: for people who look at a violation.
     pub views: Vec<annealing_strategist::View>,
-    /// Content that does not serve is the last that people want.
-    pub stubborn: bool,
+    /// The group of which the last that people want is content that does not serve.
+    pub stubborn: Option<usize>,
     /// Checks that say no, by check and scope, until when.
     pub closed: BTreeMap<(usize, usize), Instant>,
 }
@@ -129,7 +129,7 @@ impl World {
             unapproved: BTreeMap::new(),
             rolled: BTreeMap::new(),
             views: Vec::new(),
-            stubborn: false,
+            stubborn: None,
             closed: BTreeMap::new(),
         };
         Self {

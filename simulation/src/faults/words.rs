@@ -74,6 +74,7 @@ pub(super) fn put_right(world: &World, process: &Process) {
 impl State {
     fn what_helps(&self, view: &View) -> Option<Command> {
         let group = policy_number(number(view.policy.as_str()))?;
+        let stubborn = self.stubborn == Some(group);
         match &view.rollout.as_ref()?.state {
             // With edges it may wait for what nobody enforces any more. Without, nothing excuses it.
             Rolls::Running if !self.plan.groups[group].loose && is_stuck(view) => {
@@ -81,10 +82,8 @@ impl State {
             }
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
-            Rolls::RollingBack { .. } if !self.stubborn && is_stuck(view) => Some(Command::Retry),
-            _ if !view.live && !self.stubborn => {
-                (!view.left_out.is_empty()).then_some(Command::Retry)
-            }
+            Rolls::RollingBack { .. } if !stubborn && is_stuck(view) => Some(Command::Retry),
+            _ if !view.live && !stubborn => (!view.left_out.is_empty()).then_some(Command::Retry),
             _ => None,
         }
     }
@@ -117,7 +116,7 @@ impl State {
         let Some(at) = self.random.pick(&fits) else {
             return;
         };
-        self.stubborn = true;
+        self.stubborn = Some(group);
         self.plan.groups[group].policy.on_unhealthy = Default::default();
         self.plan.spoil(at, &mut self.random);
     }

@@ -19,7 +19,7 @@ impl State {
             if self.production.resources.get(at).is_none_or(concept) {
                 continue;
             }
-            if self.stubborn && self.plan.wishes[at].group.is_some() {
+            if self.stubborn.is_some() && self.plan.wishes[at].group == self.stubborn {
                 self.judge_stubborn(at);
                 continue;
             }

@@ -193,17 +193,20 @@ impl State {
         }
     }
 
-    /// R22: in the end nothing serves badly that served well before.
+    /// R22: in the end everything that was with its group is back at what the group completed last, and serves as it did.
     pub(super) fn judge_stubborn(&mut self, at: usize) {
         self.judge.look("R22");
         let head = self.plan.wishes[at]
             .group
             .and_then(|group| self.judge.groups[group].head);
-        let before = head.is_some_and(|head| self.mark_at(head, at).is_some());
-        let eye = &self.judge.eyes[at];
-        let before = before && eye.arrived_once && !eye.nowhere;
-        if before && self.production.resources[at].serves_badly() {
-            let there = self.production.resources[at].clone();
+        let before = head.and_then(|head| self.mark_at(head, at));
+        let (eye, resource) = (&self.judge.eyes[at], &self.production.resources[at]);
+        let has = resource.content.map(|it| it.mark);
+        let stays = self.plan.wishes[at].steady && before.is_some() && !eye.nowhere;
+        let failed =
+            before.is_some() && eye.arrived_once && !eye.nowhere && resource.serves_badly();
+        if failed || (stays && has != before) {
+            let there = resource.clone();
             let what = format!("asset/{at:02} still has what failed: {there:?}");
             self.violated("R22", what);
         }
