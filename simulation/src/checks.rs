@@ -18,7 +18,7 @@ use crate::{
     faults::Fault,
     intent::{Kind, number},
     judge::Said,
-    world::World,
+    world::{State, World},
 };
 
 /// How many parts the partition has for the checks that say no.
@@ -34,6 +34,12 @@ const SERIAL: usize = 5;
 pub fn covering(cause: Option<Cause>) -> impl Iterator<Item = usize> {
     let intent = (cause == Some(Cause::Intent)).then_some(INTENT);
     [ALWAYS].into_iter().chain(intent)
+}
+
+/// Whether the check that applies to intent only says no to an asset now.
+pub fn is_red(state: &State, at: usize) -> bool {
+    let until = state.closed.get(&(INTENT, at % SCOPES));
+    until.is_some_and(|until| state.now < *until)
 }
 
 /// What gradual pushes exclude each other by.
@@ -93,6 +99,11 @@ impl CheckPlugin for Gate {
             until.is_some_and(|until| state.now < until)
         };
         self.remember(&request, !closed);
+        if closed && self.number == INTENT {
+            let at = number(request.asset.as_str());
+            let mut state = self.world.state();
+            state.judge_red(at, request.incarnation.no.0);
+        }
         if !closed {
             return Ok(Verdict::proceed(request.now));
         }

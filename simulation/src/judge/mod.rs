@@ -156,6 +156,7 @@ impl State {
             .map(|s| self.production.too_new(*s))
             .collect();
         let now = self.now;
+        self.judge_once(at, to);
         self.production.resources[at].before_hand = None;
         self.production.resources[at].put(now, to);
         self.arrived(at);

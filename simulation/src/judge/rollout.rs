@@ -8,7 +8,13 @@ use plugin_sdk::Cause;
 use prodspec_model::{Message, addons::Turndown};
 
 use super::Call;
-use crate::{executor::Instant, intent::Plan, world::State};
+use crate::{
+    checks,
+    executor::Instant,
+    intent::{Bad, Plan},
+    production::Content,
+    world::State,
+};
 
 /// What was seen of one asset.
 #[derive(Debug, Clone, Copy, Default)]
@@ -101,6 +107,20 @@ impl State {
         }
     }
 
+    /// R18: what was pushed, took effect and has not changed since does not take effect once more.
+    pub(super) fn judge_once(&mut self, at: usize, to: Option<Content>) {
+        let wish = self.plan.wishes[at];
+        // What never settles is pushed for ever.
+        let Some(to) = to.filter(|to| wish.pool && to.bad != Bad::NeverSettles) else {
+            return;
+        };
+        self.judge.look("once");
+        if self.production.resources[at].content == Some(to) {
+            let what = format!("asset/{at:02} is changed to what it has");
+            self.violated("R18", what);
+        }
+    }
+
     /// A pin has moved, and that was acknowledged.
     pub fn pin_moved(&mut self, at: usize, to: Option<PinRecord>) {
         let now = self.now;
@@ -172,8 +192,29 @@ impl State {
         self.judge_failed(at, group, mark);
     }
 
+    /// R6: what applies to intent only has said no; a way back does not ask it.
+    pub fn judge_red(&mut self, at: usize, incarnation: u32) {
+        let wish = self.plan.wishes[at];
+        let Some(group) = wish.group.filter(|_| wish.steady) else {
+            return;
+        };
+        let head = self.judge.groups[group].head;
+        let back = head.and_then(|head| self.mark_at(head, at));
+        let there = self.mark_at(incarnation, at);
+        let forward = self.judge.eyes[at].forward;
+        let forward = forward.filter(|(no, mark)| *no > incarnation && Some(*mark) != there);
+        if let Some((no, _)) = forward.filter(|_| there.is_some() && there == back) {
+            let what =
+                format!("asset/{at:02} goes back from @{no}, and waits for what holds up intent");
+            self.violated("R6", what);
+        }
+    }
+
     /// It goes back: what it had has failed.
     fn judge_back(&mut self, at: usize, group: usize) {
+        if checks::is_red(self, at) {
+            self.judge.look("R6");
+        }
         self.goes_on(group);
         self.judge.look("R22");
         let forgiven = self.is_forgiven(group);
