@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use annealing_enforcer::kernel::Branch;
 use serde::Serialize;
 
-use crate::{faults::Fault, judge::Violation, world::World};
+use crate::{
+    faults::Fault,
+    judge::{LOOKS, Violation},
+    world::World,
+};
 
 /// What came of one seed.
 #[derive(Debug, Clone)]
@@ -54,8 +58,9 @@ impl Report {
             let times = state.rolled.get(&name).copied().unwrap_or_default();
             counts.insert(name, times);
         }
-        for (invariant, looked) in &state.judge.looked {
-            counts.insert(format!("judged {invariant}"), *looked);
+        for look in LOOKS {
+            let looked = state.judge.looked.get(look).copied().unwrap_or_default();
+            counts.insert(format!("judged {look}"), looked);
         }
         counts.insert("pushes begun".into(), state.judge.begun);
         counts.insert("pushes effective".into(), state.production.effective);

@@ -38,8 +38,29 @@ fn seen(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'stat
     })
 }
 
+/// No violation of anything, and the judge has looked at each of these.
+fn hold(looks: &[&str], seeds: std::ops::Range<u64>) {
+    let sum = run_all(
+        seeds.start,
+        seeds.end - seeds.start,
+        Scenario::choose,
+        |_| false,
+    );
+    assert!(sum.violations.is_empty(), "{:?}", sum.violations);
+    for look in looks {
+        assert!(sum.counts[&format!("judged {look}")] > 0, "{look}");
+    }
+}
+
 fn planted(bug: Bug) -> impl Fn(&mut Scenario) {
     move |scenario| scenario.planted_in_rollouts = Some(bug)
+}
+
+#[test]
+fn r18_r21_r22_hold_where_they_are_judged() {
+    let looks = ["canary", "wave", "domain", "room", "gradual", "once"];
+    hold(&looks, 1100..1115);
+    hold(&["whole", "hold", "stopped", "R6", "R22"], 1115..1130);
 }
 
 #[test]

@@ -21,6 +21,12 @@ pub use push::Call;
 pub use rollout::{Eye, GroupEye};
 pub use words::Word;
 
+/// Everything that the judge looks at.
+pub const LOOKS: [&str; 22] = [
+    "L1", "L2", "R6", "R8", "R9", "R13", "R22", "S1", "S2", "S3", "S4", "S5", "S7", "canary",
+    "domain", "gradual", "hold", "once", "room", "stopped", "wave", "whole",
+];
+
 /// Something that must never happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -139,6 +145,7 @@ impl Judge {
     }
 
     fn look(&mut self, at: &'static str) {
+        debug_assert!(LOOKS.contains(&at), "{at} is not counted");
         *self.looked.entry(at).or_default() += 1;
     }
 }
