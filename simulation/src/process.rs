@@ -32,6 +32,7 @@ pub fn start(world: &World, place: usize) {
         let seed = state.random.bits();
         #[allow(unused_mut, reason = "without planted bugs nothing is left to set")]
         let mut config = Config {
+            observe_only: state.strikes(Fault::Observes),
             drift_period: state.scenario.drift_period,
             backoff_cap: state.scenario.drift_period,
             breaker_failures: 6,
@@ -45,6 +46,7 @@ pub fn start(world: &World, place: usize) {
         (node, config)
     };
     world.note("starts", None, [place as u64, u64::from(node.0)]);
+    let observes = config.observe_only;
     let Some(enforcer) = build(world, node, config) else {
         return;
     };
@@ -52,6 +54,7 @@ pub fn start(world: &World, place: usize) {
     world.state().processes[place] = Some(Process {
         node,
         handle: handle.clone(),
+        observes,
         rollouts: None,
     });
     world

@@ -144,12 +144,6 @@ impl Sum {
     /// What was never seen: green means nothing for it.
     pub fn never(&self) -> Vec<&str> {
         let never = self.counts.iter().filter(|(_, count)| **count == 0);
-        never
-            .map(|(name, _)| name.as_str())
-            .filter(|name| !EXCEPT.contains(name))
-            .collect()
+        never.map(|(name, _)| name.as_str()).collect()
     }
 }
-
-/// What cannot be seen here: no seed enforces observe-only, since nothing could come to match intent then.
-const EXCEPT: [&str; 1] = ["branch ObserveOnly"];

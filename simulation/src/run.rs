@@ -68,13 +68,18 @@ fn begin(world: &World) {
 
 /// Nothing goes wrong from here on, and what did is put right.
 fn heal(world: &World) {
-    let (nodes, store) = {
+    let (nodes, observers, store) = {
         let mut state = world.state();
         state.heal();
         state.store.heal();
-        let nodes: Vec<_> = state.processes.iter().flatten().map(|p| p.node).collect();
-        (nodes, state.store.clone())
+        let all = || state.processes.iter().flatten();
+        let observers: Vec<_> = all().filter(|p| p.observes).map(|p| p.node).collect();
+        let nodes: Vec<_> = all().filter(|p| !p.observes).map(|p| p.node).collect();
+        (nodes, observers, state.store.clone())
     };
+    for node in observers {
+        process::kill(world, node);
+    }
     for node in nodes {
         world.executor.correct(node);
         world.executor.pause(node, false);

@@ -36,6 +36,8 @@ pub struct Process {
     pub node: NodeId,
     /// How to ask it.
     pub handle: Handle<NodeRuntime>,
+    /// It diffs, and never pushes.
+    pub observes: bool,
     /// How to ask its strategist, while it owns the partition.
     pub rollouts: Option<annealing_strategist::Handle<NodeRuntime>>,
 }

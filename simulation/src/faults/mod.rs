@@ -127,6 +127,8 @@ faults! {
     MetricsSlow 40,
     /// A metric has old data only.
     MetricsStale 60,
+    /// A process is started that only observes.
+    Observes 60,
 }
 
 impl Fault {
