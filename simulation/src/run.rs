@@ -22,6 +22,9 @@ use crate::{
     world::World,
 };
 
+/// How often an audit that is not over is waited for.
+const AUDITED: usize = 30;
+
 /// Runs one seed: trouble first, then a time of edits without faults, then rest.
 pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let world = World::new(seed, scenario.clone());
@@ -49,7 +52,13 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     };
     pass(rest);
     audit(&world);
-    pass(Duration::from_secs(20));
+    for _ in 0..AUDITED {
+        pass(Duration::from_secs(20));
+        if world.state().judge.has_looked_at("L1") {
+            break;
+        }
+    }
+    world.state().judge_audited();
     let report = Report::of(seed, &world);
     world.executor.end();
     report

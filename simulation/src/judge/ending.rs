@@ -42,6 +42,13 @@ impl State {
         }
     }
 
+    /// Production was compared with intent in the end, unless something was violated before.
+    pub fn judge_audited(&mut self) {
+        if !self.judge.has_looked_at("L1") {
+            self.violated("L1", "nobody could read what was acknowledged".into());
+        }
+    }
+
     /// L2: nobody was forgotten until now.
     pub fn judge_punctual(&mut self) {
         for at in 0..self.judge.assets {

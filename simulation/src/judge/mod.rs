@@ -144,6 +144,11 @@ impl Judge {
             .is_some_and(|jumped| since <= jumped.max(self.owned))
     }
 
+    /// Whether it has looked at this.
+    pub fn has_looked_at(&self, look: &str) -> bool {
+        self.looked.contains_key(look)
+    }
+
     fn look(&mut self, at: &'static str) {
         debug_assert!(LOOKS.contains(&at), "{at} is not counted");
         *self.looked.entry(at).or_default() += 1;
