@@ -104,10 +104,16 @@ impl State {
         if !stops || since.any(|it| it.goes_on()) || self.judge.groups[group].turned >= word.at {
             return;
         }
-        let here =
-            (0..self.judge.eyes.len()).filter(|at| self.plan.wishes[*at].group == Some(group));
-        let moved = here.filter_map(|at| self.judge.eyes[at].pinned).max();
-        let to = moved.map(|(to, _)| to);
+        // What it was rolling out when that was said: what came after it is not what was stopped.
+        let (wishes, eyes) = (self.plan.wishes.iter(), &self.judge.eyes);
+        let here = wishes
+            .zip(eyes)
+            .filter(|(wish, _)| wish.steady && wish.group == Some(group));
+        let moved = here.filter_map(|(_, eye)| eye.pinned);
+        let to = moved
+            .filter(|(_, when)| *when <= word.at)
+            .map(|(to, _)| to)
+            .max();
         let new = |to: &u32| self.judge.groups[group].head.is_none_or(|head| *to > head);
         self.judge.groups[group].stopped = to.filter(new).map(|to| (to, self.now));
     }
