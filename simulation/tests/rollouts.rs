@@ -76,7 +76,8 @@ fn r18_an_asset_selected_twice_is_caught() {
         scenario.knit = 0;
         scenario.planted_in_rollouts = Some(Bug::SelectTwice);
     });
-    assert!(seen.is_some());
+    // It never comes to an end with one selection.
+    assert_eq!(seen, Some("S10"));
 }
 
 #[test]
@@ -91,6 +92,12 @@ fn r20_what_is_in_sync_elsewhere_does_not_count() {
         (found.invariant == "R18").then_some(found.invariant)
     });
     assert_eq!(seen, Some("R18"));
+}
+
+#[test]
+fn r20_what_was_in_sync_before_its_pin_moved_does_not_count() {
+    let before = |scenario: &mut Scenario| scenario.planted = Some(Enforcement::SettledBeforePin);
+    assert_eq!(seen(&[(Fault::EditBad, 100)], before), Some("R22"));
 }
 
 #[test]
@@ -111,13 +118,59 @@ fn r22_what_never_settled_goes_back_too() {
         scenario.stubborn = 1000;
         scenario.planted_in_rollouts = Some(Bug::RollBackSettledOnly);
     });
-    assert!(seen.is_some());
+    assert_eq!(seen, Some("R21"));
 }
 
 #[test]
 fn r22_the_way_back_is_no_intent() {
     let faults = [(Fault::EditBad, 300)];
     assert_eq!(seen(&faults, planted(Bug::RollBackAsIntent)), Some("R22"));
+}
+
+#[test]
+fn r6_a_way_back_that_checks_hold_up_is_caught() {
+    let faults = [(Fault::EditBad, 300), (Fault::CheckSaysNo, 1000)];
+    let seen = (20..PATIENCE).find_map(|seed| {
+        let mut scenario = Scenario::choose(seed);
+        busy(&mut scenario, &faults);
+        scenario.planted_in_rollouts = Some(Bug::RollBackAsIntent);
+        let found = run(seed, &scenario).violation?;
+        (found.invariant == "R6").then_some(found.invariant)
+    });
+    assert_eq!(seen, Some("R6"));
+}
+
+#[test]
+fn r21_an_unhealthy_verdict_that_passes_is_caught() {
+    let faults = [(Fault::EditBad, 300)];
+    assert_eq!(seen(&faults, planted(Bug::IgnoreUnhealthy)), Some("R21"));
+}
+
+#[test]
+fn r21_a_rollout_that_completes_early_is_caught() {
+    assert_eq!(seen(&[], planted(Bug::CompletesEarly)), Some("R21"));
+}
+
+#[test]
+fn r18_a_hold_that_is_ignored_is_caught() {
+    let faults = [(Fault::EditPolicy, 400)];
+    assert_eq!(seen(&faults, planted(Bug::IgnoreHold)), Some("R18"));
+}
+
+#[test]
+fn r18_waves_that_are_skipped_are_caught() {
+    assert_eq!(seen(&[], planted(Bug::SkipWaves)), Some("R18"));
+}
+
+#[test]
+fn r18_a_first_turnup_that_is_not_gradual_is_caught() {
+    assert_eq!(seen(&[], planted(Bug::NeverGradual)), Some("R18"));
+}
+
+#[test]
+fn r18_a_pause_that_is_ignored_is_caught() {
+    let faults = [(Fault::PersonOnRollout, 600)];
+    assert_eq!(seen(&faults, planted(Bug::IgnorePause)), Some("R18"));
 }
 
 #[test]
