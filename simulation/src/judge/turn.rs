@@ -127,7 +127,9 @@ impl State {
         let others = turn.targets.iter().filter(|it| **it != at);
         let moved = others.clone().filter(|it| self.moved(**it, to)).count();
         let over = others.filter(|it| self.is_over(**it, to, bake)).count();
-        let fewest = fewest.saturating_sub(turn.leaving);
+        let left = |it: &&usize| !self.plan.wishes[**it].steady && self.moved(**it, to);
+        let left = turn.targets.iter().filter(left).count();
+        let fewest = fewest.saturating_sub(turn.leaving + left);
         if moved >= most && over < fewest {
             let what = format!(
                 "asset/{at:02} gets what is new in @{to}, after {moved} others of which {over} have baked: the {who} comes first"
@@ -220,7 +222,9 @@ impl State {
     fn is_away(&self, at: usize, to: u32) -> bool {
         let eye = &self.judge.eyes[at];
         let arrived = eye.arrived.map(|(mark, _)| mark);
-        self.moved(at, to) && arrived != self.mark_at(to, at)
+        // Who has left its group since is nobody's.
+        let stays = self.plan.wishes[at].steady;
+        stays && self.moved(at, to) && arrived != self.mark_at(to, at)
     }
 
     /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well. It may have left it

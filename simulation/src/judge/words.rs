@@ -73,9 +73,8 @@ impl State {
         let word = words.remove(at);
         let group = self.judge.groups[word.group];
         let mut later = self.judge.words[at..].iter();
-        let again = later.any(|it| {
-            it.group == word.group && matches!(it.word, Command::Retry | Command::Abort)
-        });
+        let again = later
+            .any(|it| it.group == word.group && matches!(it.word, Command::Retry | Command::Abort));
         if again {
             return;
         }
