@@ -76,8 +76,8 @@ fn r18_an_asset_selected_twice_is_caught() {
         scenario.knit = 0;
         scenario.planted_in_rollouts = Some(Bug::SelectTwice);
     });
-    // It never comes to an end with one selection.
-    assert_eq!(seen, Some("S10"));
+    // One selection follows the other for ever, or the rollout never ends.
+    assert!(matches!(seen, Some("S10" | "L1")), "{seen:?}");
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn r20_what_was_in_sync_before_its_pin_moved_does_not_count() {
 #[test]
 fn r21_unknown_health_that_passes_is_caught() {
     let faults = [(Fault::NoData, 950)];
-    assert_eq!(seen(&faults, planted(Bug::UnknownIsHealthy)), Some("R18"));
+    assert_eq!(seen(&faults, planted(Bug::UnknownIsHealthy)), Some("R21"));
 }
 
 #[test]
 fn r21_an_old_verdict_that_passes_is_caught() {
     let faults = [(Fault::NoData, 300)];
-    assert_eq!(seen(&faults, planted(Bug::OldVerdict)), Some("R18"));
+    assert_eq!(seen(&faults, planted(Bug::OldVerdict)), Some("R21"));
 }
 
 #[test]
