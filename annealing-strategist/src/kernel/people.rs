@@ -167,16 +167,21 @@ impl Kernel {
         found
             .targets
             .dedup_by(|one, other| one.asset == other.asset);
-        if found.targets.is_empty() {
-            let nothing = "nothing of it can go forward now; it goes on back";
-            return Err(Refused(nothing.to_owned()));
-        }
+        let nothing = found.targets.is_empty();
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
+            // What was not sent back yet would stay with what failed.
+            if nothing && !live.is_sent_back() {
+                let why = "nothing of it can go forward now, and not all of it was sent back yet";
+                return Err(Refused(why.to_owned()));
+            }
             live.rollout.note(at, "tried again", Some(by));
         }
         self.forgive(id, out);
-        self.begin(now, found, out);
+        match nothing {
+            true => self.went_back(now, out),
+            false => self.begin(now, found, out),
+        }
         Ok(())
     }
 
