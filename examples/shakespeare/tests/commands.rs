@@ -430,14 +430,19 @@ impl Drop for Background {
     }
 }
 
-#[test]
-fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
-    let town = Town::new();
+fn a_manifest_that_bakes_fast(town: &Town) -> (PathBuf, String) {
     let fast = Manifest::DEFAULT.replacen("bake: 10", "bake: 1", 1);
     let fast = fast.replacen("bake: 5", "bake: 1", 1);
     fs::create_dir(town.state()).unwrap();
     let manifest = town.state().join("manifest.yaml");
     fs::write(&manifest, &fast).unwrap();
+    (manifest, fast)
+}
+
+#[test]
+fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
+    let town = Town::new();
+    let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let _plane = Background(plane);
     assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
@@ -460,11 +465,7 @@ fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
 #[test]
 fn a_rollout_is_followed_over_a_restart_of_the_control_plane() {
     let town = Town::new();
-    let fast = Manifest::DEFAULT.replacen("bake: 10", "bake: 1", 1);
-    let fast = fast.replacen("bake: 5", "bake: 1", 1);
-    fs::create_dir(town.state()).unwrap();
-    let manifest = town.state().join("manifest.yaml");
-    fs::write(&manifest, &fast).unwrap();
+    let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let plane = Background(plane);
     assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
