@@ -220,6 +220,17 @@ fn at_point(world: &World, point: Point) -> BoxFuture<'static, ()> {
         let mut state = world.state();
         if point == Point::BeforeSync && state.sealed.node == Some(node) {
             let submitted = state.sealed.submitting;
+            let nth = |no: u32| {
+                (
+                    no,
+                    state
+                        .sealed
+                        .accepted
+                        .get(&no)
+                        .map_or(0, |all| all.len().saturating_sub(1)),
+                )
+            };
+            let submitted = submitted.map(nth);
             state.sealed.written.extend(submitted);
         }
         let deadly = point != Point::BeforeRead;

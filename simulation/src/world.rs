@@ -1,7 +1,7 @@
 //! Everything that is not the control plane: chance, intent, production, the judge, and the processes that run.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -42,15 +42,21 @@ pub struct Process {
     pub rollouts: Option<annealing_strategist::Handle<NodeRuntime>>,
 }
 
+/// An incarnation that validators accepted.
+pub struct Accepted {
+    /// What was wanted.
+    pub plan: Arc<Plan>,
+    /// The content of each asset.
+    pub marks: BTreeMap<usize, u64>,
+}
+
 /// What is known of intent beside the store.
 #[derive(Default)]
 pub struct Sealed {
-    /// Contents that validators accepted, by incarnation and asset. Of several with one number one at most is sealed.
-    pub validated: BTreeMap<u32, Vec<BTreeMap<usize, u64>>>,
-    /// What was wanted with each of them.
-    pub plans: BTreeMap<u32, Vec<Arc<Plan>>>,
-    /// Incarnations whose seal was written: whoever syncs next makes them durable.
-    pub written: BTreeSet<u32>,
+    /// What validators accepted. Of several with one number one at most is sealed.
+    pub accepted: BTreeMap<u32, Vec<Accepted>>,
+    /// Incarnations whose seal was written, and which of those accepted it was: whoever syncs next makes it durable.
+    pub written: BTreeMap<u32, usize>,
     /// Incarnations whose seal was acknowledged, the newest last.
     pub acknowledged: Vec<Incarnation>,
     /// The one being sealed.

@@ -100,9 +100,11 @@ impl State {
             match fault {
                 Fault::DriftContent => {
                     // Nobody depends on this: it blames nothing on anybody.
-                    self.production.resources[at].content = Some(content);
                     let busy = Duration::from_secs(self.random.below(30) as u64);
-                    self.production.resources[at].busy_until = now + busy;
+                    let resource = &mut self.production.resources[at];
+                    resource.content = Some(content);
+                    resource.changed_by_hand = now;
+                    resource.busy_until = now + busy;
                 }
                 Fault::DriftCapacity => {
                     content.own /= 2;

@@ -12,7 +12,12 @@ use prodspec_model::{
 };
 
 use super::{Plan, asset, edit, id, number, partition};
-use crate::{executor::NodeId, faults::Fault, store::ProcessStore, world::World};
+use crate::{
+    executor::NodeId,
+    faults::Fault,
+    store::ProcessStore,
+    world::{Accepted, World},
+};
 
 type Store_ = Incarnations<dyn Store>;
 
@@ -110,15 +115,14 @@ async fn validated(world: &World, plan: &Plan, candidate: &Incarnation) -> Optio
     }
     let assets: Vec<Asset> = candidate.snapshot().iter().collect();
     let mut state = world.state();
-    let plans = state.sealed.plans.entry(candidate.no().0);
-    plans.or_default().push(Arc::new(plan.clone()));
     let mut marks = BTreeMap::new();
     for asset in assets {
         let mark = state.production.content(&asset).mark;
         marks.insert(number(asset.id_str()), mark);
     }
-    let accepted = state.sealed.validated.entry(candidate.no().0);
-    accepted.or_default().push(marks);
+    let plan = Arc::new(plan.clone());
+    let accepted = state.sealed.accepted.entry(candidate.no().0);
+    accepted.or_default().push(Accepted { plan, marks });
     Some(())
 }
 

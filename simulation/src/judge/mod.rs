@@ -15,7 +15,7 @@ use std::{
 
 use prodspec_model::Digest;
 
-use crate::{executor::Instant, production::Content, world::State};
+use crate::{executor::Instant, production::Push, world::State};
 
 pub use push::Call;
 pub use rollout::{Eye, GroupEye};
@@ -157,7 +157,8 @@ impl Judge {
 
 impl State {
     /// S4: a change of `at` that took effect has not made anything worse than it was.
-    pub fn flip(&mut self, at: usize, to: Option<Content>, started: Instant) {
+    pub fn flip(&mut self, at: usize, push: Push) {
+        let Push { to, started, .. } = push;
         let (providers, schemas) = self.production.touched(at, to);
         let before: Vec<u64> = providers
             .iter()
@@ -168,7 +169,7 @@ impl State {
             .map(|s| self.production.too_new(*s))
             .collect();
         let now = self.now;
-        self.judge_once(at, to);
+        self.judge_once(at, push);
         self.production.resources[at].before_hand = None;
         self.production.resources[at].put(now, to);
         self.arrived(at);

@@ -42,9 +42,9 @@ impl State {
         let at = number(call.asset.id_str());
         let mark = self.production.content(call.asset).mark;
         self.judge.look("S2");
-        let accepted = self.sealed.validated.get(&call.incarnation);
+        let accepted = self.sealed.accepted.get(&call.incarnation);
         let mut accepted = accepted.into_iter().flatten();
-        if !accepted.any(|assets| assets.get(&at) == Some(&mark)) {
+        if !accepted.any(|it| it.marks.get(&at) == Some(&mark)) {
             self.violated(
                 "S2",
                 format!(
@@ -53,7 +53,7 @@ impl State {
                 ),
             );
         }
-        if !self.sealed.written.contains(&call.incarnation) {
+        if !self.sealed.written.contains_key(&call.incarnation) {
             self.violated(
                 "S2",
                 format!("@{} is used, and was never written", call.incarnation),
@@ -201,8 +201,8 @@ impl State {
             .get(&call.token)
             .copied()
             .unwrap_or_default();
-        let newest = self.sealed.validated.get(&known);
-        let gone = newest.is_some_and(|all| all.iter().all(|assets| !assets.contains_key(&at)));
+        let newest = self.sealed.accepted.get(&known);
+        let gone = newest.is_some_and(|all| all.iter().all(|it| !it.marks.contains_key(&at)));
         if gone && !self.plan.wishes[at].pool && !self.judge.pins.contains_key(&at) {
             self.violated(
                 "S3",

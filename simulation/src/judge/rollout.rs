@@ -12,8 +12,8 @@ use crate::{
     checks,
     executor::Instant,
     intent::{Bad, Plan},
-    production::Content,
-    world::State,
+    production::Push,
+    world::{Accepted, State},
 };
 
 /// What was seen of one asset.
@@ -70,12 +70,18 @@ impl Eye {
 impl State {
     /// The content of an asset at an incarnation, if it was ever accepted with one.
     pub fn mark_at(&self, incarnation: u32, at: usize) -> Option<u64> {
-        let all = self.sealed.validated.get(&incarnation)?;
-        all.last()?.get(&at).copied()
+        self.accepted(incarnation)?.marks.get(&at).copied()
     }
 
     pub(super) fn plan_at(&self, incarnation: u32) -> Option<&Arc<Plan>> {
-        self.sealed.plans.get(&incarnation)?.last()
+        Some(&self.accepted(incarnation)?.plan)
+    }
+
+    /// Of those accepted with one number the one that was written, or may be.
+    fn accepted(&self, incarnation: u32) -> Option<&Accepted> {
+        let all = self.sealed.accepted.get(&incarnation)?;
+        let written = self.sealed.written.get(&incarnation);
+        written.and_then(|nth| all.get(*nth)).or(all.last())
     }
 
     /// Whether an asset has to be looked at: one that no rollout has reached is left alone.
@@ -108,16 +114,19 @@ impl State {
     }
 
     /// R18: what was pushed, took effect and has not changed since does not take effect once more.
-    pub(super) fn judge_once(&mut self, at: usize, to: Option<Content>) {
+    pub(super) fn judge_once(&mut self, at: usize, push: Push) {
         let wish = self.plan.wishes[at];
         // What never settles is pushed for ever.
-        let Some(to) = to.filter(|to| wish.pool && to.bad != Bad::NeverSettles) else {
+        let Some(to) = push
+            .to
+            .filter(|to| wish.pool && to.bad != Bad::NeverSettles)
+        else {
             return;
         };
         self.judge.look("once");
         let resource = &self.production.resources[at];
-        // Somebody may have put back by hand what a push was on its way to put right.
-        if resource.content == Some(to) && resource.before_hand.is_none() {
+        // Somebody may have put right by hand what a push was on its way to put right.
+        if resource.content == Some(to) && resource.changed_by_hand < push.seen_at {
             let what = format!("asset/{at:02} is changed to what it has");
             self.violated("R18", what);
         }

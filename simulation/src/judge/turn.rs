@@ -203,8 +203,8 @@ impl State {
 
     /// The policies that may be in force since `to` was wanted.
     fn policies(&self, group: usize, to: u32) -> Vec<&RolloutPolicy> {
-        let plans = self.sealed.plans.range(to..).flat_map(|(_, plans)| plans);
-        plans.map(|plan| &plan.groups[group].policy).collect()
+        let accepted = self.sealed.accepted.range(to..).flat_map(|(_, all)| all);
+        accepted.map(|it| &it.plan.groups[group].policy).collect()
     }
 
     fn leaving(&self, group: usize, head: u32, plan: &Plan) -> usize {

@@ -34,7 +34,7 @@ impl Word {
 impl State {
     /// A person says something to a rollout; it may be heard until then. Answers the word's number.
     pub fn said(&mut self, group: usize, word: Command, until: Instant) -> u64 {
-        let newest = self.sealed.plans.keys().last().copied().unwrap_or(0);
+        let newest = self.sealed.accepted.keys().last().copied().unwrap_or(0);
         let number = self.judge.words.last().map_or(0, |last| last.number + 1);
         let mut undone = Vec::new();
         // What a person stops has not failed, and may come again after newer intent.

@@ -106,6 +106,7 @@ impl State {
             token,
             n,
             started: self.now,
+            seen_at: self.production.resources[at].seen_at,
             to,
         };
         let course = Course {
@@ -230,7 +231,7 @@ async fn apply(world: World, at: usize, push: Push, until_flip: Duration, until_
     {
         let mut state = world.state();
         if state.is_under_way(at, push) {
-            state.flip(at, push.to, push.started);
+            state.flip(at, push);
             state.production.removed += u64::from(push.to.is_none());
         }
     }

@@ -104,6 +104,7 @@ impl Production {
         }
         let resource = &mut self.resources[at];
         resource.before_hand = resource.before_hand.or(resource.content);
+        resource.changed_by_hand = now;
         resource.put(now, to);
     }
 
