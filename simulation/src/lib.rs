@@ -14,9 +14,11 @@
 //! - `intent`: what people want. `production`: what there is. `plugin`: the way between them. `checks`: who says no.
 //! - `rollouts`: the strategist beside each ownership. `health`: how production says that it is well.
 //! - `process`, `store`: the real thing, started and killed. `faults`: who does that.
+//! - `crashes`: a case so small that a crash is tried at every two points of it.
 //! - `judge`: what must never happen. `scenario`, `run`, `report`: one seed, many seeds.
 
 pub mod checks;
+pub mod crashes;
 pub mod executor;
 pub mod faults;
 pub mod health;

@@ -60,7 +60,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     }
     world.state().judge_audited();
     let report = Report::of(seed, &world);
-    world.executor.end();
+    world.end();
     report
 }
 
@@ -104,7 +104,7 @@ fn heal(world: &World) {
 }
 
 /// Reads everything that was acknowledged, and compares production with the newest of it.
-fn audit(world: &World) {
+pub fn audit(world: &World) {
     let audits = world.clone();
     world.spawn(async move {
         let store = Incarnations::new(ProcessStore::open(&audits), partition());

@@ -5,7 +5,7 @@ use std::time::Duration;
 #[cfg(feature = "planted-bugs")]
 use annealing_enforcer::kernel::Bug;
 
-use crate::{faults::Rates, random::Random};
+use crate::{faults::Rates, intent::Plan, random::Random};
 
 /// How one seed goes.
 #[derive(Debug, Clone)]
@@ -24,6 +24,10 @@ pub struct Scenario {
     pub trouble: Duration,
     /// Faults of the store: so many in a million reads or commits.
     pub store_faults: [u32; 6],
+    /// What people want at first, if that is not left to chance.
+    pub plan: Option<Plan>,
+    /// How long a push is on its way to production, if that is not left to chance.
+    pub travel: Option<Duration>,
     /// Policy groups whose assets have edges, in a thousand.
     pub knit: u32,
     /// People move pins that are the strategist's.
@@ -65,6 +69,8 @@ impl Scenario {
                 store(&mut random, 500_000),
                 store(&mut random, 200_000),
             ],
+            plan: None,
+            travel: None,
             knit: 300,
             meddling: false,
             stubborn: 200,

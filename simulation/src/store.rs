@@ -17,7 +17,8 @@ use plane_store::{
 };
 
 use crate::{
-    faults::Fault,
+    executor::NodeId,
+    faults::{Fault, dies_here},
     intent::{number, partition, policy_number},
     process,
     world::{State, World},
@@ -38,6 +39,16 @@ impl ProcessStore {
             world: world.clone(),
         })
     }
+
+    /// A commit of `node` was acknowledged.
+    fn remember(&self, node: NodeId, writes: &[Write]) {
+        let mut state = self.world.state();
+        state.commits += 1;
+        let commits = state.commits;
+        state.committed.insert(node, commits);
+        state.remember_open(writes);
+        state.remember_rollouts(writes);
+    }
 }
 
 #[async_trait]
@@ -54,12 +65,10 @@ impl Store for ProcessStore {
         let writes = batch.writes.clone();
         let version = self.inner.commit(batch).await?;
         let node = self.world.executor.current();
-        let mut state = self.world.state();
-        state.commits += 1;
-        let commits = state.commits;
-        state.committed.insert(node, commits);
-        state.remember_open(&writes);
-        state.remember_rollouts(&writes);
+        self.remember(node, &writes);
+        if dies_here(&self.world, node) {
+            return futures::future::pending().await;
+        }
         Ok(version)
     }
 
@@ -216,6 +225,7 @@ pub fn trouble(world: &World) {
 /// Before and after every read, write, sync and acknowledgement.
 fn at_point(world: &World, point: Point) -> BoxFuture<'static, ()> {
     let node = world.executor.current();
+    let deadly = point != Point::BeforeRead;
     let (latency, dies, stands) = {
         let mut state = world.state();
         if point == Point::BeforeSync && state.sealed.node == Some(node) {
@@ -233,14 +243,14 @@ fn at_point(world: &World, point: Point) -> BoxFuture<'static, ()> {
             let submitted = submitted.map(nth);
             state.sealed.written.extend(submitted);
         }
-        let deadly = point != Point::BeforeRead;
         (
             state.store_latency(),
             deadly && state.strikes(Fault::CrashAtPersist),
             deadly && state.strikes(Fault::PauseAtPoint),
         )
     };
-    if dies && process::kill(world, node) {
+    let dies = dies && process::kill(world, node) || deadly && dies_here(world, node);
+    if dies {
         return Box::pin(futures::future::pending());
     }
     if stands {

@@ -12,7 +12,7 @@ use prodspec_model::Incarnation;
 
 use crate::{
     executor::{Executor, Instant, NodeId, NodeRuntime},
-    faults::{Fault, Rates},
+    faults::{Fault, Points, Rates},
     intent::Plan,
     judge::{Judge, Violation},
     production::Production,
@@ -89,6 +89,8 @@ pub struct State {
     pub trace: Trace,
     /// How often each fault struck.
     pub struck: BTreeMap<Fault, u64>,
+    /// Points at which processes may die by number.
+    pub points: Points,
     /// How often the kernels took each branch, by node and token.
     pub branches: BTreeMap<(u32, u64), BTreeMap<Branch, u64>>,
     /// The store as it is open now.
@@ -115,7 +117,8 @@ impl World {
     /// A world that begins.
     pub fn new(seed: u64, scenario: Scenario) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::choose(&mut random, scenario.knit);
+        let chosen = scenario.plan.clone();
+        let plan = chosen.unwrap_or_else(|| Plan::choose(&mut random, scenario.knit));
         let executor = Executor::new(seed);
         let state = State {
             production: Production::new(&plan),
@@ -129,6 +132,7 @@ impl World {
             sealed: Sealed::default(),
             trace: Trace::default(),
             struck: BTreeMap::new(),
+            points: Points::default(),
             branches: BTreeMap::new(),
             store: MemoryStore::new(),
             commits: 0,
@@ -161,6 +165,14 @@ impl World {
     /// Waits.
     pub async fn sleep(&self, duration: Duration) {
         self.executor.sleep(duration).await;
+    }
+
+    /// Ends it. Store and executor hold the world, which holds them: neither would ever go away otherwise.
+    pub fn end(&self) {
+        let store = self.state().store.clone();
+        store.heal();
+        store.set_pause(|_| Box::pin(futures::future::ready(())));
+        self.executor.end();
     }
 
     /// Notes an event.

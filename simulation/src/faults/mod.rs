@@ -2,10 +2,12 @@
 
 mod driver;
 mod people;
+mod points;
 mod words;
 
 pub use driver::drive;
 pub use people::care;
+pub use points::{Crash, Points, dies_here};
 
 use crate::random::Random;
 

@@ -56,6 +56,7 @@ impl Network {
         if let Some(back) = back {
             self.world.sleep(back).await;
         }
+        self.pass().await;
         diff
     }
 }

@@ -10,7 +10,7 @@ use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, 
 
 use crate::{
     executor::NodeId,
-    faults::Fault,
+    faults::{Fault, dies_here},
     world::{State, World},
 };
 
@@ -61,6 +61,13 @@ impl Network {
         }
     }
 
+    /// A point at which the process may die by number.
+    async fn pass(&self) {
+        if dies_here(&self.world, self.node) {
+            futures::future::pending::<()>().await;
+        }
+    }
+
     /// The process may die, or stand still, at this very call.
     async fn endanger(&self) {
         let (dies, stands) = {
@@ -74,6 +81,7 @@ impl Network {
             crate::process::kill(&self.world, self.node);
             futures::future::pending::<()>().await;
         }
+        self.pass().await;
         if stands {
             crate::process::stand_still(&self.world, self.node);
             self.world.sleep(Duration::ZERO).await;

@@ -72,6 +72,7 @@ impl Network {
                 return answer;
             }
         }
+        self.pass().await;
         let (reply, answer) = oneshot::channel();
         self.world.state().production.resources[at]
             .sent
@@ -80,10 +81,11 @@ impl Network {
         self.world.spawn(travel(world, at, course, reply));
         self.endanger().await;
         self.suffer(fate).await?;
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => futures::future::pending().await,
-        }
+        let Ok(answer) = answer.await else {
+            return futures::future::pending().await;
+        };
+        self.pass().await;
+        answer
     }
 }
 
@@ -98,6 +100,7 @@ impl State {
         }
         let usual = Duration::from_millis(if kind == Kind::Gradual { 4000 } else { 80 });
         let until_done = self.random.delay(usual, Duration::from_secs(12));
+        travel = self.scenario.travel.unwrap_or(travel);
         let hangs = self.strikes(Fault::HangPush);
         let fate = self.fate();
         let number = self.random.bits();
@@ -232,6 +235,7 @@ async fn apply(world: World, at: usize, push: Push, until_flip: Duration, until_
         let mut state = world.state();
         if state.is_under_way(at, push) {
             state.flip(at, push);
+            state.production.took_effect.push((at, push.to));
             state.production.removed += u64::from(push.to.is_none());
         }
     }

@@ -18,6 +18,8 @@ pub struct Production {
     pub resources: Vec<Resource>,
     /// How many changes took effect.
     pub effective: u64,
+    /// What took effect where, in order. Nothing for a turndown.
+    pub took_effect: Vec<(usize, Option<Content>)>,
     /// How many resources were taken out on request.
     pub removed: u64,
     /// When something was last changed on request.
@@ -38,6 +40,7 @@ impl Production {
                 .map(|wish| Resource::new(wish.kind))
                 .collect(),
             effective: 0,
+            took_effect: Vec::new(),
             removed: 0,
             last_push: Instant::default(),
             contents: BTreeMap::new(),
