@@ -15,7 +15,7 @@
 //! - `rollouts`: the strategist beside each ownership. `health`: how production says that it is well.
 //! - `process`, `store`: the real thing, started and killed. `faults`: who does that.
 //! - `crashes`: a case so small that a crash is tried at every two points of it.
-//! - `judge`: what must never happen. `scenario`, `run`, `report`: one seed, many seeds.
+//! - `judge`, `lease`: what must never happen. `scenario`, `run`, `report`: one seed, many seeds.
 
 pub mod checks;
 pub mod crashes;
@@ -24,6 +24,7 @@ pub mod faults;
 pub mod health;
 pub mod intent;
 pub mod judge;
+pub mod lease;
 pub mod plugin;
 pub mod process;
 pub mod production;

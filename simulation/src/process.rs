@@ -9,7 +9,7 @@ use prodspec_model::TypeName;
 use crate::{
     checks::checks,
     executor::{NodeId, NodeRuntime},
-    faults::Fault,
+    faults::{Fault, clock},
     intent::{Kind, partition},
     plugin::Network,
     rollouts,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long a process may be silent before others take it for dead.
-const TERM: Duration = Duration::from_secs(15);
+pub const TERM: Duration = Duration::from_secs(15);
 /// Enforcers tell how often they took which branch this often.
 const TELL_EVERY: Duration = Duration::from_secs(7);
 
@@ -199,8 +199,18 @@ pub fn stand_still(world: &World, node: NodeId) {
     world.spawn(async move {
         wakes.sleep(TERM * 3).await;
         wakes.note("goes on", None, [u64::from(node.0), 0]);
-        wakes.executor.pause(node, false);
+        go_on(&wakes, node);
     });
+}
+
+/// Lets a process that stands still go on.
+pub fn go_on(world: &World, node: NodeId) {
+    if world.executor.is_paused(node) {
+        let mut state = world.state();
+        let now = state.now;
+        state.woken.insert(node, now);
+    }
+    world.executor.pause(node, false);
 }
 
 /// Cuts the power of everything but production: what the store had not synced is gone.
@@ -219,7 +229,7 @@ pub fn power_cut(world: &World) {
 
 /// What may happen to a process at any time.
 pub fn disturb(world: &World, place: usize) {
-    let (node, crash, pause, hour, month, back) = {
+    let (node, crash, pause) = {
         let mut state = world.state();
         let Some(process) = state.processes[place].clone() else {
             return;
@@ -228,22 +238,9 @@ pub fn disturb(world: &World, place: usize) {
             process.node,
             state.strikes(Fault::Crash),
             state.strikes(Fault::Pause),
-            state.strikes(Fault::ClockHour),
-            state.strikes(Fault::ClockMonth),
-            state.random.per_mille(500),
         )
     };
-    let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    if hour || month {
-        let mut state = world.state();
-        state.judge.jumped = Some(state.now);
-    }
-    if hour {
-        world.executor.jump(node, hours(1), back);
-    }
-    if month {
-        world.executor.jump(node, hours(30 * 24), back);
-    }
+    clock::disturb(world, node);
     if pause {
         stand_still(world, node);
     }

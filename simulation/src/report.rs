@@ -62,6 +62,7 @@ impl Report {
             let looked = state.judge.looked.get(look).copied().unwrap_or_default();
             counts.insert(format!("judged {look}"), looked);
         }
+        counts.insert("judged lease".into(), state.leases);
         counts.insert("pushes begun".into(), state.judge.begun);
         counts.insert("pushes effective".into(), state.production.effective);
         counts.insert("removals".into(), state.production.removed);

@@ -12,7 +12,7 @@ use plane_store::incarnations::Incarnations;
 
 use crate::{
     executor::Instant,
-    faults::{care, drive},
+    faults::{care, drive, go_away},
     intent::{partition, seal_for_ever},
     process,
     report::{Report, Sum},
@@ -71,6 +71,14 @@ fn begin(world: &World) {
     for place in 0..enforcers {
         process::start(world, place);
     }
+    let away = world.state().scenario.away;
+    if let Some((after, long)) = away {
+        let away = world.clone();
+        world.spawn(async move {
+            away.sleep(after).await;
+            go_away(&away, long);
+        });
+    }
     world.spawn(drive(world.clone()));
     world.spawn(care(world.clone()));
 }
@@ -91,7 +99,7 @@ fn heal(world: &World) {
     }
     for node in nodes {
         world.executor.correct(node);
-        world.executor.pause(node, false);
+        process::go_on(world, node);
     }
     world.note("healed", None, [0, 0]);
     let poisoned = world.clone();

@@ -28,6 +28,8 @@ pub struct Scenario {
     pub plan: Option<Plan>,
     /// How long a push is on its way to production, if that is not left to chance.
     pub travel: Option<Duration>,
+    /// After how long the store is away for everybody, and for how long, if that is not left to chance.
+    pub away: Option<(Duration, Duration)>,
     /// Policy groups whose assets have edges, in a thousand.
     pub knit: u32,
     /// People move pins that are the strategist's.
@@ -71,6 +73,7 @@ impl Scenario {
             ],
             plan: None,
             travel: None,
+            away: None,
             knit: 300,
             meddling: false,
             stubborn: 200,

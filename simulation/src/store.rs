@@ -17,7 +17,7 @@ use plane_store::{
 };
 
 use crate::{
-    executor::NodeId,
+    executor::{Instant, NodeId},
     faults::{Fault, dies_here},
     intent::{number, partition, policy_number},
     process,
@@ -40,9 +40,23 @@ impl ProcessStore {
         })
     }
 
+    /// Whether whoever asks cannot reach the store.
+    fn is_cut_off(&self) -> bool {
+        let node = self.world.executor.current();
+        self.world.state().cut_off.contains(&node)
+    }
+
+    fn reach(&self) -> Result<(), Error> {
+        if self.is_cut_off() {
+            return Err(Error::unavailable("cut off"));
+        }
+        Ok(())
+    }
+
     /// A commit of `node` was acknowledged.
-    fn remember(&self, node: NodeId, writes: &[Write]) {
+    fn remember(&self, node: NodeId, begun: Instant, writes: &[Write]) {
         let mut state = self.world.state();
+        state.heard_of(node, begun, writes);
         state.commits += 1;
         let commits = state.commits;
         state.committed.insert(node, commits);
@@ -54,18 +68,31 @@ impl ProcessStore {
 #[async_trait]
 impl Store for ProcessStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Error> {
-        self.inner.get(keys).await
+        self.reach()?;
+        let rows = self.inner.get(keys).await;
+        self.reach()?;
+        rows
     }
 
     async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, Error> {
-        self.inner.scan(range, limit).await
+        self.reach()?;
+        let page = self.inner.scan(range, limit).await;
+        self.reach()?;
+        page
     }
 
     async fn commit(&self, batch: Batch) -> Result<Version, CommitError> {
+        if self.is_cut_off() {
+            return Err(CommitError::unavailable("cut off"));
+        }
+        let begun = self.world.executor.now();
         let writes = batch.writes.clone();
         let version = self.inner.commit(batch).await?;
         let node = self.world.executor.current();
-        self.remember(node, &writes);
+        if self.is_cut_off() {
+            return Err(CommitError::unknown("cut off before the answer"));
+        }
+        self.remember(node, begun, &writes);
         if dies_here(&self.world, node) {
             return futures::future::pending().await;
         }
@@ -77,6 +104,9 @@ impl Store for ProcessStore {
         let late = move |()| {
             let world = world.clone();
             async move {
+                if world.state().cut_off.contains(&world.executor.current()) {
+                    return None;
+                }
                 let late = {
                     let mut state = world.state();
                     let late = state.strikes(Fault::LateHint);
@@ -89,9 +119,10 @@ impl Store for ProcessStore {
                 if let Some(late) = late {
                     world.sleep(late).await;
                 }
+                Some(())
             }
         };
-        let hints = self.inner.watch(topic).then(late);
+        let hints = self.inner.watch(topic).filter_map(late);
         hints.chain(stream::empty()).boxed()
     }
 }

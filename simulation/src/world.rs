@@ -1,7 +1,7 @@
 //! Everything that is not the control plane: chance, intent, production, the judge, and the processes that run.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -99,6 +99,18 @@ pub struct State {
     pub commits: u64,
     /// See [`State::commits`].
     pub committed: BTreeMap<NodeId, u64>,
+    /// Processes that cannot reach the store.
+    pub cut_off: BTreeSet<NodeId>,
+    /// When the store last heard of each process.
+    pub beats: BTreeMap<NodeId, Instant>,
+    /// When processes that stood still went on.
+    pub woken: BTreeMap<NodeId, Instant>,
+    /// How many wall clocks stand still.
+    pub still_clocks: usize,
+    /// How often the judge has asked for a lease.
+    pub leases: u64,
+    /// Who called production last under the newest token.
+    pub owner: Option<NodeId>,
     /// The enforcers that run, by place.
     pub processes: [Option<Process>; 2],
     /// Assets that wait for an approval, with the change to approve.
@@ -137,6 +149,12 @@ impl World {
             store: MemoryStore::new(),
             commits: 0,
             committed: BTreeMap::new(),
+            cut_off: BTreeSet::new(),
+            beats: BTreeMap::new(),
+            woken: BTreeMap::new(),
+            still_clocks: 0,
+            leases: 0,
+            owner: None,
             processes: [None, None],
             unapproved: BTreeMap::new(),
             rolled: BTreeMap::new(),
@@ -154,6 +172,9 @@ impl World {
     pub fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.now = self.executor.now();
+        if state.still_clocks > 0 {
+            state.judge.jumped = Some(state.now);
+        }
         state
     }
 
@@ -218,6 +239,8 @@ impl State {
     /// Nothing goes wrong from here on.
     pub fn heal(&mut self) {
         self.healed = true;
+        self.cut_off.clear();
+        self.still_clocks = 0;
         self.scenario.rates = self.scenario.rates.edits_only();
         self.closed.clear();
         self.production.undo_by_hand(self.now);

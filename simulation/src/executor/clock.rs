@@ -71,7 +71,7 @@ impl Runtime for NodeRuntime {
         let wrong = SignedDuration::from_nanos(node.wrong);
         Now {
             mono: Mono(node.mono + now),
-            wall: Self::wall(Instant(now))
+            wall: Self::wall(node.stopped.unwrap_or(Instant(now)))
                 .checked_add(wrong)
                 .unwrap_or(GENESIS),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Executor, Run, locked};
+use super::{Executor, Instant, Run, locked};
 use crate::random::Random;
 
 /// A process, or the world around the processes.
@@ -30,6 +30,8 @@ pub(super) struct Node {
     pub(super) mono: u64,
     /// How wrong its wall clock is, in nanoseconds.
     pub(super) wrong: i64,
+    /// Since when its wall clock stands still.
+    pub(super) stopped: Option<Instant>,
 }
 
 impl Node {
@@ -39,6 +41,7 @@ impl Node {
             parked: Vec::new(),
             mono,
             wrong: 0,
+            stopped: None,
         }
     }
 }
@@ -119,6 +122,20 @@ impl Executor {
 
     /// Puts a node's wall clock right.
     pub fn correct(&self, node: NodeId) {
-        locked(&self.0.run).node_mut(node).wrong = 0;
+        let mut run = locked(&self.0.run);
+        let node = run.node_mut(node);
+        (node.wrong, node.stopped) = (0, None);
+    }
+
+    /// Makes a node's wall clock stand still.
+    pub fn stop_clock(&self, node: NodeId) {
+        let now = self.now();
+        let mut run = locked(&self.0.run);
+        run.node_mut(node).stopped.get_or_insert(now);
+    }
+
+    /// Lets a node's wall clock go on, as if it had never stood still.
+    pub fn let_clock_go(&self, node: NodeId) {
+        locked(&self.0.run).node_mut(node).stopped = None;
     }
 }

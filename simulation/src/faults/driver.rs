@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Fault, people};
+use super::{Fault, people, store};
 use crate::{
     checks::SCOPES,
     process,
@@ -25,7 +25,7 @@ pub async fn drive(world: World) {
         for place in 0..2 {
             process::disturb(&world, place);
         }
-        store(&world);
+        store::disturb(&world);
         {
             let mut state = world.state();
             state.close_checks();
@@ -33,31 +33,6 @@ pub async fn drive(world: World) {
             state.lie();
         }
         people::meddle(&world);
-    }
-}
-
-/// The store goes away, or loses its power.
-fn store(world: &World) {
-    let (unreachable, long, cut) = {
-        let mut state = world.state();
-        let long = state.random.per_mille(200);
-        let most = Duration::from_secs(if long { 900 } else { 40 });
-        let unreachable = state.strikes(Fault::Unreachable);
-        let long = state.random.between(Duration::from_secs(1), most);
-        (unreachable, long, state.strikes(Fault::PowerCut))
-    };
-    if cut {
-        process::power_cut(world);
-    }
-    if unreachable {
-        world.note("unreachable", None, [long.as_secs(), 0]);
-        world.state().store.set_unreachable(true);
-        let back = world.clone();
-        world.spawn(async move {
-            back.sleep(long).await;
-            back.note("reachable", None, [0, 0]);
-            back.state().store.set_unreachable(false);
-        });
     }
 }
 

@@ -1,13 +1,16 @@
 //! Everything that can go wrong, how often it does on this seed, and how often it did.
 
+pub mod clock;
 mod driver;
 mod people;
 mod points;
+mod store;
 mod words;
 
 pub use driver::drive;
 pub use people::care;
 pub use points::{Crash, Points, dies_here};
+pub use store::go_away;
 
 use crate::random::Random;
 
@@ -43,8 +46,12 @@ faults! {
     ClockHour 60,
     /// The wall clock jumps by thirty days.
     ClockMonth 40,
+    /// The wall clock stands still for a while.
+    ClockStops 60,
     /// The store cannot be reached for a while.
     Unreachable 40,
+    /// The store cannot be reached by one of two processes for a while.
+    CutOff 60,
     /// A hint comes late.
     LateHint 200,
     /// A call takes a hundred times as long.

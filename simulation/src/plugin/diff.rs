@@ -36,6 +36,9 @@ impl Network {
                 continuation: false,
                 turndown: false,
             });
+            if request.token.0 >= state.judge.token {
+                state.owner = Some(self.node);
+            }
             state.looked_at(at);
             let fate = if state.strikes(Fault::HangDiff) {
                 Fate::Hangs

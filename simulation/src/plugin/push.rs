@@ -53,6 +53,7 @@ impl Network {
             let mut state = self.world.state();
             state.judge_intent(&call);
             state.judge_push(&call);
+            state.judge_lease(self.node, at);
             let to = state.production.content(&asset);
             let to = (!turndown).then_some(to);
             state.send(at, request.token.0, request.run.n, to)

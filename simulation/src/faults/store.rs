@@ -1,0 +1,77 @@
+//! The store goes away: for everybody or for one process only, for a while or for long, or with what was not synced.
+
+use std::time::Duration;
+
+use super::Fault;
+use crate::{
+    executor::NodeId,
+    process,
+    world::{State, World},
+};
+
+/// How long one process alone does without the store.
+const ALONE: Duration = Duration::from_secs(60);
+
+/// What may happen to the store at any time.
+pub(super) fn disturb(world: &World) {
+    let (unreachable, long, cut, alone) = {
+        let mut state = world.state();
+        let long = state.random.per_mille(200);
+        let most = Duration::from_secs(if long { 900 } else { 40 });
+        let unreachable = state.strikes(Fault::Unreachable);
+        let long = state.random.between(Duration::from_secs(1), most);
+        let cut = state.strikes(Fault::PowerCut);
+        (unreachable, long, cut, state.choose_lonely())
+    };
+    if cut {
+        process::power_cut(world);
+    }
+    if unreachable {
+        go_away(world, long);
+    }
+    if let Some(node) = alone {
+        cut_off(world, node);
+    }
+}
+
+/// Nobody can reach the store for some time.
+pub fn go_away(world: &World, long: Duration) {
+    world.note("unreachable", None, [long.as_secs(), 0]);
+    world.state().store.set_unreachable(true);
+    let back = world.clone();
+    world.spawn(async move {
+        back.sleep(long).await;
+        back.note("reachable", None, [0, 0]);
+        back.state().store.set_unreachable(false);
+    });
+}
+
+/// One process cannot reach the store for a while. Others can, and production can be reached by all.
+fn cut_off(world: &World, node: NodeId) {
+    world.note("cut off", None, [u64::from(node.0), 0]);
+    world.state().cut_off.insert(node);
+    let back = world.clone();
+    world.spawn(async move {
+        back.sleep(ALONE).await;
+        back.note("reaches again", None, [u64::from(node.0), 0]);
+        back.state().cut_off.remove(&node);
+    });
+}
+
+impl State {
+    /// One of two processes, if it is to do without the store from now on.
+    fn choose_lonely(&mut self) -> Option<NodeId> {
+        let nodes: Vec<_> = self.processes.iter().flatten().map(|p| p.node).collect();
+        if nodes.len() < 2 || !self.cut_off.is_empty() || !self.strikes(Fault::CutOff) {
+            return None;
+        }
+        // An owner has more to lose.
+        let owner = self.owner.filter(|owner| nodes.contains(owner));
+        let any = self.random.pick(&nodes);
+        if self.random.per_mille(700) {
+            owner.or(any)
+        } else {
+            any
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The store is away for an hour, for everybody: nothing is pushed without a lease, pins stay where they are, and
+//! afterwards everything is as if nothing had been.
+
+use std::time::Duration;
+
+use simulation::{
+    Scenario,
+    faults::{Fault, Rates},
+    run_all,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// An hour without the store; production changes by hand, people and clocks do what they like.
+fn away(seed: u64) -> Scenario {
+    Scenario {
+        rates: Rates::only(&[
+            (Fault::EditRevises, 700),
+            (Fault::EditResizes, 300),
+            (Fault::PersonPins, 500),
+            (Fault::DriftContent, 300),
+            (Fault::ClockStops, 100),
+            (Fault::Crash, 20),
+        ]),
+        store_faults: [0; 6],
+        edit_every: Duration::from_secs(20),
+        trouble: HOUR + Duration::from_secs(600),
+        away: Some((Duration::from_secs(300), HOUR)),
+        ..Scenario::choose(seed)
+    }
+}
+
+#[test]
+fn s10_an_hour_without_the_store_pushes_nothing_and_moves_no_pin() {
+    let sum = run_all(2000, 10, away, |_| false);
+    assert!(sum.violations.is_empty(), "{:?}", sum.violations);
+    for seen in [
+        "judged lease",
+        "judged R8",
+        "judged L1",
+        "judged L2",
+        "store unreachable",
+    ] {
+        assert!(sum.counts[seen] > 0, "{seen}");
+    }
+}
