@@ -12,3 +12,4 @@ mod pins;
 mod planted;
 mod pushes;
 mod rig;
+mod takeover;
