@@ -27,6 +27,8 @@ pub struct Membership<R> {
     term: Duration,
     process: Arc<Mutex<Process>>,
     enforcers: Arc<Enforcers>,
+    /// Held by the members only, so that the last to leave knows that it is.
+    members: Arc<()>,
 }
 
 impl<R: Runtime> Membership<R> {
@@ -40,15 +42,23 @@ impl<R: Runtime> Membership<R> {
             term,
             process: Arc::new(Mutex::new(process)),
             enforcers: Arc::default(),
+            members: Arc::default(),
         };
         let (weak, enforcers) = (
             Arc::downgrade(&this.process),
             Arc::downgrade(&this.enforcers),
         );
+        let members = Arc::downgrade(&this.members);
         let beats = runtime.clone();
         runtime.spawn(Box::pin(async move {
             while let (Some(process), Some(enforcers)) = (weak.upgrade(), enforcers.upgrade()) {
-                let next = beat(&beats, &process, &enforcers, term).await;
+                let mut beating = process.lock().await;
+                // The last one has left, or is about to: not again.
+                if members.strong_count() == 0 {
+                    return;
+                }
+                let next = beat(&beats, &mut beating, &enforcers, term).await;
+                drop(beating);
                 drop((process, enforcers));
                 beats.sleep_until(next).await;
             }
@@ -90,23 +100,31 @@ impl<R: Runtime> Membership<R> {
         enforcers.push((partition.clone(), events));
     }
 
-    /// How long to wait before ownership is asked for again.
-    pub(crate) async fn wait(&self, until: Option<Mono>) {
-        let soon = self.runtime.now().mono + self.term / 9;
-        self.runtime
-            .sleep_until(until.map_or(soon, |until| until.min(soon)))
-            .await;
+    /// Gives a partition up for good. With the last member this process leaves: nobody waits for it for a term.
+    pub(crate) async fn leave(self, partition: &PartitionId) {
+        self.release(partition).await;
+        if Arc::into_inner(self.members).is_none() {
+            return;
+        }
+        if let Err(error) = self.process.lock().await.leave().await {
+            tracing::warn!(%error, "the store was not told that this process ends; others wait for a term");
+        }
+    }
+
+    /// When to try again what did not work out.
+    pub(crate) fn soon(&self) -> Mono {
+        self.runtime.now().mono + self.term / 9
     }
 }
 
 /// One heartbeat. Says when the next is due.
 async fn beat<R: Runtime>(
     runtime: &R,
-    process: &Mutex<Process>,
+    process: &mut Process,
     enforcers: &Enforcers,
     term: Duration,
 ) -> Mono {
-    let answer = process.lock().await.beat().await;
+    let answer = process.beat().await;
     let enforcers = enforcers
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -8,6 +8,7 @@ mod handle;
 mod inside;
 mod intent;
 mod membership;
+mod own;
 mod plan;
 mod scribe;
 mod telemetry;
@@ -26,7 +27,7 @@ use futures::{
     future::{BoxFuture, Either},
 };
 use plane_runtime::{Kernel as _, Runtime};
-use plane_store::{Store, Write, incarnations::Incarnations, owner::Acquire};
+use plane_store::{Store, Write, incarnations::Incarnations};
 use plugin_sdk::{
     CheckRequest, Diff, DiffRequest, FencingToken, Mono, Observation, PushRequest, Pushed, Run,
     Verdict, service::Stack,
@@ -157,17 +158,16 @@ impl<R: Runtime> Enforcer<R> {
         mut self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let mut shutdown: BoxFuture<'static, ()> = Box::pin(shutdown);
-        loop {
-            let Some((token, asked)) = self.own(&mut shutdown).await else {
-                return Ok(());
-            };
+        let ended = self.until(Box::pin(shutdown)).await;
+        self.membership.leave(&self.partition).await;
+        ended
+    }
+
+    async fn until(&mut self, mut shutdown: BoxFuture<'static, ()>) -> Result<(), Error> {
+        while let Some((token, asked)) = self.own(&mut shutdown).await {
             tracing::info!(partition = %self.partition, token = token.0, "owns the partition");
             match self.enforce(token, asked, &mut shutdown).await? {
-                End::Shutdown => {
-                    self.membership.release(&self.partition).await;
-                    return Ok(());
-                }
+                End::Shutdown => break,
                 End::Lost => {
                     tracing::warn!(partition = %self.partition, "another process owns the partition now");
                     // The journal may have noticed before the heartbeat: what was lost is asked for anew.
@@ -175,29 +175,7 @@ impl<R: Runtime> Enforcer<R> {
                 }
             }
         }
-    }
-
-    /// Waits until this process owns the partition, and keeps what people ask for meanwhile. `None`: shut down first.
-    async fn own(
-        &mut self,
-        shutdown: &mut BoxFuture<'static, ()>,
-    ) -> Option<(FencingToken, Vec<Input>)> {
-        self.membership.enrol(&self.partition, self.sender.clone());
-        let mut asked = Vec::new();
-        let mut owned = Box::pin(acquire(self.membership.clone(), self.partition.clone())).fuse();
-        loop {
-            futures::select_biased! {
-                () = shutdown.fuse() => return None,
-                token = owned => return Some((token, asked)),
-                // Answers to an earlier ownership are nobody's; questions about now have no answer here.
-                input = self.inputs.next() => {
-                    if let Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::WaitSettled(..))) = input {
-                        asked.retain(|other: &Input| !other.is_given_up());
-                        asked.push(patient);
-                    }
-                }
-            }
-        }
+        Ok(())
     }
 
     /// One ownership, from recovery to its end.
@@ -282,24 +260,6 @@ impl<R: Runtime> Enforcer<R> {
             token,
             events: Inside::new(token, self.sender.clone()),
             running: BTreeMap::new(),
-        }
-    }
-}
-
-/// Asks for ownership until it is given.
-async fn acquire<R: Runtime>(membership: Membership<R>, partition: PartitionId) -> FencingToken {
-    loop {
-        match membership.acquire(&partition).await {
-            Ok(Acquire::Acquired { token }) => return token,
-            Ok(Acquire::Held { by, look_again_at }) => {
-                tracing::debug!(%partition, ?by, "another process owns the partition");
-                membership.wait(Some(look_again_at)).await;
-            }
-            Ok(_) => membership.wait(None).await,
-            Err(error) => {
-                tracing::warn!(%error, "cannot ask for ownership");
-                membership.wait(None).await;
-            }
         }
     }
 }

@@ -2,7 +2,12 @@
 //!
 //! The shell decides when; nothing here sleeps.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::PartitionId;
@@ -48,6 +53,8 @@ pub struct Process {
     /// A heartbeat of which it is not known whether it went through, and when it was begun.
     unanswered: Option<(Batch, Mono)>,
     held: BTreeMap<PartitionId, FencingToken>,
+    /// What it has tried to own: the answer may be outstanding.
+    claimed: BTreeSet<PartitionId>,
     observer: Observer,
 }
 
@@ -96,6 +103,7 @@ impl Process {
             lease: None,
             unanswered: None,
             held: BTreeMap::new(),
+            claimed: BTreeSet::new(),
             observer: Observer::new(term),
         }
     }
@@ -169,6 +177,7 @@ impl Process {
                 return Ok(held(Some(rival), until));
             }
         }
+        self.claimed.insert(partition.clone());
         let batch = self.claim(partition, owner.as_ref(), beat);
         match self.store.commit(batch).await {
             Ok(version) => {
@@ -201,15 +210,17 @@ impl Process {
         }
     }
 
-    /// Gives everything up: others need not wait for a term.
+    /// Gives everything up: others need not wait for a term. A beat after that begins anew.
     ///
     /// # Errors
     /// When the store cannot be written. Others then take over after a term.
-    pub async fn leave(mut self) -> Result<(), Error> {
+    pub async fn leave(&mut self) -> Result<(), Error> {
+        (self.heartbeat, self.lease, self.unanswered) = (None, None, None);
+        self.held.clear();
         let batch = Batch::new().delete(self.id.heartbeat());
-        let free = std::mem::take(&mut self.held);
+        let free = std::mem::take(&mut self.claimed);
         let batch = free
-            .keys()
+            .iter()
             .fold(batch, |batch, partition| batch.announce(topic(partition)));
         self.store.commit(batch).await?;
         Ok(())

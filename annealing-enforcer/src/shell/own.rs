@@ -1,0 +1,252 @@
+//! Waiting for the partition: asked for when it may have become free, not again and again.
+
+use futures::{
+    FutureExt, StreamExt,
+    channel::mpsc,
+    future::{BoxFuture, Either, select},
+    stream::BoxStream,
+};
+use plane_runtime::Runtime;
+use plane_store::owner::{self, Acquire};
+use plugin_sdk::{FencingToken, Mono};
+use prodspec_model::PartitionId;
+
+use super::{Enforcer, Input, Membership};
+use crate::kernel::Event;
+
+impl<R: Runtime> Enforcer<R> {
+    /// Waits until this process owns the partition, and keeps what people ask for meanwhile. `None`: shut down first.
+    pub(super) async fn own(
+        &mut self,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Option<(FencingToken, Vec<Input>)> {
+        self.membership.enrol(&self.partition, self.sender.clone());
+        let mut asked = Vec::new();
+        let (mut renewed, renewals) = mpsc::channel(0);
+        let waits = Waits {
+            hints: self.store.watch(owner::topic(&self.partition)),
+            renewals,
+            membership: self.membership.clone(),
+            runtime: self.runtime.clone(),
+        };
+        let mut owned = Box::pin(waits.acquire(self.partition.clone())).fuse();
+        loop {
+            futures::select_biased! {
+                () = shutdown.fuse() => return None,
+                token = owned => return Some((token, asked)),
+                // Answers to an earlier ownership are nobody's; questions about now have no answer here.
+                input = self.inputs.next() => match input {
+                    Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::WaitSettled(..))) => {
+                        asked.retain(|other: &Input| !other.is_given_up());
+                        asked.push(patient);
+                    }
+                    // One that waits to be seen says as much as many.
+                    Some(Input::Kernel(Event::Renewed(_))) => drop(renewed.try_send(())),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// What may make it worth asking for the partition.
+struct Waits<R> {
+    /// It may have become free.
+    hints: BoxStream<'static, ()>,
+    /// This process has a lease again.
+    renewals: mpsc::Receiver<()>,
+    membership: Membership<R>,
+    runtime: R,
+}
+
+impl<R: Runtime> Waits<R> {
+    /// Asks for ownership until it is given.
+    async fn acquire(mut self, partition: PartitionId) -> FencingToken {
+        let mut hinted = false;
+        loop {
+            hinted = match self.membership.acquire(&partition).await {
+                Ok(Acquire::Acquired { token }) => return token,
+                Ok(Acquire::Held { by, look_again_at }) => {
+                    tracing::debug!(%partition, ?by, "another process owns the partition");
+                    // What was read after a hint may have been older than the hint: then it is read once more.
+                    let soon = self.membership.soon();
+                    let until = if hinted {
+                        look_again_at.min(soon)
+                    } else {
+                        look_again_at
+                    };
+                    self.hint_or(until).await
+                }
+                Ok(_) => {
+                    // The heartbeat goes on for as long as this does.
+                    let _ = self.renewals.next().await;
+                    false
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot ask for ownership");
+                    let soon = self.membership.soon();
+                    self.hint_or(soon).await
+                }
+            };
+        }
+    }
+
+    /// Waits for a hint, `until` at the latest. Says whether there was one.
+    async fn hint_or(&mut self, until: Mono) -> bool {
+        match select(self.hints.next(), self.runtime.sleep_until(until)).await {
+            Either::Left((Some(()), _)) => true,
+            // The store is closed: no more hints.
+            Either::Left((None, sleep)) => {
+                sleep.await;
+                false
+            }
+            Either::Right(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicU64, Ordering},
+        },
+        time::Duration,
+    };
+
+    use async_trait::async_trait;
+    use futures::channel::oneshot;
+    use plane_runtime::TokioRuntime;
+    use plane_store::{
+        Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Store, Topic, Version,
+        Versioned,
+    };
+    use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle, time::Instant};
+
+    use super::*;
+    use crate::shell::TERM;
+
+    /// A store that counts how often somebody looks who owns a partition.
+    struct Counted(MemoryStore, AtomicU64);
+
+    #[async_trait]
+    impl Store for Counted {
+        async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Error> {
+            let owner = keys.iter().any(|key| key.as_str().starts_with("owner/"));
+            self.1.fetch_add(owner.into(), Ordering::Relaxed);
+            self.0.get(keys).await
+        }
+
+        async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, Error> {
+            self.0.scan(range, limit).await
+        }
+
+        async fn commit(&self, batch: Batch) -> Result<Version, CommitError> {
+            self.0.commit(batch).await
+        }
+
+        fn watch(&self, topic: Topic) -> BoxStream<'static, ()> {
+            self.0.watch(topic)
+        }
+    }
+
+    struct Running {
+        stop: oneshot::Sender<()>,
+        task: JoinHandle<()>,
+        owned: UnboundedReceiver<Instant>,
+    }
+
+    impl Running {
+        async fn stop(self) {
+            drop(self.stop);
+            self.task.await.unwrap();
+        }
+    }
+
+    fn partition(name: &str) -> PartitionId {
+        name.parse().unwrap()
+    }
+
+    fn store() -> Arc<Counted> {
+        Arc::new(Counted(MemoryStore::new(), AtomicU64::new(0)))
+    }
+
+    fn start(
+        store: &Arc<Counted>,
+        name: &str,
+        member: Option<&Membership<TokioRuntime>>,
+    ) -> Running {
+        let (tell, owned) = tokio::sync::mpsc::unbounded_channel();
+        let runtime = TokioRuntime::current();
+        let builder = Enforcer::builder(runtime, partition(name), store.clone());
+        let builder = match member {
+            Some(member) => builder.membership(member.clone()),
+            None => builder,
+        };
+        let enforcer = builder
+            .while_owner(move |_, _| {
+                let _ = tell.send(Instant::now());
+                futures::future::pending()
+            })
+            .build();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = enforcer.unwrap().run(stopped.map(drop));
+        let task = tokio::spawn(async { run.await.unwrap() });
+        Running { stop, task, owned }
+    }
+
+    async fn heartbeats(store: &Counted) -> usize {
+        let range = owner::heartbeats();
+        store.scan(range, 100).await.unwrap().rows.len()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_asks_once_in_a_term_and_at_once_when_the_owner_ends() {
+        let store = store();
+        let mut one = start(&store, "a", None);
+        one.owned.recv().await.unwrap();
+        let mut two = start(&store, "a", None);
+        tokio::time::sleep(TERM * 100).await;
+        let asked = store.1.load(Ordering::Relaxed);
+        assert!(asked < 110, "asked {asked} times in 100 terms");
+        let end = Instant::now();
+        one.stop().await;
+        assert_eq!(two.owned.recv().await.unwrap() - end, Duration::ZERO);
+        two.stop().await;
+        assert_eq!(heartbeats(&store).await, 0, "nobody is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_dies_is_followed_within_two_terms() {
+        let store = store();
+        let mut one = start(&store, "a", None);
+        one.owned.recv().await.unwrap();
+        let mut two = start(&store, "a", None);
+        tokio::time::sleep(TERM * 3).await;
+        let end = Instant::now();
+        one.task.abort();
+        let took = two.owned.recv().await.unwrap() - end;
+        assert!(took <= TERM * 2, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shared_heartbeat_goes_on_for_those_who_are_left() {
+        let store = store();
+        let (runtime, id) = (TokioRuntime::current(), "p".into());
+        let member = Membership::join(runtime, store.clone(), id, TERM);
+        let [mut a, mut b] = ["a", "b"].map(|name| start(&store, name, Some(&member)));
+        drop(member);
+        a.owned.recv().await.unwrap();
+        b.owned.recv().await.unwrap();
+        a.stop().await;
+        tokio::time::sleep(TERM).await;
+        assert_eq!(heartbeats(&store).await, 1);
+        let mut other = start(&store, "a", None);
+        other.owned.recv().await.unwrap();
+        b.stop().await;
+        tokio::time::sleep(TERM).await;
+        assert_eq!(heartbeats(&store).await, 1, "only the other");
+        other.stop().await;
+    }
+}
