@@ -15,7 +15,7 @@ use super::{
     branch::{Branch, Bug},
     claims::Taken,
     event::Effects,
-    iteration::{Phase, Wait},
+    iteration::{Behind, Phase, Wait},
     slot::{Class, Trigger, flag},
     waiting::{until, wall_at},
 };
@@ -256,7 +256,9 @@ impl Kernel {
                     .map_or_else(String::new, |id| id.to_string());
                 self.hold_waiters.entry(other).or_default().insert(slot);
                 let why = format!("a push of {name}, or one that relies on it, is in flight");
-                self.wait_for(now, slot, Wait::Parked(why), self.config.drift_period, out);
+                let behind = Behind::Push(other);
+                let wait = Wait::Parked { why, behind };
+                self.wait_for(now, slot, wait, self.config.drift_period, out);
             }
             Refusal::Taken(taken) => self.claim_taken(now, slot, taken, out),
             Refusal::Paused(why, ends) => {
@@ -278,7 +280,9 @@ impl Kernel {
             Taken::Held(key) => {
                 self.claims.park(slot, &key);
                 let why = format!("`{}` is taken", key.0);
-                self.wait_for(now, slot, Wait::Parked(why), self.config.drift_period, out);
+                let behind = Behind::Claim(key);
+                let wait = Wait::Parked { why, behind };
+                self.wait_for(now, slot, wait, self.config.drift_period, out);
             }
             Taken::UsedUp(key, quota) => {
                 let turn = self.claims.rates.turn(slot, &key, &quota, now.mono);
@@ -316,13 +320,11 @@ impl Kernel {
         }
         let most = self.config.backoff_base.as_nanos() as u64;
         let wait = Duration::from_nanos(self.random(most));
-        self.wait_for(
-            now,
-            slot,
-            Wait::Parked("evidence was overtaken by other pushes".into()),
-            wait,
-            out,
-        );
+        let parked = Wait::Parked {
+            why: "evidence was overtaken by other pushes".into(),
+            behind: Behind::Many,
+        };
+        self.wait_for(now, slot, parked, wait, out);
     }
 
     /// Checks delay: sleep until the time they know of, or until what they wait for settles.
@@ -394,7 +396,7 @@ impl Kernel {
     pub(super) fn wake_for(&mut self, now: Now, slot: u32, key: plugin_sdk::Key) {
         let at = self.table.slot(slot).iteration;
         let waits = |it: &&mut super::iteration::Iteration| {
-            matches!(it.phase, Phase::Waiting(Wait::Parked(_)))
+            matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))
         };
         match self.iterations.at_mut(at).filter(waits) {
             Some(it) => {

@@ -76,6 +76,12 @@ impl Claims {
         Ok(())
     }
 
+    /// Who holds `key` now.
+    pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = u32> {
+        let holders = self.held.get(key);
+        holders.into_iter().flat_map(BTreeMap::keys).copied()
+    }
+
     /// Gives one claim back and says whom to wake.
     pub(super) fn give_back(&mut self, slot: u32, claim: &Claim) -> Option<(Key, u32)> {
         let (Claim::Exclusive(key) | Claim::AtMost(key, _)) = claim else {

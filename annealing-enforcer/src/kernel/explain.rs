@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Kernel,
     event::Pin,
-    iteration::{Phase, Wait},
+    iteration::{Behind, Iteration, Phase, Wait},
     slot::{State, flag},
     waiting::wall_at,
 };
@@ -37,6 +37,9 @@ pub enum AssetStatus {
     NotYet,
 }
 
+/// How many of those who are in an asset's way are named.
+pub const OTHERS: usize = 16;
+
 /// What a waiting asset waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,7 +50,12 @@ pub enum Waiting {
     /// It failed.
     Failure(String),
     /// Another push or a claim is in its way.
-    Others(String),
+    Others {
+        /// Which it is.
+        why: String,
+        /// Who holds the claim, or is being pushed, now: the first [`OTHERS`] of them.
+        by: Vec<AssetId>,
+    },
     /// A person has to act.
     Person(String),
     /// A push may still be under way.
@@ -129,10 +137,47 @@ impl Kernel {
             change: it
                 .and_then(|it| it.change.as_deref().cloned())
                 .filter(|_| !entry.has(flag::IN_SYNC)),
-            waiting: wait.map(waiting).or_else(|| self.queued_for(now, slot)),
+            waiting: wait
+                .map(|wait| self.waiting(slot, wait))
+                .or_else(|| self.queued_for(now, slot)),
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
         })
+    }
+
+    fn waiting(&self, slot: u32, wait: &Wait) -> Waiting {
+        match wait {
+            Wait::Backoff(why) => Waiting::Failure(why.clone()),
+            Wait::Delayed(delays, _) => Waiting::Checks(delays.clone()),
+            Wait::Parked { why, behind } => Waiting::Others {
+                why: why.clone(),
+                by: self.in_the_way(slot, behind),
+            },
+            Wait::Held(why) => Waiting::Person(why.clone()),
+            Wait::Unknown => Waiting::UnknownOutcome,
+            Wait::InProgress => Waiting::Production,
+            Wait::LookAgain => Waiting::Time,
+            Wait::Lease => Waiting::Ownership,
+        }
+    }
+
+    /// Who is in the way of `slot` now: that may have become somebody else since it was parked.
+    fn in_the_way(&self, slot: u32, behind: &Behind) -> Vec<AssetId> {
+        let named = |others: &mut dyn Iterator<Item = u32>| {
+            let others = others.filter(|&other| other != slot);
+            let ids = others.filter_map(|other| self.table.id(other));
+            ids.take(OTHERS).collect()
+        };
+        match behind {
+            Behind::Claim(key) => named(&mut self.claims.holders(key)),
+            Behind::Push(other) => {
+                let itself = self.table.slot(*other).in_flight().then_some(*other);
+                let relies = |it: &&Iteration| it.relies_on.contains(other);
+                let relying = self.iterations.iter().filter(relies).map(|it| it.slot);
+                named(&mut itself.into_iter().chain(relying))
+            }
+            Behind::Many => Vec::new(),
+        }
     }
 
     fn why_pinned(&self, slot: u32) -> String {
@@ -252,18 +297,5 @@ impl Kernel {
         cited.sort();
         cited.dedup();
         cited
-    }
-}
-
-fn waiting(wait: &Wait) -> Waiting {
-    match wait {
-        Wait::Backoff(why) => Waiting::Failure(why.clone()),
-        Wait::Delayed(delays, _) => Waiting::Checks(delays.clone()),
-        Wait::Parked(why) => Waiting::Others(why.clone()),
-        Wait::Held(why) => Waiting::Person(why.clone()),
-        Wait::Unknown => Waiting::UnknownOutcome,
-        Wait::InProgress => Waiting::Production,
-        Wait::LookAgain => Waiting::Time,
-        Wait::Lease => Waiting::Ownership,
     }
 }

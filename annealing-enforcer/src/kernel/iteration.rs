@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Change, Claim, Delay, Mono, Now, Observed};
+use plugin_sdk::{Cause, Change, Claim, Delay, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
 use super::{slot::NONE, waiting::wall_at};
@@ -67,7 +67,7 @@ pub(super) struct Iteration {
     /// Checks named a time before which they will not pass this very change.
     pub(super) asleep: Option<Asleep>,
     /// Woken because this claim may be free.
-    pub(super) woken_for: Option<plugin_sdk::Key>,
+    pub(super) woken_for: Option<Key>,
     /// What the last recorded decision said, so that it is not said again.
     pub(super) said: Option<Digest>,
 }
@@ -122,7 +122,12 @@ pub enum Wait {
     /// Checks delay it. Asleep until the given time, if they named one.
     Delayed(Vec<Delay>, Option<Timestamp>),
     /// Another push relies on it, or a claim is taken.
-    Parked(String),
+    Parked {
+        /// Which it is, for people.
+        why: String,
+        /// What is in the way.
+        behind: Behind,
+    },
     /// Paused, observe-only, without approval, without turndown, another system's: a person has to act.
     Held(String),
     /// A push may still be under way under an old owner, or after its deadline.
@@ -133,6 +138,17 @@ pub enum Wait {
     LookAgain,
     /// No ownership that is sure to last.
     Lease,
+}
+
+/// What is in a parked asset's way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Behind {
+    /// Whoever holds this key.
+    Claim(Key),
+    /// The push of this slot, or those that rely on it.
+    Push(u32),
+    /// Nobody in particular.
+    Many,
 }
 
 impl Wait {

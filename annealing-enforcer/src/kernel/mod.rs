@@ -42,8 +42,8 @@ use prodspec_model::{Incarnation, IncarnationNo};
 pub use branch::{Branch, Bug};
 pub use edges::InProduction;
 pub use event::{Call, CheckCall, Effects, Event, FeedItem, Pin, PushCall, Record, Target};
-pub use explain::{AssetStatus, Explanation, Status, Waiting};
-pub use iteration::Wait;
+pub use explain::{AssetStatus, Explanation, OTHERS, Status, Waiting};
+pub use iteration::{Behind, Wait};
 pub use people::Command;
 pub use recover::Recovered;
 

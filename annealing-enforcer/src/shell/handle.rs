@@ -271,14 +271,24 @@ fn may_be_remembered(command: &Command) -> Result<(), AskError> {
 
 /// Whom an asset waits for by name.
 fn waits_for(found: &Explanation) -> Vec<AssetId> {
-    let Some(Waiting::Checks(delays)) = &found.waiting else {
-        return Vec::new();
+    let delays = match &found.waiting {
+        Some(Waiting::Checks(delays)) => delays,
+        Some(Waiting::Others { by, .. }) => return by.clone(),
+        _ => return Vec::new(),
     };
     let named = |delay: &plugin_sdk::Delay| match &delay.recheck {
         plugin_sdk::Recheck::WhenSettled(asset) => Some(asset.clone()),
         _ => None,
     };
     delays.iter().filter_map(named).collect()
+}
+
+/// Whom an asset waits for that nobody can stand in for: of several holders of a claim, any one may give it back.
+fn needs(found: &Explanation) -> Vec<AssetId> {
+    match &found.waiting {
+        Some(Waiting::Others { by, .. }) if by.len() > 1 => Vec::new(),
+        _ => waits_for(found),
+    }
 }
 
 /// Assets of `chain` that wait for each other, each for the next and the last for the first. Empty if there are none.
@@ -293,7 +303,7 @@ fn way_back(chain: &[Explanation], start: &AssetId) -> Option<Vec<AssetId>> {
     let mut ways = VecDeque::from([vec![start.clone()]]);
     while let Some(way) = ways.pop_front() {
         let last = chain.iter().find(|known| way.last() == Some(&known.asset));
-        for next in last.map(waits_for).unwrap_or_default() {
+        for next in last.map(needs).unwrap_or_default() {
             if next == *start {
                 return Some(way);
             }
@@ -303,4 +313,66 @@ fn way_back(chain: &[Explanation], start: &AssetId) -> Option<Vec<AssetId>> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::{Delay, Recheck};
+
+    use super::*;
+    use crate::kernel::AssetStatus;
+
+    fn id(name: &str) -> AssetId {
+        AssetId::new(name).unwrap()
+    }
+
+    fn link(name: &str, waiting: Waiting) -> Explanation {
+        Explanation {
+            asset: id(name),
+            type_name: "test.v1.Thing".parse().unwrap(),
+            status: AssetStatus::Waiting,
+            incarnation: None,
+            pin: "latest".into(),
+            cause: None,
+            trigger: plane_store::records::Trigger::Asked,
+            change: None,
+            waiting: Some(waiting),
+            next_look: None,
+            failures: 0,
+        }
+    }
+
+    fn behind(by: &[&str]) -> Waiting {
+        Waiting::Others {
+            why: "`domain` is taken".into(),
+            by: by.iter().map(|name| id(name)).collect(),
+        }
+    }
+
+    fn until_settled(name: &str) -> Waiting {
+        Waiting::Checks(vec![Delay {
+            check: "order".into(),
+            reason: "not yet".into(),
+            evidence: serde_json::Value::Null,
+            recheck: Recheck::WhenSettled(id(name)),
+        }])
+    }
+
+    #[test]
+    fn who_holds_a_claim_is_followed_and_may_close_a_circle() {
+        let parked = link("a", behind(&["b"]));
+        assert_eq!(waits_for(&parked), [id("b")]);
+        assert_eq!(
+            circle(&[parked, link("b", until_settled("a"))]),
+            [id("a"), id("b")]
+        );
+    }
+
+    #[test]
+    fn one_of_several_holders_closes_no_circle() {
+        let parked = link("a", behind(&["b", "c"]));
+        assert_eq!(waits_for(&parked), [id("b"), id("c")]);
+        let waits = link("b", until_settled("a"));
+        assert!(circle(&[parked, waits]).is_empty());
+    }
 }

@@ -4,6 +4,7 @@ mod admission;
 mod chaos;
 mod churn;
 mod corners;
+mod explain;
 mod invariants;
 mod loops;
 mod modelled;

@@ -232,8 +232,14 @@ fn line(link: &Explanation) -> String {
                 line.push_str(&format!("\n  {}: {}", delay.check, delay.reason));
             }
         }
-        Some(Waiting::Failure(why) | Waiting::Others(why) | Waiting::Person(why)) => {
+        Some(Waiting::Failure(why) | Waiting::Person(why)) => {
             line.push_str(&format!("\n  {why}"));
+        }
+        Some(Waiting::Others { why, by }) => {
+            line.push_str(&format!("\n  {why}"));
+            for other in by {
+                line.push_str(&format!("\n  behind {other}"));
+            }
         }
         Some(Waiting::UnknownOutcome) => line.push_str("\n  a push may still be under way"),
         Some(Waiting::Production) => line.push_str("\n  work on it is under way"),

@@ -1,0 +1,62 @@
+//! What `explain` says about those who are in an asset's way.
+
+use plugin_sdk::{Claim, Pushed, Stamp, Verdict};
+
+use super::rig::*;
+use crate::kernel::{Event, Waiting};
+
+/// Who is in the way of an asset.
+fn behind(rig: &Rig, name: &str) -> Vec<String> {
+    let explained = rig.kernel.explain(rig.now, &id(name)).unwrap();
+    match explained.waiting {
+        Some(Waiting::Others { by, .. }) => by.iter().map(ToString::to_string).collect(),
+        other => panic!("{name} waits for {other:?}"),
+    }
+}
+
+#[test]
+fn who_holds_a_claim_is_named_and_who_holds_it_next() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
+    let one = || Claim::AtMost("domain".into(), 1);
+    let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
+    for name in ["b", "c"] {
+        rig.diffed(name, differs);
+        rig.checked(name, |verdict| verdict.claim(one()));
+        assert_eq!(behind(&rig, name), ["a"]);
+    }
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    assert_eq!(behind(&rig, "b"), ["a"], "pushed, and not settled");
+    rig.in_sync("a");
+    let push = rig.until_push("b", |verdict| verdict.claim(one()));
+    assert!(push.is_some());
+    assert_eq!(behind(&rig, "c"), ["b"]);
+}
+
+#[test]
+fn who_is_being_pushed_is_named_to_those_who_rely_on_it_and_the_other_way_round() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
+    rig.diffed("a", differs);
+    let a = rig.check("a").unwrap().target.run;
+    rig.diffed("b", differs);
+    let b = rig.check("b").unwrap().target.run;
+    let c = rig.kernel.table.find("c").unwrap();
+    let wall = rig.now.wall;
+    let relies = |slot: u32| {
+        let mut verdict = Verdict::proceed(wall);
+        verdict.relies_on.push(Stamp { slot, seq: 0 });
+        Ok(verdict)
+    };
+    let (run, answer) = (a, relies(c));
+    rig.step(Event::CheckDone { run, answer });
+    rig.durable();
+    assert!(rig.push("a").is_some());
+    let (run, answer) = (b, relies(a.slot));
+    rig.step(Event::CheckDone { run, answer });
+    assert_eq!(behind(&rig, "b"), ["a"], "b relies on a, which is pushed");
+    rig.diffed("c", differs);
+    rig.checked("c", |verdict| verdict);
+    assert_eq!(behind(&rig, "c"), ["a"], "the push of a relies on c");
+}
