@@ -20,6 +20,8 @@ pub struct Config {
     pub backoff_base: Duration,
     /// The longest wait after a transient failure. Default 5 min.
     pub backoff_cap: Duration,
+    /// The longest wait that a provider may ask for by throttling. Default 6 h.
+    pub throttle_cap: Duration,
     /// Consecutive failures of a plugin, whichever the asset, that open its circuit breaker. Default 10.
     pub breaker_failures: u32,
     /// How long an open breaker waits before it probes; doubles up to `backoff_cap`. Default 5 s.
@@ -42,6 +44,7 @@ impl Default for Config {
             check_deadline: Duration::from_secs(30),
             backoff_base: Duration::from_secs(1),
             backoff_cap: Duration::from_secs(300),
+            throttle_cap: Duration::from_secs(6 * 3600),
             breaker_failures: 10,
             breaker_wait: Duration::from_secs(5),
             observe_only: false,

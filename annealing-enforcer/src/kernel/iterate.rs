@@ -275,6 +275,11 @@ impl Kernel {
             self.count(Branch::Asleep);
             return self.sleep(now, slot, asleep.delays, asleep.until, out);
         }
+        if let Some((then, why)) = iteration.throttled.clone()
+            && now.mono < then
+        {
+            return self.wait_for(now, slot, Wait::Backoff(why), then.since(now.mono), out);
+        }
         if self.not_converging(now, at, &change, out) {
             return;
         }

@@ -66,6 +66,8 @@ pub(super) struct Iteration {
     pub(super) slowed: u32,
     /// Checks named a time before which they will not pass this very change.
     pub(super) asleep: Option<Asleep>,
+    /// Until when the provider asked not to be pushed, and what it said.
+    pub(super) throttled: Option<(Mono, String)>,
     /// Woken because this claim may be free.
     pub(super) woken_for: Option<Key>,
     /// What the last recorded decision said, so that it is not said again.
@@ -194,6 +196,7 @@ impl Iteration {
             pushes: 0,
             slowed: 0,
             asleep: None,
+            throttled: None,
             woken_for: None,
             said: None,
         }
@@ -208,7 +211,8 @@ impl Iteration {
         (self.failures, self.voids, self.stales) = (0, 0, 0);
         (self.change, self.said) = (None, None);
         self.forget_pushes();
-        (self.asleep, self.woken_for, self.wakes) = (None, None, None);
+        (self.asleep, self.throttled) = (None, None);
+        (self.woken_for, self.wakes) = (None, None);
         (self.turndown, self.follows) = (false, false);
         (self.permit, self.probes) = (false, false);
         self.relies_on.clear();

@@ -262,13 +262,7 @@ impl Kernel {
         wait: std::time::Duration,
         out: &mut Effects,
     ) {
-        self.wait_for(now, slot, Wait::Unknown, wait, out);
-        let at = self.table.slot(slot).iteration;
-        if let Some(it) = self.iterations.at_mut(at) {
-            it.advance();
-            it.wakes = Some(now.mono + wait);
-            self.timers.set(now.mono + wait, at, it.generation);
-        }
+        self.wait_out(now, slot, Wait::Unknown, wait, out);
     }
 
     /// A diff has shown what an unknown push did.
@@ -380,7 +374,8 @@ impl Kernel {
         let at = entry.iteration;
         self.give_back_all(now, slot);
         if let Some(it) = self.iterations.at_mut(at) {
-            (it.failures, it.voids, it.stales, it.asleep, it.said) = (0, 0, 0, None, None);
+            (it.failures, it.voids, it.stales) = (0, 0, 0);
+            (it.asleep, it.throttled, it.said) = (None, None, None);
         }
         let confirmed = self.stands_in_sync(now, slot, out);
         if !news {

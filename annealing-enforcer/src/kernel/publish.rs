@@ -203,7 +203,7 @@ impl Kernel {
             self.words_spent(slot, Some(change), out);
         }
         if let Some(it) = self.iterations.at_mut(at) {
-            (it.failures, it.asleep, it.said) = (0, None, None);
+            (it.failures, it.asleep, it.throttled, it.said) = (0, None, None, None);
             it.forget_pushes();
         }
         self.trigger(now, slot, trigger, class);

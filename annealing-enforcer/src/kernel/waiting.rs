@@ -75,8 +75,10 @@ impl Kernel {
         };
         let attempt = iteration.failures;
         iteration.failures = attempt.saturating_add(1);
+        let diffing = matches!(iteration.phase, Phase::Diffing);
         let wait = match error {
-            plugin::Error::Throttled { after, .. } => (*after).min(self.config.backoff_cap),
+            // As told: the push waits while diffs go on; a diff that was throttled waits itself.
+            plugin::Error::Throttled { after, .. } => (*after).min(self.config.throttle_cap),
             plugin::Error::Permanent { .. } | plugin::Error::Unhealthy { .. } => {
                 self.config.drift_period
             }
@@ -93,17 +95,20 @@ impl Kernel {
             // R9: it failed for good, and is nobody else's obstacle.
             self.give_back_all(now, slot);
         }
-        self.wait_for(
-            now,
-            slot,
-            if unknown {
-                Wait::Unknown
-            } else {
-                Wait::Backoff(why)
-            },
-            wait,
-            out,
-        );
+        let throttled = matches!(error, plugin::Error::Throttled { .. });
+        if let Some(iteration) = self.iterations.at_mut(at) {
+            let told = (throttled && !diffing).then(|| (now.mono + wait, why.clone()));
+            iteration.throttled = told.or(iteration.throttled.take());
+        }
+        let waits = match unknown {
+            true => Wait::Unknown,
+            false => Wait::Backoff(why),
+        };
+        if throttled && diffing {
+            self.wait_out(now, slot, waits, wait, out)
+        } else {
+            self.wait_for(now, slot, waits, wait, out)
+        }
     }
 
     /// Exponential with full jitter, and never at once.
@@ -175,6 +180,20 @@ impl Kernel {
         time: Duration,
         out: &mut Effects,
     ) {
+        // L2: whatever a check or a person says, it is looked at.
+        let time = time.min(self.config.drift_period);
+        self.wait_out(now, slot, wait, time, out);
+    }
+
+    /// The same until `wait` is over, however long.
+    pub(super) fn wait_out(
+        &mut self,
+        now: Now,
+        slot: u32,
+        wait: Wait,
+        time: Duration,
+        out: &mut Effects,
+    ) {
         self.release_permit(now, slot, out);
         let entry = self.table.slot_mut(slot);
         entry.state = State::Waiting;
@@ -190,7 +209,7 @@ impl Kernel {
         let woken_for = iteration.woken_for.take();
         // Whatever a plugin or a check says: never in a hot loop.
         let least = self.config.backoff_base / 10;
-        let time = time.clamp(least, self.config.drift_period.max(least));
+        let time = time.max(least);
         iteration.wakes = Some(now.mono + time);
         self.timers.set(now.mono + time, at, iteration.generation);
         self.pass_on(now, woken_for);

@@ -14,3 +14,4 @@ mod planted;
 mod pushes;
 mod rig;
 mod takeover;
+mod throttled;
