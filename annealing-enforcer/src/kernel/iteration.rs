@@ -9,7 +9,7 @@ use prodspec_model::{Digest, Incarnation, IncarnationNo};
 use super::{slot::NONE, waiting::wall_at};
 
 /// The pin of an iteration whose asset was pinned anew since its diff.
-pub(super) const REPINNED: u16 = u16::MAX;
+pub(super) const REPINNED: u32 = u32::MAX;
 
 /// A restless asset.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(super) struct Iteration {
     /// The newest incarnation when the diff started: intent that changed later voids what it finds.
     pub(super) latest: IncarnationNo,
     /// The slot's pin and push counter when the diff started: what the finding rests on.
-    pub(super) pin: u16,
+    pub(super) pin: u32,
     pub(super) seq: u32,
     pub(super) diff_started: Mono,
     pub(super) check_started: Mono,

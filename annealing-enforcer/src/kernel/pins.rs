@@ -19,7 +19,7 @@ use super::{
 pub(super) struct Was {
     pub(super) intent: Option<(Asset, Incarnation)>,
     pub(super) cause: Cause,
-    pub(super) place: u16,
+    pub(super) place: u32,
     pub(super) counted: bool,
 }
 
@@ -336,7 +336,7 @@ impl Kernel {
         &mut self,
         now: Now,
         slot: u32,
-        place: u16,
+        place: u32,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
     ) {

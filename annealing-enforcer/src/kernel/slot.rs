@@ -1,4 +1,4 @@
-//! One asset, idle: 32 bytes. Whatever only a restless asset needs is in its [`Iteration`](super::iteration::Iteration).
+//! One asset, idle: 40 bytes. Whatever only a restless asset needs is in its [`Iteration`](super::iteration::Iteration).
 
 use prodspec_model::{IncarnationNo, snapshot::Location};
 
@@ -21,7 +21,7 @@ pub(super) struct Slot {
     /// Its type, by order of registration.
     pub(super) kind: u16,
     /// Its pin, by place in the pin table. 0: the newest incarnation.
-    pub(super) pin: u16,
+    pub(super) pin: u32,
     /// See [`flag`].
     pub(super) flags: u8,
     /// What it is doing.

@@ -1,6 +1,9 @@
 //! All assets ever known, by slot and by id, and the incarnations that are somebody's intent.
 
-use std::{collections::BTreeMap, hash::BuildHasher};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::BuildHasher,
+};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use plugin_sdk::Cause;
@@ -28,13 +31,18 @@ pub(super) struct Table {
     latest: Incarnation,
     /// Place 0 stands for the newest incarnation and holds nothing.
     pins: Vec<Option<Pinned>>,
-    /// The place given out last: a rollout moves many pins to the same one.
-    last_place: usize,
+    /// Where each pin that is no group's default is.
+    places: BTreeMap<Name, u32>,
+    /// Places that nobody may be at: each that nobody is at, and some that were taken since.
+    idle: BTreeSet<u32>,
     /// The default pin of each policy group, by place.
-    groups: BTreeMap<AssetId, u16>,
+    groups: BTreeMap<AssetId, u32>,
     /// Assets that the newest incarnation does not have, or has modelled only: orphans, and those pinned elsewhere.
     elsewhere: BTreeMap<u32, Elsewhere>,
 }
+
+/// What tells pins apart that are no group's default. `None`: not yet.
+type Name = Option<(IncarnationNo, Cause)>;
 
 /// A pin that some slots share.
 #[derive(Debug, Clone)]
@@ -63,7 +71,8 @@ impl Table {
             hasher: DefaultHashBuilder::default(),
             latest,
             pins: vec![None],
-            last_place: 0,
+            places: BTreeMap::new(),
+            idle: BTreeSet::new(),
             groups: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
         }
@@ -261,7 +270,7 @@ impl Table {
     }
 
     /// What the asset's intent would be by the pin at `place`.
-    pub(super) fn intent_by(&self, at: u32, place: u16) -> Option<(Asset, Incarnation)> {
+    pub(super) fn intent_by(&self, at: u32, place: u32) -> Option<(Asset, Incarnation)> {
         match self.pins.get(place as usize)? {
             None => {
                 let asset = self.latest.snapshot().at(self.slot(at).location?)?;
@@ -359,11 +368,11 @@ impl Table {
     }
 
     /// The place of a group's default pin. `None`: that of assets which follow the newest incarnation.
-    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> u16 {
+    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> u32 {
         policy.map_or(0, |policy| self.group_place(policy))
     }
 
-    fn group_place(&mut self, policy: &AssetId) -> u16 {
+    fn group_place(&mut self, policy: &AssetId) -> u32 {
         if let Some(place) = self.groups.get(policy) {
             return *place;
         }
@@ -373,55 +382,76 @@ impl Table {
             slots: 0,
             group,
         });
-        self.groups.insert(policy.clone(), place as u16);
-        place as u16
+        self.groups.insert(policy.clone(), place);
+        place
     }
 
-    /// A place for a pin that has none: one that nobody is at any more, if there is one.
-    fn new_place(&mut self, pinned: Pinned) -> usize {
-        let place = self.pins.iter().position(is_unused);
-        let place = place.unwrap_or_else(|| {
+    /// A place for a pin that has none: one that nobody is at any more, if there is one. There are never more places
+    /// than assets and groups together, so that their number fits.
+    fn new_place(&mut self, pinned: Pinned) -> u32 {
+        let place = self.idle_place().unwrap_or_else(|| {
             self.pins.push(None);
-            self.pins.len() - 1
+            (self.pins.len() - 1) as u32
         });
-        let before = self.pins[place].replace(pinned);
-        if let Some(policy) = before.and_then(|before| before.group) {
-            self.groups.remove(&policy);
+        match self.pins[place as usize].replace(pinned) {
+            Some(Pinned {
+                group: Some(policy),
+                ..
+            }) => {
+                self.groups.remove(&policy);
+            }
+            Some(own) => {
+                self.places.remove(&own.name());
+            }
+            None => {}
         }
+        // Whoever asked for it may not take it.
+        self.idle.insert(place);
         place
+    }
+
+    fn idle_place(&mut self) -> Option<u32> {
+        while let Some(place) = self.idle.pop_first() {
+            if is_unused(&self.pins[place as usize]) {
+                return Some(place);
+            }
+        }
+        None
     }
 
     /// Gives the asset a pin of its own.
     pub(super) fn set_pin(&mut self, at: u32, pin: Option<(Incarnation, Cause)>) {
         let place = self.pin_place(pin);
-        self.set_place(at, place as u16);
+        self.set_place(at, place);
     }
 
     /// Gives the asset the pin at `place`.
-    pub(super) fn set_place(&mut self, at: u32, place: u16) {
-        let old = self.slot(at).pin as usize;
+    pub(super) fn set_place(&mut self, at: u32, place: u32) {
+        let old = self.slot(at).pin;
         if let Some(Some(pinned)) = self.pins.get_mut(place as usize) {
             pinned.slots += 1;
         }
-        if let Some(Some(pinned)) = self.pins.get_mut(old) {
+        if let Some(Some(pinned)) = self.pins.get_mut(old as usize) {
             pinned.slots -= 1;
+            if pinned.slots == 0 {
+                self.idle.insert(old);
+            }
         }
         self.slot_mut(at).pin = place;
     }
 
-    fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> usize {
+    fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> u32 {
         let entry = Pinned {
             at: wanted,
             slots: 0,
             group: None,
         };
-        let same = |pinned: &Option<Pinned>| own(pinned).is_some_and(|p| p.name() == entry.name());
-        if self.pins.get(self.last_place).is_some_and(same) {
-            return self.last_place;
+        let name = entry.name();
+        if let Some(place) = self.places.get(&name) {
+            return *place;
         }
-        let known = self.pins.iter().position(same);
-        let place = known.unwrap_or_else(|| self.new_place(entry));
-        self.last_place = place;
+        let place = self.new_place(entry);
+        self.places.insert(name, place);
         place
     }
 
@@ -433,16 +463,11 @@ impl Table {
 }
 
 impl Pinned {
-    fn name(&self) -> Option<(IncarnationNo, Cause)> {
+    fn name(&self) -> Name {
         self.at
             .as_ref()
             .map(|(incarnation, cause)| (incarnation.no(), *cause))
     }
-}
-
-/// A pin that is no group's default.
-fn own(pinned: &Option<Pinned>) -> Option<&Pinned> {
-    pinned.as_ref().filter(|pinned| pinned.group.is_none())
 }
 
 /// Whether no asset is at a pin, and no rollout has put a group there.

@@ -426,3 +426,16 @@ fn r17_after_a_restart_the_newest_head_still_governs_what_left_its_groups() {
     let rig = Rig::recover(Config::default(), vec![kind()], token, recovered, now);
     assert_eq!(size(&rig, "a"), Some(2));
 }
+
+#[test]
+fn r17_of_very_many_groups_each_has_its_own_head() {
+    let first = seal(None, vec![governed("a", 1)], &[]);
+    let second = seal(Some(&first), vec![governed("a", 2)], &[]);
+    let mut recovered = Recovered::nothing(second.clone());
+    let others = (0..70_000).map(|n| (id(&format!("group-{n}")), second.clone()));
+    recovered.heads = others.chain([(id("policy"), first)]).collect();
+    let now = Rig::new(Vec::new()).now;
+    let token = FencingToken(1);
+    let rig = Rig::recover(Config::default(), vec![kind()], token, recovered, now);
+    assert_eq!(size(&rig, "a"), Some(1));
+}
