@@ -17,7 +17,10 @@ use plane_store::records::{Decision, Decisions};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 use serde::{Deserialize, Serialize};
 
-use super::{Actuation, Input};
+use super::{
+    Actuation, Input,
+    retire::{Refused, Reply, Retiring},
+};
 use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting};
 
 /// The longest reason that a person may give, and the longest name of a check, in bytes.
@@ -66,6 +69,14 @@ pub enum AskError {
         /// How long it may be.
         limit: usize,
     },
+    /// The incarnation is too old: nobody used it, and it is being removed.
+    #[error("{partition}@{incarnation} is old and being removed; pin one that is kept")]
+    Retired {
+        /// Of which partition.
+        partition: PartitionId,
+        /// Which one.
+        incarnation: IncarnationNo,
+    },
     /// The store cannot be read.
     #[error("the store cannot be read")]
     Store(#[from] plane_store::Error),
@@ -100,6 +111,14 @@ impl<R: Runtime> Handle<R> {
             .unbounded_send(input(reply))
             .map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
+    }
+
+    async fn done(&self, input: impl FnOnce(Reply) -> Input) -> Result<(), AskError> {
+        let refused = |Refused(incarnation)| AskError::Retired {
+            partition: self.partition.clone(),
+            incarnation,
+        };
+        self.ask(input).await?.map_err(refused)
     }
 
     /// The partition in numbers.
@@ -169,6 +188,19 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Cited).await
     }
 
+    /// Which of these `old` incarnations may be removed: nobody's intent, and no record speaks of them; what used to be
+    /// and what used to speak of them is durably over. Pins to them are refused from now on.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn retire(
+        &self,
+        old: BTreeSet<IncarnationNo>,
+    ) -> Result<BTreeSet<IncarnationNo>, AskError> {
+        self.ask(|reply| Input::Retire(Retiring { old, reply }))
+            .await
+    }
+
     /// Waits until production is as intended.
     ///
     /// # Errors
@@ -197,16 +229,16 @@ impl<R: Runtime> Handle<R> {
     /// When it is too long to be remembered, or the enforcer is not running.
     pub async fn tell(&self, command: Command) -> Result<(), AskError> {
         may_be_remembered(&command)?;
-        self.ask(|reply| Input::Tell(Box::new(command), reply))
+        self.done(|reply| Input::Tell(Box::new(command), reply))
             .await
     }
 
     /// Moves an asset's pin; answers once it is durable.
     ///
     /// # Errors
-    /// When the enforcer is not running.
+    /// When the incarnation is being removed, or the enforcer is not running.
     pub async fn pin(&self, asset: &AssetId, pin: Pin) -> Result<(), AskError> {
-        self.ask(|reply| Input::Pin(asset.clone(), pin, reply))
+        self.done(|reply| Input::Pin(asset.clone(), pin, reply))
             .await
     }
 
@@ -214,7 +246,8 @@ impl<R: Runtime> Handle<R> {
     /// the `moves` of pins; applied in the same order. Answers once all of it is durable.
     ///
     /// # Errors
-    /// When the enforcer is not running, or does not own its partition any more: then nobody knows whether it was done.
+    /// When an incarnation is being removed: then nothing was done. When the enforcer is not running, or does not own
+    /// its partition any more: then nobody knows whether it was done.
     pub async fn actuate(
         &self,
         writes: Vec<plane_store::Write>,
@@ -226,7 +259,7 @@ impl<R: Runtime> Handle<R> {
             heads,
             moves,
         };
-        self.ask(|reply| Input::Actuate(Box::new(step), reply))
+        self.done(|reply| Input::Actuate(Box::new(step), reply))
             .await
     }
 

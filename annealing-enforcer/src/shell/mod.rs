@@ -3,6 +3,7 @@
 mod beside;
 mod build;
 mod calls;
+mod cited;
 mod feed;
 mod handle;
 mod inside;
@@ -10,13 +11,17 @@ mod intent;
 mod membership;
 mod own;
 mod plan;
+mod retire;
 mod scribe;
 mod telemetry;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::{
     FutureExt, StreamExt,
@@ -47,6 +52,7 @@ use crate::{
 use beside::Beside;
 use calls::Calls;
 use inside::Inside;
+use retire::{Reply, Retired, Retiring};
 use scribe::{Entry, Scribe};
 
 /// Answers that are there at once are steps of one moment; in a long row of them the clock is read again so often.
@@ -70,9 +76,12 @@ pub(crate) enum Input {
     Cited(oneshot::Sender<Vec<IncarnationNo>>),
     /// Answers whether there is such an asset.
     WaitSettled(Settle, oneshot::Sender<bool>),
-    Tell(Box<Command>, oneshot::Sender<()>),
-    Pin(AssetId, Pin, oneshot::Sender<()>),
-    Actuate(Box<Actuation>, oneshot::Sender<()>),
+    Tell(Box<Command>, Reply),
+    Pin(AssetId, Pin, Reply),
+    Actuate(Box<Actuation>, Reply),
+    Retire(Retiring),
+    /// What was to be retired, and is not.
+    Spared(BTreeSet<IncarnationNo>),
     Feed(UnboundedSender<FeedItem>),
     /// From something that an ownership started, for that one only.
     Of(FencingToken, Box<Input>),
@@ -225,6 +234,7 @@ impl<R: Runtime> Enforcer<R> {
             settling: Vec::new(),
             alarm: None,
             ahead: Vec::new(),
+            retired: Retired::default(),
             feed: feed::Feed::default(),
         };
         let lease = self.membership.lease_until().await;
@@ -278,6 +288,7 @@ struct Ownership<R> {
     alarm: Option<(Mono, BoxFuture<'static, ()>)>,
     /// To be written before what the kernel records next.
     ahead: Vec<Entry>,
+    retired: Retired,
     feed: feed::Feed,
 }
 
@@ -359,16 +370,22 @@ impl<R: Runtime> Ownership<R> {
                 self.step(Event::Person(*command));
                 self.when_durable(reply);
             }
-            Input::Pin(asset, pin, reply) => {
-                self.step(Event::Pin { asset, pin });
-                self.when_durable(reply);
-            }
-            Input::Actuate(step, reply) => {
-                self.ahead = step.writes.into_iter().map(Entry::Write).collect();
-                let (heads, moves) = (step.heads, step.moves);
-                self.step(Event::Actuate { heads, moves });
-                self.when_durable(reply);
-            }
+            Input::Pin(asset, pin, reply) => match self.retired.allows(&pin) {
+                Ok(()) => {
+                    self.step(Event::Pin { asset, pin });
+                    self.when_durable(reply);
+                }
+                refused => drop(reply.send(refused)),
+            },
+            Input::Actuate(step, reply) => match self.retired.allows_step(&step) {
+                Ok(()) => {
+                    self.actuate(*step);
+                    self.when_durable(reply);
+                }
+                refused => drop(reply.send(refused)),
+            },
+            Input::Retire(retiring) => self.retire(retiring),
+            Input::Spared(spared) => self.retired.spare(&spared),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::WaitSettled(what, reply) => {
                 self.settling.push((what, reply));
@@ -390,8 +407,24 @@ impl<R: Runtime> Ownership<R> {
         None
     }
 
+    fn actuate(&mut self, step: Actuation) {
+        self.ahead = step.writes.into_iter().map(Entry::Write).collect();
+        let (heads, moves) = (step.heads, step.moves);
+        self.step(Event::Actuate { heads, moves });
+    }
+
+    /// Nobody's intent may become one of these from now on, unless it is one already.
+    fn retire(&mut self, mut retiring: Retiring) {
+        for cited in self.kernel.cited() {
+            retiring.old.remove(&cited);
+        }
+        self.retired.retire(&retiring.old);
+        // A closed scribe has said why: that ends this ownership.
+        let _ = self.records.unbounded_send(vec![Entry::Retire(retiring)]);
+    }
+
     /// Answers once everything recorded so far is durable.
-    fn when_durable(&mut self, reply: oneshot::Sender<()>) {
+    fn when_durable(&mut self, reply: Reply) {
         // A closed scribe has said why: that ends this ownership.
         let _ = self.records.unbounded_send(vec![Entry::Answer(reply)]);
     }

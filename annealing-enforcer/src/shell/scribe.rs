@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{
-    StreamExt,
-    channel::{mpsc::UnboundedReceiver, oneshot},
-};
+use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
 use plane_runtime::Runtime;
 use plane_store::{
     Store, Write,
@@ -24,7 +21,12 @@ use plane_store::{
 use plugin_sdk::FencingToken;
 use prodspec_model::{AssetId, PartitionId};
 
-use super::{Input, inside::Inside};
+use super::{
+    Input,
+    cited::Cited,
+    inside::Inside,
+    retire::{Reply, Retiring},
+};
 use crate::kernel::{Command, Event, Record};
 
 /// How long to wait before a batch is submitted again.
@@ -44,7 +46,9 @@ pub(crate) enum Entry {
     /// A write of whoever moves pins, in one step with the pins.
     Write(Write),
     /// Answered once everything handed over before it is durable.
-    Answer(oneshot::Sender<()>),
+    Answer(Reply),
+    /// The same, with those of these incarnations that no kept decision speaks of.
+    Retire(Retiring),
 }
 
 /// What becomes durable with one ticket of the journal.
@@ -52,7 +56,8 @@ struct Waiting {
     ticket: Ticket,
     /// How many of the kernel's records are durable then.
     kernel_records: u64,
-    answers: Vec<oneshot::Sender<()>>,
+    answers: Vec<Reply>,
+    retiring: Vec<Retiring>,
 }
 
 /// The writer of one ownership of one partition.
@@ -64,6 +69,9 @@ pub(crate) struct Scribe<R> {
     pub(crate) entries: UnboundedReceiver<Vec<Entry>>,
     pub(crate) journal: Journal,
     pub(crate) decisions: BTreeMap<AssetId, Decisions>,
+    cited: Cited,
+    /// Who waits until it is known which incarnations decisions speak of.
+    retiring: Vec<Retiring>,
 }
 
 impl<R: Runtime> Scribe<R> {
@@ -76,6 +84,7 @@ impl<R: Runtime> Scribe<R> {
         entries: UnboundedReceiver<Vec<Entry>>,
     ) -> Self {
         let journal = Journal::new(owner::key(&partition), token);
+        let cited = Cited::new(&partition);
         Self {
             runtime,
             store,
@@ -84,6 +93,8 @@ impl<R: Runtime> Scribe<R> {
             entries,
             journal,
             decisions: BTreeMap::new(),
+            cited,
+            retiring: Vec::new(),
         }
     }
 
@@ -91,17 +102,13 @@ impl<R: Runtime> Scribe<R> {
     pub(crate) async fn run(mut self) {
         let mut kernel_records = 0;
         let mut waiting: Vec<Waiting> = Vec::new();
-        while let Some(first) = self.entries.next().await {
-            let mut steps = vec![first];
-            while let Ok(more) = self.entries.try_recv() {
-                steps.push(more);
-            }
+        while let Some(steps) = self.next_steps().await {
             if let Err(error) = self.load_decisions(&steps).await {
                 return self.stop(&error);
             }
             // Each is one step of the journal: what belongs together becomes durable together.
             for mut entries in steps {
-                let answers = take_answers(&mut entries);
+                let (answers, retiring) = take_answers(&mut entries);
                 let of_kernel = |entry: &&Entry| matches!(entry, Entry::Kernel(_));
                 kernel_records += entries.iter().filter(of_kernel).count() as u64;
                 let writes = match self.writes(entries) {
@@ -112,6 +119,7 @@ impl<R: Runtime> Scribe<R> {
                     ticket: self.journal.record(writes),
                     kernel_records,
                     answers,
+                    retiring,
                 });
             }
             while !self.journal.is_idle() {
@@ -140,8 +148,52 @@ impl<R: Runtime> Scribe<R> {
         }
     }
 
+    /// What is to be written next. Until then, reads on for those who wait for that.
+    async fn next_steps(&mut self) -> Option<Vec<Vec<Entry>>> {
+        let first = loop {
+            if self.retiring.is_empty() {
+                break self.entries.next().await?;
+            }
+            if let Some(first) = self.entries.next().now_or_never() {
+                break first?;
+            }
+            self.retire().await;
+        };
+        let mut steps = vec![first];
+        while let Ok(more) = self.entries.try_recv() {
+            steps.push(more);
+        }
+        Some(steps)
+    }
+
+    /// Answers which incarnations may be removed, or comes one page nearer to that. Everything written is durable.
+    async fn retire(&mut self) {
+        let read = self.cited.read_on(&*self.store, &self.decisions).await;
+        match read {
+            Err(error @ plane_store::Error::Unavailable { .. }) => {
+                tracing::warn!(%error, "decisions cannot be read; trying again");
+                return self.runtime.sleep(RESUBMIT).await;
+            }
+            Ok(()) if !self.cited.is_complete() => return,
+            Ok(()) => {}
+            Err(ref error) => {
+                tracing::warn!(%error, "it is not known of which incarnations decisions speak");
+            }
+        }
+        for Retiring { mut old, reply } in std::mem::take(&mut self.retiring) {
+            let spared = match read {
+                Ok(()) => self.cited.among(&old),
+                Err(_) => old.clone(),
+            };
+            old.retain(|no| !spared.contains(no));
+            let _ = self.events.send(Input::Spared(spared));
+            // Whoever asked may have gone: then nothing is removed.
+            let _ = reply.send(old);
+        }
+    }
+
     /// Tells everybody who waits for what is durable up to `upto`.
-    fn durable(&self, waiting: &mut Vec<Waiting>, upto: Ticket) {
+    fn durable(&mut self, waiting: &mut Vec<Waiting>, upto: Ticket) {
         let (done, rest) = std::mem::take(waiting)
             .into_iter()
             .partition(|entry| entry.ticket <= upto);
@@ -151,8 +203,11 @@ impl<R: Runtime> Scribe<R> {
         let durable = Event::Durable(last.kernel_records);
         // Whoever asked may have gone, and the enforcer may have stopped: then nobody is told.
         let _ = self.events.send(Input::Kernel(durable));
-        for answer in done.into_iter().flat_map(|entry| entry.answers) {
-            let _ = answer.send(());
+        for entry in done {
+            self.retiring.extend(entry.retiring);
+            for answer in entry.answers {
+                let _ = answer.send(Ok(()));
+            }
         }
     }
 
@@ -169,7 +224,7 @@ impl<R: Runtime> Scribe<R> {
                     writes.push(write);
                     continue;
                 }
-                Entry::Answer(_) => continue,
+                Entry::Answer(_) | Entry::Retire(_) => continue,
                 Entry::Kernel(record) => record,
             };
             match entry {
@@ -204,10 +259,8 @@ impl<R: Runtime> Scribe<R> {
                     ),
                 }),
                 Record::Decision(asset, decision) => {
-                    self.decisions
-                        .entry(asset.clone())
-                        .or_default()
-                        .push(decision);
+                    let kept = self.decisions.entry(asset.clone()).or_default();
+                    self.cited.change(&asset, kept, |kept| kept.push(decision));
                     decided.insert(asset);
                 }
             }
@@ -253,7 +306,8 @@ impl<R: Runtime> Scribe<R> {
 
     /// An asset's last decisions are one record: what is there already is read before it is added to.
     async fn load_decisions(&mut self, steps: &[Vec<Entry>]) -> Result<(), plane_store::Error> {
-        if self.decisions.len() > AT_HAND {
+        // While others are read, these are newer.
+        if self.decisions.len() > AT_HAND && self.retiring.is_empty() {
             self.decisions.clear();
         }
         let decided = steps.iter().flatten().filter_map(|entry| match entry {
@@ -288,16 +342,16 @@ impl<R: Runtime> Scribe<R> {
 }
 
 /// Takes out who wants an answer.
-fn take_answers(entries: &mut Vec<Entry>) -> Vec<oneshot::Sender<()>> {
-    let (answers, rest): (Vec<_>, Vec<_>) = std::mem::take(entries)
-        .into_iter()
-        .partition(|entry| matches!(entry, Entry::Answer(_)));
-    *entries = rest;
-    let answer = |entry| match entry {
-        Entry::Answer(answer) => Some(answer),
-        Entry::Kernel(_) | Entry::Write(_) => None,
-    };
-    answers.into_iter().filter_map(answer).collect()
+fn take_answers(entries: &mut Vec<Entry>) -> (Vec<Reply>, Vec<Retiring>) {
+    let (mut answers, mut retiring) = (Vec::new(), Vec::new());
+    for entry in std::mem::take(entries) {
+        match entry {
+            Entry::Answer(answer) => answers.push(answer),
+            Entry::Retire(asked) => retiring.push(asked),
+            Entry::Kernel(_) | Entry::Write(_) => entries.push(entry),
+        }
+    }
+    (answers, retiring)
 }
 
 fn scope_name(scope: &Scope) -> String {
@@ -312,7 +366,7 @@ fn scope_name(scope: &Scope) -> String {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use futures::channel::mpsc;
+    use futures::channel::{mpsc, oneshot};
     use plane_runtime::TokioRuntime;
     use plane_store::{
         Batch, MemoryStore, limit,
@@ -368,24 +422,99 @@ mod tests {
             counted.fetch_add(read.into(), Ordering::Relaxed);
             Box::pin(async {})
         });
-        let decided = |n: u32| {
-            let decision = Decision {
-                at: testing::NOW,
-                trigger: Trigger::Asked,
-                cause: Cause::Intent,
-                incarnation: IncarnationNo(1),
-                token: FencingToken(1),
-                change: None,
-                summary: "change it".into(),
-                outcome: plane_store::records::Outcome::Pushed,
-            };
-            let asset = AssetId::new(&format!("a{n}")).unwrap();
-            vec![Entry::Kernel(Record::Decision(asset, decision))]
-        };
+        let decided = |n: u32| vec![Entry::Kernel(Record::Decision(asset(n), decision(1)))];
         written(&store, (0..100).map(decided).collect()).await;
         assert_eq!(reads.load(Ordering::Relaxed), 1);
         let partition = "test".parse().unwrap();
         let all = record::load_all::<Decisions>(&store, &partition).await;
         assert!(all.unwrap().iter().all(|(_, kept)| kept.value.0.len() == 1));
+    }
+
+    fn decision(no: u32) -> Decision {
+        Decision {
+            at: testing::NOW,
+            trigger: Trigger::Asked,
+            cause: Cause::Intent,
+            incarnation: IncarnationNo(no),
+            token: FencingToken(1),
+            change: None,
+            summary: "change it".into(),
+            outcome: plane_store::records::Outcome::Pushed,
+        }
+    }
+
+    fn asset(n: u32) -> AssetId {
+        AssetId::new(&format!("a{n:04}")).unwrap()
+    }
+
+    fn numbers(of: impl IntoIterator<Item = u32>) -> BTreeSet<IncarnationNo> {
+        of.into_iter().map(IncarnationNo).collect()
+    }
+
+    /// Hands over that asset `n` was decided on at incarnation `no`.
+    fn decide(entries: &mpsc::UnboundedSender<Vec<Entry>>, n: u32, no: u32) {
+        let record = Record::Decision(asset(n), decision(no));
+        entries.unbounded_send(vec![Entry::Kernel(record)]).unwrap();
+    }
+
+    /// Which of the first ten incarnations may be removed.
+    async fn free(entries: &mpsc::UnboundedSender<Vec<Entry>>) -> BTreeSet<IncarnationNo> {
+        let (reply, answer) = oneshot::channel();
+        let old = numbers(1..=10);
+        let asked = Entry::Retire(Retiring { old, reply });
+        entries.unbounded_send(vec![asked]).unwrap();
+        answer.await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r5_what_kept_decisions_speak_of_is_spared_and_they_are_read_once() {
+        let (store, reads) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
+        let partition: PartitionId = "test".parse().unwrap();
+        let mut batch = Batch::new().put(owner::key(&partition), "me");
+        for n in 0..2_500 {
+            let kept = Decisions(vec![decision(1 + n % 4)]);
+            batch = batch.write(record::put(&partition, asset(n).as_str(), &kept).unwrap());
+        }
+        let token = FencingToken(store.commit(batch).await.unwrap().0);
+        let counted = reads.clone();
+        store.set_pause(move |point| {
+            counted.fetch_add(matches!(point, Point::BeforeRead).into(), Ordering::Relaxed);
+            Box::pin(async {})
+        });
+        let (entries, taken) = mpsc::unbounded();
+        let (inputs, mut said) = mpsc::unbounded();
+        let inside = Inside::new(token, inputs);
+        let (runtime, shared) = (TokioRuntime::current(), Arc::new(store.clone()));
+        let scribe = Scribe::new(runtime, shared, partition, token, inside, taken);
+        let running = tokio::spawn(scribe.run());
+
+        decide(&entries, 0, 7);
+        decide(&entries, 9_999, 8);
+        assert_eq!(free(&entries).await, numbers([5, 6, 9, 10]));
+        let of = |input: Input| match input {
+            Input::Of(_, inner) => match *inner {
+                Input::Spared(spared) => Some(spared),
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut spared = None;
+        while spared.is_none() {
+            spared = of(said.next().await.unwrap());
+        }
+        assert_eq!(spared, Some(numbers([1, 2, 3, 4, 7, 8])));
+        // Pushed out by newer ones; of the first four, each of its assets speaks of one.
+        for _ in 0..Decisions::KEPT {
+            decide(&entries, 9_999, 20);
+        }
+        for n in (2..2_500).step_by(4) {
+            (0..Decisions::KEPT).for_each(|_| decide(&entries, n, 20));
+        }
+        let before = reads.load(Ordering::Relaxed);
+        assert_eq!(free(&entries).await, numbers([3, 5, 6, 8, 9, 10]));
+        let read = reads.load(Ordering::Relaxed) - before;
+        assert!(read <= 2, "{read} reads for what is written, none to count");
+        drop(entries);
+        running.await.unwrap();
     }
 }

@@ -1,20 +1,25 @@
 //! An enforcer in its shell, over a store in memory, from one start to the next.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::channel::oneshot;
 use plane_runtime::{Runtime, TokioRuntime};
 use plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use plugin_sdk::{
-    AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, plugin,
+    AssetPlugin, Cause, Diff, DiffRequest, PushRequest, Pushed, plugin,
     testing::{self, InMemoryProduction},
 };
 use prodspec_model::{
-    AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, PartitionId, incarnation::Header,
+    Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, PartitionId,
+    incarnation::Header,
 };
 
 use super::{AskError, Handle, Settle};
-use crate::{Command, Enforcer};
+use crate::{Command, Enforcer, kernel::Pin};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -55,9 +60,13 @@ async fn enforced_by<T, F: Future<Output = T>>(
 
 /// The newest incarnation without an asset.
 fn without(latest: &Incarnation, asset: &AssetId) -> Incarnation {
+    edited(latest, Vec::new(), std::slice::from_ref(asset))
+}
+
+/// The incarnation after the newest.
+fn edited(latest: &Incarnation, put: Vec<Asset>, gone: &[AssetId]) -> Incarnation {
     let no = latest.no().next();
-    let gone = std::slice::from_ref(asset);
-    let snapshot = latest.snapshot().edit(no, Vec::new(), gone);
+    let snapshot = latest.snapshot().edit(no, put, gone);
     let header = Header {
         id: IncarnationId::new(latest.id().partition.clone(), no),
         digest: snapshot.digest(),
@@ -178,6 +187,45 @@ async fn whoever_waits_for_an_asset_that_does_not_exist_is_told_so() {
         let refused = handle.wait_settled(typo, SOON).await;
         assert!(
             matches!(refused, Err(AskError::UnknownAsset { .. })),
+            "{refused:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r5_nobody_is_pinned_to_what_is_being_removed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let [a, b, c] = ["a", "b", "c"].map(testing::asset);
+    let one = testing::incarnation(1, [a.clone()]);
+    let two = edited(&one, vec![b], &[]);
+    let three = edited(&two, vec![c], &[]);
+    let incarnations = Incarnations::new(store.clone(), one.id().partition.clone());
+    let mut head = None;
+    for next in [&one, &two, &three] {
+        let sealed = incarnations.seal(next, head.as_ref(), Batch::new()).await;
+        head = Some(sealed.unwrap());
+    }
+    let pin = |to: &Incarnation| Pin::At(to.clone(), Cause::Intent);
+    let old = || BTreeSet::from([one.no(), two.no()]);
+    enforced(&store, 3, async |handle| {
+        handle.pin(&a.id(), pin(&two)).await.unwrap();
+        let free = handle.retire(old()).await.unwrap();
+        assert_eq!(free, [one.no()].into(), "the other is an intent");
+        let refused = handle.pin(&a.id(), pin(&one)).await;
+        assert!(
+            matches!(refused, Err(AskError::Retired { .. })),
+            "{refused:?}"
+        );
+
+        handle.pin(&a.id(), pin(&three)).await.unwrap();
+        let settled = Settle::Asset(a.id(), three.no());
+        handle.wait_settled(settled, SOON).await.unwrap();
+        assert_eq!(handle.retire(old()).await.unwrap(), old());
+        let moves = vec![(a.id(), pin(&two))];
+        let refused = handle.actuate(Vec::new(), Vec::new(), moves).await;
+        assert!(
+            matches!(refused, Err(AskError::Retired { .. })),
             "{refused:?}"
         );
     })

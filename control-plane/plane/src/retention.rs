@@ -8,8 +8,6 @@ use plane_store::{
     Batch, Version,
     incarnations::{Keep, Removed},
     owner,
-    record::{self, Record},
-    records::Decisions,
 };
 use plugin_sdk::{BoxError, FencingToken};
 use prodspec_gen::Status;
@@ -17,9 +15,6 @@ use prodspec_model::IncarnationNo;
 use tokio::sync::watch;
 
 use crate::plane::Shared;
-
-/// How many records of decisions are read at a time.
-const PAGE: usize = 1000;
 
 /// Looks after seals, but not after each: what it costs is shared by a tenth of what is kept.
 pub(crate) async fn follow<R: Runtime>(
@@ -57,37 +52,26 @@ async fn remove_old<R: Runtime>(
     enforcement: &Enforcement<R>,
 ) -> Result<Removed, BoxError> {
     let first = IncarnationNo(0);
-    let kept = shared.incarnations.headers(first, shared.keep + 1).await?;
-    if kept.len() <= shared.keep {
-        return Ok(Removed::default());
-    }
-    let mut pinned = decided(shared).await?;
-    pinned.extend(enforcement.cited().await?);
+    let kept = shared.incarnations.headers(first, usize::MAX).await?;
+    let mut kept: BTreeSet<IncarnationNo> = kept.iter().map(|header| header.id.no).collect();
+    let mut old: BTreeSet<IncarnationNo> = kept.iter().rev().skip(shared.keep).copied().collect();
+    // Without a strategist nobody knows which of them live rollouts need.
     let rollouts = shared.rollouts.borrow().clone();
-    if let Some(rollouts) = rollouts {
-        pinned.extend(rollouts.cited().await?);
+    let Some(rollouts) = rollouts.filter(|_| !old.is_empty()) else {
+        return Ok(Removed::default());
+    };
+    for cited in rollouts.cited().await? {
+        old.remove(&cited);
     }
+    // From here on none of these becomes anybody's intent, and no new decision speaks of them.
+    let retired = enforcement.retire(old).await?;
+    kept.retain(|no| !retired.contains(no));
     let keep = Keep {
         count: shared.keep,
         age: Duration::ZERO,
-        pinned,
+        pinned: kept,
     };
     let now = shared.runtime.now().wall;
     let owner = Batch::new().expect_at(owner::key(&shared.partition), Version(token.0));
     Ok(shared.incarnations.retain(&keep, now, &owner).await?)
-}
-
-/// The incarnations that kept decisions speak of.
-async fn decided<R>(shared: &Shared<R>) -> Result<BTreeSet<IncarnationNo>, plane_store::Error> {
-    let mut found = BTreeSet::new();
-    let mut rest = Some(record::range(&shared.partition, Decisions::KIND));
-    while let Some(range) = rest {
-        let page = shared.store.scan(range, PAGE).await?;
-        for (key, row) in &page.rows {
-            let decisions = record::decode::<Decisions>(key, row)?.value;
-            found.extend(decisions.0.iter().map(|decision| decision.incarnation));
-        }
-        rest = page.rest;
-    }
-    Ok(found)
 }

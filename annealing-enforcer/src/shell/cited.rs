@@ -1,0 +1,128 @@
+//! Which incarnations kept decisions speak of: read once in an ownership, page by page, then kept count of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plane_store::{
+    Error, Key, KeyRange, Store,
+    record::{self, Record as _},
+    records::Decisions,
+};
+use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+
+/// How many records are read at a time.
+const PAGE: usize = 1000;
+
+/// How many kept decisions speak of each incarnation.
+#[derive(Debug)]
+pub(super) struct Cited {
+    partition: PartitionId,
+    decisions: BTreeMap<IncarnationNo, u64>,
+    read: Read,
+}
+
+/// Whose decisions are counted.
+#[derive(Debug)]
+enum Read {
+    Nobodys,
+    AllBut(KeyRange),
+    All,
+}
+
+impl Cited {
+    pub(super) fn new(partition: &PartitionId) -> Self {
+        Self {
+            partition: partition.clone(),
+            decisions: BTreeMap::new(),
+            read: Read::Nobodys,
+        }
+    }
+
+    /// Whether everything is counted.
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(self.read, Read::All)
+    }
+
+    /// Those of `old` that some decision speaks of.
+    pub(super) fn among(&self, old: &BTreeSet<IncarnationNo>) -> BTreeSet<IncarnationNo> {
+        let spoken_of = |no: &&IncarnationNo| self.decisions.contains_key(no);
+        old.iter().filter(spoken_of).copied().collect()
+    }
+
+    /// Changes what is kept of an asset's decisions, and the count with it.
+    pub(super) fn change(
+        &mut self,
+        asset: &AssetId,
+        kept: &mut Decisions,
+        change: impl FnOnce(&mut Decisions),
+    ) {
+        let counted = match &self.read {
+            Read::Nobodys => false,
+            Read::AllBut(rest) => !rest.contains(&self.key(asset)),
+            Read::All => true,
+        };
+        if !counted {
+            return change(kept);
+        }
+        self.forget(kept);
+        change(kept);
+        self.count(kept);
+    }
+
+    /// Reads one page more. `at_hand` is as new as what is read, or newer.
+    ///
+    /// # Errors
+    /// When the store cannot be read. After any other error than that it is unavailable, nothing is counted any more.
+    pub(super) async fn read_on(
+        &mut self,
+        store: &dyn Store,
+        at_hand: &BTreeMap<AssetId, Decisions>,
+    ) -> Result<(), Error> {
+        let range = match &self.read {
+            Read::Nobodys => record::range(&self.partition, Decisions::KIND),
+            Read::AllBut(rest) => rest.clone(),
+            Read::All => return Ok(()),
+        };
+        let page = store.scan(range.clone(), PAGE).await?;
+        let left = |key: &Key| page.rest.as_ref().is_some_and(|rest| rest.contains(key));
+        let newer = at_hand.iter().map(|(asset, kept)| (self.key(asset), kept));
+        let newer: BTreeMap<Key, &Decisions> = newer
+            .filter(|(key, _)| range.contains(key) && !left(key))
+            .collect();
+        for (key, row) in &page.rows {
+            if newer.contains_key(key) {
+                continue;
+            }
+            match record::decode::<Decisions>(key, row) {
+                Ok(kept) => self.count(&kept.value),
+                Err(error) => {
+                    *self = Self::new(&self.partition);
+                    return Err(error);
+                }
+            }
+        }
+        newer.into_values().for_each(|kept| self.count(kept));
+        self.read = page.rest.map_or(Read::All, Read::AllBut);
+        Ok(())
+    }
+
+    fn key(&self, asset: &AssetId) -> Key {
+        record::key(&self.partition, Decisions::KIND, asset.as_str())
+    }
+
+    fn count(&mut self, kept: &Decisions) {
+        for decision in &kept.0 {
+            *self.decisions.entry(decision.incarnation).or_default() += 1;
+        }
+    }
+
+    fn forget(&mut self, kept: &Decisions) {
+        for decision in &kept.0 {
+            if let Some(count) = self.decisions.get_mut(&decision.incarnation) {
+                *count -= 1;
+                if *count == 0 {
+                    self.decisions.remove(&decision.incarnation);
+                }
+            }
+        }
+    }
+}
