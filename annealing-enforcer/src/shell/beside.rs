@@ -1,17 +1,49 @@
-//! Tasks that end with what they run beside, however that ends: nothing outlives an ownership.
+//! Tasks that run beside an ownership: they end with it, however that ends, and not before. One that panics is told of,
+//! and started again.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use futures::{
     FutureExt,
-    future::{AbortHandle, Abortable, BoxFuture},
+    future::{AbortHandle, Abortable, BoxFuture, Either, select},
 };
 use plane_runtime::Runtime;
+use prodspec_model::PartitionId;
+
+/// The first wait before a task that panicked is started again; it doubles up to the longest.
+const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(300);
+/// Who has run for so long since it panicked is well again.
+const WELL: Duration = Duration::from_secs(600);
+
+/// Makes a task, each time that it is to be started.
+pub(super) type Make = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A running task. Dropping this ends it.
 pub(super) struct Beside(AbortHandle);
 
 impl Beside {
-    pub(super) fn start<R: Runtime>(runtime: &R, task: BoxFuture<'static, ()>) -> Self {
+    /// Starts the task called `name`, which no other one is.
+    pub(super) fn start<R: Runtime>(
+        runtime: &R,
+        partition: &PartitionId,
+        troubles: &Troubles,
+        name: &'static str,
+        make: Make,
+    ) -> Self {
         let (handle, registration) = AbortHandle::new_pair();
+        let trouble = Trouble {
+            partition: partition.clone(),
+            troubles: troubles.clone(),
+            name,
+        };
+        let task = kept_up(runtime.clone(), trouble, make);
         runtime.spawn(Abortable::new(task, registration).map(drop).boxed());
         Self(handle)
     }
@@ -20,5 +52,140 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// What went wrong beside an ownership, by the name of the task. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Troubles(Arc<Mutex<BTreeMap<&'static str, String>>>);
+
+impl Troubles {
+    /// What went wrong, and has not been right for long since.
+    pub(super) fn all(&self) -> Vec<String> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is told of one task, for as long as it runs.
+struct Trouble {
+    partition: PartitionId,
+    troubles: Troubles,
+    name: &'static str,
+}
+
+impl Trouble {
+    fn is(&self, why: &str, wait: Duration) {
+        let (partition, name) = (&self.partition, self.name);
+        tracing::error!(%partition, name, why, ?wait, "a task beside enforcement panicked; it is started again");
+        let told = format!("{name} panicked: {why}; it is started again after {wait:?}");
+        self.troubles.lock().insert(name, told);
+    }
+
+    fn is_over(&self) {
+        self.troubles.lock().remove(self.name);
+    }
+}
+
+impl Drop for Trouble {
+    fn drop(&mut self) {
+        self.is_over();
+    }
+}
+
+/// Runs what `make` makes until it ends; when it panics, again after a while.
+async fn kept_up<R: Runtime>(runtime: R, trouble: Trouble, make: Make) {
+    let mut wait = AGAIN;
+    let mut well = true;
+    loop {
+        let made = make.clone();
+        let running = AssertUnwindSafe(async move { made().await }).catch_unwind();
+        let ended = match well {
+            true => running.await,
+            false => match select(Box::pin(running), runtime.sleep(WELL)).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right(((), running)) => {
+                    wait = AGAIN;
+                    trouble.is_over();
+                    running.await
+                }
+            },
+        };
+        let Err(panic) = ended else { return };
+        trouble.is(said(&*panic), wait);
+        runtime.sleep(wait).await;
+        (wait, well) = ((wait * 2).min(LONGEST), false);
+    }
+}
+
+/// What a panic said.
+pub(super) fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("it did not say why")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use plane_runtime::TokioRuntime;
+
+    use super::*;
+
+    /// A task that panics on its first `times` starts, and how often it was started.
+    fn panics(times: u64) -> (Make, Arc<AtomicU64>) {
+        let starts = Arc::new(AtomicU64::new(0));
+        let counted = starts.clone();
+        let make: Make = Arc::new(move || {
+            let nth = counted.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                assert!(nth >= times, "on purpose");
+                futures::future::pending().await
+            })
+        });
+        (make, starts)
+    }
+
+    async fn started(make: Make) -> (Beside, Troubles) {
+        let (runtime, troubles) = (TokioRuntime::current(), Troubles::default());
+        let partition = "test".parse().unwrap();
+        let beside = Beside::start(&runtime, &partition, &troubles, "rollouts", make);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        (beside, troubles)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_panics_is_told_of_and_started_again_later_and_later() {
+        let (make, starts) = panics(3);
+        let (_beside, troubles) = started(make).await;
+        for (wait, nth) in [(1, 1), (2, 2), (4, 3)] {
+            assert_eq!(starts.load(Ordering::Relaxed), nth);
+            let told = troubles.all().join(" ");
+            let again = format!("after {wait}s");
+            assert!(
+                told.contains("rollouts panicked: on purpose") && told.contains(&again),
+                "{told}"
+            );
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+        }
+        assert_eq!(starts.load(Ordering::Relaxed), 4);
+        assert!(!troubles.all().is_empty(), "it may panic again");
+        tokio::time::sleep(WELL).await;
+        assert!(troubles.all().is_empty());
+        assert_eq!(starts.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_told_ends_with_the_ownership() {
+        let (make, starts) = panics(u64::MAX);
+        let (beside, troubles) = started(make).await;
+        drop(beside);
+        tokio::time::sleep(WELL).await;
+        assert!(troubles.all().is_empty());
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
     }
 }

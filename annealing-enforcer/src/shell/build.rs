@@ -1,6 +1,6 @@
 //! Putting an enforcer together.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::channel::mpsc;
 use plane_runtime::Runtime;
@@ -13,7 +13,7 @@ use plugin_sdk::{
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use tower::Service;
 
-use super::{Enforcer, Handle, Membership, TERM, WhileOwner};
+use super::{Enforcer, Handle, Membership, TERM, WhileOwner, beside::Troubles};
 use crate::{
     config::{Config, TypeConfig},
     registry::{Registered, Registry},
@@ -89,7 +89,7 @@ pub struct EnforcerBuilder<R> {
     diffs: Option<DiffStack>,
     pushes: Option<PushStack>,
     checks: Stack<CheckRequest, Verdict>,
-    while_owner: Option<WhileOwner<R>>,
+    while_owner: BTreeMap<&'static str, WhileOwner<R>>,
 }
 
 type DiffStack = Box<dyn FnOnce(Registry) -> Stack<DiffRequest, Diff> + Send>;
@@ -115,7 +115,7 @@ impl<R: Runtime> Enforcer<R> {
             diffs: None,
             pushes: None,
             checks: stack(Proceed),
-            while_owner: None,
+            while_owner: BTreeMap::new(),
         }
     }
 }
@@ -208,14 +208,29 @@ impl<R: Runtime> EnforcerBuilder<R> {
 
     /// Runs `task` beside each ownership of the partition, under its token and with a handle to this enforcer; it is
     /// dropped when the ownership ends. For what only the owner may do, such as generating the partition's intent.
+    /// If it panics, that is told by [`Handle::troubles`], and it is started again.
     pub fn while_owner<F>(
-        mut self,
+        self,
         task: impl Fn(FencingToken, Handle<R>) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.while_owner = Some(Box::new(move |token, handle| Box::pin(task(token, handle))));
+        self.beside("what runs beside", task)
+    }
+
+    /// As [`EnforcerBuilder::while_owner`], for one of several tasks, each with a name of its own: one that panics does
+    /// not disturb the others.
+    pub fn beside<F>(
+        mut self,
+        name: &'static str,
+        task: impl Fn(FencingToken, Handle<R>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let task: WhileOwner<R> = Arc::new(move |token, handle| Box::pin(task(token, handle)));
+        self.while_owner.insert(name, task);
         self
     }
 
@@ -264,6 +279,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
             registry,
             checks: self.checks,
             while_owner: self.while_owner,
+            troubles: Troubles::default(),
             inputs,
             sender,
         })

@@ -13,12 +13,16 @@ use futures::{
     },
 };
 use plane_runtime::Runtime;
-use plane_store::records::{Decision, Decisions};
+use plane_store::{
+    Write,
+    records::{Decision, Decisions},
+};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Actuation, Input,
+    Input,
+    beside::Troubles,
     retire::{Refused, Reply, Retiring},
 };
 use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting};
@@ -34,6 +38,7 @@ pub struct Handle<R> {
     pub(crate) partition: PartitionId,
     pub(crate) store: std::sync::Arc<dyn plane_store::Store>,
     pub(crate) inputs: UnboundedSender<Input>,
+    pub(crate) troubles: Troubles,
 }
 
 /// Why a question has no answer.
@@ -92,6 +97,13 @@ pub enum Settle {
     Asset(AssetId, IncarnationNo),
 }
 
+/// One step of whoever moves pins.
+pub(crate) struct Actuation {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) heads: Vec<(AssetId, Incarnation)>,
+    pub(crate) moves: Vec<(AssetId, Pin)>,
+}
+
 /// An asset explained down to root causes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
@@ -127,6 +139,14 @@ impl<R: Runtime> Handle<R> {
     /// When the enforcer is not running.
     pub async fn status(&self) -> Result<Status, AskError> {
         self.ask(Input::Status).await
+    }
+
+    /// What panicked beside the ownership that this process has, and is started again: what [`while_owner`] runs, or
+    /// what follows newer incarnations.
+    ///
+    /// [`while_owner`]: crate::EnforcerBuilder::while_owner
+    pub fn troubles(&self) -> Vec<String> {
+        self.troubles.all()
     }
 
     /// How often each branch of the kernel was taken: for simulations and metrics.
@@ -250,7 +270,7 @@ impl<R: Runtime> Handle<R> {
     /// its partition any more: then nobody knows whether it was done.
     pub async fn actuate(
         &self,
-        writes: Vec<plane_store::Write>,
+        writes: Vec<Write>,
         heads: Vec<(AssetId, Incarnation)>,
         moves: Vec<(AssetId, Pin)>,
     ) -> Result<(), AskError> {

@@ -225,7 +225,7 @@ impl<R: Runtime> Intent<R> {
     }
 
     /// Hands every newer incarnation to the kernel, for ever.
-    pub(super) async fn follow(self, events: UnboundedSender<Input>) {
+    pub(super) async fn follow(self: Arc<Self>, events: UnboundedSender<Input>) {
         let mut hints = self.store.watch(self.incarnations.topic());
         let mut seen = IncarnationNo::default();
         loop {

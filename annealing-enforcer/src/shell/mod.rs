@@ -32,14 +32,15 @@ use futures::{
     future::{BoxFuture, Either},
 };
 use plane_runtime::{Kernel as _, Runtime};
-use plane_store::{Store, Write, incarnations::Incarnations};
+use plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
     CheckRequest, Diff, DiffRequest, FencingToken, Mono, Observation, PushRequest, Pushed, Run,
     Verdict, service::Stack,
 };
-use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
+use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 pub use build::{BuildError, EnforcerBuilder, Plugin};
+pub(crate) use handle::Actuation;
 pub use handle::{AskError, Explained, Handle, Settle};
 pub use membership::{Membership, TERM};
 pub use plan::{Plan, Planned, Planner};
@@ -49,7 +50,7 @@ use crate::{
     kernel::{Branch, Command, Effects, Event, Explanation, FeedItem, Kernel, Pin, Status},
     registry::Registry,
 };
-use beside::Beside;
+use beside::{Beside, Troubles};
 use calls::Calls;
 use inside::Inside;
 use retire::{Reply, Retired, Retiring};
@@ -132,14 +133,15 @@ pub struct Enforcer<R> {
     pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
     pub(crate) checks: Stack<CheckRequest, Verdict>,
-    pub(crate) while_owner: Option<WhileOwner<R>>,
+    pub(crate) while_owner: BTreeMap<&'static str, WhileOwner<R>>,
+    pub(crate) troubles: Troubles,
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
 }
 
 /// What else runs while the partition is owned.
 pub(crate) type WhileOwner<R> =
-    Box<dyn Fn(FencingToken, Handle<R>) -> BoxFuture<'static, ()> + Send + Sync>;
+    Arc<dyn Fn(FencingToken, Handle<R>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Why an ownership ended.
 enum End {
@@ -155,6 +157,7 @@ impl<R: Runtime> Enforcer<R> {
             partition: self.partition.clone(),
             store: self.store.clone(),
             inputs: self.sender.clone(),
+            troubles: self.troubles.clone(),
         }
     }
 
@@ -194,9 +197,11 @@ impl<R: Runtime> Enforcer<R> {
         asked: Vec<Input>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
-        let while_owner = self.while_owner.as_ref();
-        let _beside =
-            while_owner.map(|task| Beside::start(&self.runtime, task(token, self.handle())));
+        let tasks = self.while_owner.iter().map(|(name, task)| {
+            let (task, handle) = (task.clone(), self.handle());
+            self.beside(name, Arc::new(move || task(token, handle.clone())))
+        });
+        let _beside: Vec<Beside> = tasks.collect();
         let intent = intent::Intent::new(
             self.runtime.clone(),
             self.store.clone(),
@@ -210,8 +215,9 @@ impl<R: Runtime> Enforcer<R> {
             };
         let (records, entries) = mpsc::unbounded();
         self.spawn_scribe(token, entries);
-        let follow = watch.follow(self.sender.clone());
-        let _following = Beside::start(&self.runtime, Box::pin(follow));
+        let (watch, sender) = (Arc::new(watch), self.sender.clone());
+        let follow = move || Arc::clone(&watch).follow(sender.clone()).boxed();
+        let _following = self.beside("following intent", Arc::new(follow));
         let mut effects = Effects::default();
         let (now, config) = (self.runtime.now(), self.config.clone());
         let kernel = Kernel::recover(
@@ -245,6 +251,10 @@ impl<R: Runtime> Enforcer<R> {
             }
         }
         ownership.run(&mut self.inputs, shutdown).await
+    }
+
+    fn beside(&self, name: &'static str, make: beside::Make) -> Beside {
+        Beside::start(&self.runtime, &self.partition, &self.troubles, name, make)
     }
 
     fn spawn_scribe(&self, token: FencingToken, entries: UnboundedReceiver<Vec<Entry>>) {
@@ -290,13 +300,6 @@ struct Ownership<R> {
     ahead: Vec<Entry>,
     retired: Retired,
     feed: feed::Feed,
-}
-
-/// One step of whoever moves pins.
-pub(crate) struct Actuation {
-    pub(crate) writes: Vec<Write>,
-    pub(crate) heads: Vec<(AssetId, Incarnation)>,
-    pub(crate) moves: Vec<(AssetId, Pin)>,
 }
 
 impl<R: Runtime> Ownership<R> {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
 };
@@ -22,7 +23,7 @@ use plugin_sdk::FencingToken;
 use prodspec_model::{AssetId, PartitionId};
 
 use super::{
-    Input,
+    Input, beside,
     cited::Cited,
     inside::Inside,
     retire::{Reply, Retiring},
@@ -99,7 +100,16 @@ impl<R: Runtime> Scribe<R> {
     }
 
     /// Writes until the enforcer stops, or the journal does.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(self) {
+        let events = self.events.clone();
+        // Without a writer nothing would be pushed any more, and nobody would know why.
+        if let Err(panic) = AssertUnwindSafe(self.write()).catch_unwind().await {
+            let why = format!("writing to it panicked: {}", beside::said(&*panic));
+            let _ = events.send(Input::Stopped(why));
+        }
+    }
+
+    async fn write(mut self) {
         let mut kernel_records = 0;
         let mut waiting: Vec<Waiting> = Vec::new();
         while let Some(steps) = self.next_steps().await {

@@ -22,6 +22,7 @@ use tower::Service;
 use crate::{
     generate,
     plane::{ControlPlane, Shared},
+    rollout,
 };
 
 /// How many incarnations are kept by default.
@@ -299,10 +300,13 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
         let steps = self.enforcement.into_iter();
         let builder = steps.fold(builder, |builder, step| step(builder));
-        let beside = shared.clone();
+        let (beside, rolling) = (shared.clone(), shared.clone());
         let enforcer = builder
-            .while_owner(move |token, enforcement| {
+            .beside("generation", move |token, enforcement| {
                 generate::while_owner(beside.clone(), token, enforcement)
+            })
+            .beside("rollouts", move |_, enforcement| {
+                rollout::while_owner(rolling.clone(), enforcement)
             })
             .build()?;
         Ok(ControlPlane { enforcer, shared })

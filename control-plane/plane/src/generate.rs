@@ -10,7 +10,7 @@ use prodspec_gen::{Durable, Regeneration, Seal, SealOverride, Seals};
 use prodspec_model::{Incarnation, Revision, SourceName};
 use tokio::sync::watch;
 
-use crate::{plane::Shared, retention, rollout};
+use crate::{plane::Shared, retention};
 
 /// Regenerates for as long as the partition is owned under `token`.
 pub(crate) async fn while_owner<R: Runtime>(
@@ -35,8 +35,7 @@ pub(crate) async fn while_owner<R: Runtime>(
     let status = handle.watch();
     let _owned = Owned::announce(&shared.owned, handle);
     let retention = retention::follow(&shared, token, &enforcement, status);
-    let rollouts = rollout::while_owner(&shared, enforcement.clone());
-    futures::join!(regeneration.run(), retention, rollouts);
+    futures::join!(regeneration.run(), retention);
 }
 
 /// Says that this process owns the partition, until it is dropped.

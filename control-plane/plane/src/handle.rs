@@ -99,6 +99,9 @@ pub struct Status {
     pub owner: Option<ProcessId>,
     /// How generation stands, if this process owns the partition.
     pub generation: Option<prodspec_gen::Status>,
+    /// What panicked beside enforcement, if this process owns the partition: it is started again by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<String>,
     /// How enforcement stands, if this process owns the partition and there is something to enforce.
     pub enforcement: Option<annealing_enforcer::Status>,
 }
@@ -156,6 +159,7 @@ impl<R: Runtime> Handle<R> {
             partition: self.shared.partition.clone(),
             owner: self.owner().await?,
             generation,
+            troubles: self.enforcer.troubles(),
             enforcement: match something {
                 true => self.enforcer.status().await.ok(),
                 false => None,

@@ -57,10 +57,12 @@ impl<R: Runtime> ControlPlane<R> {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), annealing_enforcer::Error> {
         let mut owned = self.shared.owned.subscribe();
+        let mut rolls = self.shared.rollouts.subscribe();
         let ended = self.enforcer.run(shutdown).await;
-        // Generation ends with the ownership; wait until it has, so that nothing of it outlives this call. The sender
-        // is in `self.shared`, so there is no error.
+        // Generation and rollouts end with the ownership; wait until they have, so that nothing of them outlives this
+        // call. The senders are in `self.shared`, so there is no error.
         let _ = owned.wait_for(Option::is_none).await;
+        let _ = rolls.wait_for(Option::is_none).await;
         ended
     }
 }

@@ -60,7 +60,7 @@ impl<R: Runtime> Actuator for ThroughEnforcer<R> {
 }
 
 /// Rolls out for as long as the partition is owned.
-pub(crate) async fn while_owner<R: Runtime>(shared: &Arc<Shared<R>>, enforcement: Enforcement<R>) {
+pub(crate) async fn while_owner<R: Runtime>(shared: Arc<Shared<R>>, enforcement: Enforcement<R>) {
     let _rolling = Rolling(&shared.rollouts);
     loop {
         let actuator = Arc::new(ThroughEnforcer::new(enforcement.clone()));

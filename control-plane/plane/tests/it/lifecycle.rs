@@ -173,3 +173,22 @@ async fn an_owner_that_was_taken_for_dead_seals_nothing() {
     assert_eq!(production.size("eu"), Some(2));
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn s9_what_panics_beside_is_told_and_generation_goes_on() {
+    let (store, production) = (MemoryStore::new(), Production::default());
+    let text = Text::new("services: {eu: {size: 1}}");
+    let plane = plane(&production)
+        .store(store)
+        .source(text.clone())
+        .enforcement(|builder| builder.while_owner(|_, _| async { panic!("on purpose") }));
+    let running = Running::start(plane.build().unwrap());
+    running.handle.settle(LONG).await.unwrap();
+    let status = running.handle.status().await.unwrap();
+    let told = status.troubles.join(" ");
+    assert!(told.contains("panicked: on purpose"), "{told}");
+    text.edit("services: {eu: {size: 2}}");
+    running.handle.settle(LONG).await.unwrap();
+    assert_eq!(production.size("eu"), Some(2));
+    running.stop().await;
+}

@@ -51,6 +51,9 @@ fn show_status(standing: &Standing) {
             ));
         }
     }
+    for trouble in &status.troubles {
+        say(format_args!("trouble    {trouble}"));
+    }
     if let Some(enforcement) = &status.enforcement {
         say(format_args!(
             "enforced   {} assets, {} not settled",
