@@ -20,7 +20,8 @@ pub struct Config {
     pub backoff_base: Duration,
     /// The longest wait after a transient failure. Default 5 min.
     pub backoff_cap: Duration,
-    /// The longest wait that a provider may ask for by throttling. Default 6 h.
+    /// The longest wait that a provider may ask for by throttling: a push waits while diffs go on, a diff waits itself,
+    /// longer than the drift period if so told. Default 6 h.
     pub throttle_cap: Duration,
     /// Consecutive failures of a plugin, whichever the asset, that open its circuit breaker. Default 10.
     pub breaker_failures: u32,

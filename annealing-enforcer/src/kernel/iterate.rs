@@ -275,12 +275,7 @@ impl Kernel {
             self.count(Branch::Asleep);
             return self.sleep(now, slot, asleep.delays, asleep.until, out);
         }
-        if let Some((then, why)) = iteration.throttled.clone()
-            && now.mono < then
-        {
-            return self.wait_for(now, slot, Wait::Backoff(why), then.since(now.mono), out);
-        }
-        if self.not_converging(now, at, &change, out) {
+        if self.throttled(now, at, out) || self.not_converging(now, at, &change, out) {
             return;
         }
         let Some(iteration) = self.iterations.at_mut(at) else {
@@ -296,6 +291,17 @@ impl Kernel {
             .permits
             .push_back((at, generation));
         self.grant_permits(now, kind, out);
+    }
+
+    /// Whether the provider asked for pushes to wait longer: then it waits on.
+    fn throttled(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
+        let it = self.iterations.at(at);
+        let told = it.and_then(|it| Some((it.slot, it.throttled.clone()?)));
+        let Some((slot, (then, why))) = told.filter(|(_, (then, _))| now.mono < *then) else {
+            return false;
+        };
+        self.wait_for(now, slot, Wait::Backoff(why), then.since(now.mono), out);
+        true
     }
 
     /// Why assets of a type are never pushed, or never in this way.

@@ -154,7 +154,9 @@ mod tests {
         let (runtime, troubles) = (TokioRuntime::current(), Troubles::default());
         let partition = "test".parse().unwrap();
         let beside = Beside::start(&runtime, &partition, &troubles, "rollouts", make);
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        TokioRuntime::current()
+            .sleep(Duration::from_millis(1))
+            .await;
         (beside, troubles)
     }
 
@@ -170,11 +172,13 @@ mod tests {
                 told.contains("rollouts panicked: on purpose") && told.contains(&again),
                 "{told}"
             );
-            tokio::time::sleep(Duration::from_secs(wait)).await;
+            TokioRuntime::current()
+                .sleep(Duration::from_secs(wait))
+                .await;
         }
         assert_eq!(starts.load(Ordering::Relaxed), 4);
         assert!(!troubles.all().is_empty(), "it may panic again");
-        tokio::time::sleep(WELL).await;
+        TokioRuntime::current().sleep(WELL).await;
         assert!(troubles.all().is_empty());
         assert_eq!(starts.load(Ordering::Relaxed), 4);
     }
@@ -184,7 +188,7 @@ mod tests {
         let (make, starts) = panics(u64::MAX);
         let (beside, troubles) = started(make).await;
         drop(beside);
-        tokio::time::sleep(WELL).await;
+        TokioRuntime::current().sleep(WELL).await;
         assert!(troubles.all().is_empty());
         assert_eq!(starts.load(Ordering::Relaxed), 1);
     }

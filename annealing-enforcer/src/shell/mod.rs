@@ -197,11 +197,7 @@ impl<R: Runtime> Enforcer<R> {
         asked: Vec<Input>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
-        let tasks = self.while_owner.iter().map(|(name, task)| {
-            let (task, handle) = (task.clone(), self.handle());
-            self.beside(name, Arc::new(move || task(token, handle.clone())))
-        });
-        let _beside: Vec<Beside> = tasks.collect();
+        let _beside = self.all_beside(token);
         let intent = intent::Intent::new(
             self.runtime.clone(),
             self.store.clone(),
@@ -251,6 +247,14 @@ impl<R: Runtime> Enforcer<R> {
             }
         }
         ownership.run(&mut self.inputs, shutdown).await
+    }
+
+    fn all_beside(&self, token: FencingToken) -> Vec<Beside> {
+        let start = |(name, task): (&&'static str, &WhileOwner<R>)| {
+            let (task, handle) = (task.clone(), self.handle());
+            self.beside(name, Arc::new(move || task(token, handle.clone())))
+        };
+        self.while_owner.iter().map(start).collect()
     }
 
     fn beside(&self, name: &'static str, make: beside::Make) -> Beside {
@@ -373,20 +377,8 @@ impl<R: Runtime> Ownership<R> {
                 self.step(Event::Person(*command));
                 self.when_durable(reply);
             }
-            Input::Pin(asset, pin, reply) => match self.retired.allows(&pin) {
-                Ok(()) => {
-                    self.step(Event::Pin { asset, pin });
-                    self.when_durable(reply);
-                }
-                refused => drop(reply.send(refused)),
-            },
-            Input::Actuate(step, reply) => match self.retired.allows_step(&step) {
-                Ok(()) => {
-                    self.actuate(*step);
-                    self.when_durable(reply);
-                }
-                refused => drop(reply.send(refused)),
-            },
+            Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
+            Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),
             Input::Spared(spared) => self.retired.spare(&spared),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
@@ -408,22 +400,6 @@ impl<R: Runtime> Ownership<R> {
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
         None
-    }
-
-    fn actuate(&mut self, step: Actuation) {
-        self.ahead = step.writes.into_iter().map(Entry::Write).collect();
-        let (heads, moves) = (step.heads, step.moves);
-        self.step(Event::Actuate { heads, moves });
-    }
-
-    /// Nobody's intent may become one of these from now on, unless it is one already.
-    fn retire(&mut self, mut retiring: Retiring) {
-        for cited in self.kernel.cited() {
-            retiring.old.remove(&cited);
-        }
-        self.retired.retire(&retiring.old);
-        // A closed scribe has said why: that ends this ownership.
-        let _ = self.records.unbounded_send(vec![Entry::Retire(retiring)]);
     }
 
     /// Answers once everything recorded so far is durable.

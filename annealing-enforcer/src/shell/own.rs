@@ -207,7 +207,7 @@ mod tests {
         let mut one = start(&store, "a", None);
         one.owned.recv().await.unwrap();
         let mut two = start(&store, "a", None);
-        tokio::time::sleep(TERM * 100).await;
+        TokioRuntime::current().sleep(TERM * 100).await;
         let asked = store.1.load(Ordering::Relaxed);
         assert!(asked < 110, "asked {asked} times in 100 terms");
         let end = Instant::now();
@@ -223,7 +223,7 @@ mod tests {
         let mut one = start(&store, "a", None);
         one.owned.recv().await.unwrap();
         let mut two = start(&store, "a", None);
-        tokio::time::sleep(TERM * 3).await;
+        TokioRuntime::current().sleep(TERM * 3).await;
         let end = Instant::now();
         one.task.abort();
         let took = two.owned.recv().await.unwrap() - end;
@@ -240,12 +240,12 @@ mod tests {
         a.owned.recv().await.unwrap();
         b.owned.recv().await.unwrap();
         a.stop().await;
-        tokio::time::sleep(TERM).await;
+        TokioRuntime::current().sleep(TERM).await;
         assert_eq!(heartbeats(&store).await, 1);
         let mut other = start(&store, "a", None);
         other.owned.recv().await.unwrap();
         b.stop().await;
-        tokio::time::sleep(TERM).await;
+        TokioRuntime::current().sleep(TERM).await;
         assert_eq!(heartbeats(&store).await, 1, "only the other");
         other.stop().await;
     }

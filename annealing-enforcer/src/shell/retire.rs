@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use futures::channel::oneshot;
-use prodspec_model::IncarnationNo;
+use plane_runtime::Runtime;
+use prodspec_model::{AssetId, IncarnationNo};
 
-use super::{Actuation, Pin};
+use super::{Actuation, Entry, Event, Ownership, Pin};
 
 /// How many are remembered: who has an older one in memory still has slept for very long.
 const REMEMBERED: usize = 10_000;
@@ -65,5 +66,38 @@ impl Retired {
             true => Err(Refused(no)),
             false => Ok(()),
         }
+    }
+}
+
+impl<R: Runtime> Ownership<R> {
+    pub(super) fn pin(&mut self, asset: AssetId, pin: Pin, reply: Reply) {
+        if let Err(refused) = self.retired.allows(&pin) {
+            // Whoever asked may have gone: then nobody is told.
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        self.step(Event::Pin { asset, pin });
+        self.when_durable(reply);
+    }
+
+    pub(super) fn actuate(&mut self, step: Actuation, reply: Reply) {
+        if let Err(refused) = self.retired.allows_step(&step) {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        self.ahead = step.writes.into_iter().map(Entry::Write).collect();
+        let (heads, moves) = (step.heads, step.moves);
+        self.step(Event::Actuate { heads, moves });
+        self.when_durable(reply);
+    }
+
+    /// Nobody's intent may become one of these from now on, unless it is one already.
+    pub(super) fn retire(&mut self, mut retiring: Retiring) {
+        for cited in self.kernel.cited() {
+            retiring.old.remove(&cited);
+        }
+        self.retired.retire(&retiring.old);
+        // A closed scribe has said why: that ends this ownership.
+        let _ = self.records.unbounded_send(vec![Entry::Retire(retiring)]);
     }
 }

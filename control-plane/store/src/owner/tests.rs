@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{executor::block_on, future::BoxFuture, task::noop_waker};
+use futures::{FutureExt, StreamExt, executor::block_on, future::BoxFuture, task::noop_waker};
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::PartitionId;
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -112,6 +112,22 @@ fn whoever_leaves_is_replaced_at_once() {
     block_on(two.beat()).unwrap();
     token(block_on(one.acquire(&partition())).unwrap());
     block_on(one.leave()).unwrap();
+    token(block_on(two.acquire(&partition())).unwrap());
+}
+
+#[test]
+fn whoever_leaves_tells_of_what_it_does_not_know_to_own() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 0);
+    let mut two = process(&store, &time, "two", 0);
+    block_on(one.beat()).unwrap();
+    block_on(two.beat()).unwrap();
+    store.inject(Fault::UnknownApplied);
+    block_on(one.acquire(&partition())).unwrap_err();
+    let mut hints = store.watch(topic(&partition()));
+    block_on(two.acquire(&partition())).unwrap();
+    block_on(one.leave()).unwrap();
+    assert_eq!(hints.next().now_or_never(), Some(Some(())));
     token(block_on(two.acquire(&partition())).unwrap());
 }
 
