@@ -60,6 +60,11 @@ impl HealthValidator for Errors {
 
     async fn validate(&self, mut request: HealthRequest) -> Result<Health, BoxError> {
         let reader = request.reader.clone();
+        let panics = self.world.state().strikes(Fault::ValidatorPanics);
+        if panics {
+            // Not `panic!`: the hook would print every one of thousands.
+            std::panic::resume_unwind(Box::new("a validator panicked"));
+        }
         {
             let mut state = self.world.state();
             request.under_way.retain(|asset| {

@@ -12,7 +12,7 @@
 //!
 //! - `executor`: tasks, nodes, clocks. `random`: chance. `trace`: what happened.
 //! - `intent`: what people want. `production`: what there is. `plugin`: the way between them. `checks`: who says no.
-//! - `rollouts`: the strategist beside each ownership. `health`: how production says that it is well.
+//! - `rollouts`: the strategist beside each ownership. `policies`: what it asks whose turn it is. `health`: how production says that it is well.
 //! - `process`, `store`: the real thing, started and killed. `faults`: who does that.
 //! - `crashes`: a case so small that a crash is tried at every two points of it.
 //! - `judge`, `lease`: what must never happen. `scenario`, `run`, `report`: one seed, many seeds.
@@ -26,6 +26,7 @@ pub mod intent;
 pub mod judge;
 pub mod lease;
 pub mod plugin;
+pub mod policies;
 pub mod process;
 pub mod production;
 pub mod random;

@@ -14,6 +14,7 @@ use crate::{
     executor::{NodeId, NodeRuntime},
     health,
     intent::{Payload, number, partition, policy_number},
+    policies::policies,
     store::ProcessStore,
     world::{State, World},
 };
@@ -34,6 +35,7 @@ pub fn beside(
     let strategist = Strategist::builder(runtime, partition(), store, incarnations)
         .types(types())
         .config(config(world))
+        .rollouts(|_| policies(world))
         .health(|base| {
             tower::ServiceBuilder::new()
                 .layer(HealthLayer::new(errors))

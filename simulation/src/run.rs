@@ -46,7 +46,6 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let rest = {
         let mut state = world.state();
         state.quiet = true;
-        state.lift_limits();
         state.be_stubborn();
         scenario.rest() + state.bakes() * 2
     };

@@ -39,6 +39,9 @@ pub struct Scenario {
     /// The strategist's guard that is left out.
     #[cfg(feature = "planted-bugs")]
     pub planted_in_rollouts: Option<annealing_strategist::kernel::Bug>,
+    /// What of every policy is not heeded.
+    #[cfg(feature = "planted-bugs")]
+    pub careless: Option<crate::policies::Careless>,
     /// The kernel's guard that is left out.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<Bug>,
@@ -79,6 +82,8 @@ impl Scenario {
             stubborn: 200,
             #[cfg(feature = "planted-bugs")]
             planted_in_rollouts: None,
+            #[cfg(feature = "planted-bugs")]
+            careless: None,
             #[cfg(feature = "planted-bugs")]
             planted: None,
             #[cfg(feature = "planted-bugs")]

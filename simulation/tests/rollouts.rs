@@ -7,6 +7,7 @@ use annealing_strategist::kernel::Bug;
 use simulation::{
     Scenario,
     faults::{Fault, Rates},
+    policies::Careless,
     run, run_all,
 };
 
@@ -56,6 +57,10 @@ fn planted(bug: Bug) -> impl Fn(&mut Scenario) {
     move |scenario| scenario.planted_in_rollouts = Some(bug)
 }
 
+fn careless(of: Careless) -> impl Fn(&mut Scenario) {
+    move |scenario| scenario.careless = Some(of)
+}
+
 #[test]
 fn r18_r21_r22_hold_where_they_are_judged() {
     let looks = ["canary", "wave", "domain", "room", "gradual", "once"];
@@ -78,6 +83,16 @@ fn r18_an_asset_selected_twice_is_caught() {
     });
     // One selection follows the other for ever, or the rollout never ends.
     assert!(matches!(seen, Some("S10" | "L1")), "{seen:?}");
+}
+
+#[test]
+fn r19_what_waits_for_what_is_never_selected_is_caught() {
+    let faults = [(Fault::EditResizes, 700), (Fault::EditMovesEdge, 300)];
+    let seen = seen(&faults, |scenario| {
+        scenario.knit = 1000;
+        scenario.planted_in_rollouts = Some(Bug::NotClosed);
+    });
+    assert_eq!(seen, Some("L1"));
 }
 
 #[test]
@@ -118,7 +133,7 @@ fn r22_what_never_settled_goes_back_too() {
         scenario.stubborn = 1000;
         scenario.planted_in_rollouts = Some(Bug::RollBackSettledOnly);
     });
-    assert_eq!(seen, Some("R21"));
+    assert_eq!(seen, Some("R22"));
 }
 
 #[test]
@@ -154,17 +169,17 @@ fn r21_a_rollout_that_completes_early_is_caught() {
 #[test]
 fn r18_a_hold_that_is_ignored_is_caught() {
     let faults = [(Fault::EditPolicy, 400)];
-    assert_eq!(seen(&faults, planted(Bug::IgnoreHold)), Some("R18"));
+    assert_eq!(seen(&faults, careless(Careless::Hold)), Some("R18"));
 }
 
 #[test]
 fn r18_waves_that_are_skipped_are_caught() {
-    assert_eq!(seen(&[], planted(Bug::SkipWaves)), Some("R18"));
+    assert_eq!(seen(&[], careless(Careless::Waves)), Some("R18"));
 }
 
 #[test]
 fn r18_a_first_turnup_that_is_not_gradual_is_caught() {
-    assert_eq!(seen(&[], planted(Bug::NeverGradual)), Some("R18"));
+    assert_eq!(seen(&[], careless(Careless::FirstTurnup)), Some("R18"));
 }
 
 #[test]

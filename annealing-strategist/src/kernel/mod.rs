@@ -75,12 +75,6 @@ pub enum Bug {
     IgnoreUnhealthy,
     /// R21: a rollout is over as soon as everything was selected.
     CompletesEarly,
-    /// R18: a policy's hold is not heeded.
-    IgnoreHold,
-    /// R18: a policy's waves are not heeded.
-    SkipWaves,
-    /// R18: what is turned up for the first time comes up at once, whatever its policy says.
-    NeverGradual,
     /// What a person paused or aborted goes on.
     IgnorePause,
 }

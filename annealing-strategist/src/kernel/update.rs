@@ -5,10 +5,7 @@ use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{
     Cause, Direction, IncarnationReader, Now, Progress, SelectRequest, Selection, Until, Wait,
 };
-use prodspec_model::{
-    AssetId, Incarnation,
-    rollout::{FirstTurnup, RolloutPolicy},
-};
+use prodspec_model::{AssetId, Incarnation};
 
 use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
 use crate::record::TargetRecord;
@@ -66,8 +63,7 @@ impl Kernel {
 
     /// What a selection is asked with.
     pub(super) fn request(&self, now: Now) -> Result<SelectRequest, String> {
-        let mut policy = self.policy()?;
-        self.mislead(&mut policy);
+        let policy = self.policy()?;
         let Some(live) = &self.live else {
             return Err("no rollout is under way".to_owned());
         };
@@ -98,19 +94,6 @@ impl Kernel {
             now: self.clock.at(now),
             reader: IncarnationReader::new(live.to.clone()),
         })
-    }
-
-    /// Leaves out of a policy what a planted bug does not heed.
-    fn mislead(&self, policy: &mut RolloutPolicy) {
-        if self.planted(Bug::IgnoreHold) {
-            policy.hold = None;
-        }
-        if self.planted(Bug::SkipWaves) {
-            policy.waves.clear();
-        }
-        if self.planted(Bug::NeverGradual) {
-            policy.first_turnup = FirstTurnup::AtOnce;
-        }
     }
 
     /// Nothing can be selected, for a reason of our own.

@@ -1,5 +1,7 @@
 //! A rollout as people see it: how it is, how far, and what it waits for.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use plane_store::records::Stands;
 use plugin_sdk::{Direction, Progress, Target, Wait};
@@ -26,6 +28,9 @@ pub struct View {
     pub targets: Vec<Target>,
     /// What it waits for.
     pub waits: Vec<Wait>,
+    /// Assets that it does not move, and that some under way wait for. When those do not come, a person or newer intent has
+    /// to help.
+    pub outside: Vec<AssetId>,
     /// Assets left out, because their content failed before, or because they wait for such a one.
     pub left_out: Vec<AssetId>,
     /// The time that `since` and `until` of all of these are measured by.
@@ -82,6 +87,7 @@ impl Kernel {
             live: live.is_some(),
             counts: Counts::of(&targets),
             waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
+            outside: under_way.map(|live| self.outside(live)).unwrap_or_default(),
             targets,
             left_out: [left_out, held].concat(),
             now: self.clock.at(now),
@@ -104,13 +110,29 @@ impl Kernel {
         waits
     }
 
+    /// Whom an asset waits for that the rollout does not move.
+    fn waits_outside<'a>(
+        &'a self,
+        live: &'a Live,
+        asset: &AssetId,
+    ) -> impl Iterator<Item = &'a AssetId> {
+        let waits_for = match self.pins.get(asset).map(|standing| &standing.state) {
+            Some(Stands::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
+            _ => &[],
+        };
+        waits_for.iter().filter(|id| live.place(id).is_none())
+    }
+
+    fn outside(&self, live: &Live) -> Vec<AssetId> {
+        let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
+        let outside = under_way.flat_map(|target| self.waits_outside(live, &target.asset));
+        let outside: BTreeSet<&AssetId> = outside.collect();
+        outside.into_iter().cloned().collect()
+    }
+
     /// An asset, and whom it waits for that the rollout does not move.
     fn under_way(&self, live: &Live, asset: &AssetId) -> String {
-        let state = self.pins.get(asset).map(|standing| &standing.state);
-        let Some(Stands::OutOfSync { waits_for, .. }) = state else {
-            return asset.to_string();
-        };
-        let others = waits_for.iter().filter(|id| live.place(id).is_none());
+        let others = self.waits_outside(live, asset);
         let others = others.map(|id| match live.left_out.contains(id) {
             true => format!("`{id}`, which is left out"),
             false => format!("`{id}`"),

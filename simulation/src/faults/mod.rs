@@ -126,6 +126,14 @@ faults! {
     EditMends 250,
     /// A person says something to a rollout.
     PersonOnRollout 200,
+    /// The rollout policies take their time, longer than anybody waits now and then.
+    SelectSlow 100,
+    /// The rollout policies never answer.
+    SelectHangs 20,
+    /// The rollout policies fail.
+    SelectFails 30,
+    /// A rollout policy panics.
+    SelectPanics 20,
     /// A metric has no data.
     NoData 60,
     /// A metric is not a number.
@@ -134,6 +142,8 @@ faults! {
     MetricsFail 40,
     /// The source of metrics takes its time.
     MetricsSlow 40,
+    /// The validator panics.
+    ValidatorPanics 20,
     /// A metric has old data only.
     MetricsStale 60,
     /// A process is started that only observes.

@@ -6,7 +6,6 @@ use annealing_strategist::{AskError, By, Command, Handle, State as Rolls, View};
 use jiff::SignedDuration;
 use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::Progress;
-use prodspec_model::rollout::RolloutPolicy;
 
 use super::Fault;
 use crate::{
@@ -76,26 +75,13 @@ impl State {
         let group = policy_number(number(view.policy.as_str()))?;
         let stubborn = self.stubborn == Some(group);
         match &view.rollout.as_ref()?.state {
-            // With edges it may wait for what nobody enforces any more. Without, nothing excuses it.
-            Rolls::Running if !self.plan.groups[group].loose && is_stuck(view) => {
-                Some(Command::RollBack)
-            }
+            // What it waits for may be what nobody enforces any more; without edges there is no such thing.
+            Rolls::Running if !view.outside.is_empty() && is_stuck(view) => Some(Command::RollBack),
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
             Rolls::RollingBack { .. } if !stubborn && is_stuck(view) => Some(Command::Retry),
             _ if !view.live && !stubborn => (!view.left_out.is_empty()).then_some(Command::Retry),
             _ => None,
-        }
-    }
-
-    /// Where edges tie assets together, people lift whatever keeps one of them from moving with another: production may
-    /// have edges that no incarnation at hand names.
-    pub fn lift_limits(&mut self) {
-        for group in self.plan.groups.iter_mut().filter(|group| !group.loose) {
-            group.policy = RolloutPolicy {
-                on_unhealthy: group.policy.on_unhealthy,
-                ..RolloutPolicy::default()
-            };
         }
     }
 

@@ -107,7 +107,8 @@ impl Plan {
         self.root(one) == self.root(other)
     }
 
-    fn root(&self, at: usize) -> usize {
+    /// The asset at the root of all that edges may tie to this one.
+    pub fn root(&self, at: usize) -> usize {
         self.wishes[at]
             .parent
             .map_or(at, |parent| self.root(parent))

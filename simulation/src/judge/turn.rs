@@ -1,7 +1,7 @@
 //! What the judge asks of who goes first: canaries, domains, room. A policy may be edited while pins are on their way, so
 //! the least caution counts that any policy asked for which may have been read.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use plugin_sdk::Cause;
 use prodspec_model::rollout::{Amount, FirstTurnup, RolloutPolicy};
@@ -76,8 +76,7 @@ impl State {
                 .count(),
             clusters: plan.wishes.iter().map(|wish| wish.cluster).collect(),
         };
-        // What edges tie together moves together.
-        let Some(least) = self.least(group, to).filter(|_| plan.groups[group].loose) else {
+        let Some(least) = self.least(group, to) else {
             return;
         };
         if let Some(canary) = least.canary {
@@ -89,9 +88,9 @@ impl State {
         if let Some(order) = &least.order {
             self.judge_domain(&turn, order, least.bake);
         }
-        let near = |it: &usize| turn.clusters[*it] == turn.clusters[at];
+        let near = |one: usize, other: usize| turn.clusters[one] == turn.clusters[other];
         self.judge_room(&turn, least.unavailable, near, "of a domain");
-        self.judge_room(&turn, least.in_flight, |_| true, "of a group");
+        self.judge_room(&turn, least.in_flight, |_, _| true, "of a group");
     }
 
     /// A wave is the first so many, of as many as there may be.
@@ -124,9 +123,12 @@ impl State {
     ) {
         self.judge.look(who);
         let (at, to) = (turn.at, turn.to);
-        let others = turn.targets.iter().filter(|it| **it != at);
-        let moved = others.clone().filter(|it| self.moved(**it, to)).count();
-        let over = others.filter(|it| self.is_over(**it, to, bake)).count();
+        // A whole that edges tie together counts once: one of it was selected, and took the others with it.
+        let moved = self.untied(turn).filter(|it| self.moved(*it, to));
+        let moved: BTreeSet<usize> = moved.map(|it| self.plan.root(it)).collect();
+        let moved = moved.len();
+        let over = turn.targets.iter().filter(|it| **it != at);
+        let over = over.filter(|it| self.is_over(**it, to, bake)).count();
         let left = |it: &&usize| !self.plan.wishes[**it].steady && self.moved(**it, to);
         let left = turn.targets.iter().filter(left).count();
         let fewest = fewest.saturating_sub(turn.leaving + left);
@@ -145,9 +147,11 @@ impl State {
             let listed = order.iter().position(|name| *name == CLUSTERS[cluster]);
             (listed.unwrap_or(order.len()), cluster)
         };
-        let held = |it: usize| self.judge.eyes[it].held;
-        let steady = |it: usize| self.plan.wishes[it].steady && !held(it);
-        let before = |it: &usize| rank(*it) < rank(turn.at) && steady(*it);
+        let steady = |it: usize| self.plan.wishes[it].steady && !self.is_left_out(it);
+        // Whom edges tie to an earlier domain goes with that.
+        let first = self.tied(turn.at).map(rank).min();
+        let first = first.unwrap_or(rank(turn.at));
+        let before = |it: &usize| rank(*it) < first && steady(*it);
         let mut before = turn.targets.iter().copied().filter(before);
         if let Some(early) = before.find(|it| !self.is_over(*it, turn.to, bake)) {
             let (at, to) = (turn.at, turn.to);
@@ -158,23 +162,44 @@ impl State {
         }
     }
 
-    /// Of those that count not more are on their way than the limit says.
+    /// Of those that count not more are on their way than the limit says. What is tied together may go beyond it, if there
+    /// was room for one of it.
     fn judge_room(
         &mut self,
         turn: &Turn,
         most: Option<usize>,
-        counts: impl Fn(&usize) -> bool,
+        counts: impl Fn(usize, usize) -> bool,
         of: &str,
     ) {
         let Some(most) = most else { return };
         self.judge.look("room");
         let (at, to) = (turn.at, turn.to);
-        let others = turn.targets.iter().copied();
-        let others = others.filter(|it| *it != at && counts(it));
-        if others.filter(|it| self.is_away(*it, to)).count() >= most {
+        let away = self.untied(turn).filter(|it| self.is_away(*it, to));
+        let alone = |it: &usize| self.pinned_with(turn, *it).all(|other| other == *it);
+        let away: Vec<usize> = away.filter(alone).collect();
+        let full = |it: usize| away.iter().filter(|other| counts(it, **other)).count() >= most;
+        if self.pinned_with(turn, at).chain([at]).all(full) {
             let what = format!("more than {most} {of} are pushed to @{to} at once");
             self.violated("R18", what);
         }
+    }
+
+    /// The others that are new, without those that edges tie to the asset: what is tied together moves together.
+    fn untied<'a>(&'a self, turn: &'a Turn) -> impl Iterator<Item = usize> + 'a {
+        let tied = |it: usize| self.plan.is_tied(it, turn.at);
+        turn.targets.iter().copied().filter(move |it| !tied(*it))
+    }
+
+    /// Those with new pins that edges tie to an asset, itself among them.
+    fn pinned_with(&self, turn: &Turn, at: usize) -> impl Iterator<Item = usize> {
+        let to = turn.to;
+        let pinned = move |it: &usize| self.judge.eyes[*it].pinned.is_some_and(|(no, _)| no == to);
+        self.tied(at).filter(pinned)
+    }
+
+    /// Those that edges may tie to an asset, itself among them.
+    fn tied(&self, at: usize) -> impl Iterator<Item = usize> {
+        (0..self.plan.wishes.len()).filter(move |it| self.plan.is_tied(*it, at))
     }
 
     /// R18: nothing moves while every policy that may be read says hold.
