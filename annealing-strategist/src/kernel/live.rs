@@ -8,7 +8,10 @@ use plugin_sdk::{Direction, Mono, Now, Progress, Selection, Target};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::closure::Closure;
-use crate::record::{Rollout, State, TargetRecord};
+use crate::{
+    policy::share_domains,
+    record::{Rollout, State, TargetRecord},
+};
 
 /// With more targets than this, selections are that much further apart for each: one costs in the number of targets, and
 /// as many may settle one by one.
@@ -61,10 +64,11 @@ impl Live {
         rollout: Rollout,
         from: Option<Incarnation>,
         to: Incarnation,
-        targets: Vec<Target>,
+        mut targets: Vec<Target>,
         left_out: Vec<AssetId>,
         closure: Closure,
     ) -> Self {
+        share_domains(&mut targets);
         Self {
             rollout,
             from,

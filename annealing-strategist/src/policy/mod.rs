@@ -43,7 +43,7 @@ pub use in_flight::{MaxInFlight, MaxInFlightLayer};
 pub use no_stall::NoStall;
 pub use rule::{PolicyLayer, Rule, Setting};
 pub use standard::standard;
-pub use target::target_of;
+pub use target::{share_domains, target_of};
 pub use unavailable::{MaxUnavailable, MaxUnavailableLayer};
 pub use valid::valid;
 pub use waves::{Waves, WavesLayer};

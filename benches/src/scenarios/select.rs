@@ -7,6 +7,7 @@ use std::{hint::black_box, sync::Arc, time::Duration};
 
 use annealing_strategist::policy::{
     CanaryLayer, MaxInFlightLayer, MaxUnavailableLayer, OneDomainAtATimeLayer, WavesLayer,
+    share_domains,
 };
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -153,7 +154,7 @@ fn domain(no: usize) -> String {
     format!("cluster-{no:02}")
 }
 
-/// Sorted by id. Each target has its domain's name for itself, as when it is made from an asset.
+/// Sorted by id, as a rollout has them.
 fn targets(n: usize) -> Result<Vec<Target>, Error> {
     let mut targets: Vec<Target> = (0..n)
         .map(|no| {
@@ -165,5 +166,6 @@ fn targets(n: usize) -> Result<Vec<Target>, Error> {
         })
         .collect::<Result<_, Error>>()?;
     targets.sort_by(|a, b| a.asset.cmp(&b.asset));
+    share_domains(&mut targets);
     Ok(targets)
 }

@@ -38,11 +38,14 @@ pub(super) fn disturb(world: &World) {
 pub fn go_away(world: &World, long: Duration) {
     world.note("unreachable", None, [long.as_secs(), 0]);
     world.state().store.set_unreachable(true);
+    let since = world.state().now;
     let back = world.clone();
     world.spawn(async move {
         back.sleep(long).await;
         back.note("reachable", None, [0, 0]);
-        back.state().store.set_unreachable(false);
+        let mut state = back.state();
+        state.store.set_unreachable(false);
+        state.words_waited(since);
     });
 }
 
@@ -50,11 +53,14 @@ pub fn go_away(world: &World, long: Duration) {
 fn cut_off(world: &World, node: NodeId) {
     world.note("cut off", None, [u64::from(node.0), 0]);
     world.state().cut_off.insert(node);
+    let since = world.state().now;
     let back = world.clone();
     world.spawn(async move {
         back.sleep(ALONE).await;
         back.note("reaches again", None, [u64::from(node.0), 0]);
-        back.state().cut_off.remove(&node);
+        let mut state = back.state();
+        state.cut_off.remove(&node);
+        state.words_waited(since);
     });
 }
 

@@ -129,7 +129,8 @@ impl State {
         let moved = moved.len();
         let over = turn.targets.iter().filter(|it| **it != at);
         let over = over.filter(|it| self.is_over(**it, to, bake)).count();
-        let left = |it: &&usize| !self.plan.wishes[**it].steady && self.moved(**it, to);
+        // Who has left the group since may count, wherever it went.
+        let left = |it: &&usize| !self.plan.wishes[**it].steady;
         let left = turn.targets.iter().filter(left).count();
         let fewest = fewest.saturating_sub(turn.leaving + left);
         if moved >= most && over < fewest {

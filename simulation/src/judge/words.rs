@@ -1,9 +1,14 @@
 //! What people said to rollouts, as far as the judge goes by it: a word counts from the moment when it is said, since it
 //! may be heard any time; one that was refused counts for nothing.
 
+use std::time::Duration;
+
 use annealing_strategist::Command;
 
 use crate::{executor::Instant, world::State};
+
+/// How long after a word was heard, and the store is there, it is done at the latest.
+const LATE: Duration = Duration::from_secs(60);
 
 /// A person's word to the rollout of a group. Kept unless it was refused.
 #[derive(Debug, Clone)]
@@ -62,6 +67,15 @@ impl State {
         }
         self.judge.words.push(word);
         number
+    }
+
+    /// The store was away, for whom it may concern: what was heard in that time is done when it is back.
+    pub fn words_waited(&mut self, since: Instant) {
+        let until = self.now + LATE;
+        let waited = self.judge.words.iter_mut().filter(|it| it.until >= since);
+        for word in waited {
+            word.until = word.until.max(until);
+        }
     }
 
     /// A word was refused: it excuses nothing any more.
