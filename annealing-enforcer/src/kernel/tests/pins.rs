@@ -17,7 +17,11 @@ use crate::{
 };
 
 fn governed(name: &str, size: u32) -> Asset {
-    let policy = AssetRef { id: id("policy") };
+    governed_by("policy", name, size)
+}
+
+fn governed_by(policy: &str, name: &str, size: u32) -> Asset {
+    let policy = AssetRef { id: id(policy) };
     let asset = Asset::builder(id(name)).payload(&Thing { size }).unwrap();
     let asset = asset.addon(&RolloutPolicyRef { policy }).unwrap();
     asset.build().unwrap()
@@ -429,13 +433,21 @@ fn r17_after_a_restart_the_newest_head_still_governs_what_left_its_groups() {
 
 #[test]
 fn r17_of_very_many_groups_each_has_its_own_head() {
-    let first = seal(None, vec![governed("a", 1)], &[]);
-    let second = seal(Some(&first), vec![governed("a", 2)], &[]);
-    let mut recovered = Recovered::nothing(second.clone());
-    let others = (0..70_000).map(|n| (id(&format!("group-{n}")), second.clone()));
-    recovered.heads = others.chain([(id("policy"), first)]).collect();
+    let of = |n: u32| format!("group-{n:05}");
+    let alone = |n: u32, size| governed_by(&of(n), &format!("asset-{n:05}"), size);
+    let many = 66_000;
+    let first = seal(None, (0..many).map(|n| alone(n, 1)).collect(), &[]);
+    let second = seal(Some(&first), vec![alone(many - 1, 2)], &[]);
+    let mut recovered = Recovered::nothing(second);
+    let heads = (0..many).map(|n| (id(&of(n)), first.clone()));
+    recovered.heads = heads.collect();
     let now = Rig::new(Vec::new()).now;
     let token = FencingToken(1);
     let rig = Rig::recover(Config::default(), vec![kind()], token, recovered, now);
-    assert_eq!(size(&rig, "a"), Some(1));
+    let last = format!("asset-{:05}", many - 1);
+    assert_eq!(
+        size(&rig, &last),
+        Some(1),
+        "not the newest: its group is at 1"
+    );
 }
