@@ -53,15 +53,23 @@ impl ProcessStore {
         Ok(())
     }
 
-    /// A commit of `node` was acknowledged.
-    fn remember(&self, node: NodeId, begun: Instant, writes: &[Write]) {
+    /// A commit of `node` was acknowledged, maybe after a later one that was faster.
+    fn remember(&self, node: NodeId, begun: Instant, mut writes: Vec<Write>, version: Version) {
         let mut state = self.world.state();
-        state.heard_of(node, begun, writes);
+        state.heard_of(node, begun, &writes);
+        writes.retain(|write| match write {
+            Write::Put(key, _) | Write::Delete(key) => {
+                let newest = state.newest.entry(key.clone()).or_insert(version);
+                *newest = version.max(*newest);
+                *newest == version
+            }
+            Write::DeleteRange(_) => true,
+        });
         state.commits += 1;
         let commits = state.commits;
         state.committed.insert(node, commits);
-        state.remember_open(writes);
-        state.remember_rollouts(writes);
+        state.remember_open(&writes);
+        state.remember_rollouts(&writes);
     }
 }
 
@@ -92,7 +100,7 @@ impl Store for ProcessStore {
         if self.is_cut_off() {
             return Err(CommitError::unknown("cut off before the answer"));
         }
-        self.remember(node, begun, &writes);
+        self.remember(node, begun, writes, version);
         if dies_here(&self.world, node) {
             return futures::future::pending().await;
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use annealing_enforcer::{Handle, kernel::Branch};
-use plane_store::MemoryStore;
+use plane_store::{Key, MemoryStore, Version};
 use prodspec_model::Incarnation;
 
 use crate::{
@@ -99,6 +99,8 @@ pub struct State {
     pub commits: u64,
     /// See [`State::commits`].
     pub committed: BTreeMap<NodeId, u64>,
+    /// The newest acknowledged version of each key: acknowledgements may overtake each other.
+    pub newest: BTreeMap<Key, Version>,
     /// Processes that cannot reach the store.
     pub cut_off: BTreeSet<NodeId>,
     /// When the store last heard of each process.
@@ -149,6 +151,7 @@ impl World {
             store: MemoryStore::new(),
             commits: 0,
             committed: BTreeMap::new(),
+            newest: BTreeMap::new(),
             cut_off: BTreeSet::new(),
             beats: BTreeMap::new(),
             woken: BTreeMap::new(),
