@@ -48,6 +48,9 @@ pub struct Scenario {
     /// Intent is put in force before validators have passed it.
     #[cfg(feature = "planted-bugs")]
     pub seal_early: bool,
+    /// Seals are acknowledged before they are synced.
+    #[cfg(feature = "planted-bugs")]
+    pub ack_first: bool,
 }
 
 impl Scenario {
@@ -88,6 +91,8 @@ impl Scenario {
             planted: None,
             #[cfg(feature = "planted-bugs")]
             seal_early: false,
+            #[cfg(feature = "planted-bugs")]
+            ack_first: false,
         }
     }
 

@@ -138,6 +138,19 @@ impl MemoryStore {
         disk.unreachable = false;
     }
 
+    /// Commits `batch` and answers before it is synced, as no store may: a crash before the next commit loses what was
+    /// acknowledged. For tests that show that somebody notices.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub async fn commit_unsynced(&self, batch: Batch) -> Result<Version, CommitError> {
+        batch.check()?;
+        self.pause(Point::BeforeWrite).await;
+        let (version, _) = self.write(&batch)?;
+        self.pause(Point::BeforeSync).await;
+        Ok(version)
+    }
+
     /// Awaits `pause` at each [`Point`] of every operation.
     pub fn set_pause(
         &self,
