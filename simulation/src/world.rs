@@ -191,12 +191,14 @@ impl World {
         self.executor.sleep(duration).await;
     }
 
-    /// Ends it. Store and executor hold the world, which holds them: neither would ever go away otherwise.
+    /// Ends it. Store, executor and processes hold the world, which holds them: none would ever go away otherwise.
     pub fn end(&self) {
         let store = self.state().store.clone();
         store.heal();
         store.set_pause(|_| Box::pin(futures::future::ready(())));
         self.executor.end();
+        let processes = std::mem::take(&mut self.state().processes);
+        drop(processes);
     }
 
     /// Notes an event.
