@@ -110,11 +110,15 @@ impl Store for ProcessStore {
         }
         let begun = self.world.executor.now();
         let writes = batch.writes.clone();
-        let version = self.submit(batch).await?;
+        let mut submitted = self.submit(batch).await;
         let node = self.world.executor.current();
-        if self.is_cut_off() {
-            return Err(CommitError::unknown("cut off before the answer"));
+        if submitted.is_ok() && self.is_cut_off() {
+            submitted = Err(CommitError::unknown("cut off before the answer"));
         }
+        if let Err(CommitError::Unknown { .. }) = submitted {
+            self.world.state().may_be_held(&writes);
+        }
+        let version = submitted?;
         self.remember(node, begun, writes, version);
         if dies_here(&self.world, node) {
             return futures::future::pending().await;
@@ -190,6 +194,18 @@ impl State {
         }
         for (key, value) in writes() {
             self.remember_asset(key, value);
+        }
+    }
+
+    /// Nobody knows whether a commit was made: content that failed may be remembered, or not.
+    fn may_be_held(&mut self, writes: &[Write]) {
+        for write in writes {
+            if let Write::Put(key, _) = write
+                && key.as_str().split('/').next() == Some(Quarantined::KIND)
+                && let Some(eye) = self.judge.eyes.get_mut(number(key.as_str()))
+            {
+                eye.held = true;
+            }
         }
     }
 

@@ -36,7 +36,7 @@ pub use view::{Counts, View};
 
 use crate::{
     config::Config,
-    group::{governs, policy_of},
+    group::{governs, headed_by, policy_of},
     record::{Quarantined, Rollout},
 };
 use closure::Before;
@@ -175,10 +175,12 @@ impl Kernel {
         governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
     }
 
-    /// The assets whose pins the live rollout holds, or is going to.
+    /// Whether the live rollout holds an asset's pin, or is going to. What has left the group before its turn is not held:
+    /// it may be another rollout's by now.
     pub fn owns(&self, asset: &AssetId) -> bool {
-        let live = self.live.as_ref();
-        live.is_some_and(|live| live.place(asset).is_some())
+        let Some(live) = &self.live else { return false };
+        let moved = live.place(asset).map(|at| live.rows[at].is_some());
+        moved.is_some_and(|moved| moved || self.governs(&self.latest, asset))
     }
 
     /// Whatever follows from how things are now.
@@ -264,6 +266,7 @@ impl Kernel {
             self.expected.remove(asset);
             let newest = self.latest.asset(asset);
             let another = newest.as_ref().and_then(policy_of);
+            let another = another.or_else(|| headed_by(&self.heads, asset));
             if self.pins.remove(asset).is_some() && another.is_none() {
                 step.moves.push((asset.clone(), Goes::Default));
             }

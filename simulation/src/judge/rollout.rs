@@ -37,6 +37,8 @@ pub struct Eye {
     arrived_once: bool,
     /// Where its pin stands, and since when.
     pub(super) pinned: Option<(u32, Instant)>,
+    /// Where its pin stood before it was last taken back.
+    back_from: Option<u32>,
     /// It is pinned to nowhere, and left alone.
     pub nowhere: bool,
     /// Content of it has failed before, and is kept away.
@@ -150,6 +152,9 @@ impl State {
             _ => None,
         };
         if eye.pinned.map(|(no, _)| no) != there {
+            if back {
+                eye.back_from = eye.pinned.map(|(no, _)| no);
+            }
             eye.pinned = there.map(|no| (no, now));
         }
         if let Some(group) = group.filter(|_| back) {
@@ -229,8 +234,12 @@ impl State {
         self.goes_on(group);
         self.judge.look("R22");
         let forgiven = self.is_forgiven(group);
+        let from = self.judge.eyes[at].back_from;
+        let failed = from.and_then(|from| self.mark_at(from, at));
         let eye = &mut self.judge.eyes[at];
         let was = eye.forward.take().map(|(_, mark)| mark);
+        // What it had may have been superseded already, by what failed before it was there.
+        let was = was.filter(|mark| failed.is_none_or(|failed| failed == *mark));
         eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
     }
 

@@ -127,8 +127,11 @@ impl State {
         let moved = self.untied(turn).filter(|it| self.moved(*it, to));
         let moved: BTreeSet<usize> = moved.map(|it| self.plan.root(it)).collect();
         let moved = moved.len();
-        let over = turn.targets.iter().filter(|it| **it != at);
-        let over = over.filter(|it| self.is_over(**it, to, bake)).count();
+        // What went elsewhere before, and comes back to what the group had, goes first like any other.
+        let back = |it: &usize| self.judge.eyes[*it].pinned.is_some_and(|(no, _)| no == to);
+        let there = (0..turn.clusters.len()).filter(|it| turn.targets.contains(it) || back(it));
+        let over = there.filter(|it| *it != at && self.is_over(*it, to, bake));
+        let over = over.count();
         // Who has left the group since may count, wherever it went.
         let left = |it: &&usize| !self.plan.wishes[**it].steady;
         let left = turn.targets.iter().filter(left).count();
