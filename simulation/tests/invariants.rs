@@ -169,7 +169,6 @@ fn r8_an_ignored_pin_is_caught() {
 }
 
 #[test]
-#[ignore = "seen on one seed in some hundred only; `admission::r8_a_push_in_flight_holds_what_it_relies_on` is the guard"]
 fn r8_a_skipped_hold_is_caught() {
     let seen = seen(|scenario| {
         stormy(scenario);
