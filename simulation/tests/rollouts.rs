@@ -112,7 +112,9 @@ fn r20_what_is_in_sync_elsewhere_does_not_count() {
 #[test]
 fn r20_what_was_in_sync_before_its_pin_moved_does_not_count() {
     let before = |scenario: &mut Scenario| scenario.planted = Some(Enforcement::SettledBeforePin);
-    assert_eq!(seen(&[(Fault::EditBad, 100)], before), Some("R22"));
+    let seen = seen(&[(Fault::EditBad, 100)], before);
+    // Whoever comes next comes too early, or what failed does not go back.
+    assert!(matches!(seen, Some("R18" | "R22")), "{seen:?}");
 }
 
 #[test]
