@@ -111,10 +111,15 @@ fn r20_what_is_in_sync_elsewhere_does_not_count() {
 
 #[test]
 fn r20_what_was_in_sync_before_its_pin_moved_does_not_count() {
-    let before = |scenario: &mut Scenario| scenario.planted = Some(Enforcement::SettledBeforePin);
-    let seen = seen(&[(Fault::EditBad, 100)], before);
-    // Whoever comes next comes too early, or what failed does not go back.
-    assert!(matches!(seen, Some("R18" | "R22")), "{seen:?}");
+    // On some seeds whoever comes next comes too early first.
+    let seen = (0..PATIENCE).find_map(|seed| {
+        let mut scenario = Scenario::choose(seed);
+        busy(&mut scenario, &[(Fault::EditBad, 100)]);
+        scenario.planted = Some(Enforcement::SettledBeforePin);
+        let found = run(seed, &scenario).violation?;
+        (found.invariant == "R22").then_some(found.invariant)
+    });
+    assert_eq!(seen, Some("R22"));
 }
 
 #[test]
