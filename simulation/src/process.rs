@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::{Config, Enforcer, Handle, Plugin, TypeConfig};
 use plane_store::{Store, incarnations::Incarnations};
-use prodspec_model::TypeName;
+use prodspec_model::{AssetId, TypeName};
 
 use crate::{
     checks::checks,
     executor::{NodeId, NodeRuntime},
-    faults::{Fault, clock},
+    faults::{Fault, clock, words},
     intent::{Kind, partition},
     plugin::Network,
     rollouts,
@@ -82,9 +82,22 @@ async fn tell(world: World, node: NodeId, handle: Handle<NodeRuntime>) {
         if let Some(rollouts) = rollouts
             && let Ok(views) = rollouts.views().await
         {
+            let held_up = views.iter().flat_map(words::held_up).collect();
             world.state().views = views;
+            if world.state().quiet {
+                explain(&world, &handle, held_up).await;
+            }
         }
     }
+}
+
+/// What the enforcer says of them.
+async fn explain(world: &World, handle: &Handle<NodeRuntime>, assets: Vec<AssetId>) {
+    let mut explained = Vec::new();
+    for asset in assets {
+        explained.extend(handle.explain(&asset).await);
+    }
+    world.state().explained = explained;
 }
 
 /// Enforces until the process ends by itself.

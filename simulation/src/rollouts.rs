@@ -137,6 +137,14 @@ impl State {
                 lines.push(format!("    waits: {}", wait.why));
             }
         }
+        for explained in &self.explained {
+            for found in &explained.chain {
+                lines.push(format!(
+                    "  {} {:?} {:?}",
+                    found.asset, found.status, found.waiting
+                ));
+            }
+        }
         lines
     }
 

@@ -121,6 +121,8 @@ pub struct State {
     pub rolled: BTreeMap<String, u64>,
     /// The policy groups, as the strategist that was asked last sees them: for people who look at a violation.
     pub views: Vec<annealing_strategist::View>,
+    /// What the enforcer says of targets that have been under way for long: for the same people.
+    pub explained: Vec<annealing_enforcer::Explained>,
     /// The group of which the last that people want is content that does not serve.
     pub stubborn: Option<usize>,
     /// Checks that say no, by check and scope, until when.
@@ -162,6 +164,7 @@ impl World {
             unapproved: BTreeMap::new(),
             rolled: BTreeMap::new(),
             views: Vec::new(),
+            explained: Vec::new(),
             stubborn: None,
             closed: BTreeMap::new(),
         };

@@ -5,7 +5,7 @@ mod driver;
 mod people;
 mod points;
 mod store;
-mod words;
+pub mod words;
 
 pub use driver::drive;
 pub use people::care;

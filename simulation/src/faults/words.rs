@@ -5,7 +5,8 @@ use std::time::Duration;
 use annealing_strategist::{AskError, By, Command, Handle, State as Rolls, View};
 use jiff::SignedDuration;
 use plane_runtime::{Runtime, timeout_at};
-use plugin_sdk::Progress;
+use plugin_sdk::{Progress, Target};
+use prodspec_model::AssetId;
 
 use super::Fault;
 use crate::{
@@ -110,15 +111,21 @@ impl State {
 
 /// Whether what goes back has been under way for longer than anybody waits.
 fn is_stuck(view: &View) -> bool {
-    let since = view
-        .targets
+    held_up(view).next().is_some()
+}
+
+/// The targets that have been under way for longer than anybody waits.
+pub fn held_up(view: &View) -> impl Iterator<Item = AssetId> {
+    let held = |target: &&Target| match target.progress {
+        Progress::InFlight { since } | Progress::Drifted { since } => {
+            view.now.duration_since(since) > ENOUGH
+        }
+        _ => false,
+    };
+    view.targets
         .iter()
-        .filter_map(|target| match target.progress {
-            Progress::InFlight { since } | Progress::Drifted { since } => Some(since),
-            _ => None,
-        });
-    let first = since.min();
-    first.is_some_and(|first| view.now.duration_since(first) > ENOUGH)
+        .filter(held)
+        .map(|target| target.asset.clone())
 }
 
 fn tell(world: &World, handle: Handle<NodeRuntime>, group: usize, word: Command) {

@@ -74,8 +74,11 @@ impl State {
         if call.token > self.judge.token {
             (self.judge.token, self.judge.owned) = (call.token, self.now);
         }
-        let known = self.judge.known.entry(call.token).or_default();
-        *known = (*known).max(call.incarnation);
+        // A person may pin what the owner has not heard of.
+        if !self.judge.moves.contains_key(&at) {
+            let known = self.judge.known.entry(call.token).or_default();
+            *known = (*known).max(call.incarnation);
+        }
     }
 
     /// Everything that must hold when a push is begun.
@@ -206,7 +209,10 @@ impl State {
         if gone && !self.plan.wishes[at].pool && !self.judge.pins.contains_key(&at) {
             self.violated(
                 "S3",
-                format!("asset/{at:02} left intent in @{known} at the latest, and is pushed"),
+                format!(
+                    "asset/{at:02} left intent in @{known} at the latest, and is pushed as of @{}",
+                    call.incarnation
+                ),
             );
         }
     }
