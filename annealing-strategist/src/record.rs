@@ -175,7 +175,18 @@ impl Record for Rollout {
     const KIND: &'static str = "rollout";
 }
 
-/// What a target went through. Named by the asset; there for as long as the rollout holds its pin.
+/// The name of what a group remembers of an asset: another group may remember something of it too.
+pub(crate) fn name(policy: &AssetId, asset: &AssetId) -> String {
+    format!("{policy} {asset}")
+}
+
+/// The asset of which a group remembers something by this name.
+pub(crate) fn named(policy: &AssetId, name: &str) -> Option<AssetId> {
+    let asset = name.strip_prefix(policy.as_str())?.strip_prefix(' ')?;
+    AssetId::new(asset).ok()
+}
+
+/// What a target went through. Named by group and asset; there for as long as the rollout holds its pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetRecord {
     /// The group whose rollout holds it.
@@ -196,7 +207,8 @@ impl Record for TargetRecord {
     const KIND: &'static str = "target";
 }
 
-/// Contents that failed: not rolled out again before another one has arrived or a person says so. Named by the asset.
+/// Contents that failed: not rolled out again before another one has arrived or a person says so. Named by group
+/// and asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantined {
     /// The group.

@@ -416,6 +416,22 @@ async fn an_asset_that_changes_group_while_it_moves_is_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_asset_that_changes_group_before_its_turn_is_passed_on_at_once() {
+    let world = World::new(two_groups("1")).await;
+    world.put(two_groups("2")).await;
+    assert_eq!((world.pin("a"), world.pin("b")), (at(2), None));
+    world.put(vec![thing(Some(Q), "b", "3")]).await;
+    passes(Duration::from_secs(120)).await;
+    assert_eq!(world.state(P).await, State::Running);
+    assert_eq!(world.state(Q).await, State::Completed);
+    let newest = thing(Some(Q), "b", "3").digest();
+    assert_eq!((world.content("b"), world.pin("b")), (Some(newest), None));
+    passes(3 * HOUR).await;
+    assert_eq!(world.state(P).await, State::Completed);
+    assert_eq!(world.content("b"), Some(newest));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_asset_that_joins_comes_from_where_it_really_was() {
     let mut assets = two_groups("1");
     assets.push(thing(None, "free", "1"));

@@ -189,9 +189,10 @@ impl Kernel {
         self.progress(now, out);
     }
 
-    /// Lets go of every pin of an asset that the group does not govern any more: its head has moved.
+    /// Lets go of every asset that the group does not govern any more: its head has moved.
     fn let_others_go(&mut self, out: &mut Effects) {
-        let all: Vec<AssetId> = self.pins.keys().cloned().collect();
+        let inherited = self.live.iter().flat_map(|live| live.inherited.keys());
+        let all: Vec<AssetId> = self.pins.keys().chain(inherited).cloned().collect();
         self.let_go(&all, out);
     }
 
@@ -210,6 +211,9 @@ impl Kernel {
         let swapped = policy(&self.latest) != policy(&latest);
         self.latest = latest;
         self.let_go(&changed, out);
+        let gone = |asset: &&AssetId| !self.owns(asset) && !self.governs(&self.latest, asset);
+        out.released.extend(changed.iter().filter(gone).cloned());
+        self.came_back(&changed);
         self.pending.extend(changed);
         self.look = true;
         match &mut self.live {
@@ -264,6 +268,10 @@ impl Kernel {
                 continue;
             }
             self.expected.remove(asset);
+            let live = self.live.as_mut();
+            if live.is_some_and(|live| live.inherited.remove(asset).is_some()) {
+                step.records.push(Record::Target(asset.clone(), None));
+            }
             let newest = self.latest.asset(asset);
             let another = newest.as_ref().and_then(policy_of);
             let another = another.or_else(|| headed_by(&self.heads, asset));

@@ -364,6 +364,24 @@ impl Kernel {
         });
     }
 
+    /// What had left the group, so that nothing waited for it, and is back in it, has its turn after all.
+    pub(super) fn came_back(&mut self, assets: &[AssetId]) {
+        for asset in assets {
+            let ours = self.governs(&self.latest, asset);
+            let Some(live) = self.live.as_mut().filter(|live| live.back.is_none()) else {
+                return;
+            };
+            if let Some(place) = live.place(asset)
+                && let Progress::Updated { .. } = live.targets[place].progress
+                && live.rows[place].is_none()
+                && ours
+            {
+                live.set_progress(place, Progress::Waiting);
+                live.look_again(false);
+            }
+        }
+    }
+
     /// R20: in sync by a diff that started after the pin moved. After a drift its bake starts over.
     fn settled(&mut self, now: Now, place: usize, out: &mut Effects) {
         let at = self.clock.at(now);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use plane_store::records::Stands;
+use plane_store::records::{Standing, Stands};
 use plugin_sdk::{Direction, Progress, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
@@ -28,8 +28,8 @@ pub struct View {
     pub targets: Vec<Target>,
     /// What it waits for.
     pub waits: Vec<Wait>,
-    /// Assets that it does not move, and that some under way wait for. When those do not come, a person or newer intent has
-    /// to help.
+    /// Assets that some under way wait for, and that it does not move: others' assets, and what it leaves running that is
+    /// gone from intent. When those do not come, a person or newer intent has to help.
     pub outside: Vec<AssetId>,
     /// Assets left out, because their content failed before, or because they wait for such a one.
     pub left_out: Vec<AssetId>,
@@ -111,31 +111,39 @@ impl Kernel {
     }
 
     /// Whom an asset waits for that the rollout does not move.
-    fn waits_outside<'a>(
-        &'a self,
-        live: &'a Live,
-        asset: &AssetId,
-    ) -> impl Iterator<Item = &'a AssetId> {
+    fn waits_outside(&self, asset: &AssetId) -> impl Iterator<Item = &AssetId> {
         let waits_for = match self.pins.get(asset).map(|standing| &standing.state) {
             Some(Stands::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
             _ => &[],
         };
-        waits_for.iter().filter(|id| live.place(id).is_none())
+        let moved = |id: &AssetId| self.owns(id) && !self.is_left_running(id);
+        waits_for.iter().filter(move |id| !moved(id))
+    }
+
+    /// Whether it is gone where its pin is, and nothing is done about it.
+    fn is_left_running(&self, asset: &AssetId) -> bool {
+        let gone =
+            |it: &Standing| it.content.is_none() && matches!(it.state, Stands::InSync { .. });
+        self.pins.get(asset).is_some_and(gone)
     }
 
     fn outside(&self, live: &Live) -> Vec<AssetId> {
         let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
-        let outside = under_way.flat_map(|target| self.waits_outside(live, &target.asset));
+        let outside = under_way.flat_map(|target| self.waits_outside(&target.asset));
         let outside: BTreeSet<&AssetId> = outside.collect();
         outside.into_iter().cloned().collect()
     }
 
     /// An asset, and whom it waits for that the rollout does not move.
     fn under_way(&self, live: &Live, asset: &AssetId) -> String {
-        let others = self.waits_outside(live, asset);
-        let others = others.map(|id| match live.left_out.contains(id) {
-            true => format!("`{id}`, which is left out"),
-            false => format!("`{id}`"),
+        let others = self.waits_outside(asset);
+        let others = others.map(|id| {
+            let why = match () {
+                () if live.left_out.contains(id) => ", which is left out",
+                () if self.is_left_running(id) => ", which is gone from intent, and left running",
+                () => "",
+            };
+            format!("`{id}`{why}")
         });
         let others: Vec<String> = others.take(SHOWN).collect();
         match others.is_empty() {

@@ -18,7 +18,7 @@ use super::Strategist;
 use crate::{
     group::{changed, governs, policy_of},
     kernel::{Heads, Recovered},
-    record::{Quarantined, Rollout, State, TargetRecord},
+    record::{Quarantined, Rollout, State, TargetRecord, named as named_in},
 };
 
 /// One group as it was left.
@@ -38,7 +38,9 @@ pub(super) struct Remembered {
 struct Memory {
     heads: Heads,
     newest: BTreeMap<AssetId, Rollout>,
-    rows: BTreeMap<AssetId, TargetRecord>,
+    rows: Vec<(AssetId, TargetRecord)>,
+    /// The group whose rollout under way has moved an asset.
+    holders: BTreeMap<AssetId, AssetId>,
     quarantine: Vec<(AssetId, Quarantined)>,
 }
 
@@ -48,7 +50,7 @@ pub(super) async fn remembered<R: Runtime>(
     latest: &Incarnation,
     pins: &[(AssetId, Standing)],
 ) -> Result<Remembered, BoxError> {
-    let memory = Memory::read(strategist).await?;
+    let memory = Memory::read(strategist, latest).await?;
     let pins = [pins, &unenforced(strategist, latest, pins).await?].concat();
     let said = latest.snapshot().iter();
     let said = said.filter(|asset| asset.type_str() == RolloutPolicy::TYPE);
@@ -63,7 +65,10 @@ pub(super) async fn remembered<R: Runtime>(
 }
 
 impl Memory {
-    async fn read<R: Runtime>(strategist: &Strategist<R>) -> Result<Self, BoxError> {
+    async fn read<R: Runtime>(
+        strategist: &Strategist<R>,
+        latest: &Incarnation,
+    ) -> Result<Self, BoxError> {
         let mut newest: BTreeMap<AssetId, Rollout> = BTreeMap::new();
         for (_, rollout) in all::<R, Rollout>(strategist).await? {
             let known = newest.get(&rollout.policy).map(|known| known.id);
@@ -77,14 +82,24 @@ impl Memory {
                 kept_heads.insert(policy, head);
             }
         }
-        Ok(Self {
+        let rows = all::<R, TargetRecord>(strategist).await?.into_iter();
+        let rows = rows.filter_map(|(name, row)| Some((named_in(&row.policy, &name)?, row)));
+        let failed = all::<R, Quarantined>(strategist).await?.into_iter();
+        let failed = failed.filter_map(|(name, it)| Some((named_in(&it.policy, &name)?, it)));
+        let mut memory = Self {
             heads: Arc::new(kept_heads),
             newest,
-            rows: named(all::<R, TargetRecord>(strategist).await?)
-                .into_iter()
-                .collect(),
-            quarantine: named(all::<R, Quarantined>(strategist).await?),
-        })
+            rows: rows.collect(),
+            holders: BTreeMap::new(),
+            quarantine: failed.collect(),
+        };
+        let held = memory
+            .rows
+            .iter()
+            .filter(|(id, row)| memory.holds(latest, id, row));
+        let held = held.map(|(id, row)| (id.clone(), row.policy.clone()));
+        memory.holders = held.collect();
+        Ok(memory)
     }
 
     async fn group<R: Runtime>(
@@ -142,9 +157,20 @@ impl Memory {
 }
 
 impl Memory {
-    /// The group whose rollout has moved an asset.
+    /// Whether a rollout under way holds the asset that it, or one before it, has moved. What left its group before a
+    /// newer rollout took it over is held no longer.
+    fn holds(&self, latest: &Incarnation, asset: &AssetId, row: &TargetRecord) -> bool {
+        let (policy, newest) = (&row.policy, self.newest.get(&row.policy));
+        let Some(live) = newest.filter(|newest| !newest.state.has_ended()) else {
+            return false;
+        };
+        let governed = || governs(policy, self.heads.get(policy), &self.heads, latest, asset);
+        row.rollout == live.id || governed()
+    }
+
+    /// The group whose rollout holds an asset.
     fn holder(&self, asset: &AssetId) -> Option<&AssetId> {
-        self.rows.get(asset).map(|row| &row.policy)
+        self.holders.get(asset)
     }
 
     /// What failed in the group of `policy`.

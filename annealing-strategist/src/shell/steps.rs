@@ -16,7 +16,7 @@ use super::{Strategist, handle::Reply};
 use crate::{
     actuator::{Actuation, Actuator, PinTo},
     kernel::{Goes, Record, Step},
-    record::{Quarantined, Rollout, TargetRecord},
+    record::{Quarantined, Rollout, TargetRecord, name},
 };
 
 /// What is to be done in turn.
@@ -107,14 +107,18 @@ impl Steps {
                 partition,
                 &Rollout::name(policy, id),
             )),
-            Record::Target(asset, Some(row)) => record::put(partition, asset.as_str(), &row),
-            Record::Target(asset, None) => {
-                Ok(record::delete::<TargetRecord>(partition, asset.as_str()))
+            Record::Target(asset, Some(row)) => record::put(partition, &name(policy, &asset), &row),
+            Record::Target(asset, None) => Ok(record::delete::<TargetRecord>(
+                partition,
+                &name(policy, &asset),
+            )),
+            Record::Quarantine(asset, Some(row)) => {
+                record::put(partition, &name(policy, &asset), &row)
             }
-            Record::Quarantine(asset, Some(row)) => record::put(partition, asset.as_str(), &row),
-            Record::Quarantine(asset, None) => {
-                Ok(record::delete::<Quarantined>(partition, asset.as_str()))
-            }
+            Record::Quarantine(asset, None) => Ok(record::delete::<Quarantined>(
+                partition,
+                &name(policy, &asset),
+            )),
         }
     }
 }

@@ -11,7 +11,7 @@ use prodspec_model::{
 
 use super::{
     pins::canary,
-    rig::{Rig, id, thing},
+    rig::{Rig, id, of_group, thing},
 };
 use crate::{
     kernel::{Command, Goes},
@@ -240,4 +240,29 @@ fn r22_what_is_on_its_way_back_gets_there_for_that_cause() {
     rig.crash();
     rig.run();
     assert_eq!(rig.at(1), ["a"], "without a pin it would go for `Intent`");
+}
+
+#[test]
+fn r22_what_left_its_group_before_a_newer_rollout_took_it_over_does_not_go_back() {
+    for crash in [false, true] {
+        let mut rig = half_way();
+        rig.tell(Command::RollBack).unwrap();
+        rig.settle("b");
+        rig.pass(Duration::from_secs(10));
+        rig.put(["a", "b", "c"].map(|name| thing(name, 3)).to_vec());
+        rig.run();
+        assert_eq!((rig.at(3), rig.state()), (vec!["a"], &State::Running));
+        rig.put(vec![of_group(Some("policy/q"), "b", 4).build().unwrap()]);
+        if crash {
+            rig.crash();
+        }
+        rig.run();
+        let before = rig.plane.moves.len();
+        rig.tell(Command::RollBack).unwrap();
+        rig.run();
+        let moved = rig.plane.moves[before..].iter();
+        let moved: Vec<_> = moved.map(|(id, _)| id.as_str()).collect();
+        assert_eq!(moved, ["a"]);
+        assert!(!rig.plane.rows.contains_key(&id("b")));
+    }
 }

@@ -144,3 +144,16 @@ fn r17_what_left_its_group_before_its_turn_is_held_by_none() {
     rig.run();
     assert!(rig.kernel.owns(&id("a")), "its pin has moved");
 }
+
+#[test]
+fn r17_what_left_its_group_and_is_back_has_its_turn_after_all() {
+    let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b"]);
+    assert_eq!(rig.at(2), ["a", "b"]);
+    rig.put(vec![of_group(Some("policy/q"), "b", 2).build().unwrap()]);
+    rig.plane.unpin(&id("b"));
+    rig.run();
+    assert_eq!(rig.at(2), ["a"]);
+    rig.put(vec![thing("b", 2)]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "b"]);
+}

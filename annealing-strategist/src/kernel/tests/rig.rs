@@ -191,7 +191,7 @@ impl Rig {
             words: 0,
             crashes: 0,
         };
-        rig.absorb(effects);
+        rig.absorb(effects, false);
         rig
     }
 
@@ -223,11 +223,12 @@ impl Rig {
 
     pub(super) fn step(&mut self, event: Event) {
         let mut out = Effects::default();
+        let took = matches!(event, Event::Took { .. });
         self.kernel.step(self.now, event, &mut out);
-        self.absorb(out);
+        self.absorb(out, took);
     }
 
-    fn absorb(&mut self, out: Effects) {
+    fn absorb(&mut self, out: Effects, took: bool) {
         self.steps
             .extend(out.steps.into_iter().filter(|step| !step.is_empty()));
         self.calls.extend(out.calls);
@@ -235,7 +236,7 @@ impl Rig {
         let latest = self.kernel.latest.clone();
         // As the shell does: what is another group's by now is no longer heard of.
         for asset in out.released {
-            if !self.is_ours(&asset) {
+            if !took && !self.is_ours(&asset) {
                 self.step(Event::Took {
                     latest: latest.clone(),
                     changed: vec![asset],
@@ -419,7 +420,7 @@ impl Rig {
         self.heard = self.plane.standings().into_iter().collect();
         let mut out = Effects::default();
         self.kernel = take_over(&self.plane, self.now, &self.config, &mut out);
-        self.absorb(out);
+        self.absorb(out, false);
     }
 
     /// The same while a step is being made durable.

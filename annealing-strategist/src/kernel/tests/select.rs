@@ -192,6 +192,22 @@ fn r19_whom_the_checks_wait_for_moves_along() {
 }
 
 #[test]
+fn r19_what_goes_back_to_nothing_is_named_as_one_that_does_not_come() {
+    let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
+    rig.lag = None;
+    rig.put(vec![thing("a", 2), thing("b", 1)]);
+    rig.run();
+    rig.tell(Command::RollBack).unwrap();
+    rig.run();
+    rig.plane.delay(&id("a"), &[&id("b")]);
+    rig.run();
+    assert_eq!(rig.view().outside, [id("b")]);
+    let waits = rig.view().waits;
+    let told = "under way: a (waits for `b`, which is gone from intent, and left running)";
+    assert!(waits.iter().any(|wait| wait.why == told), "{waits:?}");
+}
+
+#[test]
 fn r19_whom_the_checks_wait_for_goes_back_along() {
     let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
     let policy = RolloutPolicy {
