@@ -175,12 +175,17 @@ impl Kernel {
         governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
     }
 
-    /// Whether the live rollout holds an asset's pin, or is going to. What has left the group before its turn is not held:
-    /// it may be another rollout's by now.
-    pub fn owns(&self, asset: &AssetId) -> bool {
+    /// Whether the live rollout holds an asset's pin, or is going to, as of `newest`. What has left the group before its
+    /// turn is not held: it may be another rollout's by now.
+    pub fn owns(&self, newest: &Incarnation, asset: &AssetId) -> bool {
         let Some(live) = &self.live else { return false };
         let moved = live.place(asset).map(|at| live.rows[at].is_some());
-        moved.is_some_and(|moved| moved || self.governs(&self.latest, asset))
+        moved.is_some_and(|moved| moved || self.governs(newest, asset))
+    }
+
+    /// Whether it holds, or governs, an asset.
+    pub(super) fn has(&self, asset: &AssetId) -> bool {
+        self.owns(&self.latest, asset) || self.governs(&self.latest, asset)
     }
 
     /// Whatever follows from how things are now.
@@ -199,7 +204,7 @@ impl Kernel {
     /// Another group's head has moved: an asset that this one governed may be its own from here on.
     fn others_moved(&mut self, heads: Heads, out: &mut Effects) {
         self.heads = heads;
-        let gone = |asset: &&AssetId| !self.owns(asset) && !self.governs(&self.latest, asset);
+        let gone = |asset: &&AssetId| !self.has(asset);
         let gone: Vec<AssetId> = self.pins.keys().filter(gone).cloned().collect();
         self.let_go(&gone, out);
         out.released.extend(gone);
@@ -211,8 +216,6 @@ impl Kernel {
         let swapped = policy(&self.latest) != policy(&latest);
         self.latest = latest;
         self.let_go(&changed, out);
-        let gone = |asset: &&AssetId| !self.owns(asset) && !self.governs(&self.latest, asset);
-        out.released.extend(changed.iter().filter(gone).cloned());
         self.came_back(&changed);
         self.pending.extend(changed);
         self.look = true;
@@ -264,7 +267,7 @@ impl Kernel {
     fn let_go(&mut self, assets: &[AssetId], out: &mut Effects) {
         let mut step = Step::default();
         for asset in assets {
-            if self.owns(asset) || self.governs(&self.latest, asset) {
+            if self.has(asset) {
                 continue;
             }
             self.expected.remove(asset);

@@ -116,7 +116,7 @@ impl Kernel {
             Some(Stands::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
             _ => &[],
         };
-        let moved = |id: &AssetId| self.owns(id) && !self.is_left_running(id);
+        let moved = |id: &AssetId| self.owns(&self.latest, id) && !self.is_left_running(id);
         waits_for.iter().filter(move |id| !moved(id))
     }
 

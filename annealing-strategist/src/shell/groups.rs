@@ -238,7 +238,7 @@ impl<R: Runtime> Groups<R> {
 
     /// The group that an asset belongs to: the one whose rollout holds it, or the one that governs it.
     fn group_of(&self, asset: &AssetId) -> Option<AssetId> {
-        let holds = |(_, kernel): &(&AssetId, &Kernel)| kernel.owns(asset);
+        let holds = |(_, kernel): &(&AssetId, &Kernel)| kernel.owns(&self.latest, asset);
         if let Some((policy, _)) = self.kernels.iter().find(holds) {
             return Some(policy.clone());
         }

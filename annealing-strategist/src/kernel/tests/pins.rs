@@ -135,14 +135,14 @@ fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it(
 #[test]
 fn r17_what_left_its_group_before_its_turn_is_held_by_none() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
-    assert!(["a", "b"].iter().all(|name| rig.kernel.owns(&id(name))));
+    assert!(["a", "b"].iter().all(|name| rig.kernel.has(&id(name))));
     let leaves = |name| vec![of_group(Some("policy/q"), name, 3).build().unwrap()];
     rig.put(leaves("b"));
     rig.run();
-    assert!(!rig.kernel.owns(&id("b")));
+    assert!(!rig.kernel.has(&id("b")));
     rig.put(leaves("a"));
     rig.run();
-    assert!(rig.kernel.owns(&id("a")), "its pin has moved");
+    assert!(rig.kernel.has(&id("a")), "its pin has moved");
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl Rig {
             words: 0,
             crashes: 0,
         };
-        rig.absorb(effects, false);
+        rig.absorb(effects);
         rig
     }
 
@@ -223,12 +223,11 @@ impl Rig {
 
     pub(super) fn step(&mut self, event: Event) {
         let mut out = Effects::default();
-        let took = matches!(event, Event::Took { .. });
         self.kernel.step(self.now, event, &mut out);
-        self.absorb(out, took);
+        self.absorb(out);
     }
 
-    fn absorb(&mut self, out: Effects, took: bool) {
+    fn absorb(&mut self, out: Effects) {
         self.steps
             .extend(out.steps.into_iter().filter(|step| !step.is_empty()));
         self.calls.extend(out.calls);
@@ -236,7 +235,7 @@ impl Rig {
         let latest = self.kernel.latest.clone();
         // As the shell does: what is another group's by now is no longer heard of.
         for asset in out.released {
-            if !took && !self.is_ours(&asset) {
+            if !self.kernel.has(&asset) {
                 self.step(Event::Took {
                     latest: latest.clone(),
                     changed: vec![asset],
@@ -244,11 +243,6 @@ impl Rig {
                 });
             }
         }
-    }
-
-    fn is_ours(&self, asset: &AssetId) -> bool {
-        let kernel = &self.kernel;
-        kernel.owns(asset) || kernel.governs(&kernel.latest, asset)
     }
 
     /// The first step that is not durable yet becomes so.
@@ -275,7 +269,7 @@ impl Rig {
             None => return false,
             Some(Fed::Stands(asset, standing)) => {
                 self.heard.insert(asset.clone(), standing.clone());
-                if self.is_ours(&asset) {
+                if self.kernel.has(&asset) {
                     self.step(Event::Stands(vec![(asset, standing)]));
                 }
             }
@@ -420,7 +414,7 @@ impl Rig {
         self.heard = self.plane.standings().into_iter().collect();
         let mut out = Effects::default();
         self.kernel = take_over(&self.plane, self.now, &self.config, &mut out);
-        self.absorb(out, false);
+        self.absorb(out);
     }
 
     /// The same while a step is being made durable.
