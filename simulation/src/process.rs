@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use annealing_enforcer::{Config, Enforcer, Handle, Plugin, TypeConfig};
+use annealing_enforcer::{Config, Enforcer, Error, Handle, Plugin, TypeConfig};
 use plane_store::{Store, incarnations::Incarnations};
 use prodspec_model::{AssetId, TypeName};
 
@@ -104,6 +104,9 @@ async fn explain(world: &World, handle: &Handle<NodeRuntime>, assets: Vec<AssetI
 async fn live(world: World, node: NodeId, enforcer: Enforcer<NodeRuntime>) {
     let ended = enforcer.run(futures::future::pending()).await;
     world.note("ended", None, [u64::from(ended.is_ok()), 0]);
+    if let Err(Error::Violated(why)) = ended {
+        world.state().violated("guard", why);
+    }
     let store = world.state().store.clone();
     let operator = world.clone();
     world.spawn(async move {

@@ -93,6 +93,8 @@ pub struct Effects {
     pub settled_changed: bool,
     /// What is to be told to whoever follows rollouts, in order.
     pub feed: Vec<FeedItem>,
+    /// An invariant that would have been broken, and how: nothing more may be done.
+    pub violation: Option<String>,
 }
 
 /// What whoever moves pins has to know, in the order in which it happened.

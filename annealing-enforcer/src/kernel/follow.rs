@@ -25,7 +25,7 @@ impl Kernel {
         it.call_until = (now.mono + config.push_deadline).min(it.push_until);
         if self.is_guarded(slot) {
             self.count(Branch::Continued);
-            return self.call_push(at, true, out);
+            return self.call_push(now, at, true, out);
         }
         // R13: a new owner has to know how long this call may take before it starts.
         let number = self.remember(now, slot, out);
@@ -56,7 +56,7 @@ impl Kernel {
             it.call_until = until;
         }
         self.count(Branch::Continued);
-        self.call_push(at, true, out);
+        self.call_push(now, at, true, out);
     }
 
     /// Whether a push in progress may be called again now. If not, it waits for ownership, or is given up.

@@ -12,6 +12,7 @@ mod event;
 mod explain;
 mod follow;
 mod forget;
+mod guard;
 mod iterate;
 mod iteration;
 mod kinds;

@@ -92,7 +92,7 @@ impl Kernel {
             self.remember(now, slot, out);
             return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
         }
-        self.call_push(at, false, out);
+        self.call_push(now, at, false, out);
     }
 
     /// Ownership, pin, intent and pauses still allow the push.
@@ -120,7 +120,11 @@ impl Kernel {
         }
     }
 
-    pub(super) fn call_push(&mut self, at: u32, continuation: bool, out: &mut Effects) {
+    pub(super) fn call_push(&mut self, now: Now, at: u32, continuation: bool, out: &mut Effects) {
+        if let Some(violation) = self.would_break(now, at, continuation) {
+            out.violation = Some(violation);
+            return;
+        }
         let Some(it) = self.iterations.at_mut(at) else {
             return;
         };

@@ -20,6 +20,7 @@ mod view;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
@@ -34,8 +35,8 @@ use futures::{
 use plane_runtime::{Kernel as _, Runtime};
 use plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
-    CheckRequest, Diff, DiffRequest, FencingToken, Mono, Observation, PushRequest, Pushed, Run,
-    Verdict, service::Stack,
+    CheckRequest, Diff, DiffRequest, FencingToken, Mono, Now, Observation, PushRequest, Pushed,
+    Run, Verdict, service::Stack,
 };
 use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
@@ -50,7 +51,7 @@ use crate::{
     kernel::{Branch, Command, Effects, Event, Explanation, FeedItem, Kernel, Pin, Status},
     registry::Registry,
 };
-use beside::{Beside, Troubles};
+use beside::{Beside, Troubles, said};
 use calls::Calls;
 use inside::Inside;
 use retire::{Reply, Retired, Retiring};
@@ -99,6 +100,12 @@ pub enum Error {
     /// The store is broken: nothing more is started.
     #[error("the store stopped: {0}; look at it, then start again")]
     Stopped(String),
+    /// What must never happen was about to.
+    #[error(
+        "an invariant does not hold, and nothing more is done: {0}; report it, with the decisions of the assets it \
+         names, and look at production before starting again"
+    )]
+    Violated(String),
     /// The store cannot be read.
     #[error(
         "what is remembered of the partition cannot be read; look at the store, then start again"
@@ -238,6 +245,7 @@ impl<R: Runtime> Enforcer<R> {
             ahead: Vec::new(),
             retired: Retired::default(),
             feed: feed::Feed::default(),
+            violation: None,
         };
         let lease = self.membership.lease_until().await;
         ownership.step(Event::Renewed(lease));
@@ -304,6 +312,8 @@ struct Ownership<R> {
     ahead: Vec<Entry>,
     retired: Retired,
     feed: feed::Feed,
+    /// An invariant that does not hold: it ends this ownership.
+    violation: Option<String>,
 }
 
 impl<R: Runtime> Ownership<R> {
@@ -313,6 +323,9 @@ impl<R: Runtime> Ownership<R> {
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
         loop {
+            if let Some(end) = self.violated() {
+                return end;
+            }
             self.set_alarm();
             let alarm = async {
                 match &mut self.alarm {
@@ -399,7 +412,12 @@ impl<R: Runtime> Ownership<R> {
             Input::Lost => return Some(Ok(End::Lost)),
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
-        None
+        self.violated()
+    }
+
+    fn violated(&mut self) -> Option<Result<End, Error>> {
+        let violation = self.violation.take()?;
+        Some(Err(Error::Violated(violation)))
     }
 
     /// Answers once everything recorded so far is durable.
@@ -421,7 +439,10 @@ impl<R: Runtime> Ownership<R> {
                 now = self.runtime.now();
             }
             self.telemetry.ended(&event);
-            self.kernel.step(now, event, &mut self.effects);
+            if let Err(violation) = self.kernel_step(now, event) {
+                self.violation = Some(violation);
+                return;
+            }
             self.write();
             self.feed.tell(&mut self.effects.feed);
             for (ticket, answer) in self.effects.replies.drain(..) {
@@ -437,6 +458,13 @@ impl<R: Runtime> Ownership<R> {
                 self.answer_settled();
             }
         }
+    }
+
+    /// `Err`: what must never happen, seen before anything followed from it.
+    fn kernel_step(&mut self, now: Now, event: Event) -> Result<(), String> {
+        let step = AssertUnwindSafe(|| self.kernel.step(now, event, &mut self.effects));
+        catch_unwind(step).map_err(|panic| format!("the kernel panicked: {}", said(&*panic)))?;
+        self.effects.violation.take().map_or(Ok(()), Err)
     }
 
     fn write(&mut self) {

@@ -10,7 +10,7 @@ use futures::channel::oneshot;
 use plane_runtime::{Runtime, TokioRuntime};
 use plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use plugin_sdk::{
-    AssetPlugin, Cause, Diff, DiffRequest, PushRequest, Pushed, plugin,
+    AssetPlugin, Cause, Diff, DiffRequest, PushRequest, Pushed, Run, plugin,
     testing::{self, InMemoryProduction},
 };
 use prodspec_model::{
@@ -18,8 +18,11 @@ use prodspec_model::{
     incarnation::Header,
 };
 
-use super::{AskError, Handle, Settle};
-use crate::{Command, Enforcer, kernel::Pin};
+use super::{AskError, Handle, Input, Settle};
+use crate::{
+    Command, Enforcer,
+    kernel::{Event, Pin},
+};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -230,4 +233,39 @@ async fn r5_nobody_is_pinned_to_what_is_being_removed() {
         );
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kernel_that_panics_ends_its_partition_and_says_why() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let first = testing::incarnation(1, [testing::asset("a")]);
+    let partition = first.id().partition.clone();
+    let incarnations = Incarnations::new(store.clone(), partition.clone());
+    incarnations.seal(&first, None, Batch::new()).await.unwrap();
+    let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store)
+        .asset_plugin::<testing::Thing>(InMemoryProduction::new())
+        .build()
+        .unwrap();
+    let handle = enforcer.handle();
+    let running = tokio::spawn(enforcer.run(std::future::pending()));
+    handle.status().await.unwrap();
+    // No run has this slot: only the shell asks for others' observations.
+    let asker = Run {
+        slot: u32::MAX,
+        n: 1,
+        incarnation: IncarnationNo(1),
+    };
+    let (reply, observed) = oneshot::channel();
+    let asset = AssetId::new("a").unwrap();
+    let ask = Input::Observe {
+        asker,
+        asset,
+        reply,
+    };
+    handle.inputs.unbounded_send(ask).unwrap();
+    assert!(observed.await.is_err());
+    let ended = running.await.unwrap().unwrap_err();
+    let told = matches!(&ended, super::Error::Violated(why) if why.contains("panicked"));
+    assert!(told, "{ended}");
+    assert!(handle.status().await.is_err());
 }

@@ -340,3 +340,53 @@ fn an_approval_names_who_and_is_remembered() {
         AssetStatus::Diffing
     );
 }
+
+/// A push of `a` that is not durable yet, and the number of its iteration.
+fn about_to_push() -> (Rig, u32) {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    let slot = rig.kernel.table.find("a").unwrap();
+    let at = rig.kernel.table.slot(slot).iteration;
+    (rig, at)
+}
+
+#[test]
+fn what_must_never_happen_is_seen_before_a_push_begins() {
+    type Breaks = fn(&mut Rig, u32);
+    let breaks: [(&str, Breaks); 5] = [
+        ("S1: the verdicts are too old", |rig, at| {
+            rig.kernel.iterations.at_mut(at).unwrap().good_until = rig.now.mono;
+        }),
+        ("S1: a diff from before another push", |rig, at| {
+            let slot = rig.kernel.iterations.at(at).unwrap().slot;
+            rig.kernel.table.slot_mut(slot).seq += 2;
+        }),
+        ("S3: a removal that nobody asked for", |rig, at| {
+            rig.kernel.iterations.at_mut(at).unwrap().turndown = true;
+        }),
+        ("S5: not counted as in flight", |rig, at| {
+            let slot = rig.kernel.iterations.at(at).unwrap().slot;
+            rig.kernel.table.slot_mut(slot).seq += 1;
+        }),
+        ("S5: the lease is not held", |rig, _| {
+            rig.step(Event::Renewed(rig.now.mono));
+        }),
+    ];
+    for (said, breaks) in breaks {
+        let (mut rig, at) = about_to_push();
+        assert_eq!(rig.kernel.would_break(rig.now, at, false), None);
+        breaks(&mut rig, at);
+        let found = rig.kernel.would_break(rig.now, at, false);
+        assert_eq!(found.unwrap(), format!("{said}, in a push of `a`"));
+    }
+}
+
+#[test]
+#[should_panic(expected = "S1: a diff from before another push, in a push of `a`")]
+fn what_must_never_happen_is_told_instead_of_done() {
+    let (mut rig, at) = about_to_push();
+    let slot = rig.kernel.iterations.at(at).unwrap().slot;
+    rig.kernel.table.slot_mut(slot).seq += 2;
+    rig.durable();
+}

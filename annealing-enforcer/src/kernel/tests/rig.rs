@@ -177,6 +177,9 @@ impl Rig {
     }
 
     fn absorb(&mut self, out: &mut Effects) {
+        if let Some(violation) = out.violation.take() {
+            panic!("{violation}");
+        }
         self.recorded += out.records.len() as u64;
         self.records.append(&mut out.records);
         self.calls.append(&mut out.calls);

@@ -1,0 +1,59 @@
+//! What must hold whenever a push is called, seen once more and with other eyes than those of admission. Kept in release
+//! builds: where one of these does not hold, nobody knows what else is wrong, and the partition stops.
+
+use plugin_sdk::Now;
+use prodspec_model::{Message, addons::Turndown};
+
+use super::{Kernel, iteration::Iteration};
+
+impl Kernel {
+    /// The invariant that a push would break if it were called now, and how.
+    pub(super) fn would_break(&self, now: Now, at: u32, continuation: bool) -> Option<String> {
+        let it = self.iterations.at(at)?;
+        let why = self
+            .breaks_ownership(now, at, it)
+            .or_else(|| (!continuation).then(|| self.breaks_evidence(now, it))?)?;
+        let asset = self.table.id(it.slot);
+        let asset = asset.map_or_else(|| format!("slot {}", it.slot), |id| id.to_string());
+        (!self.is_broken_on_purpose()).then(|| format!("{why}, in a push of `{asset}`"))
+    }
+
+    /// S5: by its owner only, one at a time.
+    fn breaks_ownership(&self, now: Now, at: u32, it: &Iteration) -> Option<&'static str> {
+        let entry = self.table.slot(it.slot);
+        match () {
+            () if !self.has_lease(now) => Some("S5: the lease is not held"),
+            () if entry.iteration != at => Some("S5: two iterations of one asset"),
+            () if !entry.in_flight() => Some("S5: not counted as in flight"),
+            () => None,
+        }
+    }
+
+    /// S1, S3: on evidence of its own that nothing has overtaken, and of nothing that is absent.
+    fn breaks_evidence(&self, now: Now, it: &Iteration) -> Option<&'static str> {
+        let entry = self.table.slot(it.slot);
+        let asset = self.table.id(it.slot);
+        let asset = asset.and_then(|id| it.incarnation.asset(&id));
+        let asked = asset
+            .as_ref()
+            .is_some_and(|asset| asset.has_addon(Turndown::TYPE));
+        match () {
+            () if now.mono >= it.good_until => Some("S1: the verdicts are too old"),
+            () if it.change.is_none() => Some("S1: no diff"),
+            () if entry.seq != it.seq.wrapping_add(1) => {
+                Some("S1: a diff from before another push")
+            }
+            () if asset.is_none() => Some("S3: absent from its incarnation"),
+            () if it.turndown != asked => Some("S3: a removal that nobody asked for"),
+            () => None,
+        }
+    }
+
+    #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
+    fn is_broken_on_purpose(&self) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.config.planted.is_some();
+        #[cfg(not(feature = "planted-bugs"))]
+        false
+    }
+}
