@@ -204,7 +204,7 @@ impl State {
                 && key.as_str().split('/').next() == Some(Quarantined::KIND)
                 && let Some(eye) = self.judge.eyes.get_mut(number(key.as_str()))
             {
-                eye.held = true;
+                eye.held.insert(key.as_str().to_owned());
             }
         }
     }
@@ -239,7 +239,8 @@ impl State {
                 let pin = value.and_then(|value| serde_json::from_slice(value).ok());
                 self.pin_moved(at, pin);
             }
-            Some(Quarantined::KIND) => eye.held = value.is_some(),
+            Some(Quarantined::KIND) if value.is_some() => drop(eye.held.insert(key.to_owned())),
+            Some(Quarantined::KIND) => drop(eye.held.remove(key)),
             _ => {}
         }
     }

@@ -281,7 +281,7 @@ impl Kernel {
             if self.pins.remove(asset).is_some() && another.is_none() {
                 step.moves.push((asset.clone(), Goes::Default));
             }
-            if another.is_none() && self.quarantine.remove(asset).is_some() {
+            if self.quarantine.remove(asset).is_some() {
                 step.records.push(Record::Quarantine(asset.clone(), None));
             }
         }

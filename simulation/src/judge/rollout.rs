@@ -1,7 +1,7 @@
 //! What the judge remembers of rollouts, and what it asks of their ways back. It knows the contents that were
 //! sealed, the policies that people wanted, and what production had when; nothing of what the strategist thinks.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use plane_store::records::PinRecord;
 use plugin_sdk::Cause;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What was seen of one asset.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Eye {
     /// The content that it was last pushed to.
     last: Option<u64>,
@@ -41,8 +41,8 @@ pub struct Eye {
     back_from: Option<u32>,
     /// It is pinned to nowhere, and left alone.
     pub nowhere: bool,
-    /// Content of it has failed before, and is kept away.
-    pub held: bool,
+    /// Content of it has failed before, and is kept away: by the names of the records that say so.
+    pub held: BTreeSet<String>,
 }
 
 /// What was seen of one policy group.

@@ -111,7 +111,7 @@ impl State {
     fn is_target(&self, at: usize, to: u32) -> bool {
         let eye = &self.judge.eyes[at];
         let there = eye.arrived.map(|(mark, _)| mark) == self.mark_at(to, at);
-        let steady = self.plan.wishes[at].steady && !eye.held;
+        let steady = self.plan.wishes[at].steady && eye.held.is_empty();
         self.moved(at, to) || (steady && !there)
     }
 

@@ -42,7 +42,9 @@ impl State {
     /// Whether an asset is kept where it is, because content of its own has failed or of one that edges tie it to.
     pub(super) fn is_left_out(&self, at: usize) -> bool {
         let eyes = self.judge.eyes.iter().enumerate();
-        let mut held = eyes.filter(|(_, eye)| eye.held).map(|(at, _)| at);
+        let mut held = eyes
+            .filter(|(_, eye)| !eye.held.is_empty())
+            .map(|(at, _)| at);
         self.judge.eyes[at].nowhere || held.any(|other| self.plan.is_tied(at, other))
     }
 }
