@@ -110,13 +110,11 @@ impl Store for ProcessStore {
         }
         let begun = self.world.executor.now();
         let writes = batch.writes.clone();
+        self.world.state().may_be_held(&writes);
         let mut submitted = self.submit(batch).await;
         let node = self.world.executor.current();
         if submitted.is_ok() && self.is_cut_off() {
             submitted = Err(CommitError::unknown("cut off before the answer"));
-        }
-        if let Err(CommitError::Unknown { .. }) = submitted {
-            self.world.state().may_be_held(&writes);
         }
         let version = submitted?;
         self.remember(node, begun, writes, version);
@@ -197,7 +195,7 @@ impl State {
         }
     }
 
-    /// Nobody knows whether a commit was made: content that failed may be remembered, or not.
+    /// Whoever makes a commit may die before it hears that it was made: content that failed may be remembered, or not.
     fn may_be_held(&mut self, writes: &[Write]) {
         for write in writes {
             if let Write::Put(key, _) = write

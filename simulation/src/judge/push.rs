@@ -74,8 +74,8 @@ impl State {
         if call.token > self.judge.token {
             (self.judge.token, self.judge.owned) = (call.token, self.now);
         }
-        // A person may pin what the owner has not heard of.
-        if !self.judge.moves.contains_key(&at) {
+        // A person may pin what the owner has not heard of, and checks look at others as of that.
+        if call.change.is_some() && !self.judge.moves.contains_key(&at) {
             let known = self.judge.known.entry(call.token).or_default();
             *known = (*known).max(call.incarnation);
         }
