@@ -40,10 +40,10 @@ pub(crate) fn governs(
     newer.all(|(other, at)| other == policy || named_at(at).as_ref() != Some(other))
 }
 
-/// A group whose head still names itself for an asset.
-pub(crate) fn headed_by(all: &Heads, asset: &AssetId) -> Option<AssetId> {
+/// A group other than that of `policy` whose head still names itself for an asset.
+pub(crate) fn headed_by(all: &Heads, policy: &AssetId, asset: &AssetId) -> Option<AssetId> {
     let named_at = |of: &Incarnation| of.asset(asset).as_ref().and_then(policy_of);
-    let mut heads = all.iter();
+    let mut heads = all.iter().filter(|(other, _)| *other != policy);
     let found = heads.find(|(policy, at)| named_at(at).as_ref() == Some(*policy));
     found.map(|(policy, _)| policy.clone())
 }

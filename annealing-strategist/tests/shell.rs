@@ -261,7 +261,7 @@ impl World {
             incarnations: incarnations.clone(),
             state: Mutex::default(),
         });
-        seal(&toy, assets).await;
+        seal(&toy, assets, &[]).await;
         let runtime = TokioRuntime::current();
         let builder = Strategist::builder(runtime, partition, store, incarnations);
         let strategist = built(builder).build();
@@ -278,7 +278,11 @@ impl World {
     }
 
     async fn put(&self, assets: Vec<Asset>) {
-        seal(&self.toy, assets).await;
+        self.edit(assets, &[]).await;
+    }
+
+    async fn edit(&self, assets: Vec<Asset>, gone: &[&str]) {
+        seal(&self.toy, assets, gone).await;
         passes(Duration::from_secs(1)).await;
     }
 
@@ -311,7 +315,7 @@ impl World {
     }
 }
 
-async fn seal(toy: &Toy, assets: Vec<Asset>) {
+async fn seal(toy: &Toy, assets: Vec<Asset>, gone: &[&str]) {
     let (before, after) = {
         let state = toy.state.lock().unwrap();
         (state.all.values().next_back().cloned(), state.sealed)
@@ -322,7 +326,8 @@ async fn seal(toy: &Toy, assets: Vec<Asset>) {
     let old = before
         .as_ref()
         .map_or_else(Snapshot::empty, |before| before.snapshot().clone());
-    let snapshot = old.edit(no, assets, &[]);
+    let gone: Vec<AssetId> = gone.iter().map(|name| id(name)).collect();
+    let snapshot = old.edit(no, assets, &gone);
     let header = Header {
         id: prodspec_model::IncarnationId::new(toy.partition.clone(), no),
         digest: snapshot.digest(),
@@ -429,6 +434,83 @@ async fn an_asset_that_changes_group_before_its_turn_is_passed_on_at_once() {
     passes(3 * HOUR).await;
     assert_eq!(world.state(P).await, State::Completed);
     assert_eq!(world.content("b"), Some(newest));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_asset_that_comes_back_while_another_group_moves_it_is_held_by_one() {
+    let world = World::new(two_groups("1")).await;
+    world.put(two_groups("2")).await;
+    passes(Duration::from_secs(120)).await;
+    world
+        .put(vec![thing(Some(Q), "b", "3"), policy(Q, &canary())])
+        .await;
+    assert_eq!(world.pin("b"), at(3));
+    world.put(vec![thing(Some(P), "b", "4")]).await;
+    passes(5 * HOUR).await;
+    let states = (world.state(P).await, world.state(Q).await);
+    assert_eq!(states, (State::Completed, State::Completed));
+    let newest = thing(Some(P), "b", "4").digest();
+    assert_eq!((world.content("b"), world.pin("b")), (Some(newest), None));
+    let moved = world.toy.state.lock().unwrap().moved.clone();
+    assert!(
+        !moved.contains_key(&(id("b"), IncarnationNo(2))),
+        "{moved:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_asset_that_is_moved_comes_to_a_group_that_is_new() {
+    let world = World::new(two_groups("1")).await;
+    world.put(two_groups("2")).await;
+    assert_eq!(world.pin("a"), at(2));
+    let joins = thing(Some("policy/r"), "a", "3");
+    world
+        .put(vec![policy("policy/r", &canary()), joins.clone()])
+        .await;
+    passes(5 * HOUR).await;
+    assert_eq!(world.content("a"), Some(joins.digest()));
+    assert_eq!(world.pin("a"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stopped_ends_when_all_that_it_moved_has_left() {
+    let world = World::new(two_groups("1")).await;
+    world.put(vec![thing(Some(P), "a", "2")]).await;
+    assert_eq!(world.pin("a"), at(2));
+    let abort = world.handle.tell(&id(P), Command::Abort, by()).await;
+    abort.unwrap();
+    let joins = thing(Some(Q), "a", "3");
+    world.put(vec![joins.clone()]).await;
+    passes(3 * HOUR).await;
+    assert_eq!(world.state(P).await, State::Completed);
+    assert_eq!(world.content("a"), Some(joins.digest()));
+    assert_eq!(world.pin("a"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_may_be_replaced_by_another_during_a_rollout() {
+    let world = World::new(two_groups("1")).await;
+    world.put(two_groups("2")).await;
+    let mut joins = vec![policy("policy/r", &canary())];
+    joins.extend(["a", "b"].map(|name| thing(Some("policy/r"), name, "3")));
+    world.edit(joins, &[P]).await;
+    passes(5 * HOUR).await;
+    for name in ["a", "b"] {
+        let newest = thing(Some("policy/r"), name, "3").digest();
+        let is = (world.content(name), world.pin(name));
+        assert_eq!(is, (Some(newest), None), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_group_begins_with_all_its_assets() {
+    let world = World::new(two_groups("1")).await;
+    world.put(two_groups("2")).await;
+    assert_eq!((world.pin("a"), world.pin("b")), (at(2), None));
+    let mut joins = vec![policy("policy/r", &canary())];
+    joins.extend(["b", "new"].map(|name| thing(Some("policy/r"), name, "3")));
+    world.put(joins).await;
+    assert_eq!(world.view("policy/r").await.targets.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

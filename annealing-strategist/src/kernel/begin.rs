@@ -34,13 +34,16 @@ impl Kernel {
         if !self.is_due() {
             return;
         }
-        let nothing = self.pending.is_empty() && self.pins.is_empty();
+        let nothing = self.pending.is_empty() && self.pins.is_empty() && !self.has_left;
         if nothing && self.live.is_none() {
             return self.follow_from_afar(out);
         }
         let found = self.candidates(&self.latest, None);
         match (found.targets.is_empty(), found.left_out.is_empty()) {
             (false, _) => self.begin(now, found, out),
+            _ if self.live.as_ref().is_some_and(|live| self.is_void(live)) => {
+                self.begin(now, found, out);
+            }
             (true, true) if self.live.is_none() => self.follow(out),
             _ => {}
         }
@@ -86,6 +89,17 @@ impl Kernel {
         let moved = live.targets.iter().zip(&live.rows);
         let mut moved = moved.filter(|(_, row)| row.is_some() || !live.has_moved());
         moved.all(|(target, _)| live.is_back(&target.asset) || other(&target.asset))
+    }
+
+    /// Whether all that is not as it was before the rollout has left the group since, or is gone: nobody can mend it.
+    fn is_void(&self, live: &Live) -> bool {
+        let moved = live.targets.iter().zip(&live.rows);
+        let moved = moved.filter(|(target, row)| row.is_some() && !live.is_back(&target.asset));
+        let mut moved = moved.map(|(target, _)| &target.asset).peekable();
+        let left = |asset: &AssetId| {
+            !self.governs(&self.latest, asset) || self.latest.asset(asset).is_none()
+        };
+        moved.peek().is_some() && moved.all(left)
     }
 
     /// What would be rolled out with `to`. Content that failed in `own` is no obstacle to `own`.
@@ -156,6 +170,7 @@ impl Kernel {
         live.inherited = inherited.unwrap_or_default();
         self.live = Some(live);
         self.pending.clear();
+        self.has_left = false;
         self.keep_left_out(now, &mut step);
         out.steps.push(step);
         let released = std::mem::take(&mut out.released);
@@ -167,7 +182,7 @@ impl Kernel {
     pub(super) fn keep_left_out(&mut self, now: Now, step: &mut Step) {
         let left_out = self.live.as_ref().map(|live| live.left_out.clone());
         for asset in left_out.unwrap_or_default() {
-            if !self.pins.contains_key(&asset) {
+            if !self.pins.contains_key(&asset) && self.governs(&self.latest, &asset) {
                 let goes = self.stays(&asset);
                 self.pin(now, &asset, goes, step);
             }
@@ -265,6 +280,7 @@ impl Kernel {
         };
         self.drop_pins(&to, &mut step);
         self.pending.clear();
+        self.has_left = false;
         self.head = Some(to);
         out.steps.push(step);
         self.let_others_go(out);

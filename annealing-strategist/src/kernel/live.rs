@@ -1,6 +1,10 @@
 //! The rollout that is under way: its record, its targets and how far each is, and what was asked last.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use plane_store::records::StandingPin;
@@ -38,6 +42,8 @@ pub(super) struct Live {
     moved: usize,
     /// Group assets whose content failed before, or that wait for such a one: they stay where they are.
     pub(super) left_out: Vec<AssetId>,
+    /// Targets that left the group before they were moved, and that nobody has said are back: another rollout may hold them.
+    pub(super) away: BTreeSet<AssetId>,
     /// Of assets that a failed rollout before this one moved: their pins before that.
     pub(super) inherited: BTreeMap<AssetId, StandingPin>,
     pub(super) closure: Closure,
@@ -81,6 +87,7 @@ impl Live {
             targets: Arc::new(targets),
             back: None,
             left_out,
+            away: BTreeSet::new(),
             inherited: BTreeMap::new(),
             closure,
             selection: Selection::default(),
@@ -171,6 +178,15 @@ impl Live {
         let row = self.rows.get_mut(place).and_then(Option::take);
         self.moved -= usize::from(row.is_some());
         row.is_some()
+    }
+
+    /// An asset is another group's from here on. Says whether it was to go back to where a rollout before this one took it
+    /// from.
+    pub(super) fn leaves(&mut self, asset: &AssetId) -> bool {
+        if self.place(asset).is_some() {
+            self.away.insert(asset.clone());
+        }
+        self.inherited.remove(asset).is_some()
     }
 
     /// The same for one that goes back.

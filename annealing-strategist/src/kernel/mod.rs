@@ -97,6 +97,8 @@ pub struct Kernel {
     quarantine: BTreeMap<AssetId, Quarantined>,
     /// Assets that may differ between the group's head and the newest incarnation.
     pending: BTreeSet<AssetId>,
+    /// An asset has left the group, and the head may still claim it.
+    has_left: bool,
     /// Something changed that a rollout may begin for.
     look: bool,
     live: Option<Live>,
@@ -170,9 +172,15 @@ impl Kernel {
         all.into_iter().collect()
     }
 
-    /// R17: whether the group governs an asset, as of `newest`.
-    pub(super) fn governs(&self, newest: &Incarnation, asset: &AssetId) -> bool {
+    /// R17: whether the group governs an asset, as of `newest`; whether or not another one's rollout still holds it.
+    pub fn names(&self, newest: &Incarnation, asset: &AssetId) -> bool {
         governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
+    }
+
+    /// Whether it governs an asset that has not left it, as far as it was told.
+    pub(super) fn governs(&self, newest: &Incarnation, asset: &AssetId) -> bool {
+        let away = |live: &Live| live.away.contains(asset);
+        self.names(newest, asset) && !self.live.as_ref().is_some_and(away)
     }
 
     /// Whether the live rollout holds an asset's pin, or is going to, as of `newest`. What has left the group before its
@@ -215,9 +223,9 @@ impl Kernel {
         let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
         let swapped = policy(&self.latest) != policy(&latest);
         self.latest = latest;
-        self.let_go(&changed, out);
         self.came_back(&changed);
-        self.pending.extend(changed);
+        self.pending.extend(changed.iter().cloned());
+        self.let_go(&changed, out);
         self.look = true;
         match &mut self.live {
             Some(live) if swapped => live.look_again(true),
@@ -271,13 +279,14 @@ impl Kernel {
                 continue;
             }
             self.expected.remove(asset);
-            let live = self.live.as_mut();
-            if live.is_some_and(|live| live.inherited.remove(asset).is_some()) {
+            self.pending.remove(asset);
+            self.has_left = true;
+            if self.live.as_mut().is_some_and(|live| live.leaves(asset)) {
                 step.records.push(Record::Target(asset.clone(), None));
             }
             let newest = self.latest.asset(asset);
             let another = newest.as_ref().and_then(policy_of);
-            let another = another.or_else(|| headed_by(&self.heads, asset));
+            let another = another.or_else(|| headed_by(&self.heads, &self.policy, asset));
             if self.pins.remove(asset).is_some() && another.is_none() {
                 step.moves.push((asset.clone(), Goes::Default));
             }

@@ -88,6 +88,7 @@ impl Kernel {
             expected: BTreeMap::new(),
             quarantine: recovered.quarantine.into_iter().collect(),
             pending: BTreeSet::new(),
+            has_left: false,
             look: true,
             live: None,
             last: None,
@@ -95,6 +96,7 @@ impl Kernel {
             calls: 0,
         };
         let rows: BTreeMap<_, _> = recovered.rows.into_iter().collect();
+        let known: Vec<AssetId> = rows.keys().cloned().collect();
         match (recovered.newest, recovered.to) {
             (Some(rollout), Some(to)) if !rollout.state.has_ended() => {
                 kernel.pending = recovered.rolling.into_iter().collect();
@@ -109,6 +111,9 @@ impl Kernel {
             }
         }
         kernel.let_others_go(out);
+        // What it turns out not to hold was kept from others until now.
+        let gone = known.into_iter().filter(|asset| !kernel.has(asset));
+        out.released.extend(gone);
         kernel.go_on(now, out);
         kernel
     }

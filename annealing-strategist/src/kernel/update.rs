@@ -5,7 +5,7 @@ use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{
     Cause, Direction, IncarnationReader, Now, Progress, SelectRequest, Selection, Until, Wait,
 };
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{AssetId, Incarnation, rollout::RolloutPolicy};
 
 use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
 use crate::record::TargetRecord;
@@ -63,9 +63,13 @@ impl Kernel {
 
     /// What a selection is asked with.
     pub(super) fn request(&self, now: Now) -> Result<SelectRequest, String> {
-        let policy = self.policy()?;
         let Some(live) = &self.live else {
             return Err("no rollout is under way".to_owned());
+        };
+        let policy = match self.policy() {
+            // Nobody is left to be careful with: what it has moved arrives, or goes back, and is let go.
+            Err(_) if self.is_abandoned(live) => RolloutPolicy::default(),
+            policy => policy?,
         };
         let mut health = live.rollout.health.clone();
         if let Some(health) = &mut health {
@@ -94,6 +98,13 @@ impl Kernel {
             now: self.clock.at(now),
             reader: IncarnationReader::new(live.to.clone()),
         })
+    }
+
+    /// Whether its policy is gone, and all its assets are others' by now, or nobody's.
+    fn is_abandoned(&self, live: &Live) -> bool {
+        let mut targets = live.targets.iter();
+        let gone = self.latest.asset(&self.policy).is_none();
+        gone && !targets.any(|target| self.governs(&self.latest, &target.asset))
     }
 
     /// Nothing can be selected, for a reason of our own.
@@ -367,14 +378,15 @@ impl Kernel {
     /// What had left the group, so that nothing waited for it, and is back in it, has its turn after all.
     pub(super) fn came_back(&mut self, assets: &[AssetId]) {
         for asset in assets {
-            let ours = self.governs(&self.latest, asset);
-            let Some(live) = self.live.as_mut().filter(|live| live.back.is_none()) else {
-                return;
+            let ours = self.names(&self.latest, asset);
+            let Some(live) = self.live.as_mut().filter(|_| ours) else {
+                continue;
             };
+            live.away.remove(asset);
             if let Some(place) = live.place(asset)
                 && let Progress::Updated { .. } = live.targets[place].progress
                 && live.rows[place].is_none()
-                && ours
+                && live.back.is_none()
             {
                 live.set_progress(place, Progress::Waiting);
                 live.look_again(false);

@@ -36,6 +36,8 @@ pub(super) struct Groups<R> {
     /// How assets with a pin of their own stand, as heard last: one may come to another group.
     stands: BTreeMap<AssetId, Standing>,
     effects: Effects,
+    /// What rollouts let go, to be passed on once everybody has heard what they have.
+    released: Vec<(AssetId, Vec<AssetId>)>,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
     replies: u64,
     /// Whoever waits for a group to come to rest.
@@ -59,6 +61,7 @@ impl<R: Runtime> Groups<R> {
             heads,
             stands: pins.into_iter().collect(),
             effects: Effects::default(),
+            released: Vec::new(),
             asked: BTreeMap::new(),
             replies: 0,
             waiting: Waiting::default(),
@@ -69,6 +72,11 @@ impl<R: Runtime> Groups<R> {
 
     /// Groups, with what is remembered of them. What one lets go may be another's: all are there before any acts.
     pub(super) fn add(&mut self, groups: Vec<Group>) {
+        self.bring(groups);
+        self.pass_all_on();
+    }
+
+    fn bring(&mut self, groups: Vec<Group>) {
         let added: Vec<_> = groups
             .into_iter()
             .map(|group| self.recover(group))
@@ -101,8 +109,13 @@ impl<R: Runtime> Groups<R> {
         (policy, effects)
     }
 
-    /// One event for one group.
+    /// One event for one group, and what follows from it for others.
     pub(super) fn step(&mut self, policy: &AssetId, event: Event) {
+        self.tell(policy, event);
+        self.pass_all_on();
+    }
+
+    fn tell(&mut self, policy: &AssetId, event: Event) {
         let now = self.strategist.runtime.now();
         let Some(kernel) = self.kernels.get_mut(policy) else {
             return;
@@ -183,10 +196,15 @@ impl<R: Runtime> Groups<R> {
             {
                 changed.entry(policy).or_default().push(id.clone());
             }
-            let Some(policy) = is else { continue };
-            if change.before.is_some() {
-                before.push(policy.clone());
+            // Whose it is going to be has to be there when it is passed on.
+            let named = change.after.as_ref().and_then(policy_of);
+            for policy in named.iter().chain(&is) {
+                changed.entry(policy.clone()).or_default();
+                if change.before.is_some() {
+                    before.push(policy.clone());
+                }
             }
+            let Some(policy) = is else { continue };
             if was.as_ref() != Some(&policy) {
                 self.hand_over(&policy, &id, &mut come);
             }
@@ -196,9 +214,10 @@ impl<R: Runtime> Groups<R> {
             if !self.kernels.contains_key(&policy) {
                 // Assets that were there before keep what they had: that is what the group begins with.
                 let head = before.contains(&policy).then(|| older.clone());
-                let pins = come.remove(&policy).unwrap_or_default();
-                let group = Group::new(policy.clone(), newer.clone(), head, pins);
-                self.add(vec![group]);
+                let mut group = Group::new(policy.clone(), newer.clone(), head);
+                group.recovered.pins = come.remove(&policy).unwrap_or_default();
+                group.recovered.pending = changed.remove(&policy).unwrap_or_default();
+                self.bring(vec![group]);
             }
         }
         for policy in self.kernels.keys().cloned().collect::<Vec<_>>() {
@@ -207,8 +226,9 @@ impl<R: Runtime> Groups<R> {
                 changed: changed.remove(&policy).unwrap_or_default(),
                 come: come.remove(&policy).unwrap_or_default(),
             };
-            self.step(&policy, took);
+            self.tell(&policy, took);
         }
+        self.pass_all_on();
     }
 
     /// How assets stand, each told to its group.
@@ -244,7 +264,7 @@ impl<R: Runtime> Groups<R> {
         }
         let says = self.latest.asset(asset).as_ref().and_then(policy_of);
         says.or_else(|| {
-            let governs = |(_, kernel): &(&AssetId, &Kernel)| kernel.governs(&self.latest, asset);
+            let governs = |(_, kernel): &(&AssetId, &Kernel)| kernel.names(&self.latest, asset);
             let found = self.kernels.iter().find(governs);
             found.map(|(policy, _)| policy.clone())
         })
@@ -264,7 +284,9 @@ impl<R: Runtime> Groups<R> {
             }
         }
         self.tell_head(policy);
-        self.pass_on(policy, effects.released);
+        if !effects.released.is_empty() {
+            self.released.push((policy.clone(), effects.released));
+        }
     }
 
     /// Tells the other groups, if the head of this one has moved.
@@ -278,7 +300,13 @@ impl<R: Runtime> Groups<R> {
         Arc::make_mut(&mut self.heads).insert(policy.clone(), head);
         let others = self.kernels.keys().filter(|other| *other != policy);
         for other in others.cloned().collect::<Vec<_>>() {
-            self.step(&other, Event::Heads(self.heads.clone()));
+            self.tell(&other, Event::Heads(self.heads.clone()));
+        }
+    }
+
+    fn pass_all_on(&mut self) {
+        while let Some((policy, released)) = self.released.pop() {
+            self.pass_on(&policy, released);
         }
     }
 
@@ -298,22 +326,17 @@ impl<R: Runtime> Groups<R> {
                 changed,
                 come: come.remove(&other).unwrap_or_default(),
             };
-            self.step(&other, took);
+            self.tell(&other, took);
         }
     }
 }
 
 impl Group {
     /// A group that was not there before.
-    fn new(
-        policy: AssetId,
-        latest: Incarnation,
-        head: Option<Incarnation>,
-        pins: Vec<(AssetId, Standing)>,
-    ) -> Self {
+    fn new(policy: AssetId, latest: Incarnation, head: Option<Incarnation>) -> Self {
         let mut recovered = Recovered::nothing(policy, latest, Vec::new());
         let adopted = head.is_some();
-        (recovered.head, recovered.pins) = (head, pins);
+        recovered.head = head;
         Self { recovered, adopted }
     }
 

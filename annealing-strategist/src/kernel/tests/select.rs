@@ -176,6 +176,29 @@ fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
 }
 
 #[test]
+fn r19_what_was_left_out_and_left_the_group_is_not_moved_after_a_restart() {
+    let assets = |a, z| vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)];
+    let mut rig = Rig::settled(RolloutPolicy::default(), assets(1, 1));
+    rig.put(vec![thing("z", 2)]);
+    rig.run();
+    rig.plane.fail_push(&id("z"));
+    rig.run();
+    rig.pass(Duration::from_secs(60));
+    rig.lag = None;
+    rig.put(assets(2, 2));
+    rig.run();
+    assert_eq!((rig.at(3), rig.at(1)), (vec!["b"], vec!["a", "z"]));
+    rig.put(vec![of_group(Some("policy/q"), "a", 3).build().unwrap()]);
+    rig.run();
+    let before = rig.plane.moves.len();
+    rig.crash();
+    rig.run();
+    let moved = rig.plane.moves[before..].iter();
+    let moved: Vec<_> = moved.map(|(id, _)| id.as_str()).collect();
+    assert_eq!(moved, [""; 0]);
+}
+
+#[test]
 fn r19_whom_the_checks_wait_for_moves_along() {
     let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
     let mut rig = Rig::settled(canary(), assets(1));
