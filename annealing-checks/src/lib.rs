@@ -1,6 +1,6 @@
 //! Checks that delay unsafe pushes. They know the SDK only, and work in any tower stack.
 //!
-//! Each check is a plain type that is a [`CheckPlugin`](plugin_sdk::CheckPlugin), and a layer around it:
+//! [`calendar::WindowLayer`] holds back targets of rollouts likewise. Each check is a plain type that is a [`CheckPlugin`](plugin_sdk::CheckPlugin), and a layer around it:
 //!
 //! | layer | delays a push | for |
 //! |---|---|---|

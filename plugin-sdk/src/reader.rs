@@ -29,7 +29,8 @@ impl IncarnationReader {
         }
     }
 
-    /// The incarnation read, if the request was bound to one. Only requests that crossed a process boundary are not.
+    /// The incarnation read, if the request was bound to one. Requests that crossed a process boundary
+    /// are not, nor those of the stall check, which plays a policy before it is sealed.
     pub fn incarnation(&self) -> Option<&IncarnationId> {
         self.incarnation.as_ref().map(Incarnation::id)
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::BoxError, health::Health, reader::IncarnationReader};
 
-/// Names one rollout in its partition. Later ones are greater.
+/// Names one rollout of its policy group. Later ones are greater.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

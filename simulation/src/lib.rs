@@ -1,5 +1,5 @@
-//! The whole control plane on one seed in virtual time: the enforcer's shell and kernel, the checks, the store and its
-//! ownership are the real ones; time, chance, faults and production are simulated.
+//! Enforcement and rollouts on one seed in virtual time: the enforcer's and the strategist's shells and kernels, the checks,
+//! the store and its ownership are the real ones; sealing, time, chance, faults and production are simulated.
 //!
 //! A seed chooses a topology, a load and faults. Production judges with its own eyes, at every instant, that the
 //! invariants hold; then faults end, and production has to come to match intent.

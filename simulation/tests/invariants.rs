@@ -1,4 +1,5 @@
-//! Each invariant, judged over many seeds, and the guard that keeps it left out: production's own eyes must notice.
+//! Each invariant, judged over many seeds; and of those that are guarded, the guard left out: production's own eyes must
+//! notice.
 
 use std::time::Duration;
 

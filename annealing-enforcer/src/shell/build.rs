@@ -45,7 +45,8 @@ impl Plugin {
         self.adjust(|config| config.turndown = true)
     }
 
-    /// The provider refuses calls of old owners.
+    /// The provider keeps the greatest `(token, run.n)` of each asset, diffs included, and refuses smaller ones: calls of
+    /// old owners, and late ones of this owner.
     pub fn guarded(self) -> Self {
         self.adjust(|config| config.guard = Guard::Guarded)
     }

@@ -1,8 +1,8 @@
 //! A control plane in a service of your own: intent from sources of truth, production kept equal to it.
 //!
 //! This crate composes the others and decides nothing itself. [`ControlPlane::builder`] takes what a team writes
-//! (sources, a generator, asset plugins, checks), [`ControlPlane::run`] generates and enforces one partition until told
-//! to stop, and a [`Handle`] answers questions and takes orders meanwhile.
+//! (sources, generators, asset plugins, checks, rollout policies, health), [`ControlPlane::run`] generates, enforces and
+//! rolls out one partition until told to stop, and a [`Handle`] answers questions and takes orders meanwhile.
 //!
 //! ```
 //! use control_plane::prelude::*;

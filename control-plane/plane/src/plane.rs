@@ -1,4 +1,4 @@
-//! The control plane of one partition: an enforcer, and generation beside it while the partition is owned.
+//! The control plane of one partition: an enforcer, and generation and rollouts beside it while the partition is owned.
 
 use std::{future::Future, sync::Arc};
 

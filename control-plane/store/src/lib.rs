@@ -2,7 +2,8 @@
 //!
 //! [`Store`] is the trait, [`MemoryStore`] a backend with fault injection; feature `testing` has the conformance suite
 //! that every backend passes. Layers over it: [`owner`] (who works on a partition, and its fencing token), [`journal`]
-//! (group commit of an owner's decisions), [`record`] (typed small values).
+//! (group commit of an owner's decisions), [`incarnations`] (what was sealed), [`record`] and [`records`] (typed small
+//! values).
 
 mod batch;
 #[cfg(any(test, feature = "testing"))]

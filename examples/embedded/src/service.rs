@@ -40,7 +40,8 @@ impl Service {
     /// Puts the service together, inside a tokio runtime.
     ///
     /// It keeps nothing but pages: incarnations and decisions are in memory, and what production has is seen by looking
-    /// at it. For more than one process, or for memory over restarts, hand in another store.
+    /// at it. For memory over restarts, put another store here; for more than one process generation has to be fenced too,
+    /// as `control-plane` does.
     ///
     /// # Errors
     /// When the parts do not fit together.
