@@ -19,10 +19,7 @@ use prodspec_model::{
 };
 
 use super::{AskError, Handle, Input, Settle};
-use crate::{
-    Command, Enforcer,
-    kernel::{Event, Pin},
-};
+use crate::{Command, Enforcer, kernel::Pin};
 
 const SOON: Duration = Duration::from_secs(60);
 
