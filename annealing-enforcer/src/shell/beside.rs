@@ -11,6 +11,7 @@ use std::{
 
 use futures::{
     FutureExt,
+    channel::oneshot,
     future::{AbortHandle, Abortable, BoxFuture, Either, select},
 };
 use plane_runtime::Runtime;
@@ -25,8 +26,11 @@ const WELL: Duration = Duration::from_secs(600);
 /// Makes a task, each time that it is to be started.
 pub(super) type Make = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// A running task. Dropping this ends it.
-pub(super) struct Beside(AbortHandle);
+/// A running task. Dropping this ends it, once whatever it does at that moment is done.
+pub(super) struct Beside {
+    abort: AbortHandle,
+    gone: oneshot::Receiver<()>,
+}
 
 impl Beside {
     /// Starts the task called `name`, which no other one is.
@@ -44,14 +48,25 @@ impl Beside {
             name,
         };
         let task = kept_up(runtime.clone(), trouble, make);
-        runtime.spawn(Abortable::new(task, registration).map(drop).boxed());
-        Self(handle)
+        let (over, gone) = oneshot::channel();
+        runtime.spawn(Box::pin(async move {
+            let _ = Abortable::new(task, registration).await;
+            drop(over);
+        }));
+        let abort = handle;
+        Self { abort, gone }
+    }
+
+    /// Ends the task, and waits until it is gone: what it drops would otherwise be taken for the next one's.
+    pub(super) async fn end(mut self) {
+        self.abort.abort();
+        let _ = (&mut self.gone).await;
     }
 }
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        self.0.abort();
+        self.abort.abort();
     }
 }
 
@@ -158,6 +173,31 @@ mod tests {
             .sleep(Duration::from_millis(1))
             .await;
         (beside, troubles)
+    }
+
+    /// Counts when it is dropped.
+    struct Dropped(Arc<AtomicU64>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_ended_is_gone() {
+        let drops = Arc::new(AtomicU64::new(0));
+        let counted = drops.clone();
+        let make: Make = Arc::new(move || {
+            let dropped = Dropped(counted.clone());
+            Box::pin(async move {
+                let _dropped = dropped;
+                futures::future::pending().await
+            })
+        });
+        let (beside, _) = started(make).await;
+        beside.end().await;
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test(start_paused = true)]

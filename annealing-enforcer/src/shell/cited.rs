@@ -105,6 +105,15 @@ impl Cited {
         Ok(())
     }
 
+    /// Drops of what is at hand whatever has been counted.
+    pub(super) fn keep_unread(&self, at_hand: &mut BTreeMap<AssetId, Decisions>) {
+        match &self.read {
+            Read::Nobodys => {}
+            Read::AllBut(rest) => at_hand.retain(|asset, _| rest.contains(&self.key(asset))),
+            Read::All => at_hand.clear(),
+        }
+    }
+
     fn key(&self, asset: &AssetId) -> Key {
         record::key(&self.partition, Decisions::KIND, asset.as_str())
     }

@@ -1,6 +1,6 @@
 //! This process among those that share the store: one heartbeat for all partitions that it enforces.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{channel::mpsc::UnboundedSender, lock::Mutex};
 use plane_runtime::Runtime;
@@ -58,6 +58,7 @@ impl<R: Runtime> Membership<R> {
                     return;
                 }
                 let next = beat(&beats, &mut beating, &enforcers, term).await;
+                give_back(&mut beating, &enforcers).await;
                 drop(beating);
                 drop((process, enforcers));
                 beats.sleep_until(next).await;
@@ -114,6 +115,20 @@ impl<R: Runtime> Membership<R> {
     /// When to try again what did not work out.
     pub(crate) fn soon(&self) -> Mono {
         self.runtime.now().mono + self.term / 9
+    }
+}
+
+/// What enforcers that have ended may have left behind is free for others.
+async fn give_back(process: &mut Process, enforcers: &Enforcers) {
+    let wanted: BTreeSet<PartitionId> = {
+        let enforcers = enforcers
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let running = enforcers.iter().filter(|(_, sender)| !sender.is_closed());
+        running.map(|(partition, _)| partition.clone()).collect()
+    };
+    if let Err(error) = process.give_back(&wanted).await {
+        tracing::warn!(%error, "ownership that nobody uses was not given up; tried again after the next beat");
     }
 }
 

@@ -197,14 +197,28 @@ impl<R: Runtime> Enforcer<R> {
         Ok(())
     }
 
-    /// One ownership, from recovery to its end.
+    /// One ownership, with what runs beside it.
     async fn enforce(
         &mut self,
         token: FencingToken,
         asked: Vec<Input>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
-        let _beside = self.all_beside(token);
+        let beside = self.all_beside(token);
+        let ended = self.enforce_alone(token, asked, shutdown).await;
+        for task in beside {
+            task.end().await;
+        }
+        ended
+    }
+
+    /// One ownership, from recovery to its end.
+    async fn enforce_alone(
+        &mut self,
+        token: FencingToken,
+        asked: Vec<Input>,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<End, Error> {
         let intent = intent::Intent::new(
             self.runtime.clone(),
             self.store.clone(),

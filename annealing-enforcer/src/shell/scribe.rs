@@ -32,6 +32,8 @@ use crate::kernel::{Command, Event, Record};
 
 /// How long to wait before a batch is submitted again.
 const RESUBMIT: Duration = Duration::from_millis(200);
+/// So many batches are written at most before those who wait for what decisions speak of come one page nearer to that.
+const PATIENCE: u32 = 16;
 /// How many assets' decisions are kept at hand.
 const AT_HAND: usize = 4096;
 
@@ -73,6 +75,8 @@ pub(crate) struct Scribe<R> {
     cited: Cited,
     /// Who waits until it is known which incarnations decisions speak of.
     retiring: Vec<Retiring>,
+    /// How many batches were written since those last came a page nearer to that.
+    written: u32,
 }
 
 impl<R: Runtime> Scribe<R> {
@@ -96,6 +100,7 @@ impl<R: Runtime> Scribe<R> {
             decisions: BTreeMap::new(),
             cited,
             retiring: Vec::new(),
+            written: 0,
         }
     }
 
@@ -164,9 +169,13 @@ impl<R: Runtime> Scribe<R> {
             if self.retiring.is_empty() {
                 break self.entries.next().await?;
             }
-            if let Some(first) = self.entries.next().now_or_never() {
+            if self.written < PATIENCE
+                && let Some(first) = self.entries.next().now_or_never()
+            {
+                self.written += 1;
                 break first?;
             }
+            self.written = 0;
             self.retire().await;
         };
         let mut steps = vec![first];
@@ -317,8 +326,11 @@ impl<R: Runtime> Scribe<R> {
     /// An asset's last decisions are one record: what is there already is read before it is added to.
     async fn load_decisions(&mut self, steps: &[Vec<Entry>]) -> Result<(), plane_store::Error> {
         // While others are read, these are newer.
-        if self.decisions.len() > AT_HAND && self.retiring.is_empty() {
-            self.decisions.clear();
+        if self.decisions.len() > AT_HAND {
+            match self.retiring.is_empty() {
+                true => self.decisions.clear(),
+                false => self.cited.keep_unread(&mut self.decisions),
+            }
         }
         let decided = steps.iter().flatten().filter_map(|entry| match entry {
             Entry::Kernel(Record::Decision(asset, _)) => Some(asset),

@@ -55,6 +55,7 @@ async fn remove_old<R: Runtime>(
     let kept = shared.incarnations.headers(first, usize::MAX).await?;
     let mut kept: BTreeSet<IncarnationNo> = kept.iter().map(|header| header.id.no).collect();
     let mut old: BTreeSet<IncarnationNo> = kept.iter().rev().skip(shared.keep).copied().collect();
+    let looked = kept.last().copied().unwrap_or_default();
     // Without a strategist nobody knows which of them live rollouts need.
     let rollouts = shared.rollouts.borrow().clone();
     let Some(rollouts) = rollouts.filter(|_| !old.is_empty()) else {
@@ -67,6 +68,7 @@ async fn remove_old<R: Runtime>(
     let retired = enforcement.retire(old).await?;
     kept.retain(|no| !retired.contains(no));
     let keep = Keep {
+        after: looked,
         count: shared.keep,
         age: Duration::ZERO,
         pinned: kept,

@@ -17,6 +17,8 @@ const PER_BATCH: usize = 1000;
 /// Which incarnations to keep: those that any of the rules keeps, and always the one in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keep {
+    /// Those sealed after this one: nobody has been asked yet who needs them.
+    pub after: IncarnationNo,
     /// This many of the newest.
     pub count: usize,
     /// Those sealed no longer ago than this.
@@ -66,7 +68,8 @@ impl<S: Store + ?Sized> Incarnations<S> {
             let no = row.header.id.no;
             let age = now.duration_since(row.header.sealed_at);
             let young = SignedDuration::try_from(keep.age).is_ok_and(|limit| age <= limit);
-            if nth >= newest || young || keep.pinned.contains(&no) || no >= head.no {
+            let newer = no > keep.after || no >= head.no;
+            if nth >= newest || young || newer || keep.pinned.contains(&no) {
                 reached.extend(row.root.packs());
             } else {
                 removed.incarnations.push(no);

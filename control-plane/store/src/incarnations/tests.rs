@@ -211,7 +211,7 @@ proptest! {
         let all = history(&store, sealed);
         let incarnations = open(&store);
         let pinned: BTreeSet<IncarnationNo> = pinned.into_iter().map(IncarnationNo).collect();
-        let keep = Keep { count, age: Duration::from_secs(60 * minutes), pinned: pinned.clone() };
+        let keep = Keep { after: IncarnationNo(u32::MAX), count, age: Duration::from_secs(60 * minutes), pinned: pinned.clone() };
         let now = all.last().unwrap().header().sealed_at;
         let removed = block_on(incarnations.retain(&keep, now, &Batch::new())).unwrap();
         let kept = |no: IncarnationNo| {
@@ -247,6 +247,7 @@ fn r5_removal_clears_what_a_crash_left_behind() {
     )
     .unwrap();
     let keep = Keep {
+        after: IncarnationNo(u32::MAX),
         count: 9,
         age: Duration::ZERO,
         pinned: BTreeSet::new(),
@@ -257,10 +258,26 @@ fn r5_removal_clears_what_a_crash_left_behind() {
 }
 
 #[test]
+fn r5_what_was_sealed_since_somebody_looked_is_kept() {
+    let store = MemoryStore::new();
+    history(&store, 5);
+    let keep = Keep {
+        after: IncarnationNo(2),
+        count: 1,
+        age: Duration::ZERO,
+        pinned: BTreeSet::new(),
+    };
+    let later = START + Duration::from_secs(3600);
+    let removed = block_on(open(&store).retain(&keep, later, &Batch::new())).unwrap();
+    assert_eq!(removed.incarnations, [1, 2].map(IncarnationNo));
+}
+
+#[test]
 fn r5_removal_does_not_trust_a_list_older_than_the_head() {
     let store = MemoryStore::new();
     let all = history(&store, 5);
     let keep = Keep {
+        after: IncarnationNo(u32::MAX),
         count: 1,
         age: Duration::ZERO,
         pinned: BTreeSet::new(),
@@ -420,6 +437,7 @@ fn the_fence_given_along_guards_every_commit() {
         let with = Batch::new().expect_at("owner/shakespeare", token);
         assert!(block_on(open(&store).seal(&new, head.as_ref(), with.clone())).is_err());
         let keep = Keep {
+            after: IncarnationNo(u32::MAX),
             count: 1,
             age: Duration::ZERO,
             pinned: BTreeSet::new(),

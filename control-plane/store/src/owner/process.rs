@@ -138,7 +138,8 @@ impl Process {
                         return Ok(Beat::Renewed(lease));
                     }
                 }
-                Err(CommitError::Conflict { .. }) => return Ok(self.declared_dead()),
+                // Nobody else writes that row: what is there is an older beat of this process that had no answer.
+                Err(CommitError::Conflict { found, .. }) => return Ok(self.declared_dead(found)),
                 Err(error) => {
                     if error.may_resubmit() {
                         self.unanswered = Some((batch, begun));
@@ -197,17 +198,42 @@ impl Process {
     /// ownership was lost.
     ///
     /// # Errors
-    /// When the store cannot be written. The partition then becomes free when this process leaves or dies.
+    /// When the store cannot be written. The partition then becomes free with [`Process::give_back`], or when this
+    /// process leaves or dies.
     pub async fn release(&mut self, partition: &PartitionId) -> Result<(), Error> {
-        let Some(token) = self.held.remove(partition) else {
-            return Ok(());
-        };
-        let batch = Batch::new().announce(topic(partition));
-        let batch = batch.expect_at(key(partition), Version(token.0));
-        match self.store.commit(batch.delete(key(partition))).await {
-            Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+        match self.held.remove(partition) {
+            Some(token) => self.free(partition, Version(token.0)).await,
+            None => Ok(()),
         }
+    }
+
+    /// Gives up what this process may own without knowing it, after a claim or a release without an answer: of those that
+    /// are not `wanted`. To be called now and then.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written. Trying again is safe.
+    pub async fn give_back(&mut self, wanted: &BTreeSet<PartitionId>) -> Result<(), Error> {
+        let unknown = |id: &&PartitionId| !self.held.contains_key(*id) && !wanted.contains(*id);
+        let left: Vec<PartitionId> = self.claimed.iter().filter(unknown).cloned().collect();
+        for partition in left {
+            let owner = record::load::<Owner>(&*self.store, &partition, "").await?;
+            match owner.filter(|owner| owner.value.process == self.id) {
+                Some(owner) => self.free(&partition, owner.version).await?,
+                None => drop(self.claimed.remove(&partition)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn free(&mut self, partition: &PartitionId, owner: Version) -> Result<(), Error> {
+        let batch = Batch::new().announce(topic(partition));
+        let batch = batch.expect_at(key(partition), owner);
+        match self.store.commit(batch.delete(key(partition))).await {
+            Ok(_) => drop(self.claimed.remove(partition)),
+            Err(CommitError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Gives everything up: others need not wait for a term. A beat after that begins anew.
@@ -243,8 +269,8 @@ impl Process {
         lease
     }
 
-    fn declared_dead(&mut self) -> Beat {
-        self.heartbeat = None;
+    fn declared_dead(&mut self, found: Option<Version>) -> Beat {
+        self.heartbeat = found;
         self.lease = None;
         let held = std::mem::take(&mut self.held);
         Beat::DeclaredDead {

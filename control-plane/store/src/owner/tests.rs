@@ -132,6 +132,55 @@ fn whoever_leaves_tells_of_what_it_does_not_know_to_own() {
 }
 
 #[test]
+fn what_was_claimed_without_an_answer_and_is_not_wanted_is_given_back() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 0);
+    let mut two = process(&store, &time, "two", 0);
+    block_on(one.beat()).unwrap();
+    block_on(two.beat()).unwrap();
+    store.inject(Fault::UnknownApplied);
+    block_on(one.acquire(&partition())).unwrap_err();
+    block_on(one.give_back(&[partition()].into())).unwrap();
+    assert!(matches!(
+        block_on(two.acquire(&partition())).unwrap(),
+        Acquire::Held { .. }
+    ));
+    block_on(one.give_back(&BTreeSet::new())).unwrap();
+    token(block_on(two.acquire(&partition())).unwrap());
+}
+
+#[test]
+fn what_could_not_be_released_is_given_back_later() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 0);
+    let mut two = process(&store, &time, "two", 0);
+    block_on(one.beat()).unwrap();
+    block_on(two.beat()).unwrap();
+    token(block_on(one.acquire(&partition())).unwrap());
+    store.inject(Fault::Unavailable);
+    block_on(one.release(&partition())).unwrap_err();
+    block_on(one.give_back(&BTreeSet::new())).unwrap();
+    token(block_on(two.acquire(&partition())).unwrap());
+    block_on(one.give_back(&BTreeSet::new())).unwrap();
+    let owner = block_on(store.get(&[key(&partition())])).unwrap();
+    assert!(owner[0].is_some(), "it is another's by now");
+}
+
+#[test]
+fn a_beat_without_an_answer_that_was_forgotten_does_not_end_the_process() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let mut one = process(&store, &time, "one", 0);
+    block_on(one.beat()).unwrap();
+    // As the store has it after a beat whose answer was lost, and whose batch it does not know any more.
+    let beat = Batch::new().put(ProcessId::from("one").heartbeat(), "{}");
+    block_on(store.commit(beat)).unwrap();
+    let lost = block_on(one.beat()).unwrap();
+    assert!(matches!(lost, Beat::DeclaredDead { .. }), "{lost:?}");
+    let again = block_on(one.beat()).unwrap();
+    assert!(matches!(again, Beat::Renewed(_)), "{again:?}");
+}
+
+#[test]
 fn without_heartbeats_takeover_is_immediate() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let mut one = process(&store, &time, "one", 0);
