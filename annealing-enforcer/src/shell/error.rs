@@ -1,0 +1,36 @@
+//! Why an enforcer ended.
+
+/// Why an enforcer ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store is broken: nothing more is started.
+    #[error("the store stopped: {0}; look at it, then start again")]
+    Stopped(String),
+    /// What must never happen was about to.
+    #[error(
+        "an invariant does not hold, and nothing more is done: {0}; report it, with the decisions of the assets it \
+         names, and look at production before starting again"
+    )]
+    Violated(String),
+    /// The store cannot be read.
+    #[error(
+        "what is remembered of the partition cannot be read; look at the store, then start again"
+    )]
+    Store(#[from] plane_store::Error),
+    /// An incarnation cannot be read.
+    #[error("an incarnation cannot be read; look at the store, then start again")]
+    Incarnation(#[source] plane_store::incarnations::Error),
+}
+
+impl Error {
+    /// Whether trying again later may help.
+    pub(super) fn passes(&self) -> bool {
+        use plane_store::{Error::Unavailable, incarnations};
+        matches!(
+            self,
+            Self::Store(Unavailable { .. })
+                | Self::Incarnation(incarnations::Error::Store(Unavailable { .. }))
+        )
+    }
+}
