@@ -403,12 +403,19 @@ impl<R: Runtime> Ownership<R> {
 
     /// Answers once everything recorded so far is durable.
     fn when_durable(&mut self, reply: Reply) {
+        // Of a step that broke something nothing is recorded: whoever asked hears that nobody enforces any more.
+        if self.violation.is_some() {
+            return;
+        }
         // A closed scribe has said why: that ends this ownership.
         let _ = self.records.unbounded_send(vec![Entry::Answer(reply)]);
     }
 
     /// Feeds an event, and everything that follows from it at once, to the kernel.
     fn step(&mut self, event: Event) {
+        if self.violation.is_some() {
+            return;
+        }
         let mut next = Some(event);
         let mut ready = std::collections::VecDeque::new();
         let mut now = self.runtime.now();
