@@ -149,15 +149,21 @@ fn r19_a_provider_goes_back_with_whoever_needs_its_version() {
     assert_eq!(rig.at(1), ["a", "z"]);
 }
 
-#[test]
-fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
-    let assets = |a, z| vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)];
+/// `a` uses `z`, whose content 2 has failed; and the assets with contents of one's own.
+fn failed() -> (Rig, fn(u64, u64) -> Vec<Asset>) {
+    let assets = |a: u64, z: u64| vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)];
     let mut rig = Rig::settled(RolloutPolicy::default(), assets(1, 1));
     rig.put(vec![thing("z", 2)]);
     rig.run();
     rig.plane.fail_push(&id("z"));
     rig.run();
     rig.pass(Duration::from_secs(60));
+    (rig, assets)
+}
+
+#[test]
+fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
+    let (mut rig, assets) = failed();
     assert_eq!(rig.state().word(), "rolled back");
     rig.put(assets(2, 2));
     rig.pass(Duration::from_secs(3600));
@@ -177,13 +183,7 @@ fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
 
 #[test]
 fn r19_what_was_left_out_and_left_the_group_is_not_moved_after_a_restart() {
-    let assets = |a, z| vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)];
-    let mut rig = Rig::settled(RolloutPolicy::default(), assets(1, 1));
-    rig.put(vec![thing("z", 2)]);
-    rig.run();
-    rig.plane.fail_push(&id("z"));
-    rig.run();
-    rig.pass(Duration::from_secs(60));
+    let (mut rig, assets) = failed();
     rig.lag = None;
     rig.put(assets(2, 2));
     rig.run();

@@ -49,6 +49,15 @@ fn process(store: &MemoryStore, time: &Time, name: &str, offset: u64) -> Process
     Process::new(Arc::new(store.clone()), name.into(), TERM, clock)
 }
 
+/// Two processes that live.
+fn two(store: &MemoryStore, time: &Time) -> [Process; 2] {
+    ["one", "two"].map(|name| {
+        let mut process = process(store, time, name, 0);
+        block_on(process.beat()).unwrap();
+        process
+    })
+}
+
 fn token(acquired: Acquire) -> FencingToken {
     match acquired {
         Acquire::Acquired { token } => token,
@@ -104,12 +113,7 @@ fn a_paused_owner_that_wakes_is_refused_by_the_store() {
 #[test]
 fn whoever_leaves_is_replaced_at_once() {
     let (store, time) = (MemoryStore::new(), Time::default());
-    let (mut one, mut two) = (
-        process(&store, &time, "one", 0),
-        process(&store, &time, "two", 0),
-    );
-    block_on(one.beat()).unwrap();
-    block_on(two.beat()).unwrap();
+    let [mut one, mut two] = two(&store, &time);
     token(block_on(one.acquire(&partition())).unwrap());
     block_on(one.leave()).unwrap();
     token(block_on(two.acquire(&partition())).unwrap());
@@ -118,10 +122,7 @@ fn whoever_leaves_is_replaced_at_once() {
 #[test]
 fn whoever_leaves_tells_of_what_it_does_not_know_to_own() {
     let (store, time) = (MemoryStore::new(), Time::default());
-    let mut one = process(&store, &time, "one", 0);
-    let mut two = process(&store, &time, "two", 0);
-    block_on(one.beat()).unwrap();
-    block_on(two.beat()).unwrap();
+    let [mut one, mut two] = two(&store, &time);
     store.inject(Fault::UnknownApplied);
     block_on(one.acquire(&partition())).unwrap_err();
     let mut hints = store.watch(topic(&partition()));
@@ -134,10 +135,7 @@ fn whoever_leaves_tells_of_what_it_does_not_know_to_own() {
 #[test]
 fn what_was_claimed_without_an_answer_and_is_not_wanted_is_given_back() {
     let (store, time) = (MemoryStore::new(), Time::default());
-    let mut one = process(&store, &time, "one", 0);
-    let mut two = process(&store, &time, "two", 0);
-    block_on(one.beat()).unwrap();
-    block_on(two.beat()).unwrap();
+    let [mut one, mut two] = two(&store, &time);
     store.inject(Fault::UnknownApplied);
     block_on(one.acquire(&partition())).unwrap_err();
     block_on(one.give_back(&[partition()].into())).unwrap();
@@ -152,10 +150,7 @@ fn what_was_claimed_without_an_answer_and_is_not_wanted_is_given_back() {
 #[test]
 fn what_could_not_be_released_is_given_back_later() {
     let (store, time) = (MemoryStore::new(), Time::default());
-    let mut one = process(&store, &time, "one", 0);
-    let mut two = process(&store, &time, "two", 0);
-    block_on(one.beat()).unwrap();
-    block_on(two.beat()).unwrap();
+    let [mut one, mut two] = two(&store, &time);
     token(block_on(one.acquire(&partition())).unwrap());
     store.inject(Fault::Unavailable);
     block_on(one.release(&partition())).unwrap_err();
