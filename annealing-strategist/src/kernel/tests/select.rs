@@ -149,21 +149,25 @@ fn r19_a_provider_goes_back_with_whoever_needs_its_version() {
     assert_eq!(rig.at(1), ["a", "z"]);
 }
 
-/// `a` uses `z`, whose content 2 has failed; and the assets with contents of one's own.
-fn failed() -> (Rig, fn(u64, u64) -> Vec<Asset>) {
-    let assets = |a: u64, z: u64| vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)];
+/// `a` uses `z`, and `b` is by itself.
+fn assets(a: u64, z: u64) -> Vec<Asset> {
+    vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)]
+}
+
+/// Those assets, where content 2 of `z` has failed.
+fn failed() -> Rig {
     let mut rig = Rig::settled(RolloutPolicy::default(), assets(1, 1));
     rig.put(vec![thing("z", 2)]);
     rig.run();
     rig.plane.fail_push(&id("z"));
     rig.run();
     rig.pass(Duration::from_secs(60));
-    (rig, assets)
+    rig
 }
 
 #[test]
 fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
-    let (mut rig, assets) = failed();
+    let mut rig = failed();
     assert_eq!(rig.state().word(), "rolled back");
     rig.put(assets(2, 2));
     rig.pass(Duration::from_secs(3600));
@@ -183,7 +187,7 @@ fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
 
 #[test]
 fn r19_what_was_left_out_and_left_the_group_is_not_moved_after_a_restart() {
-    let (mut rig, assets) = failed();
+    let mut rig = failed();
     rig.lag = None;
     rig.put(assets(2, 2));
     rig.run();
