@@ -3,6 +3,7 @@
 mod directory;
 mod stable;
 mod watch;
+mod way;
 
 use std::{marker::PhantomData, path::PathBuf, sync::Arc};
 
@@ -132,7 +133,8 @@ impl<F: Format> File<F> {
         }
     }
 
-    /// Reads `path` when asked, and hints when the file may have changed. Editors that replace a file work.
+    /// Reads `path` when asked, and hints when the file may have changed: was written or replaced, or a directory or a link on
+    /// its way was. It need not be there yet.
     pub fn watch(path: impl Into<PathBuf>) -> Self {
         Self {
             settings: Settings::new(path.into(), true),

@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path};
 
-use futures::FutureExt;
 use proptest::prelude::*;
 
 use super::*;
@@ -89,20 +88,10 @@ async fn every_way_of_writing_a_file_is_noticed() {
     let source = YamlFile::watch(&path);
     let mut changes = source.changes();
     write(dir.path(), "m.yaml", "a: 2");
-    changes.next().await.unwrap();
+    sees(&source, &mut changes, "2").await;
     let other = write(dir.path(), "m.yaml.new", "a: 3");
     fs::rename(other, &path).unwrap();
-    // Hints may repeat: wait for the one after which the new content is there.
-    loop {
-        changes.next().await.unwrap();
-        if source.read().await.unwrap().documents[0]
-            .read::<serde_json::Value>()
-            .unwrap()["a"]
-            == 3
-        {
-            break;
-        }
-    }
+    sees(&source, &mut changes, "3").await;
 }
 
 #[tokio::test]
@@ -111,52 +100,106 @@ async fn a_watched_directory_notices_new_files() {
     write(dir.path(), "a.yaml", "a: 1");
     let source = YamlDirectory::watch(dir.path());
     let mut changes = source.changes();
-    write(dir.path(), "b.yaml", "b: 1");
-    changes.next().await.unwrap();
-    assert_eq!(says(&source).await, "2 documents");
+    write(dir.path(), "b.yaml", "a: 2");
+    sees(&source, &mut changes, "1, 2").await;
+    fs::create_dir(dir.path().join("c")).unwrap();
+    write(dir.path(), "c/c.yaml", "a: 3");
+    sees(&source, &mut changes, "1, 2, 3").await;
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn links_that_lead_elsewhere_are_noticed() {
-    // As Kubernetes mounts a ConfigMap: what changes is where a hidden link leads to.
+    // As Kubernetes mounts a ConfigMap: what changes is where a hidden link leads to. And as releases are switched: what
+    // changes is a link above.
     let dir = tempfile::tempdir().unwrap();
-    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name));
-    for (version, text) in [("..1", "a: 1"), ("..2", "a: 2")] {
+    let link =
+        |to: &str, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    for version in ["..1", "..2"] {
         fs::create_dir(dir.path().join(version)).unwrap();
+        let text = format!("a: {}", &version[2..]);
         write(&dir.path().join(version), "m.yaml", text);
     }
-    link("..1", "..data").unwrap();
-    link("..data/m.yaml", "m.yaml").unwrap();
-    let source = YamlFile::watch(dir.path().join("m.yaml"));
-    let mut changes = source.changes();
-    link("..2", "..tmp").unwrap();
-    fs::rename(dir.path().join("..tmp"), dir.path().join("..data")).unwrap();
-    assert!(noticed(&mut changes).await);
+    link("..1", "..data");
+    link("..data/m.yaml", "m.yaml");
+    for name in ["m.yaml", "..data/m.yaml"] {
+        let source = YamlFile::watch(dir.path().join(name));
+        let mut changes = source.changes();
+        for version in ["..2", "..1"] {
+            link(version, "..tmp");
+            fs::rename(dir.path().join("..tmp"), dir.path().join("..data")).unwrap();
+            sees(&source, &mut changes, &version[2..]).await;
+        }
+    }
 }
 
 #[tokio::test]
 async fn a_directory_that_comes_later_or_is_replaced_is_watched() {
     let dir = tempfile::tempdir().unwrap();
-    let watched = dir.path().join("d");
-    let source = YamlDirectory::watch(&watched);
-    let mut changes = source.changes();
-    for round in 0..2 {
-        fs::create_dir(&watched).unwrap();
-        assert!(noticed(&mut changes).await, "it is there, round {round}");
-        while changes.next().now_or_never().is_some() {}
-        write(&watched, "a.yaml", "a: 1");
-        assert!(noticed(&mut changes).await, "round {round}");
-        fs::remove_dir_all(&watched).unwrap();
-        assert!(noticed(&mut changes).await, "it is gone, round {round}");
-        while changes.next().now_or_never().is_some() {}
+    let watched = dir.path().join("above/d");
+    let directory = YamlDirectory::watch(&watched);
+    let file = YamlFile::watch(watched.join("a.yaml"));
+    let mut hints = [directory.changes(), file.changes()];
+    for round in 0..4 {
+        fs::create_dir_all(&watched).unwrap();
+        for a in [2 * round, 2 * round + 1] {
+            write(&watched, "a.yaml", format!("a: {a}"));
+            sees(&directory, &mut hints[0], &a.to_string()).await;
+            sees(&file, &mut hints[1], &a.to_string()).await;
+        }
+        // Gone, or moved away; itself, or what it is in.
+        let goes = if round < 2 {
+            &watched
+        } else {
+            &dir.path().join("above")
+        };
+        if round % 2 == 0 {
+            fs::remove_dir_all(goes).unwrap();
+        } else {
+            fs::rename(goes, dir.path().join(format!("was-{round}"))).unwrap();
+        }
     }
 }
 
-/// Whether there is a hint, on a busy machine too.
-async fn noticed(changes: &mut futures::stream::BoxStream<'static, ()>) -> bool {
-    let hint = tokio::time::timeout(std::time::Duration::from_secs(10), changes.next());
-    hint.await.is_ok()
+#[tokio::test]
+async fn a_directory_that_is_swapped_for_another_is_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("above/d/m.yaml");
+    fs::create_dir_all(dir.path().join("above/d")).unwrap();
+    write(dir.path(), "above/d/m.yaml", "a: 0");
+    let source = YamlFile::watch(&file);
+    let mut changes = source.changes();
+    for (round, swapped) in ["above", "above/d"].into_iter().enumerate() {
+        let away = dir.path().join(format!("was-{round}"));
+        fs::rename(dir.path().join(swapped), away).unwrap();
+        fs::create_dir_all(dir.path().join("above/d")).unwrap();
+        for a in ["1", "2"] {
+            fs::write(&file, format!("a: {a}")).unwrap();
+            sees(&source, &mut changes, a).await;
+        }
+    }
+}
+
+/// Waits for the hint after which reading gives each document's `a` as told; hints may repeat. On a busy machine too.
+async fn sees(source: &impl SourceOfTruth, changes: &mut BoxStream<'static, ()>, what: &str) {
+    let a = |document: &Document| {
+        document
+            .read::<serde_json::Value>()
+            .map(|it| it["a"].to_string())
+    };
+    let told = async {
+        loop {
+            changes.next().await.unwrap();
+            let reading = source.read().await;
+            let documents = reading.iter().flat_map(|reading| &reading.documents);
+            let has: Result<Vec<_>, _> = documents.map(a).collect();
+            if has.is_ok_and(|has| has.join(", ") == what) {
+                break;
+            }
+        }
+    };
+    let told = tokio::time::timeout(std::time::Duration::from_secs(10), told);
+    assert!(told.await.is_ok(), "{what}: {}", says(source).await);
 }
 
 #[test]

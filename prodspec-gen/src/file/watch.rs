@@ -1,107 +1,100 @@
 //! Hints that a file or a directory may have changed, from the operating system.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use futures::{
     channel::mpsc,
-    stream::{BoxStream, StreamExt},
+    stream::{self, BoxStream, StreamExt},
 };
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-/// Hints for as long as the stream lives. Without a watcher there are none, and the source is read from time to time.
+use super::way::Way;
+
+/// Hints for as long as the stream lives. Whatever changed on the way may have put another directory in its place, and
+/// that is watched before the hint is given: who reads then misses nothing.
 pub(super) fn hints(path: &Path) -> BoxStream<'static, ()> {
-    match start(path) {
-        Ok((mut watch, hints)) => hints
-            .map(move |()| {
-                // What was replaced, or has only come, is another directory: nobody watches that yet.
-                if let Err(error) = watch.arm() {
-                    tracing::debug!(%error, "cannot watch all of it now");
-                }
-            })
-            .boxed(),
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let watch = match Watch::start(&path) {
+        Ok(watch) => watch,
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "cannot watch; the source is read from time to time only");
-            futures::stream::pending().boxed()
+            return stream::pending().boxed();
         }
-    }
+    };
+    stream::unfold((path, watch), |(path, mut watch)| async move {
+        watch.hints.next().await?;
+        let anew = tokio::task::spawn_blocking(move || {
+            match Watch::start(&path) {
+                Ok(anew) => watch = anew,
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "cannot watch it anew");
+                }
+            }
+            (path, watch)
+        });
+        Some(((), anew.await.ok()?))
+    })
+    .boxed()
 }
 
-fn start(path: &Path) -> notify::Result<(Watch, mpsc::Receiver<()>)> {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let (mut send, hints) = mpsc::channel(1);
-    let mut place = Place::new(path.clone());
-    let watcher = notify::recommended_watcher(move |event| {
-        if place.is_concerned(&event) {
-            // A full channel holds a hint already.
-            let _ = send.try_send(());
-        }
-    })?;
-    let mut watch = Watch { watcher, path };
-    watch.arm()?;
-    Ok((watch, hints))
-}
-
-/// What the operating system watches.
+/// Everything on the way to a path is watched.
 struct Watch {
-    watcher: RecommendedWatcher,
-    path: PathBuf,
+    hints: mpsc::Receiver<()>,
+    _watcher: RecommendedWatcher,
 }
 
 impl Watch {
-    /// Watches the directory that holds the path, since an editor may replace the file; and all below, if it is a
-    /// directory.
-    fn arm(&mut self) -> notify::Result<()> {
-        let real = resolved(&self.path);
-        let mut seen: Option<&Path> = None;
-        for parent in [self.path.parent(), real.parent()].into_iter().flatten() {
-            if seen != Some(parent) {
-                self.watcher.watch(parent, RecursiveMode::NonRecursive)?;
-                seen = Some(parent);
+    fn start(path: &Path) -> notify::Result<Self> {
+        let way = Way::to(path);
+        let (mut send, hints) = mpsc::channel(1);
+        let mut late = send.clone();
+        let told = way.clone();
+        let mut watcher = notify::recommended_watcher(move |event| {
+            if is_concerned(&told, &event) {
+                // A full channel holds a hint already.
+                let _ = send.try_send(());
             }
+        })?;
+        for directory in way.directories() {
+            arm(&mut watcher, directory, RecursiveMode::NonRecursive)?;
         }
-        if real.is_dir() {
-            self.watcher.watch(&real, RecursiveMode::Recursive)?;
+        if way.end.is_dir() {
+            arm(&mut watcher, &way.end, RecursiveMode::Recursive)?;
         }
-        Ok(())
+        if Way::to(path) != way {
+            let _ = late.try_send(());
+        }
+        Ok(Self {
+            hints,
+            _watcher: watcher,
+        })
     }
 }
 
-/// A path, and where it led when it was last looked at.
-struct Place {
-    path: PathBuf,
-    real: PathBuf,
-}
-
-impl Place {
-    fn new(path: PathBuf) -> Self {
-        let real = resolved(&path);
-        Self { path, real }
-    }
-
-    /// Whether what is there may be something else now. Events that were lost, or cannot be told, may have said so; and a
-    /// link on the way may lead elsewhere.
-    fn is_concerned(&mut self, event: &notify::Result<notify::Event>) -> bool {
-        let Ok(event) = event else { return true };
-        if event.need_rescan() || event.paths.is_empty() {
-            return true;
+/// Watches a directory, unless it is not there, or nobody may look into it: then the one that it is in tells enough.
+fn arm(
+    watcher: &mut RecommendedWatcher,
+    directory: &Path,
+    mode: RecursiveMode,
+) -> notify::Result<()> {
+    match watcher.watch(directory, mode) {
+        Err(error) if matches!(error.kind, ErrorKind::PathNotFound | ErrorKind::Io(_)) => {
+            tracing::debug!(%error, "not watched");
+            Ok(())
         }
-        if matches!(event.kind, EventKind::Access(_)) {
-            return false;
-        }
-        let real = resolved(&self.path);
-        let moved = std::mem::replace(&mut self.real, real) != self.real;
-        let below = |changed: &PathBuf| {
-            [&self.path, &self.real]
-                .into_iter()
-                .any(|watched| changed.starts_with(watched))
-        };
-        moved || event.paths.iter().any(below)
+        watched => watched,
     }
 }
 
-/// Where a path leads to; the path itself while it leads nowhere.
-fn resolved(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+/// Whether what is at the end of the way may be something else now. Events that were lost, or cannot be told, may have
+/// said so.
+fn is_concerned(way: &Way, event: &notify::Result<notify::Event>) -> bool {
+    let Ok(event) = event else { return true };
+    if event.need_rescan() || event.paths.is_empty() {
+        return true;
+    }
+    let read = matches!(event.kind, EventKind::Access(_));
+    !read && event.paths.iter().any(|changed| way.passes(changed))
 }
 
 #[cfg(test)]
@@ -112,12 +105,15 @@ mod tests {
 
     #[test]
     fn events_that_were_lost_are_a_hint_and_those_of_others_are_none() {
-        let mut place = Place::new("/nowhere/m.yaml".into());
+        let way = Way::to(Path::new("/nowhere/m.yaml"));
+        let is_concerned = |event: notify::Result<Event>| is_concerned(&way, &event);
         let of = |path: &str| Ok(Event::new(EventKind::Any).add_path(path.into()));
-        assert!(place.is_concerned(&of("/nowhere/m.yaml")));
-        assert!(!place.is_concerned(&of("/nowhere/n.yaml")));
-        assert!(place.is_concerned(&Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan))));
-        assert!(place.is_concerned(&Ok(Event::new(EventKind::Any))));
-        assert!(place.is_concerned(&Err(notify::Error::generic("overflow"))));
+        assert!(is_concerned(of("/nowhere/m.yaml")));
+        assert!(!is_concerned(of("/nowhere/n.yaml")));
+        assert!(is_concerned(Ok(
+            Event::new(EventKind::Other).set_flag(Flag::Rescan)
+        )));
+        assert!(is_concerned(Ok(Event::new(EventKind::Any))));
+        assert!(is_concerned(Err(notify::Error::generic("overflow"))));
     }
 }
