@@ -243,6 +243,10 @@ impl Kernel {
                 continue;
             }
             self.stood(now, &asset, &standing, out);
+            // What was found may have moved its pin: it is there no longer.
+            if self.moves_from(&asset, standing.pin) {
+                continue;
+            }
             let is = (standing.pin, standing.content);
             let arrived = matches!(standing.state, Stands::InSync { .. });
             self.look |= arrived && is.0 != StandingPin::Default && self.live.is_none();
@@ -264,11 +268,16 @@ impl Kernel {
         if let Some(at) = expected.iter().position(|other| *other == pin) {
             expected.drain(..=at);
         }
-        let late = expected.iter().any(|other| *other != pin);
         if expected.is_empty() {
             self.expected.remove(asset);
         }
-        late && !self.planted(Bug::UpdatedAtAnyPin)
+        self.moves_from(asset, pin) && !self.planted(Bug::UpdatedAtAnyPin)
+    }
+
+    /// Whether the pin of an asset was asked to move elsewhere, and nobody has heard of that yet.
+    fn moves_from(&self, asset: &AssetId, pin: StandingPin) -> bool {
+        let mut expected = self.expected.get(asset).into_iter().flatten();
+        expected.any(|other| *other != pin)
     }
 
     /// Forgets the pins of those of `assets` that are another group's by now. Those that are no group's go without.

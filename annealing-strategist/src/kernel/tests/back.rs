@@ -97,6 +97,35 @@ pub(super) fn r22_what_was_never_there_before_is_left_alone() {
     assert_eq!(rig.plane.content(&id("a")), None);
 }
 
+#[test]
+fn r22_what_failed_is_not_where_the_next_one_goes_back_to() {
+    let mut rig = Rig::new(RolloutPolicy::default(), vec![thing("a", 1)]);
+    rig.lag = None;
+    rig.run();
+    rig.plane.fail_push(&id("a"));
+    // Kept away until it is mended.
+    for size in [2, 1, 3] {
+        rig.run();
+        rig.put(vec![thing("a", size), thing("b", size)]);
+    }
+    rig.run();
+    assert_eq!(
+        (rig.pin("a"), rig.at(4)),
+        (StandingPin::At(IncarnationNo(4)), vec!["a", "b"])
+    );
+    // What comes next begins before anybody has heard that the pin moved; and who began it dies.
+    rig.plane.fail_push(&id("a"));
+    while rig.deliver() || rig.answer() {}
+    rig.put(vec![thing("a", 4)]);
+    while rig.deliver() || rig.answer() {}
+    while rig.durable() {}
+    assert_eq!(rig.at(5), ["a"]);
+    rig.crash();
+    rig.plane.fail_push(&id("a"));
+    rig.run();
+    assert_eq!(rig.plane.content(&id("a")), None);
+}
+
 fn rolled_back() -> Rig {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.lag = Some(Duration::from_secs(1));
