@@ -177,15 +177,8 @@ impl Plane {
         self.all.insert(newer.no(), newer.clone());
         let changes = self.latest.snapshot().diff(newer.snapshot());
         let ids: Vec<AssetId> = changes.iter().map(|change| change.id()).collect();
-        let was: Vec<_> = ids.iter().map(|id| self.intent(id)).collect();
-        self.latest = newer.clone();
-        for (id, was) in ids.iter().zip(was) {
-            let same = was.as_ref().map(|(asset, _)| asset.digest()) == self.content(id);
-            if self.is_governed(id) && !self.pins.contains_key(id) && !same {
-                self.keep_in_place(id, was);
-            }
-            self.restless.push(id.clone());
-        }
+        self.regovern(&ids, |plane| plane.latest = newer.clone());
+        self.restless.extend(ids.iter().cloned());
         self.feed.push_back(Fed::Took(newer, ids));
     }
 
@@ -287,13 +280,31 @@ impl Plane {
             .flat_map(|of| of.snapshot().iter())
             .map(|asset| asset.id())
             .collect();
-        let was: Vec<_> = ids.iter().map(|id| self.intent(id)).collect();
-        self.head = Some(head);
-        for (id, was) in ids.iter().zip(was) {
-            let before = was.as_ref().map(|(asset, _)| asset.digest());
-            let other = self.is_governed(id) && self.content(id) != before;
-            if other && !self.pins.contains_key(id) {
-                self.keep_in_place(id, was);
+        self.regovern(&ids, |plane| plane.head = Some(head));
+    }
+
+    /// What governs assets changes: of those that a group has, the content does not; nobody is left to move the pins of
+    /// those that leave it.
+    fn regovern<'a>(
+        &mut self,
+        ids: impl IntoIterator<Item = &'a AssetId>,
+        change: impl FnOnce(&mut Self),
+    ) {
+        let was = |id: &'a AssetId| (id, self.is_governed(id), self.content(id), self.intent(id));
+        let was: Vec<_> = ids.into_iter().map(was).collect();
+        change(self);
+        for (id, governed, content, intent) in was {
+            let pinned = self.pins.contains_key(id);
+            match self.is_governed(id) {
+                true if !pinned && self.content(id) != content => self.keep_in_place(id, intent),
+                false if pinned && governed => {
+                    self.pins.remove(id);
+                    // What it had from the group is nothing to it any more.
+                    self.was.remove(id);
+                    self.forward.retain(|(_, other)| other != id);
+                    self.tell(id);
+                }
+                _ => {}
             }
         }
     }

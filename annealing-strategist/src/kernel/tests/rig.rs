@@ -278,7 +278,7 @@ impl Rig {
                     .iter()
                     .filter_map(|id| Some((id.clone(), self.heard.get(id)?.clone())));
                 let come = come
-                    .filter(|(id, _)| self.kernel.governs(&latest, id))
+                    .filter(|(id, _)| self.kernel.names(&latest, id))
                     .collect();
                 self.step(Event::Took {
                     latest,
