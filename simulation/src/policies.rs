@@ -28,6 +28,16 @@ pub enum Careless {
     Waves,
     /// R18: what is turned up for the first time comes up at once.
     FirstTurnup,
+    /// R18: canaries.
+    Canary,
+    /// R18: the order of domains.
+    Domains,
+    /// R18: how many may be on their way.
+    InFlight,
+    /// R18: how many of a domain may be missing.
+    Unavailable,
+    /// R21: how long what is new has to be well.
+    Bakes,
 }
 
 /// Asks `inner`, if nothing comes between.
@@ -124,6 +134,16 @@ impl Careless {
             Self::Hold => policy.hold = None,
             Self::Waves => policy.waves.clear(),
             Self::FirstTurnup => policy.first_turnup = FirstTurnup::AtOnce,
+            Self::Canary => policy.canary = None,
+            Self::Domains => policy.domains.clear(),
+            Self::InFlight => policy.max_in_flight = None,
+            Self::Unavailable => policy.max_unavailable = None,
+            Self::Bakes => {
+                policy.bake_secs = 0;
+                policy.waves.iter_mut().for_each(|wave| wave.bake_secs = 0);
+                let canary = policy.canary.iter_mut();
+                canary.for_each(|canary| canary.bake_secs = 0);
+            }
         }
         request.policy = policy.into();
     }

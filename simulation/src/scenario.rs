@@ -5,7 +5,21 @@ use std::time::Duration;
 #[cfg(feature = "planted-bugs")]
 use annealing_enforcer::kernel::Bug;
 
-use crate::{faults::Rates, intent::Plan, random::Random};
+use crate::{
+    faults::{Fault, Rates},
+    intent::Plan,
+    random::Random,
+};
+
+/// What people do, and what makes nothing that they do come late by more than a moment.
+const CALM: [Fault; 6] = [
+    Fault::EditBad,
+    Fault::EditGroup,
+    Fault::EditMends,
+    Fault::EditPolicy,
+    Fault::EditRevises,
+    Fault::SelectSlow,
+];
 
 /// How one seed goes.
 #[derive(Debug, Clone)]
@@ -32,6 +46,8 @@ pub struct Scenario {
     pub away: Option<(Duration, Duration)>,
     /// Policy groups whose assets have edges, in a thousand.
     pub knit: u32,
+    /// Nothing goes wrong but what people do, and what they want: the judge excuses less.
+    pub calm: bool,
     /// People move pins that are the strategist's.
     pub meddling: bool,
     /// How often the last edit brings content that does not serve, in a thousand.
@@ -54,33 +70,47 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// What `seed` gets: an hour, of which the last part is without faults.
+    /// What `seed` gets: an hour, of which the last part is without faults. One in ten is calm from the beginning.
     pub fn choose(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x7363_656e);
+        let mut scenario = Self::stormy(&mut random);
+        if random.per_mille(100) {
+            scenario.busy(&[
+                (Fault::EditBad, 300),
+                (Fault::EditGroup, 100),
+                (Fault::EditPolicy, 300),
+                (Fault::SelectSlow, 500),
+            ]);
+        }
+        scenario
+    }
+
+    fn stormy(random: &mut Random) -> Self {
         let store = |random: &mut Random, most: usize| match random.below(3) {
             0 => 0,
             _ => random.below(most) as u32,
         };
         let secs = Duration::from_secs;
         Self {
-            rates: Rates::choose(&mut random),
+            rates: Rates::choose(random),
             enforcers: 1 + random.below(2),
             drift_period: secs(40 + random.below(40) as u64),
             edit_every: secs(2 + random.below(40) as u64),
             trouble_every: secs(5 + random.below(30) as u64),
             trouble: secs(2400),
             store_faults: [
-                store(&mut random, 20_000),
-                store(&mut random, 20_000),
-                store(&mut random, 300),
-                store(&mut random, 200_000),
-                store(&mut random, 500_000),
-                store(&mut random, 200_000),
+                store(random, 20_000),
+                store(random, 20_000),
+                store(random, 300),
+                store(random, 200_000),
+                store(random, 500_000),
+                store(random, 200_000),
             ],
             plan: None,
             travel: None,
             away: None,
             knit: 300,
+            calm: false,
             meddling: false,
             stubborn: 200,
             #[cfg(feature = "planted-bugs")]
@@ -94,6 +124,16 @@ impl Scenario {
             #[cfg(feature = "planted-bugs")]
             ack_first: false,
         }
+    }
+
+    /// Edits follow each other, good ones and bad ones; besides that only `faults` happen.
+    pub fn busy(&mut self, faults: &[(Fault, u32)]) {
+        let edits = [(Fault::EditRevises, 800), (Fault::EditMends, 200)];
+        self.rates = Rates::only(&[&edits, faults].concat());
+        self.calm = faults.iter().all(|(fault, _)| CALM.contains(fault));
+        self.store_faults = [0; 6];
+        self.enforcers = 1;
+        self.edit_every = Duration::from_secs(20);
     }
 
     /// How long edits go on without faults.

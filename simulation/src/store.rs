@@ -193,6 +193,7 @@ impl State {
         for (key, value) in writes() {
             self.remember_asset(key, value);
         }
+        self.judge_moves();
     }
 
     /// Whoever makes a commit may die before it hears that it was made: content that failed may be remembered, or not.

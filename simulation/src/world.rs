@@ -59,6 +59,8 @@ pub struct Sealed {
     pub written: BTreeMap<u32, usize>,
     /// Incarnations whose seal was acknowledged, the newest last.
     pub acknowledged: Vec<Incarnation>,
+    /// When that was.
+    pub acknowledged_at: BTreeMap<u32, Instant>,
     /// The one being sealed.
     pub submitting: Option<u32>,
     /// The sealer's node.

@@ -1,33 +1,17 @@
 //! Rollouts, judged over many seeds, and each guard of theirs left out: production's own eyes must notice.
 
-use std::time::Duration;
-
 use annealing_enforcer::kernel::Bug as Enforcement;
 use annealing_strategist::kernel::Bug;
-use simulation::{
-    Scenario,
-    faults::{Fault, Rates},
-    policies::Careless,
-    run, run_all,
-};
+use simulation::{Scenario, faults::Fault, policies::Careless, run, run_all};
 
 /// Seeds until a planted bug must have been seen.
 const PATIENCE: u64 = 150;
-
-/// Edits follow each other, good ones and bad ones; besides that only `faults` happen.
-fn busy(scenario: &mut Scenario, faults: &[(Fault, u32)]) {
-    let edits = [(Fault::EditRevises, 800), (Fault::EditMends, 200)];
-    scenario.rates = Rates::only(&[&edits, faults].concat());
-    scenario.store_faults = [0; 6];
-    scenario.enforcers = 1;
-    scenario.edit_every = Duration::from_secs(20);
-}
 
 /// What is seen first when `plant` leaves a guard out, and that nothing is seen without.
 fn seen(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
     let busy = |seed| {
         let mut scenario = Scenario::choose(seed);
-        busy(&mut scenario, faults);
+        scenario.busy(faults);
         scenario
     };
     let calm = run_all(0, 10, busy, |_| false);
@@ -75,6 +59,19 @@ fn r17_a_seal_that_races_with_a_pin_is_caught() {
 }
 
 #[test]
+fn r17_an_unrelated_edit_that_takes_over_is_caught() {
+    let seen = seen(&[(Fault::EditBad, 300)], planted(Bug::AnyEditMends));
+    // What failed is not back yet, or goes back though its policy only stops.
+    assert!(matches!(seen, Some("R17" | "R22")), "{seen:?}");
+}
+
+#[test]
+fn r18_a_selection_by_another_policy_is_caught() {
+    let faults = [(Fault::SelectSlow, 700), (Fault::EditPolicy, 600)];
+    assert_eq!(seen(&faults, planted(Bug::VoidSelection)), Some("R18"));
+}
+
+#[test]
 fn r18_an_asset_selected_twice_is_caught() {
     // Where edges tie assets together each selection would move all of them again, for ever.
     let seen = seen(&[(Fault::EditBad, 300)], |scenario| {
@@ -100,7 +97,7 @@ fn r20_what_is_in_sync_elsewhere_does_not_count() {
     let faults = [(Fault::PersonPins, 900)];
     let seen = (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
-        busy(&mut scenario, &faults);
+        scenario.busy(&faults);
         scenario.meddling = true;
         scenario.planted_in_rollouts = Some(Bug::UpdatedAtAnyPin);
         let found = run(seed, &scenario).violation?;
@@ -114,12 +111,26 @@ fn r20_what_was_in_sync_before_its_pin_moved_does_not_count() {
     // On some seeds whoever comes next comes too early first.
     let seen = (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
-        busy(&mut scenario, &[(Fault::EditBad, 100)]);
+        scenario.busy(&[(Fault::EditBad, 100)]);
         scenario.planted = Some(Enforcement::SettledBeforePin);
         let found = run(seed, &scenario).violation?;
         (found.invariant == "R22").then_some(found.invariant)
     });
     assert_eq!(seen, Some("R22"));
+}
+
+#[test]
+fn r20_what_was_to_move_and_did_not_is_no_different_after_a_crash() {
+    let faults = [
+        (Fault::EditBad, 300),
+        (Fault::EditGroup, 400),
+        (Fault::CrashAtPersist, 60),
+    ];
+    let seen = seen(&faults, |scenario| {
+        scenario.knit = 0;
+        scenario.planted_in_rollouts = Some(Bug::TrustRows);
+    });
+    assert_eq!(seen, Some("L1"));
 }
 
 #[test]
@@ -144,6 +155,12 @@ fn r22_what_never_settled_goes_back_too() {
 }
 
 #[test]
+fn r22_what_moved_first_and_goes_back_first_is_caught() {
+    let faults = [(Fault::EditBad, 300), (Fault::SelectSlow, 700)];
+    assert_eq!(seen(&faults, planted(Bug::BackFirstFirst)), Some("R22"));
+}
+
+#[test]
 fn r22_the_way_back_is_no_intent() {
     let faults = [(Fault::EditBad, 300)];
     assert_eq!(seen(&faults, planted(Bug::RollBackAsIntent)), Some("R22"));
@@ -154,7 +171,7 @@ fn r6_a_way_back_that_checks_hold_up_is_caught() {
     let faults = [(Fault::EditBad, 300), (Fault::CheckSaysNo, 1000)];
     let seen = (20..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
-        busy(&mut scenario, &faults);
+        scenario.busy(&faults);
         scenario.planted_in_rollouts = Some(Bug::RollBackAsIntent);
         let found = run(seed, &scenario).violation?;
         (found.invariant == "R6").then_some(found.invariant)
@@ -182,6 +199,33 @@ fn r18_a_hold_that_is_ignored_is_caught() {
 #[test]
 fn r18_waves_that_are_skipped_are_caught() {
     assert_eq!(seen(&[], careless(Careless::Waves)), Some("R18"));
+}
+
+#[test]
+fn r18_canaries_that_are_skipped_are_caught() {
+    assert_eq!(seen(&[], careless(Careless::Canary)), Some("R18"));
+}
+
+#[test]
+fn r18_domains_that_are_not_kept_apart_are_caught() {
+    assert_eq!(seen(&[], careless(Careless::Domains)), Some("R18"));
+}
+
+#[test]
+fn r18_more_on_their_way_than_there_may_be_are_caught() {
+    assert_eq!(seen(&[], careless(Careless::InFlight)), Some("R18"));
+}
+
+#[test]
+fn r18_more_of_a_domain_missing_than_may_be_are_caught() {
+    assert_eq!(seen(&[], careless(Careless::Unavailable)), Some("R18"));
+}
+
+#[test]
+fn r21_bakes_that_are_cut_short_are_caught() {
+    // Whoever comes next comes too early, or the whole is over too early.
+    let seen = seen(&[], careless(Careless::Bakes));
+    assert!(matches!(seen, Some("R18" | "R21")), "{seen:?}");
 }
 
 #[test]

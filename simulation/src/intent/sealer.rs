@@ -141,7 +141,11 @@ async fn submit(
         [u64::from(candidate.no().0), u64::from(sealed.is_ok())],
     );
     sealed.ok()?;
-    world.state().sealed.acknowledged.push(candidate.clone());
+    let mut state = world.state();
+    let now = state.now;
+    state.sealed.acknowledged.push(candidate.clone());
+    let no = candidate.no().0;
+    state.sealed.acknowledged_at.insert(no, now);
     Some(())
 }
 

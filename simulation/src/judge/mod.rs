@@ -2,6 +2,7 @@
 //! what people and checks said, never at the enforcer's own account.
 
 mod ending;
+mod pins;
 mod push;
 mod rollout;
 mod turn;
@@ -22,9 +23,10 @@ pub use rollout::{Eye, GroupEye};
 pub use words::Word;
 
 /// Everything that the judge looks at.
-pub const LOOKS: [&str; 22] = [
+pub const LOOKS: [&str; 25] = [
     "L1", "L2", "R6", "R8", "R9", "R13", "R22", "S1", "S2", "S3", "S4", "S5", "S7", "canary",
-    "domain", "gradual", "hold", "once", "room", "stopped", "wave", "whole",
+    "domain", "gradual", "hold", "newer", "once", "order", "room", "stops", "stopped", "wave",
+    "whole",
 ];
 
 /// Something that must never happen.
@@ -90,6 +92,8 @@ pub struct Judge {
     pub eyes: Vec<Eye>,
     /// What was seen of each policy group.
     pub groups: [GroupEye; 2],
+    /// Whose pins the present commit moves.
+    moved: Vec<usize>,
     /// What people said to rollouts.
     pub words: Vec<Word>,
     /// When a wall clock jumped last: a bake that outlives it in another process is measured wrong.
@@ -118,6 +122,7 @@ impl Judge {
             longest: Duration::ZERO,
             eyes: vec![Eye::default(); assets],
             groups: Default::default(),
+            moved: Vec::new(),
             words: Vec::new(),
             jumped: None,
             owned: Instant::default(),

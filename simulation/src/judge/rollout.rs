@@ -37,8 +37,10 @@ pub struct Eye {
     arrived_once: bool,
     /// Where its pin stands, and since when.
     pub(super) pinned: Option<(u32, Instant)>,
-    /// Where its pin stood before it was last taken back.
-    back_from: Option<u32>,
+    /// Where its pin stood before it was last taken back, and since when.
+    pub(super) back_from: Option<(u32, Instant)>,
+    /// It was taken back, and its pin has not moved since.
+    pub(super) goes_back: bool,
     /// It is pinned to nowhere, and left alone.
     pub nowhere: bool,
     /// Content of it has failed before, and is kept away: by the names of the records that say so.
@@ -66,6 +68,14 @@ impl Eye {
             true => self.seen.max(Some(at)),
             false => None,
         };
+    }
+
+    /// Since when it has had a content, or had it until it got the present one.
+    pub(super) fn had(&self, mark: Option<u64>) -> Option<Instant> {
+        let left = self.left.map(|(left, since, _)| (left, since));
+        let mut had = self.arrived.into_iter().chain(left);
+        had.find(|(had, _)| Some(*had) == mark)
+            .map(|(_, since)| since)
     }
 }
 
@@ -153,9 +163,11 @@ impl State {
         };
         if eye.pinned.map(|(no, _)| no) != there {
             if back {
-                eye.back_from = eye.pinned.map(|(no, _)| no);
+                eye.back_from = eye.pinned;
             }
+            eye.goes_back = back;
             eye.pinned = there.map(|no| (no, now));
+            self.judge.moved.push(at);
         }
         if let Some(group) = group.filter(|_| back) {
             self.goes_on(group);
@@ -233,8 +245,11 @@ impl State {
         }
         self.goes_on(group);
         self.judge.look("R22");
-        let forgiven = self.is_forgiven(group);
-        let from = self.judge.eyes[at].back_from;
+        let from = self.judge.eyes[at].back_from.map(|(from, _)| from);
+        // The first time whatever is newer takes over at once: what goes back then may not have failed.
+        let head = self.judge.groups[group].head;
+        let superseded = head.is_none() && from.is_none_or(|from| !self.is_gradual(group, from));
+        let forgiven = self.is_forgiven(group) || superseded;
         let failed = from.and_then(|from| self.mark_at(from, at));
         let eye = &mut self.judge.eyes[at];
         let was = eye.forward.take().map(|(_, mark)| mark);

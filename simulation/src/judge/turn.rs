@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// By how much two right clocks differ at most.
-const SLACK: Duration = Duration::from_millis(2500);
+pub(super) const SLACK: Duration = Duration::from_millis(2500);
 
 /// The least caution of several policies.
 pub(super) struct Least {
@@ -224,14 +224,14 @@ impl State {
     }
 
     /// Whether every policy that may be read brings up bit by bit what was not there before.
-    fn is_gradual(&self, group: usize, to: u32) -> bool {
+    pub(super) fn is_gradual(&self, group: usize, to: u32) -> bool {
         let policies = self.policies(group, to);
         let gradual = |policy: &&RolloutPolicy| policy.first_turnup == FirstTurnup::Gradual;
         !policies.is_empty() && policies.iter().all(gradual)
     }
 
     /// The policies that may be in force since `to` was wanted.
-    fn policies(&self, group: usize, to: u32) -> Vec<&RolloutPolicy> {
+    pub(super) fn policies(&self, group: usize, to: u32) -> Vec<&RolloutPolicy> {
         let accepted = self.sealed.accepted.range(to..).flat_map(|(_, all)| all);
         accepted.map(|it| &it.plan.groups[group].policy).collect()
     }

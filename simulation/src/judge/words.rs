@@ -159,6 +159,14 @@ impl State {
         })
     }
 
+    /// Whether somebody has said, since `group` last completed something, that what it rolls out shall go back.
+    pub(super) fn is_told_back(&self, group: usize) -> bool {
+        let back = |word| matches!(word, Command::RollBack | Command::Retry);
+        let completed = self.judge.groups[group].completed;
+        let mut words = self.judge.words.iter();
+        words.any(|it| it.group == group && back(it.word) && it.completed == completed)
+    }
+
     /// Whether what failed in `group` may just be tried again.
     pub(super) fn is_forgiven(&self, group: usize) -> bool {
         let mut words = self.judge.words.iter();

@@ -1,0 +1,131 @@
+//! What the judge asks when pins move: whether it is their turn, and that what failed goes first, the last of it first.
+
+use prodspec_model::rollout::OnUnhealthy;
+
+use super::turn::SLACK;
+use crate::{executor::Instant, intent::Bad, world::State};
+
+impl State {
+    /// A commit is made that moves pins.
+    pub fn judge_moves(&mut self) {
+        for at in std::mem::take(&mut self.judge.moved) {
+            let wish = self.plan.wishes[at];
+            let person = self.judge.pins.contains_key(&at);
+            let Some(group) = wish.group.filter(|_| wish.steady && !person) else {
+                continue;
+            };
+            let eye = &self.judge.eyes[at];
+            match (eye.goes_back, eye.pinned) {
+                (true, _) => {
+                    self.judge_stops(at, group);
+                    self.judge_order(at, group);
+                }
+                (false, Some((to, _))) => self.judge_newer(at, group, to),
+                _ => {}
+            }
+        }
+    }
+
+    /// R22: what a policy only stops goes back when a person says so, or what it had is wanted no more.
+    fn judge_stops(&mut self, at: usize, group: usize) {
+        let Some((from, _)) = self.judge.eyes[at].back_from else {
+            return;
+        };
+        let policies = self.policies(group, from);
+        let stops = policies
+            .iter()
+            .all(|policy| policy.on_unhealthy == OnUnhealthy::Stop);
+        if !stops || self.is_told_back(group) {
+            return;
+        }
+        self.judge.look("stops");
+        let mut newer = self.sealed.accepted.range(from..).flat_map(|(_, all)| all);
+        let had = self.mark_at(from, at);
+        if newer.all(|it| it.marks.get(&at).copied() == had) {
+            let what = format!(
+                "asset/{at:02} goes back from @{from}, which only stops, and nobody said so"
+            );
+            self.violated("R22", what);
+        }
+    }
+
+    /// R22: of what a rollout moved, the last goes back first, as far as there is room.
+    fn judge_order(&mut self, at: usize, group: usize) {
+        let eye = &self.judge.eyes[at];
+        let Some((from, since)) = eye.back_from.filter(|_| !eye.again) else {
+            return;
+        };
+        let policies = self.policies(group, from);
+        let roomy = policies
+            .iter()
+            .all(|policy| policy.max_unavailable.is_none());
+        if !roomy || !self.scenario.calm || !self.plan.groups[group].loose {
+            return;
+        }
+        self.judge.look("order");
+        let gone = |other: &usize| {
+            let eye = &self.judge.eyes[*other];
+            let sent = eye.pinned.is_some_and(|(_, at)| at + SLACK < self.now);
+            let moved = eye.back_from.is_some_and(|(no, _)| no == from);
+            sent && moved && eye.goes_back && self.follows(*other, group)
+        };
+        let settled = |other: &usize| self.had_settled(*other, from, since);
+        let mut all = 0..self.plan.wishes.len();
+        if let Some(earlier) = all.find(|other| gone(other) && settled(other)) {
+            let what = format!(
+                "asset/{at:02} goes back from @{from} after asset/{earlier:02}, which moved before it"
+            );
+            self.violated("R22", what);
+        }
+    }
+
+    /// Whether it had settled at an incarnation long before then. What had not when everything turned back goes at once,
+    /// and what does not serve may never settle.
+    fn had_settled(&self, at: usize, incarnation: u32, then: Instant) -> bool {
+        let plan = self.plan_at(incarnation);
+        let serves = plan.is_some_and(|plan| plan.wishes[at].bad == Bad::Not);
+        let since = self.judge.eyes[at].had(self.mark_at(incarnation, at));
+        serves && since.is_some_and(|since| since + SLACK < then)
+    }
+
+    /// R17, R18: what is newer has its turn when its policy does not hold it, and what failed is back or mended.
+    fn judge_newer(&mut self, at: usize, group: usize, to: u32) {
+        let head = self.judge.groups[group].head;
+        if !self.scenario.calm || head.is_none_or(|head| to <= head) {
+            return;
+        }
+        self.judge.look("newer");
+        if self.is_held(group) {
+            let what = format!("asset/{at:02} moves to @{to}, and its policy holds");
+            return self.violated("R18", what);
+        }
+        let late = |other: &usize| {
+            let eye = &self.judge.eyes[*other];
+            let from = eye.back_from.map(|(from, _)| from);
+            let failed = from.and_then(|from| self.mark_at(from, *other));
+            let there = eye.arrived.is_some_and(|(mark, _)| Some(mark) == failed);
+            let wanted = self.mark_at(to, *other) == failed;
+            eye.goes_back && there && wanted && self.follows(*other, group)
+        };
+        let late = (0..self.plan.wishes.len()).find(late);
+        if let Some(late) = late.filter(|_| !self.is_forgiven(group)) {
+            let what = format!("asset/{at:02} moves to @{to} before asset/{late:02} is back");
+            self.violated("R17", what);
+        }
+    }
+
+    /// Whether the oldest policy that may still be gone by says hold, and every newer one.
+    fn is_held(&self, group: usize) -> bool {
+        let in_force = self.sealed.acknowledged_at.iter().rev();
+        let mut in_force = in_force.filter(|(_, since)| **since + SLACK < self.now);
+        let oldest = in_force.next().map_or(0, |(no, _)| *no);
+        let mut policies = self.policies(group, oldest).into_iter();
+        policies.all(|policy| policy.hold.is_some())
+    }
+
+    /// Whether an asset has been of the group all the time, and goes the way of its rollouts.
+    fn follows(&self, at: usize, group: usize) -> bool {
+        let wish = self.plan.wishes[at];
+        wish.steady && wish.group == Some(group) && !self.judge.eyes[at].again
+    }
+}
