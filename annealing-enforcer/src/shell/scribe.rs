@@ -397,24 +397,34 @@ mod tests {
     };
     use plugin_sdk::{Cause, testing};
     use prodspec_model::IncarnationNo;
+    use tokio::task::JoinHandle;
 
     use super::*;
 
-    /// Writes `steps`, all of them handed over before the first is looked at.
-    async fn written(store: &MemoryStore, steps: Vec<Vec<Entry>>) {
+    /// A scribe of a new owner, and what it says.
+    async fn scribe(
+        store: &MemoryStore,
+        taken: mpsc::UnboundedReceiver<Vec<Entry>>,
+    ) -> (JoinHandle<()>, mpsc::UnboundedReceiver<Input>) {
         let partition: PartitionId = "test".parse().unwrap();
         let owner = Batch::new().put(owner::key(&partition), "me");
         let token = FencingToken(store.commit(owner).await.unwrap().0);
+        let (inputs, said) = mpsc::unbounded();
+        let inside = Inside::new(token, inputs);
+        let (runtime, store) = (TokioRuntime::current(), Arc::new(store.clone()));
+        let scribe = Scribe::new(runtime, store, partition, token, inside, taken);
+        (tokio::spawn(scribe.run()), said)
+    }
+
+    /// Writes `steps`, all of them handed over before the first is looked at.
+    async fn written(store: &MemoryStore, steps: Vec<Vec<Entry>>) {
         let (entries, taken) = mpsc::unbounded();
         for step in steps {
             entries.unbounded_send(step).unwrap();
         }
         drop(entries);
-        let (inputs, _said) = mpsc::unbounded();
-        let inside = Inside::new(token, inputs);
-        let (runtime, store) = (TokioRuntime::current(), Arc::new(store.clone()));
-        let scribe = Scribe::new(runtime, store, partition, token, inside, taken);
-        scribe.run().await;
+        let (running, _said) = scribe(store, taken).await;
+        running.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
@@ -492,23 +502,19 @@ mod tests {
     async fn r5_what_kept_decisions_speak_of_is_spared_and_they_are_read_once() {
         let (store, reads) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
         let partition: PartitionId = "test".parse().unwrap();
-        let mut batch = Batch::new().put(owner::key(&partition), "me");
+        let mut batch = Batch::new();
         for n in 0..2_500 {
             let kept = Decisions(vec![decision(1 + n % 4)]);
             batch = batch.write(record::put(&partition, asset(n).as_str(), &kept).unwrap());
         }
-        let token = FencingToken(store.commit(batch).await.unwrap().0);
+        store.commit(batch).await.unwrap();
         let counted = reads.clone();
         store.set_pause(move |point| {
             counted.fetch_add(matches!(point, Point::BeforeRead).into(), Ordering::Relaxed);
             Box::pin(async {})
         });
         let (entries, taken) = mpsc::unbounded();
-        let (inputs, mut said) = mpsc::unbounded();
-        let inside = Inside::new(token, inputs);
-        let (runtime, shared) = (TokioRuntime::current(), Arc::new(store.clone()));
-        let scribe = Scribe::new(runtime, shared, partition, token, inside, taken);
-        let running = tokio::spawn(scribe.run());
+        let (running, mut said) = scribe(&store, taken).await;
 
         decide(&entries, 0, 7);
         decide(&entries, 9_999, 8);
@@ -538,5 +544,29 @@ mod tests {
         assert!(read <= 2, "{read} reads for what is written, none to count");
         drop(entries);
         running.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r5_what_may_be_removed_is_told_though_there_is_always_more_to_write() {
+        const MANY: u64 = 1_000;
+        let (store, written) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
+        let (entries, taken) = mpsc::unbounded();
+        let (more, counted) = (entries.clone(), written.clone());
+        let (running, _said) = scribe(&store, taken).await;
+        store.set_pause(move |point| {
+            if matches!(point, Point::BeforeWrite) && counted.fetch_add(1, Ordering::Relaxed) < MANY
+            {
+                decide(&more, 1, 20);
+            }
+            Box::pin(tokio::task::yield_now())
+        });
+        decide(&entries, 0, 7);
+        let spared = numbers((1..=10).filter(|no| *no != 7));
+        assert_eq!(free(&entries).await, spared);
+        assert!(
+            written.load(Ordering::Relaxed) < MANY,
+            "told in the end only"
+        );
+        running.abort();
     }
 }
