@@ -176,7 +176,7 @@ impl Kernel {
         self.pending.extend(targets);
         let rows = live.targets.iter().zip(&live.rows);
         let rows = rows.filter_map(|(target, row)| Some((&target.asset, row.as_ref()?.was)));
-        let inherited = live.inherited.iter().map(|(asset, was)| (asset, *was));
+        let inherited = live.inherited.iter().map(|(asset, row)| (asset, row.was));
         let moved: BTreeMap<&AssetId, StandingPin> = inherited.chain(rows).collect();
         for (asset, was) in moved {
             // What is not back yet goes on for the cause that brings it back.
@@ -214,22 +214,20 @@ impl Live {
 
     /// What a rollout before this one moved, and this one has not, goes back with the rest.
     fn take_over_inherited(&mut self) {
-        for (asset, was) in std::mem::take(&mut self.inherited) {
+        for (asset, taken) in std::mem::take(&mut self.inherited) {
             let place = self
                 .place(&asset)
                 .filter(|place| self.rows[*place].is_none());
             if let Some(place) = place {
                 let row = TargetRecord {
-                    policy: self.rollout.policy.clone(),
                     rollout: self.rollout.id,
-                    moved_at: self.rollout.started_at,
                     updated_at: None,
-                    was,
                     back_at: None,
+                    ..taken.clone()
                 };
                 self.set_row(place, row);
             }
-            self.inherited.insert(asset, was);
+            self.inherited.insert(asset, taken);
         }
     }
 }

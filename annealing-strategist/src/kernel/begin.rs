@@ -10,7 +10,7 @@ use prodspec_model::{AssetId, Incarnation, rollout::FirstTurnup};
 use super::{Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
 use crate::{
     policy::target_of,
-    record::{Rollout, State},
+    record::{Rollout, State, TargetRecord},
 };
 
 /// How many rollouts of a group are remembered.
@@ -38,9 +38,15 @@ impl Kernel {
         if nothing && self.live.is_none() {
             return self.follow_from_afar(out);
         }
-        let found = self.candidates(&self.latest, None);
+        let mut found = self.candidates(&self.latest, None);
         match (found.targets.is_empty(), found.left_out.is_empty()) {
-            (false, _) => self.begin(now, found, out),
+            (false, _) => {
+                let first = |live: &Live| live.rollout.state == State::Running;
+                if self.live.as_ref().is_some_and(first) {
+                    self.add_moved(&mut found);
+                }
+                self.begin(now, found, out);
+            }
             _ if self.live.as_ref().is_some_and(|live| self.is_void(live)) => {
                 self.begin(now, found, out);
             }
@@ -131,6 +137,21 @@ impl Kernel {
         }
         self.leave_out_tied(to, &mut found);
         found
+    }
+
+    /// Adds what the rollout that is taken over has moved: it is part of the new one though it has what is new already.
+    pub(super) fn add_moved(&self, found: &mut Candidates) {
+        let Some(live) = &self.live else { return };
+        let moved = live.targets.iter().zip(&live.rows);
+        let moved = moved.filter(|(_, row)| row.is_some());
+        let moved = moved.map(|(target, _)| &target.asset);
+        let moved = moved.filter(|id| !found.left_out.contains(id));
+        let moved = moved.filter(|id| self.governs(&self.latest, id));
+        let moved = moved.filter_map(|id| self.latest.asset(id));
+        found.targets.extend(moved.map(|asset| target_of(&asset)));
+        let targets = &mut found.targets;
+        targets.sort_by(|one, other| one.asset.cmp(&other.asset));
+        targets.dedup_by(|one, other| one.asset == other.asset);
     }
 
     /// Leaves out those that would wait for ever for what is left out: what edges tie together moves together or not.
@@ -235,7 +256,7 @@ impl Kernel {
         found: &Candidates,
         step: &mut Step,
         out: &mut Effects,
-    ) -> BTreeMap<AssetId, StandingPin> {
+    ) -> BTreeMap<AssetId, TargetRecord> {
         let at = self.clock.at(now);
         let by = RolloutId(self.next.0 - 1);
         old.rollout.state = State::Superseded { by };
@@ -245,10 +266,10 @@ impl Kernel {
         for (target, row) in old.targets.iter().zip(&old.rows) {
             out.released.push(target.asset.clone());
             let Some(row) = row else { continue };
-            inherited.insert(target.asset.clone(), row.was);
+            inherited.insert(target.asset.clone(), row.clone());
         }
         // What is not intended any more, or left out, has nowhere to go but back.
-        inherited.retain(|asset, was| {
+        inherited.retain(|asset, row| {
             let kept = found
                 .targets
                 .binary_search_by(|t| t.asset.cmp(asset))
@@ -258,7 +279,7 @@ impl Kernel {
                 let newest = self.latest.asset(asset);
                 let ours = self.governs(&self.latest, asset);
                 if ours || newest.is_none() {
-                    let goes = self.goes_back(asset, *was);
+                    let goes = self.goes_back(asset, row.was);
                     self.pin(now, asset, goes, step);
                 }
             }

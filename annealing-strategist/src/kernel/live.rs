@@ -7,7 +7,6 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plane_store::records::StandingPin;
 use plugin_sdk::{Direction, Mono, Now, Progress, Selection, Target};
 use prodspec_model::{AssetId, Incarnation};
 
@@ -44,8 +43,8 @@ pub(super) struct Live {
     pub(super) left_out: Vec<AssetId>,
     /// Targets that left the group before they were moved, and that nobody has said are back: another rollout may hold them.
     pub(super) away: BTreeSet<AssetId>,
-    /// Of assets that a failed rollout before this one moved: their pins before that.
-    pub(super) inherited: BTreeMap<AssetId, StandingPin>,
+    /// What is remembered of assets that a rollout before this one moved, whose pins it took over.
+    pub(super) inherited: BTreeMap<AssetId, TargetRecord>,
     pub(super) closure: Closure,
     /// What was selected last, and what it waits for.
     pub(super) selection: Selection,

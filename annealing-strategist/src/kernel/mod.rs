@@ -161,7 +161,7 @@ impl Kernel {
         let heads = rolled.flatten().chain(&self.head).map(Incarnation::no);
         let was = live.flat_map(|live| {
             let rows = live.rows.iter().flatten().map(|row| row.was);
-            rows.chain(live.inherited.values().copied())
+            rows.chain(live.inherited.values().map(|row| row.was))
         });
         let pins = was.chain(self.pins.values().map(|standing| standing.pin));
         let pins = pins.filter_map(|pin| match pin {

@@ -1,14 +1,10 @@
 //! What people may say to a rollout, each with who and why, and what is answered when it does not fit.
 
 use plugin_sdk::{Now, RolloutId};
-use prodspec_model::Asset;
 use serde::{Deserialize, Serialize};
 
 use super::{Effects, Kernel, Record, Step};
-use crate::{
-    policy::target_of,
-    record::{By, State},
-};
+use crate::record::{By, State};
 
 /// A person's word on the group's rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,24 +145,7 @@ impl Kernel {
     fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
         let id = self.live.as_ref().map(|live| live.rollout.id);
         let mut found = self.candidates(&self.latest, id);
-        // What was not sent back has the new content, and is part of it all the same.
-        let moved = self
-            .live
-            .iter()
-            .flat_map(|live| live.targets.iter().zip(&live.rows));
-        let moved =
-            moved.filter(|(target, row)| row.is_some() && !found.left_out.contains(&target.asset));
-        let moved: Vec<Asset> = moved
-            .filter(|(target, _)| self.governs(&self.latest, &target.asset))
-            .filter_map(|(target, _)| self.latest.asset(&target.asset))
-            .collect();
-        found.targets.extend(moved.iter().map(target_of));
-        found
-            .targets
-            .sort_by(|one, other| one.asset.cmp(&other.asset));
-        found
-            .targets
-            .dedup_by(|one, other| one.asset == other.asset);
+        self.add_moved(&mut found);
         let nothing = found.targets.is_empty();
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {

@@ -207,7 +207,7 @@ impl Kernel {
     /// What a target went through, as far as its pin says so.
     fn revive_row(&mut self, live: &mut Live, id: AssetId, row: TargetRecord, step: &mut Step) {
         if row.rollout != live.rollout.id {
-            live.inherited.insert(id, row.was);
+            live.inherited.insert(id, row);
             return;
         }
         let Some(place) = live.place(&id) else {
@@ -222,7 +222,7 @@ impl Kernel {
             // Nothing has happened to it; where it goes back to is where it is when it moves.
             step.records.push(Record::Target(id, None));
         } else {
-            live.inherited.insert(id, row.was);
+            live.inherited.insert(id, row);
         }
     }
 

@@ -238,7 +238,7 @@ impl Kernel {
 
     /// Where an asset goes if this fails: not to what a rollout before this one failed with.
     fn was(&self, live: &Live, asset: &AssetId) -> StandingPin {
-        let inherited = live.inherited.get(asset).copied();
+        let inherited = live.inherited.get(asset).map(|row| row.was);
         inherited.unwrap_or_else(|| self.pin_of(asset))
     }
 

@@ -11,7 +11,7 @@ use prodspec_model::{
 
 use super::{
     pins::canary,
-    rig::{Rig, id, of_group, thing},
+    rig::{Rig, id, of_group, policy_asset, thing},
 };
 use crate::{
     kernel::{Command, Goes},
@@ -95,6 +95,36 @@ pub(super) fn r22_what_was_never_there_before_is_left_alone() {
     rig.tell(Command::RollBack).unwrap();
     assert_eq!((rig.state().word(), rig.head()), ("rolled back", None));
     assert_eq!(rig.plane.content(&id("a")), None);
+}
+
+#[test]
+fn r22_what_was_taken_over_goes_back_last_first_too() {
+    let stops = RolloutPolicy {
+        on_unhealthy: OnUnhealthy::Stop,
+        domains: vec!["us".into(), "eu".into()],
+        bake_secs: 60,
+        ..one_by_one()
+    };
+    let mut rig = Rig::begun(stops, &["eu/a", "us/b"]);
+    rig.settle("us/b");
+    rig.pass(HOUR);
+    rig.settle("eu/a");
+    rig.tell(Command::Abort).unwrap();
+    assert_eq!(rig.at(2), ["eu/a", "us/b"]);
+    // What mends them fails before it moves any.
+    let held = RolloutPolicy {
+        hold: Some("wait".into()),
+        ..one_by_one()
+    };
+    rig.put(vec![
+        thing("eu/a", 3),
+        thing("us/b", 3),
+        policy_asset(&held),
+    ]);
+    rig.run();
+    assert_eq!((rig.state().word(), rig.rollouts()), ("running", 3));
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!(rig.at(1), ["eu/a"]);
 }
 
 #[test]

@@ -42,6 +42,21 @@ pub(super) fn r17_the_first_turnup_is_at_once() {
 }
 
 #[test]
+fn r17_what_nobody_edits_stays_while_a_first_turnup_is_taken_over() {
+    let assets = vec![thing("a", 1), thing("b", 1)];
+    let mut rig = Rig::new(RolloutPolicy::default(), assets);
+    rig.lag = None;
+    rig.run();
+    rig.put(vec![thing("b", 2)]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "b"]);
+    rig.settle("a");
+    rig.settle("b");
+    rig.pass(Duration::from_secs(60));
+    assert_eq!((rig.state().word(), rig.head()), ("completed", Some(2)));
+}
+
+#[test]
 pub(super) fn r17_what_is_sealed_meanwhile_is_one_rollout() {
     let mut rig = Rig::begun(canary(), &["a", "b", "c"]);
     rig.put(vec![thing("a", 3)]);
