@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{Cause, Now, RolloutId, Target};
-use prodspec_model::{AssetId, Incarnation, rollout::FirstTurnup};
+use prodspec_model::{Asset, AssetId, Incarnation, rollout::FirstTurnup};
 
 use super::{Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
 use crate::{
@@ -43,7 +43,7 @@ impl Kernel {
             (false, _) => {
                 let first = |live: &Live| live.rollout.state == State::Running;
                 if self.live.as_ref().is_some_and(first) {
-                    self.add_moved(&mut found);
+                    self.add_moved(None, &mut found);
                 }
                 self.begin(now, found, out);
             }
@@ -128,8 +128,7 @@ impl Kernel {
             if self.content_in_force(id) == Some(new.digest()) {
                 continue;
             }
-            let quarantined = self.quarantine.get(id);
-            if quarantined.is_some_and(|it| it.has(new.digest(), own)) {
+            if self.has_failed(&new, own) {
                 found.left_out.push(id.clone());
             } else {
                 found.targets.push(target_of(&new));
@@ -139,15 +138,24 @@ impl Kernel {
         found
     }
 
-    /// Adds what the rollout that is taken over has moved: it is part of the new one though it has what is new already.
-    pub(super) fn add_moved(&self, found: &mut Candidates) {
+    /// Whether the content of `new` failed before, in another rollout than `own`.
+    fn has_failed(&self, new: &Asset, own: Option<RolloutId>) -> bool {
+        let quarantined = self.quarantine.get(&new.id());
+        quarantined.is_some_and(|it| it.has(new.digest(), own))
+    }
+
+    /// Adds what the rollout that is taken over has moved, or took over itself: it is part of the new one though it may
+    /// have what is new already. Content that failed in `own` is no obstacle.
+    pub(super) fn add_moved(&self, own: Option<RolloutId>, found: &mut Candidates) {
         let Some(live) = &self.live else { return };
         let moved = live.targets.iter().zip(&live.rows);
         let moved = moved.filter(|(_, row)| row.is_some());
         let moved = moved.map(|(target, _)| &target.asset);
+        let moved = moved.chain(live.inherited.keys());
         let moved = moved.filter(|id| !found.left_out.contains(id));
         let moved = moved.filter(|id| self.governs(&self.latest, id));
         let moved = moved.filter_map(|id| self.latest.asset(id));
+        let moved = moved.filter(|new| !self.has_failed(new, own));
         found.targets.extend(moved.map(|asset| target_of(&asset)));
         let targets = &mut found.targets;
         targets.sort_by(|one, other| one.asset.cmp(&other.asset));

@@ -145,7 +145,7 @@ impl Kernel {
     fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
         let id = self.live.as_ref().map(|live| live.rollout.id);
         let mut found = self.candidates(&self.latest, id);
-        self.add_moved(&mut found);
+        self.add_moved(id, &mut found);
         let nothing = found.targets.is_empty();
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {

@@ -7,7 +7,10 @@ use plugin_sdk::Judgement;
 use prodspec_model::rollout::{Canary, OnUnhealthy, RolloutPolicy};
 
 use super::rig::{Rig, id, of_group, seal, thing};
-use crate::{kernel::Event, record::State};
+use crate::{
+    kernel::{Event, Goes},
+    record::State,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -47,13 +50,20 @@ fn r17_what_nobody_edits_stays_while_a_first_turnup_is_taken_over() {
     let mut rig = Rig::new(RolloutPolicy::default(), assets);
     rig.lag = None;
     rig.run();
-    rig.put(vec![thing("b", 2)]);
+    for size in [2, 3] {
+        // Whoever takes over may die before anything moves.
+        rig.put(vec![thing("b", size)]);
+        while rig.deliver() || rig.durable() {}
+        rig.crash();
+    }
     rig.run();
-    assert_eq!(rig.at(2), ["a", "b"]);
+    assert_eq!(rig.at(3), ["a", "b"]);
     rig.settle("a");
     rig.settle("b");
     rig.pass(Duration::from_secs(60));
-    assert_eq!((rig.state().word(), rig.head()), ("completed", Some(2)));
+    assert_eq!((rig.state().word(), rig.head()), ("completed", Some(3)));
+    let away = |goes: &Goes| matches!(goes, Goes::NotYet);
+    assert!(!rig.plane.moves.iter().any(|(_, goes)| away(goes)));
 }
 
 #[test]

@@ -299,9 +299,10 @@ impl Plane {
                 true if !pinned && self.content(id) != content => self.keep_in_place(id, intent),
                 false if pinned && governed => {
                     self.pins.remove(id);
-                    // What it had from the group is nothing to it any more.
-                    self.was.remove(id);
+                    // Whoever does not hear of it in time goes by what it had from the group.
+                    self.lost.insert(id.clone());
                     self.forward.retain(|(_, other)| other != id);
+                    self.found.remove(id);
                     self.tell(id);
                 }
                 _ => {}
