@@ -14,7 +14,7 @@ use super::{Settings, stable};
 use crate::format::{Format, Limits};
 
 /// How deep directories may lie within directories.
-const MAX_LEVELS: usize = 16;
+pub(super) const MAX_LEVELS: usize = 16;
 
 /// All files of a format in a directory and below. Hidden files are left out, links to directories are not followed.
 ///
@@ -48,7 +48,7 @@ impl<F: Format> Directory<F> {
         }
     }
 
-    /// Reads the files below `path` when asked, and hints when they may have changed.
+    /// Reads the files below `path` when asked, and hints when they may have changed, or what links to files lead to.
     pub fn watch(path: impl Into<PathBuf>) -> Self {
         Self {
             settings: Settings::new(path.into(), true),
@@ -168,7 +168,7 @@ fn list<F: Format>(root: &Path) -> Result<Vec<PathBuf>, Problem> {
         for entry in std::fs::read_dir(&folder).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let path = entry.path();
-            if entry.file_name().to_string_lossy().starts_with('.') {
+            if is_hidden(&entry) {
                 continue;
             }
             let is_folder = entry.file_type().map_err(cannot)?.is_dir();
@@ -188,4 +188,9 @@ fn list<F: Format>(root: &Path) -> Result<Vec<PathBuf>, Problem> {
     }
     files.sort();
     Ok(files)
+}
+
+/// Whether an entry is left out, whatever it is.
+pub(super) fn is_hidden(entry: &std::fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with('.')
 }

@@ -1,9 +1,9 @@
 //! Files and directories as sources of truth.
 
 mod directory;
+mod scope;
 mod stable;
 mod watch;
-mod way;
 
 use std::{marker::PhantomData, path::PathBuf, sync::Arc};
 

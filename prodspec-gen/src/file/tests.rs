@@ -133,6 +133,21 @@ async fn links_that_lead_elsewhere_are_noticed() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_out_of_a_watched_directory_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("d")).unwrap();
+    let outside = write(dir.path(), "m.yaml", "a: 1");
+    std::os::unix::fs::symlink(&outside, dir.path().join("d/m.yaml")).unwrap();
+    let source = YamlDirectory::watch(dir.path().join("d"));
+    let mut changes = source.changes();
+    for a in ["2", "3"] {
+        fs::write(&outside, format!("a: {a}")).unwrap();
+        sees(&source, &mut changes, a).await;
+    }
+}
+
 #[tokio::test]
 async fn a_directory_that_comes_later_or_is_replaced_is_watched() {
     let dir = tempfile::tempdir().unwrap();
