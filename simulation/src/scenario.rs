@@ -46,8 +46,6 @@ pub struct Scenario {
     pub away: Option<(Duration, Duration)>,
     /// Policy groups whose assets have edges, in a thousand.
     pub knit: u32,
-    /// Nothing goes wrong but what people do, and what they want: the judge excuses less.
-    pub calm: bool,
     /// People move pins that are the strategist's.
     pub meddling: bool,
     /// How often the last edit brings content that does not serve, in a thousand.
@@ -110,7 +108,6 @@ impl Scenario {
             travel: None,
             away: None,
             knit: 300,
-            calm: false,
             meddling: false,
             stubborn: 200,
             #[cfg(feature = "planted-bugs")]
@@ -130,10 +127,15 @@ impl Scenario {
     pub fn busy(&mut self, faults: &[(Fault, u32)]) {
         let edits = [(Fault::EditRevises, 800), (Fault::EditMends, 200)];
         self.rates = Rates::only(&[&edits, faults].concat());
-        self.calm = faults.iter().all(|(fault, _)| CALM.contains(fault));
         self.store_faults = [0; 6];
         self.enforcers = 1;
         self.edit_every = Duration::from_secs(20);
+    }
+
+    /// Whether nothing goes wrong but what people do, and want: then the judge excuses less.
+    pub fn is_calm(&self) -> bool {
+        let calm = |fault: &Fault| CALM.contains(fault) || self.rates.of(*fault) == 0;
+        Fault::ALL.iter().all(calm) && self.store_faults == [0; 6] && self.away.is_none()
     }
 
     /// How long edits go on without faults.

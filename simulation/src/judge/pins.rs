@@ -3,15 +3,15 @@
 use prodspec_model::rollout::OnUnhealthy;
 
 use super::turn::SLACK;
-use crate::{executor::Instant, intent::Bad, world::State};
+use crate::{executor::Instant, intent::Bad, plugin::push, world::State};
 
 impl State {
     /// A commit is made that moves pins.
     pub fn judge_moves(&mut self) {
         for at in std::mem::take(&mut self.judge.moved) {
             let wish = self.plan.wishes[at];
-            let person = self.judge.pins.contains_key(&at);
-            let Some(group) = wish.group.filter(|_| wish.steady && !person) else {
+            let followed = wish.steady && !self.scenario.meddling;
+            let Some(group) = wish.group.filter(|_| followed) else {
                 continue;
             };
             let eye = &self.judge.eyes[at];
@@ -59,7 +59,7 @@ impl State {
         let roomy = policies
             .iter()
             .all(|policy| policy.max_unavailable.is_none());
-        if !roomy || !self.scenario.calm || !self.plan.groups[group].loose {
+        if !roomy || !self.scenario.is_calm() || !self.plan.groups[group].loose {
             return;
         }
         self.judge.look("order");
@@ -85,13 +85,13 @@ impl State {
         let plan = self.plan_at(incarnation);
         let serves = plan.is_some_and(|plan| plan.wishes[at].bad == Bad::Not);
         let since = self.judge.eyes[at].had(self.mark_at(incarnation, at));
-        serves && since.is_some_and(|since| since + SLACK < then)
+        serves && since.is_some_and(|since| since + push::LONGEST + SLACK < then)
     }
 
     /// R17, R18: what is newer has its turn when its policy does not hold it, and what failed is back or mended.
     fn judge_newer(&mut self, at: usize, group: usize, to: u32) {
         let head = self.judge.groups[group].head;
-        if !self.scenario.calm || head.is_none_or(|head| to <= head) {
+        if !self.scenario.is_calm() || head.is_none_or(|head| to <= head) {
             return;
         }
         self.judge.look("newer");

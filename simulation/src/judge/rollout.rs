@@ -56,8 +56,9 @@ pub struct GroupEye {
     pub(super) stopped: Option<(u32, Instant)>,
     /// When something last began to go back, or was completed, or was let go on.
     pub(super) turned: Instant,
-    /// How often it has completed something.
+    /// How often it has completed something, and when that was last.
     pub(super) completed: u64,
+    completed_at: Instant,
 }
 
 impl Eye {
@@ -112,8 +113,10 @@ impl State {
     pub fn completed(&mut self, group: usize, head: u32) {
         self.judge_whole(group, head);
         self.goes_on(group);
+        let now = self.now;
         let eye = &mut self.judge.groups[group];
         (eye.head, eye.completed) = (Some(head), eye.completed + 1);
+        eye.completed_at = now;
         for at in 0..self.judge.eyes.len() {
             let there = self.mark_at(head, at);
             let resource = &self.production.resources[at];
@@ -249,7 +252,11 @@ impl State {
         // The first time whatever is newer takes over at once: what goes back then may not have failed.
         let head = self.judge.groups[group].head;
         let superseded = head.is_none() && from.is_none_or(|from| !self.is_gradual(group, from));
-        let forgiven = self.is_forgiven(group) || superseded;
+        // What was completed since its pin moved back has let other content be forgotten.
+        let completed = self.judge.groups[group].completed_at;
+        let pinned = self.judge.eyes[at].pinned;
+        let forgotten = pinned.is_some_and(|(_, since)| since < completed);
+        let forgiven = self.is_forgiven(group) || superseded || forgotten;
         let failed = from.and_then(|from| self.mark_at(from, at));
         let eye = &mut self.judge.eyes[at];
         let was = eye.forward.take().map(|(_, mark)| mark);

@@ -164,7 +164,10 @@ impl State {
         let back = |word| matches!(word, Command::RollBack | Command::Retry);
         let completed = self.judge.groups[group].completed;
         let mut words = self.judge.words.iter();
-        words.any(|it| it.group == group && back(it.word) && it.completed == completed)
+        words.any(|it| {
+            let heard = it.completed == completed || self.now < it.until;
+            it.group == group && back(it.word) && heard
+        })
     }
 
     /// Whether what failed in `group` may just be tried again.

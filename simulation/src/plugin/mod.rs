@@ -1,7 +1,7 @@
 //! The asset plugin: compares with production and pushes to it, over a network and with all the faults of one.
 
 mod diff;
-mod push;
+pub mod push;
 
 use std::time::Duration;
 

@@ -16,6 +16,9 @@ use crate::{
 
 type Answer = Result<Pushed, plugin::Error>;
 
+/// How long a push goes on at most.
+pub const LONGEST: Duration = Duration::from_secs(12);
+
 /// How a push goes, decided when it is sent.
 struct Course {
     push: Push,
@@ -100,7 +103,7 @@ impl State {
             travel = self.random.between(Duration::from_secs(1), most);
         }
         let usual = Duration::from_millis(if kind == Kind::Gradual { 4000 } else { 80 });
-        let until_done = self.random.delay(usual, Duration::from_secs(12));
+        let until_done = self.random.delay(usual, LONGEST);
         travel = self.scenario.travel.unwrap_or(travel);
         let hangs = self.strikes(Fault::HangPush);
         let fate = self.fate();
