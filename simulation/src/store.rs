@@ -84,6 +84,11 @@ impl ProcessStore {
         let commits = state.commits;
         state.committed.insert(node, commits);
         state.remember_open(&writes);
+        // Whoever was overtaken may have stood still since: it was made before what is known already.
+        let overtaken = version < state.version;
+        state.version = version.max(state.version);
+        let now = state.now;
+        state.judge.made_at = if overtaken { begun } else { now };
         state.remember_rollouts(&writes);
     }
 }

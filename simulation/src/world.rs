@@ -101,6 +101,8 @@ pub struct State {
     pub commits: u64,
     /// See [`State::commits`].
     pub committed: BTreeMap<NodeId, u64>,
+    /// The newest version that was acknowledged.
+    pub version: Version,
     /// The newest acknowledged version of each key: acknowledgements may overtake each other.
     pub newest: BTreeMap<Key, Version>,
     /// Processes that cannot reach the store.
@@ -155,6 +157,7 @@ impl World {
             store: MemoryStore::new(),
             commits: 0,
             committed: BTreeMap::new(),
+            version: Version(0),
             newest: BTreeMap::new(),
             cut_off: BTreeSet::new(),
             beats: BTreeMap::new(),

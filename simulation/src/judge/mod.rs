@@ -92,6 +92,8 @@ pub struct Judge {
     pub eyes: Vec<Eye>,
     /// What was seen of each policy group.
     pub groups: [GroupEye; 2],
+    /// When the present commit was made, as far as known.
+    pub made_at: Instant,
     /// Whose pins the present commit moves.
     moved: Vec<usize>,
     /// What people said to rollouts.
@@ -122,6 +124,7 @@ impl Judge {
             longest: Duration::ZERO,
             eyes: vec![Eye::default(); assets],
             groups: Default::default(),
+            made_at: Instant::default(),
             moved: Vec::new(),
             words: Vec::new(),
             jumped: None,

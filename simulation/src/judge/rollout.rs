@@ -149,7 +149,7 @@ impl State {
 
     /// A pin has moved, and that was acknowledged.
     pub fn pin_moved(&mut self, at: usize, to: Option<PinRecord>) {
-        let now = self.now;
+        let made_at = self.judge.made_at;
         let back = matches!(
             to,
             Some(PinRecord::At {
@@ -169,7 +169,7 @@ impl State {
                 eye.back_from = eye.pinned;
             }
             eye.goes_back = back;
-            eye.pinned = there.map(|no| (no, now));
+            eye.pinned = there.map(|no| (no, made_at));
             self.judge.moved.push(at);
         }
         if let Some(group) = group.filter(|_| back) {
