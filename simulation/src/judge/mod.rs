@@ -25,7 +25,7 @@ pub use words::Word;
 /// Everything that the judge looks at.
 pub const LOOKS: [&str; 25] = [
     "L1", "L2", "R6", "R8", "R9", "R13", "R22", "S1", "S2", "S3", "S4", "S5", "S7", "canary",
-    "domain", "gradual", "hold", "newer", "once", "order", "room", "stops", "stopped", "wave",
+    "domain", "gradual", "hold", "newer", "once", "order", "room", "halts", "stopped", "wave",
     "whole",
 ];
 

@@ -38,7 +38,7 @@ impl State {
         if !stops || self.is_told_back(group) {
             return;
         }
-        self.judge.look("stops");
+        self.judge.look("halts");
         let mut newer = self.sealed.accepted.range(from..).flat_map(|(_, all)| all);
         let had = self.mark_at(from, at);
         if newer.all(|it| it.marks.get(&at).copied() == had) {
