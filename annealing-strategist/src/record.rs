@@ -1,5 +1,7 @@
 //! What a rollout is, as data: durable, and what people are shown.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use plane_store::{Record, records::StandingPin};
 use plugin_sdk::{Health, RolloutId};
@@ -117,6 +119,14 @@ impl State {
             }
             _ => None,
         }
+    }
+}
+
+impl fmt::Display for State {
+    /// Its word, and why.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        self.why().map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 

@@ -7,6 +7,27 @@ use serde::{Deserialize, Serialize};
 /// Any error, for seams that only report it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// An error with everything that caused it, on one line: what a message for people should say.
+///
+/// ```
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("the cell does not answer")]
+/// struct Unreachable(#[source] std::io::Error);
+///
+/// let error = Unreachable(std::io::Error::other("connection refused"));
+/// assert_eq!(plugin_sdk::with_causes(&error), "the cell does not answer: connection refused");
+/// ```
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
 /// Why a diff or a push failed. The class decides when it is tried again.
 ///
 /// ```

@@ -6,7 +6,8 @@ use prodspec_model::{Asset, AssetBuilder, Message, Provenance, SourceName, asset
 
 use crate::{
     document::Document,
-    problem::{Problem, Problems, chain},
+    error::with_causes,
+    problem::{Problem, Problems},
 };
 
 /// What one call of a generator is about.
@@ -161,7 +162,7 @@ impl Drafts {
         };
         let place = origin.clone();
         self.build(asset.provenance(origin))
-            .map_err(|error| Problem::new(chain(&error)).origin(&place))
+            .map_err(|error| Problem::new(with_causes(&error)).origin(&place))
     }
 
     /// Adds a changed copy of an asset ([`Asset::edit`]): it keeps saying where it came from.

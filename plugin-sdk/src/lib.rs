@@ -34,7 +34,7 @@ pub use check::{
 };
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed};
 pub use document::{Document, Located};
-pub use error::BoxError;
+pub use error::{BoxError, with_causes};
 pub use generate::{Drafts, Generator, GeneratorInfo, Input};
 pub use health::{
     Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,

@@ -7,6 +7,8 @@ use std::fmt;
 use prodspec_model::{Asset, AssetId, Provenance};
 use serde::{Deserialize, Serialize};
 
+use crate::error::with_causes;
+
 /// How bad a problem is.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -236,7 +238,7 @@ macro_rules! from_error {
     ($($error:ty),*) => { $(
         impl From<$error> for Problem {
             fn from(error: $error) -> Self {
-                Self::new(chain(&error))
+                Self::new(with_causes(&error))
             }
         }
         impl From<$error> for Problems {
@@ -253,15 +255,3 @@ from_error!(
     prodspec_model::message::Error,
     prodspec_model::canonical::Error
 );
-
-/// An error with everything that caused it, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}

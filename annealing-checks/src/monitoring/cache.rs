@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::lock::Mutex;
 use jiff::{SignedDuration, Timestamp};
+use plugin_sdk::with_causes;
 
 use super::{SignalSource, Signals};
 
@@ -36,7 +37,9 @@ impl Cache {
             return answer.clone();
         }
         let answer = self.source.firing().await;
-        let answer = answer.map(Arc::new).map_err(|error| chain(&*error).into());
+        let answer = answer
+            .map(Arc::new)
+            .map_err(|error| with_causes(&*error).into());
         *last = Some((now, answer.clone()));
         answer
     }
@@ -52,11 +55,4 @@ impl fmt::Debug for Cache {
 pub(super) fn apart(one: Timestamp, other: Timestamp) -> Duration {
     let apart: SignedDuration = one.duration_since(other);
     apart.unsigned_abs()
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let causes: Vec<String> = causes.map(ToString::to_string).collect();
-    causes.join(": ")
 }

@@ -47,14 +47,10 @@ impl Kernel {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
         state.shorten();
-        let what = match state.why() {
-            Some(why) => format!("{}: {why}", state.word()),
-            None => state.word().to_owned(),
-        };
-        live.rollout.note(at, what, by);
+        live.rollout.note(at, state.to_string(), by);
         live.rollout.state = state;
         live.look_again(true);
-        let record = Record::Rollout(Box::new(live.rollout.clone()));
+        let record = live.rollout.record();
         let mut step = Step::default();
         if failed && !self.planted(Bug::NoQuarantine) {
             self.quarantine(&mut step);
@@ -169,18 +165,15 @@ impl Kernel {
         live.rollout.stage = None;
         live.rollout.note(at, "rolled back", None);
         let mut step = Step::default();
-        step.records
-            .push(Record::Rollout(Box::new(live.rollout.clone())));
+        step.records.push(live.rollout.record());
         self.release(&live, &mut step);
         let targets = live.targets.iter().map(|target| target.asset.clone());
         self.pending.extend(targets);
-        let rows = live.targets.iter().zip(&live.rows);
-        let rows = rows.filter_map(|(target, row)| Some((&target.asset, row.as_ref()?.was)));
-        let inherited = live.inherited.iter().map(|(asset, row)| (asset, row.was));
-        let moved: BTreeMap<&AssetId, StandingPin> = inherited.chain(rows).collect();
-        for (asset, was) in moved {
+        let moved: BTreeMap<&AssetId, &TargetRecord> =
+            live.inherited.iter().chain(live.held()).collect();
+        for (asset, row) in moved {
             // What is not back yet goes on for the cause that brings it back.
-            if was == StandingPin::Default && live.is_back(asset) {
+            if row.was == StandingPin::Default && live.is_back(asset) {
                 self.pin(now, asset, Goes::Default, &mut step);
             }
         }

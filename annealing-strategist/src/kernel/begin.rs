@@ -99,9 +99,8 @@ impl Kernel {
 
     /// Whether all that is not as it was before the rollout has left the group since, or is gone: nobody can mend it.
     fn is_void(&self, live: &Live) -> bool {
-        let moved = live.targets.iter().zip(&live.rows);
-        let moved = moved.filter(|(target, row)| row.is_some() && !live.is_back(&target.asset));
-        let mut moved = moved.map(|(target, _)| &target.asset).peekable();
+        let moved = live.held().map(|(asset, _)| asset);
+        let mut moved = moved.filter(|asset| !live.is_back(asset)).peekable();
         let left = |asset: &AssetId| {
             !self.governs(&self.latest, asset) || self.latest.asset(asset).is_none()
         };
@@ -148,11 +147,9 @@ impl Kernel {
     /// have what is new already. Content that failed in `own` is no obstacle.
     pub(super) fn add_moved(&self, own: Option<RolloutId>, found: &mut Candidates) {
         let Some(live) = &self.live else { return };
-        let moved = live.targets.iter().zip(&live.rows);
-        let moved = moved.filter(|(_, row)| row.is_some());
-        let moved = moved.map(|(target, _)| &target.asset);
+        let moved = live.held().map(|(asset, _)| asset);
         let moved = moved.chain(live.inherited.keys());
-        let moved = moved.filter(|id| !found.left_out.contains(id));
+        let moved = moved.filter(|id| found.left_out.binary_search(id).is_err());
         let moved = moved.filter(|id| self.governs(&self.latest, id));
         let moved = moved.filter_map(|id| self.latest.asset(id));
         let moved = moved.filter(|new| !self.has_failed(new, own));
@@ -186,10 +183,9 @@ impl Kernel {
         self.next = RolloutId(id.0 + 1);
         let mut step = Step::default();
         let rollout = self.rollout(at, id, &found);
-        step.records
-            .push(Record::Rollout(Box::new(rollout.clone())));
+        step.records.push(rollout.record());
         let old = self.live.take();
-        let inherited = old.map(|old| self.supersede(now, old, &found, &mut step, out));
+        let inherited = old.map(|old| self.supersede(now, old, id, &found, &mut step, out));
         let (from, to) = (self.head.clone(), self.latest.clone());
         let closure = Closure::of(&found.targets, |id| self.before(id), &to, &self.types);
         if let Some(old) = id.0.checked_sub(KEPT).filter(|old| *old > 0) {
@@ -261,21 +257,20 @@ impl Kernel {
         &mut self,
         now: Now,
         mut old: Live,
+        by: RolloutId,
         found: &Candidates,
         step: &mut Step,
         out: &mut Effects,
     ) -> BTreeMap<AssetId, TargetRecord> {
         let at = self.clock.at(now);
-        let by = RolloutId(self.next.0 - 1);
         old.rollout.state = State::Superseded { by };
         old.rollout.ended_at = Some(at);
         old.rollout.note(at, format!("superseded by {by}"), None);
+        let all = old.targets.iter().map(|target| target.asset.clone());
+        out.released.extend(all);
         let mut inherited = std::mem::take(&mut old.inherited);
-        for (target, row) in old.targets.iter().zip(&old.rows) {
-            out.released.push(target.asset.clone());
-            let Some(row) = row else { continue };
-            inherited.insert(target.asset.clone(), row.clone());
-        }
+        let held = old.held().map(|(asset, row)| (asset.clone(), row.clone()));
+        inherited.extend(held);
         // What is not intended any more, or left out, has nowhere to go but back.
         inherited.retain(|asset, row| {
             let kept = found
@@ -293,8 +288,7 @@ impl Kernel {
             }
             kept
         });
-        step.records
-            .push(Record::Rollout(Box::new(old.rollout.clone())));
+        step.records.push(old.rollout.record());
         self.last = Some(old.rollout);
         inherited
     }

@@ -42,35 +42,42 @@ impl Closure {
             let found = targets.binary_search_by(|target| target.asset.cmp(id));
             found.ok().map(|at| at as u32)
         };
-        let mut uses: BTreeMap<(AssetId, String), Use> = BTreeMap::new();
+        let mut used_by: BTreeMap<(AssetId, String), Use> = BTreeMap::new();
         for (consumer, target) in (0..).zip(targets) {
             let (was, after) = (before(&target.asset), to.asset(&target.asset));
-            let mut edges = declared(was.asset());
-            edges.extend(declared(after.as_ref()));
-            edges.sort();
-            edges.dedup();
-            for Edge { provider, need } in edges {
-                let (other, id) = (place(&provider.id), provider.id);
-                let Need::Capacity { unit } = need else {
+            let (had, has) = (declared(was.asset()), declared(after.as_ref()));
+            for edge in had.union(&has) {
+                let (other, id) = (place(&edge.provider.id), &edge.provider.id);
+                let Need::Capacity { unit } = &edge.need else {
                     if let Some(other) = other {
                         closure.add(consumer, other);
                     }
                     continue;
                 };
-                let Some(moves) = moves(&was, after.as_ref(), &id, &unit, types) else {
+                let uses = |declared: &BTreeSet<Edge>, asset| match declared.contains(edge) {
+                    true => intended(asset, unit, types),
+                    false => Some(0),
+                };
+                let Some(after) = uses(&has, after.as_ref()) else {
                     continue;
                 };
-                let there = to.asset(&id);
-                match other.filter(|_| changes(&before(&id), there.as_ref(), &unit, types)) {
+                let Some(moves) = moves(&was, uses(&had, was.asset()), after) else {
+                    continue;
+                };
+                let there = to.asset(id);
+                match other.filter(|_| changes(&before(id), there.as_ref(), unit, types)) {
                     Some(other) => {
                         closure.add(consumer, other);
                         closure.add(other, consumer);
                     }
-                    None => uses.entry((id, unit)).or_default().note(consumer, moves),
+                    None => used_by
+                        .entry((id.clone(), unit.clone()))
+                        .or_default()
+                        .note(consumer, moves),
                 }
             }
         }
-        for ((provider, unit), uses) in uses {
+        for ((provider, unit), uses) in used_by {
             // The provider stays as it is: who comes may need the place of who leaves.
             let used = |id: &AssetId| used(&before(id), &provider, &unit, types);
             let others = to.snapshot().referrers(provider.as_str()).into_iter();
@@ -168,9 +175,11 @@ fn follow(edges: &BTreeMap<u32, BTreeSet<u32>>, places: impl IntoIterator<Item =
     found.into_iter().collect()
 }
 
-fn declared(asset: Option<&Asset>) -> Vec<Edge> {
+/// The edges that an asset declares.
+pub(super) fn declared(asset: Option<&Asset>) -> BTreeSet<Edge> {
     let addon = asset.and_then(|asset| asset.addon::<DependsOn>().ok().flatten());
-    addon.map(|addon| addon.edges).unwrap_or_default()
+    let edges = addon.map(|addon| addon.edges).unwrap_or_default();
+    edges.into_iter().collect()
 }
 
 /// Whether the capacity of an asset in `unit` changes, or may. Of a type that declares none nobody can say.
@@ -184,23 +193,12 @@ fn changes(before: &Before, after: Option<&Asset>, unit: &str, types: &AssetType
 
 /// How the use of a provider changes, or may: from what, if that is known, to what. Of a type that declares no capacity
 /// nobody can say.
-fn moves(
-    before: &Before,
-    after: Option<&Asset>,
-    provider: &AssetId,
-    unit: &str,
-    types: &AssetTypes,
-) -> Option<(Option<u64>, u64)> {
-    let uses = |asset: Option<&Asset>| match needs(asset, provider, unit) {
-        true => intended(asset, unit, types),
-        false => Some(0),
-    };
-    let after = uses(after)?;
+fn moves(before: &Before, used: Option<u64>, after: u64) -> Option<(Option<u64>, u64)> {
     if let Before::Unknown = before {
         return Some((None, after));
     }
-    let before = uses(before.asset())?;
-    (before != after).then_some((Some(before), after))
+    let used = used?;
+    (used != after).then_some((Some(used), after))
 }
 
 /// What an asset uses of a provider before it moves.

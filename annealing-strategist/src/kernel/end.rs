@@ -49,8 +49,7 @@ impl Kernel {
         live.rollout.note(at, "completed", None);
         live.rollout.keep_verdict();
         let mut step = Step::default();
-        step.records
-            .push(Record::Rollout(Box::new(live.rollout.clone())));
+        step.records.push(live.rollout.record());
         let changed = self.quarantine.iter().filter(|(id, quarantined)| {
             let there = live.to.asset(id);
             there.is_none_or(|asset| !quarantined.has(asset.digest(), None))
@@ -71,9 +70,7 @@ impl Kernel {
 
     /// The rollout holds its targets no longer: what it remembers of them goes.
     pub(super) fn release(&self, live: &Live, step: &mut Step) {
-        let moved = live.targets.iter().zip(&live.rows);
-        let moved = moved.filter(|(_, row)| row.is_some());
-        let moved = moved.map(|(target, _)| &target.asset);
+        let moved = live.held().map(|(asset, _)| asset);
         let all: BTreeSet<&AssetId> = moved.chain(live.inherited.keys()).collect();
         let forget = |asset: &AssetId| Record::Target(asset.clone(), None);
         step.records.extend(all.into_iter().map(forget));

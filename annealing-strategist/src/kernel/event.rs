@@ -1,6 +1,5 @@
 //! What can happen to the kernel, and what it asks for in return.
 
-use jiff::Timestamp;
 use plane_store::records::Standing;
 use plugin_sdk::{Cause, Health, HealthRequest, RolloutId, SelectRequest, Selection};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
@@ -52,7 +51,7 @@ pub enum Event {
     Tick,
 }
 
-/// What the kernel asks its shell to do. Reused from step to step.
+/// What the kernel asks its shell to do.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// To be made durable one after the other.
@@ -83,6 +82,16 @@ impl Step {
     }
 }
 
+impl From<Record> for Step {
+    /// Only this is remembered.
+    fn from(record: Record) -> Self {
+        Self {
+            records: vec![record],
+            ..Self::default()
+        }
+    }
+}
+
 /// Where a pin goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goes {
@@ -107,11 +116,18 @@ pub enum Record {
     Quarantine(AssetId, Option<Quarantined>),
 }
 
+impl Rollout {
+    /// Itself, to be remembered.
+    pub(super) fn record(&self) -> Record {
+        Record::Rollout(Box::new(self.clone()))
+    }
+}
+
 /// Something to call.
 #[derive(Debug, Clone)]
 pub enum Call {
     /// Which targets may be updated now?
     Select(u64, Box<SelectRequest>),
-    /// Is what was updated healthy? With the time that it is asked at.
-    Judge(u64, Timestamp, Box<HealthRequest>),
+    /// Is what was updated healthy?
+    Judge(u64, Box<HealthRequest>),
 }

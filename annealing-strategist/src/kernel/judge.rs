@@ -1,12 +1,15 @@
 //! R21, validate: looks at the updated part's health again and again, and takes the verdicts in.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use plugin_sdk::{
     Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress, Target,
 };
-use prodspec_model::{AssetId, addons::DependsOn, rollout::FirstTurnup};
+use prodspec_model::{AssetId, rollout::FirstTurnup};
 
-use super::{Bug, Call, Effects, Kernel, Record, Step, live::Live, verdict::reasons};
+use super::{Bug, Call, Effects, Kernel, closure::declared, live::Live, verdict::reasons};
+use crate::{group::members, policy::target_of};
 
 impl Kernel {
     /// Asks about health, when it is time.
@@ -24,7 +27,6 @@ impl Kernel {
             // The first look is as far from the first move as looks are from each other.
             None => live.judge_at = Some(now.mono + self.config.validate_every),
             Some(at) if at <= now.mono => {
-                let at = self.clock.at(now);
                 let call = self.call();
                 let Some(request) = self.health_request(now) else {
                     return;
@@ -32,7 +34,7 @@ impl Kernel {
                 if let Some(live) = &mut self.live {
                     live.judging = Some((call, now));
                 }
-                out.calls.push(Call::Judge(call, at, Box::new(request)));
+                out.calls.push(Call::Judge(call, Box::new(request)));
             }
             Some(_) => {}
         }
@@ -81,39 +83,31 @@ impl Kernel {
     /// Who may be hurt by what was updated: the group's other assets in the same failure domains, and whoever an edge ties
     /// to what was updated.
     fn neighbours(&self, live: &Live) -> Vec<AssetId> {
-        let domains = |asset: &AssetId| {
-            live.to
-                .asset(asset)
-                .map(|a| crate::policy::target_of(&a).domains)
+        let moved = |id: &AssetId| {
+            let place = live.place(id);
+            place.is_some_and(|place| !live.targets[place].is_waiting())
         };
-        let moved = || live.targets.iter().filter(|target| !target.is_waiting());
-        let hit: std::collections::BTreeSet<_> = moved()
-            .flat_map(|target| target.domains.iter().cloned())
-            .collect();
-        let everywhere = moved().any(|target| target.domains.is_empty());
-        let members = live.to.snapshot().referrers(self.policy.as_str());
-        let near = members.into_iter().filter(|asset| {
-            everywhere || domains(asset).is_some_and(|of| of.iter().any(|d| hit.contains(d)))
-        });
-        let tied = moved().flat_map(|target| {
-            let asset = live.to.asset(&target.asset);
-            let addon = asset.and_then(|asset| asset.addon::<DependsOn>().ok().flatten());
-            let edges = addon.map(|addon| addon.edges).unwrap_or_default();
+        let hurt = || live.targets.iter().filter(|target| !target.is_waiting());
+        let domains = hurt().flat_map(|target| target.domains.iter());
+        let domains: BTreeSet<_> = domains.collect();
+        let everywhere = hurt().any(|target| target.domains.is_empty());
+        let near = |id: &AssetId| {
+            let target = live.to.asset(id).map(|asset| target_of(&asset));
+            target.is_some_and(|target| target.domains.iter().any(|of| domains.contains(of)))
+        };
+        let mut members = members(&self.policy, &live.to);
+        members.retain(|id| !moved(id) && (everywhere || near(id)));
+        let tied = hurt().flat_map(|target| {
+            let edges = declared(live.to.asset(&target.asset).as_ref());
             let consumers = live.to.snapshot().referrers(target.asset.as_str());
             edges
                 .into_iter()
                 .map(|edge| edge.provider.id)
                 .chain(consumers)
-                .collect::<Vec<_>>()
         });
-        let mut all: Vec<AssetId> = near.chain(tied).collect();
-        all.sort();
-        all.dedup();
-        all.retain(|id| {
-            let target = live.place(id).map(|place| &live.targets[place]);
-            target.is_none_or(|target| target.is_waiting()) && *id != self.policy
-        });
-        all
+        let tied = tied.filter(|id| !moved(id) && *id != self.policy);
+        let all: BTreeSet<AssetId> = tied.chain(members).collect();
+        all.into_iter().collect()
     }
 
     pub(super) fn judged(
@@ -148,11 +142,7 @@ impl Kernel {
         let deadline = self.config.unknown_deadline;
         let news = live.rollout.hear(at, health, deadline);
         if news {
-            let record = Record::Rollout(Box::new(live.rollout.clone()));
-            out.steps.push(Step {
-                records: vec![record],
-                ..Step::default()
-            });
+            out.steps.push(live.rollout.record().into());
         }
         live.look_again(bad.is_some());
         if let Some(why) = bad {

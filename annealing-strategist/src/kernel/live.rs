@@ -102,6 +102,12 @@ impl Live {
         }
     }
 
+    /// The targets whose pins have moved, with what is remembered of each.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&AssetId, &TargetRecord)> {
+        let all = self.targets.iter().zip(&self.rows);
+        all.filter_map(|(target, row)| Some((&target.asset, row.as_ref()?)))
+    }
+
     /// Where in the targets `asset` is.
     pub(super) fn place(&self, asset: &AssetId) -> Option<usize> {
         let found = self.targets.binary_search_by(|t| t.asset.cmp(asset));

@@ -93,10 +93,7 @@ impl Kernel {
         live.rollout.state = state;
         live.rollout.note(at, what, Some(by));
         live.look_again(true);
-        out.steps.push(Step {
-            records: vec![Record::Rollout(Box::new(live.rollout.clone()))],
-            ..Step::default()
-        });
+        out.steps.push(live.rollout.record().into());
     }
 
     /// What failed is forgiven: the rollout goes on, or begins anew.
@@ -126,10 +123,7 @@ impl Kernel {
                 let mut last = last.clone();
                 self.forgive(None, out);
                 last.note(self.clock.at(now), "to be tried again", Some(by));
-                out.steps.push(Step {
-                    records: vec![Record::Rollout(Box::new(last.clone()))],
-                    ..Step::default()
-                });
+                out.steps.push(last.record().into());
                 self.last = Some(last);
                 Ok(())
             }

@@ -186,7 +186,8 @@ impl Kernel {
         let found = self.candidates(&to, Some(rollout.id));
         let own = |id: &AssetId| rows.get(id).filter(|row| row.rollout == rollout.id);
         // What a rollout before it moved, and was not left out, is part of it though it may have what is new already.
-        let taken_over = |id: &AssetId| self.governs(&to, id) && !found.left_out.contains(id);
+        let taken_over =
+            |id: &AssetId| self.governs(&to, id) && found.left_out.binary_search(id).is_err();
         let moved = rows.keys().filter(|id| own(id).is_some() || taken_over(id));
         let moved: Vec<Asset> = moved.filter_map(|id| to.asset(id)).collect();
         let mut targets = found.targets;

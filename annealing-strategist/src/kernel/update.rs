@@ -50,8 +50,7 @@ impl Kernel {
     fn hurry(&mut self, now: Now, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let mut step = Step::default();
-        step.records
-            .push(Record::Rollout(Box::new(live.rollout.clone())));
+        step.records.push(live.rollout.record());
         let under_way = live.targets.iter().filter(|target| target.is_under_way());
         let under_way: Vec<AssetId> = under_way.map(|target| target.asset.clone()).collect();
         let goes = Goes::At(live.to.no(), Cause::Emergency);
@@ -263,10 +262,7 @@ impl Kernel {
             live.set_back(back, Progress::Waiting);
             live.look_again(true);
         }
-        out.steps.push(Step {
-            records: vec![record],
-            ..Step::default()
-        });
+        out.steps.push(record.into());
     }
 
     /// Whether nobody enforces an asset.
@@ -298,11 +294,7 @@ impl Kernel {
             if let Some(stage) = &selection.stage {
                 live.rollout.note(clock.at(now), stage.clone(), None);
             }
-            let record = Record::Rollout(Box::new(live.rollout.clone()));
-            out.steps.push(Step {
-                records: vec![record],
-                ..Step::default()
-            });
+            out.steps.push(live.rollout.record().into());
         }
         live.selection = selection;
     }
@@ -369,10 +361,7 @@ impl Kernel {
         };
         live.set_progress(place, progress);
         live.look_soon(now.mono, false);
-        out.steps.push(Step {
-            records: vec![Record::Target(asset.clone(), None)],
-            ..Step::default()
-        });
+        out.steps.push(Record::Target(asset.clone(), None).into());
     }
 
     /// What had left the group, so that nothing waited for it, and is back in it, has its turn after all.
@@ -409,10 +398,7 @@ impl Kernel {
         };
         row.updated_at = Some(at);
         let record = Record::Target(live.targets[place].asset.clone(), Some(row.clone()));
-        out.steps.push(Step {
-            records: vec![record],
-            ..Step::default()
-        });
+        out.steps.push(record.into());
     }
 
     /// R19: the checks found whom an asset under way waits for. Those of the rollout move with it.

@@ -74,11 +74,9 @@ impl Kernel {
         let targets = live.map(|live| live.on_the_way().to_vec());
         let targets = targets.unwrap_or_default();
         let under_way = live.filter(|live| live.is_moving());
-        let left_out = live.map(|live| live.left_out.clone()).unwrap_or_default();
-        let held = self.quarantine.keys().filter(|id| !left_out.contains(id));
-        let held: Vec<AssetId> = match live {
-            Some(_) => Vec::new(),
-            None => held.cloned().collect(),
+        let left_out = match live {
+            Some(live) => live.left_out.clone(),
+            None => self.quarantine.keys().cloned().collect(),
         };
         View {
             policy: self.policy.clone(),
@@ -89,7 +87,7 @@ impl Kernel {
             waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
             outside: under_way.map(|live| self.outside(live)).unwrap_or_default(),
             targets,
-            left_out: [left_out, held].concat(),
+            left_out,
             now: self.clock.at(now),
         }
     }

@@ -35,7 +35,6 @@ pub(super) struct Groups<R> {
     heads: Heads,
     /// How assets with a pin of their own stand, as heard last: one may come to another group.
     stands: BTreeMap<AssetId, Standing>,
-    effects: Effects,
     /// What rollouts let go, to be passed on once everybody has heard what they have.
     released: Vec<(AssetId, Vec<AssetId>)>,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
@@ -60,7 +59,6 @@ impl<R: Runtime> Groups<R> {
             latest,
             heads,
             stands: pins.into_iter().collect(),
-            effects: Effects::default(),
             released: Vec::new(),
             asked: BTreeMap::new(),
             replies: 0,
@@ -82,8 +80,7 @@ impl<R: Runtime> Groups<R> {
             .map(|group| self.recover(group))
             .collect();
         for (policy, effects) in added {
-            self.effects = effects;
-            self.collect(&policy);
+            self.collect(&policy, effects);
         }
     }
 
@@ -120,8 +117,9 @@ impl<R: Runtime> Groups<R> {
         let Some(kernel) = self.kernels.get_mut(policy) else {
             return;
         };
-        kernel.step(now, event, &mut self.effects);
-        self.collect(policy);
+        let mut effects = Effects::default();
+        kernel.step(now, event, &mut effects);
+        self.collect(policy, effects);
     }
 
     pub(super) fn tick(&mut self) {
@@ -271,8 +269,7 @@ impl<R: Runtime> Groups<R> {
     }
 
     /// Takes a kernel's effects over.
-    fn collect(&mut self, policy: &AssetId) {
-        let effects = std::mem::take(&mut self.effects);
+    fn collect(&mut self, policy: &AssetId, effects: Effects) {
         let steps = effects.steps.into_iter().filter(|step| !step.is_empty());
         self.work
             .extend(steps.map(|step| Work::Step(policy.clone(), step)));

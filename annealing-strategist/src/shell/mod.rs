@@ -17,7 +17,7 @@ use futures::{
 };
 use plane_runtime::Runtime;
 use plane_store::records::Standing;
-use plugin_sdk::{BoxError, Health, Mono, Selection};
+use plugin_sdk::{BoxError, Health, Selection, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
@@ -82,7 +82,6 @@ impl<R: Runtime> Attached<R> {
             groups: Groups::new(strategist, latest, remembered.heads, pins),
             work,
             sender,
-            alarm: None,
         };
         beside.begin(remembered.groups);
         loop {
@@ -123,7 +122,6 @@ struct Beside<R> {
     groups: Groups<R>,
     work: UnboundedSender<Work>,
     sender: UnboundedSender<Input>,
-    alarm: Option<Mono>,
 }
 
 impl<R: Runtime> Beside<R> {
@@ -160,13 +158,12 @@ impl<R: Runtime> Beside<R> {
     }
 
     fn tick(&mut self) {
-        self.alarm = None;
         self.groups.tick();
         self.perform();
     }
 
     /// Sleeps until a kernel wants to look again.
-    fn alarm(&mut self) -> BoxFuture<'static, ()> {
+    fn alarm(&self) -> BoxFuture<'static, ()> {
         match self.groups.next_wake() {
             Some(at) => self.strategist.runtime.sleep_until(at),
             None => Box::pin(futures::future::pending()),
@@ -199,7 +196,7 @@ impl<R: Runtime> Beside<R> {
                     let answer = plane_runtime::timeout_at(runtime, now + select, asked).await;
                     Input::Selected(policy, call, said(answer))
                 }
-                Call::Judge(call, _, request) => {
+                Call::Judge(call, request) => {
                     let asked = caught(async { strategist.health.call(*request).await });
                     let answer = plane_runtime::timeout_at(runtime, now + judge, asked).await;
                     Input::Judged(policy, call, said(answer))
@@ -221,7 +218,7 @@ async fn caught<T>(asked: impl Future<Output = Result<T, BoxError>>) -> Result<T
 fn said<T>(answer: Option<Result<T, BoxError>>) -> Result<T, String> {
     match answer {
         Some(Ok(answer)) => Ok(answer),
-        Some(Err(error)) => Err(error.to_string()),
+        Some(Err(error)) => Err(with_causes(&*error)),
         None => Err("no answer in time".to_owned()),
     }
 }

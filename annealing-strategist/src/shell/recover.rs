@@ -7,7 +7,8 @@ use std::{
 
 use plane_runtime::Runtime;
 use plane_store::{
-    incarnations,
+    Store,
+    incarnations::{self, Incarnations},
     record::{self, Record},
     records::{GroupHead, PinRecord, Standing, StandingPin, Stands},
 };
@@ -78,7 +79,7 @@ impl Memory {
         }
         let mut kept_heads = BTreeMap::new();
         for (policy, head) in named(all::<R, GroupHead>(strategist).await?) {
-            if let Some(head) = kept(strategist, head.incarnation).await? {
+            if let Some(head) = kept(&strategist.incarnations, head.incarnation).await? {
                 kept_heads.insert(policy, head);
             }
         }
@@ -117,7 +118,7 @@ impl Memory {
         // A rollout that brought everything anew leaves pins too: only a group that never had one was adopted.
         let first = Group::first_pin(&pins).filter(|_| written.is_none() && newest.is_none());
         let adopted = match first {
-            Some(no) => kept(strategist, no).await?,
+            Some(no) => kept(&strategist.incarnations, no).await?,
             None => None,
         };
         let head = written.clone().or_else(|| adopted.clone());
@@ -126,7 +127,7 @@ impl Memory {
             _ => !rollout.state.has_ended(),
         };
         let to = match newest.as_ref().filter(behind) {
-            Some(rollout) => kept(strategist, rollout.to).await?,
+            Some(rollout) => kept(&strategist.incarnations, rollout.to).await?,
             None => None,
         };
         let between = |before: Option<&Incarnation>, after: &Incarnation| {
@@ -221,7 +222,7 @@ async fn unenforced<R: Runtime>(
                 incarnation: no, ..
             } => {
                 if let Entry::Vacant(unknown) = at_hand.entry(no) {
-                    unknown.insert(kept(strategist, no).await?);
+                    unknown.insert(kept(&strategist.incarnations, no).await?);
                 }
                 let at = at_hand.get(&no).and_then(Option::as_ref);
                 (StandingPin::At(no), at.and_then(|at| at.asset(&id)))
@@ -245,11 +246,11 @@ async fn unenforced<R: Runtime>(
 }
 
 /// An incarnation that may have been removed.
-async fn kept<R: Runtime>(
-    strategist: &Strategist<R>,
+pub(super) async fn kept(
+    incarnations: &Incarnations<dyn Store>,
     no: IncarnationNo,
 ) -> Result<Option<Incarnation>, BoxError> {
-    match strategist.incarnations.load(no).await {
+    match incarnations.load(no).await {
         Ok(incarnation) => Ok(Some(incarnation)),
         Err(incarnations::Error::Unknown(_)) => Ok(None),
         Err(error) => Err(error.into()),

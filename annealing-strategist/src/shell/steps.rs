@@ -1,18 +1,17 @@
 //! Makes the kernels' steps durable, one after the other, and answers whoever waits for that.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use futures::{StreamExt, channel::mpsc::UnboundedReceiver};
 use plane_runtime::Runtime;
-use plane_store::{
-    Store, Write,
-    incarnations::{self, Incarnations},
-    record,
-};
+use plane_store::{Store, Write, incarnations::Incarnations, record};
 use plugin_sdk::BoxError;
 use prodspec_model::{AssetId, PartitionId};
 
-use super::{Strategist, handle::Reply};
+use super::{Strategist, handle::Reply, recover::kept};
 use crate::{
     actuator::{Actuation, Actuator, PinTo},
     kernel::{Goes, Record, Step},
@@ -62,7 +61,7 @@ impl Steps {
             match work {
                 Work::Step(policy, step) => {
                     if let Err(error) = self.step(&policy, step).await {
-                        tracing::warn!(partition = %self.partition, %policy, %error, "a step of a rollout was not made; whoever owns the partition next goes on");
+                        tracing::warn!(partition = %self.partition, %policy, error = &*error as &dyn std::error::Error, "a step of a rollout was not made; whoever owns the partition next goes on");
                         return;
                     }
                 }
@@ -77,20 +76,23 @@ impl Steps {
             actuation.writes.push(self.write(policy, record)?);
         }
         actuation.head = step.head.map(|head| (policy.clone(), head));
+        let mut at_hand = BTreeMap::new();
         for (asset, goes) in step.moves {
             let to = match goes {
                 Goes::NotYet => PinTo::NotYet,
                 Goes::Default => PinTo::Default,
-                Goes::At(no, cause) => match self.incarnations.load(no).await {
-                    Ok(incarnation) => PinTo::At(incarnation, cause),
-                    // Fail static: an intent that is gone is not replaced by another one.
-                    Err(incarnations::Error::Unknown(_)) => {
+                Goes::At(no, cause) => {
+                    if let Entry::Vacant(unread) = at_hand.entry(no) {
+                        // Half a step would be waited for for ever: whoever starts over makes all of it.
+                        unread.insert(kept(&self.incarnations, no).await?);
+                    }
+                    let Some(Some(incarnation)) = at_hand.get(&no) else {
+                        // Fail static: an intent that is gone is not replaced by another one.
                         tracing::error!(%asset, %no, "the pin stays: where it should go is no longer kept");
                         continue;
-                    }
-                    // Half a step would be waited for for ever: whoever starts over makes all of it.
-                    Err(error) => return Err(error.into()),
-                },
+                    };
+                    PinTo::At(incarnation.clone(), cause)
+                }
             };
             actuation.moves.push((asset, to));
         }

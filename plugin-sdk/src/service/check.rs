@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use crate::{
     check::{CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Recheck, Verdict},
-    error::BoxError,
+    error::{BoxError, with_causes},
     run::Causes,
 };
 
@@ -196,12 +196,7 @@ where
 
 /// A check that failed is a delay.
 fn failed(now: jiff::Timestamp, check: CheckName, error: &BoxError) -> Verdict {
-    let mut reason = format!("the check failed: {error}");
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        reason = format!("{reason}: {inner}");
-        cause = inner.source();
-    }
+    let reason = format!("the check failed: {}", with_causes(&**error));
     Verdict::delay(
         now,
         Delay {

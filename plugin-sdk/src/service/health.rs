@@ -15,7 +15,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    error::BoxError,
+    error::{BoxError, with_causes},
     health::{Finding, Health, HealthRequest, HealthValidator, Judgement},
 };
 
@@ -186,12 +186,7 @@ where
 
 /// A validator that failed does not know.
 fn failed(now: Timestamp, validator: Arc<str>, error: &BoxError) -> Health {
-    let mut summary = format!("the validator failed: {error}");
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        summary = format!("{summary}: {inner}");
-        cause = inner.source();
-    }
+    let summary = format!("the validator failed: {}", with_causes(&**error));
     Health::found(
         now,
         Finding {

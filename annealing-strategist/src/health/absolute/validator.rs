@@ -7,6 +7,7 @@ use futures::{StreamExt, future, stream};
 use jiff::Timestamp;
 use plugin_sdk::{
     BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, MetricSource, Series,
+    with_causes,
 };
 use prodspec_model::AssetId;
 
@@ -99,7 +100,7 @@ impl Absolute {
         };
         match read {
             Ok((whole, part)) => evidence.fill(whole, part),
-            Err(error) => evidence.error = Some(chain(&*error)),
+            Err(error) => evidence.error = Some(with_causes(&*error)),
         }
         evidence
     }
@@ -186,11 +187,4 @@ fn window_start(now: Timestamp, over: std::time::Duration) -> Timestamp {
 fn chosen(of: &Of, mut all: Vec<Series>) -> Vec<Series> {
     all.retain(|series| of.takes(series));
     all
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let causes: Vec<String> = causes.map(ToString::to_string).collect();
-    causes.join(": ")
 }

@@ -302,9 +302,9 @@ impl Rig {
                     answer: answer.map_err(|error| error.to_string()),
                 }
             }
-            Some(Call::Judge(call, at, _)) => {
+            Some(Call::Judge(call, request)) => {
                 self.judged += 1;
-                let as_of = at - self.evidence;
+                let as_of = request.now - self.evidence;
                 let answer = self
                     .health
                     .clone()

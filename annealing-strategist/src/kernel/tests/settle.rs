@@ -233,7 +233,7 @@ fn next_question(rig: &mut Rig) -> HealthRequest {
     rig.to(due);
     rig.step(Event::Tick);
     let asked = rig.calls.iter().find_map(|call| match call {
-        Call::Judge(_, _, request) => Some((**request).clone()),
+        Call::Judge(_, request) => Some((**request).clone()),
         Call::Select(..) => None,
     });
     asked.unwrap()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use control_plane::{
     prelude::{IncarnationId, plugin},
-    sdk::{FencingToken, Run},
+    sdk::{FencingToken, Run, with_causes},
 };
 
 use crate::{
@@ -33,14 +33,14 @@ impl Cells {
         match Cell::connect(&self.place.cell(name), name).await {
             Ok(cell) => Ok(Some(cell)),
             Err(error) if error.is_absent() => Ok(None),
-            Err(error) => Err(plugin::Error::transient(chain(&error))),
+            Err(error) => Err(plugin::Error::transient(with_causes(&error))),
         }
     }
 
     /// The cell `name`, started if there is none.
     pub(super) async fn ensure(&self, name: &str) -> Result<Cell, plugin::Error> {
         let cell = Cell::ensure(&self.program, &self.place.cell(name), name).await;
-        cell.map_err(|error| plugin::Error::transient(chain(&error)))
+        cell.map_err(|error| plugin::Error::transient(with_causes(&error)))
     }
 }
 
@@ -60,26 +60,15 @@ pub(super) fn caller(token: FencingToken, run: Run, incarnation: &IncarnationId)
 /// A look that failed.
 pub(super) fn unseen(error: Error) -> plugin::Error {
     match &error {
-        Error::Invalid(_) => plugin::Error::permanent(chain(&error)),
-        _ => plugin::Error::transient(chain(&error)),
+        Error::Invalid(_) => plugin::Error::permanent(with_causes(&error)),
+        _ => plugin::Error::transient(with_causes(&error)),
     }
 }
 
 /// A change that failed: unless the cell said no, nobody knows what became of it.
 pub(super) fn unchanged(error: Error) -> plugin::Error {
     match &error {
-        Error::Unreachable { .. } | Error::Failed(_) => plugin::Error::unknown(chain(&error)),
+        Error::Unreachable { .. } | Error::Failed(_) => plugin::Error::unknown(with_causes(&error)),
         _ => unseen(error),
     }
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(&format!(": {cause}"));
-        next = cause.source();
-    }
-    text
 }
