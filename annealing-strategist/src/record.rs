@@ -45,7 +45,7 @@ pub struct Rollout {
     pub verdicts: Vec<Health>,
     /// Since when health is unknown.
     pub unknown_since: Option<Timestamp>,
-    /// What happened, oldest first; the newest hundred.
+    /// What happened, oldest first; the newest hundred. What people said is kept longest.
     pub history: Vec<Entry>,
 }
 
@@ -161,7 +161,8 @@ impl By {
 }
 
 impl Rollout {
-    /// Adds to the history, and forgets the oldest beyond a hundred. Longer texts are cut.
+    /// Adds to the history, and forgets the oldest beyond a hundred; what people said only once that is half of it. Longer
+    /// texts are cut.
     pub(crate) fn note(&mut self, at: Timestamp, what: impl Into<String>, mut by: Option<By>) {
         let mut what = what.into();
         cut(&mut what, TEXT);
@@ -171,7 +172,11 @@ impl Rollout {
         }
         self.history.push(Entry { at, what, by });
         if self.history.len() > HISTORY {
-            self.history.drain(..self.history.len() - HISTORY);
+            let said = self.history.iter().filter(|entry| entry.by.is_some());
+            let any = said.count() > HISTORY / 2;
+            let mut all = self.history.iter();
+            let oldest = all.position(|entry| any || entry.by.is_none());
+            self.history.remove(oldest.unwrap_or(0));
         }
     }
 
@@ -252,6 +257,11 @@ impl Quarantined {
         if self.failed.len() > QUARANTINED {
             self.failed.remove(0);
         }
+    }
+
+    /// Whether any content failed in `rollout`.
+    pub(crate) fn failed_in(&self, rollout: RolloutId) -> bool {
+        self.failed.iter().any(|failed| failed.rollout == rollout)
     }
 
     /// Whether `content` failed, in another rollout than `own`.

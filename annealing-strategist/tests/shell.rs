@@ -12,8 +12,8 @@ use std::{
 };
 
 use annealing_strategist::{
-    Actuation, Actuator, AskError, Attached, By, Command, Feed, Handle, PinTo, State, Strategist,
-    StrategistBuilder, View,
+    Actuation, Actuator, AskError, Attached, By, Command, Feed, Handle, PinTo, Rollout, State,
+    Strategist, StrategistBuilder, View,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, channel::mpsc, stream::BoxStream};
@@ -595,5 +595,29 @@ async fn r21_a_validator_that_panics_makes_health_unknown_and_is_asked_again() {
     );
     panics.store(false, Ordering::SeqCst);
     passes(HOUR).await;
+    assert_eq!(world.state(P).await, State::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_hears_that_what_is_remembered_cannot_be_read() {
+    let mut world = World::new(vec![policy(P, &canary()), thing(Some(P), "a", "one")]).await;
+    let key = record::key(
+        &world.toy.partition,
+        <Rollout as record::Record>::KIND,
+        "bad",
+    );
+    let damaged = Batch::new().put(key.clone(), b"{".as_slice());
+    world.toy.store.commit(damaged).await.unwrap();
+    world.take_over().await;
+    for _ in 0..2 {
+        let error = world.handle.views().await.unwrap_err();
+        let AskError::Unreadable { why, .. } = &error else {
+            panic!("{error}")
+        };
+        assert!(why.contains("rollout/test/bad"), "{why}");
+    }
+    let mended = Batch::new().delete(key);
+    world.toy.store.commit(mended).await.unwrap();
+    passes(Duration::from_secs(6)).await;
     assert_eq!(world.state(P).await, State::Completed);
 }

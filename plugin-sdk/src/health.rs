@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use prodspec_model::{AssetId, IncarnationId};
+use prodspec_model::{AssetId, Digest, IncarnationId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,21 +21,35 @@ pub struct HealthRequest {
     pub to: IncarnationId,
     /// What the rollout is at.
     pub stage: Option<String>,
-    /// The assets that have settled at what is new. Of each there has to be evidence: without, nobody can tell.
-    pub updated: Vec<AssetId>,
-    /// The assets on their way there, or drifted since. They may have what is new, or what was, or a part of each: bad
-    /// signals of theirs are bad, missing ones say nothing.
-    pub under_way: Vec<AssetId>,
-    /// Other assets in the failure domains that those can hurt.
-    pub neighbours: Vec<AssetId>,
-    /// Evidence from before this time says nothing: the last of `updated` settled then; if none has, the first
-    /// of `under_way` went on its way.
-    pub since: Timestamp,
+    /// The policy that the rollout goes by, as it is now.
+    pub policy: Option<Digest>,
+    /// The assets that have settled at what is new, each since it has. Of each there has to be evidence: without, nobody
+    /// can tell.
+    pub updated: Vec<Watched>,
+    /// The assets on their way there, or drifted, each since then. They may have what is new, or what was, or a part of
+    /// each: bad signals of theirs are bad, missing ones say nothing.
+    pub under_way: Vec<Watched>,
+    /// Other assets that those can hurt: of the same policy group in their failure domains, and those that an edge ties
+    /// to them. Each since the last of `updated` settled; if none has, since the first of `under_way` went on its way.
+    pub neighbours: Vec<Watched>,
+    /// Those of `updated` whose health decides whether the stage is over, where the policy names them
+    /// ([`Selection::validate`](crate::Selection::validate)): what a validator compares with the rest. Empty: all.
+    pub decisive: Vec<AssetId>,
     /// The wall clock.
     pub now: Timestamp,
     /// Reads `to`; travels beside the data.
     #[serde(skip)]
     pub reader: IncarnationReader,
+}
+
+/// An asset that is in production, and whose signals matter. What nobody enforces, and what is being turned down, has none
+/// and is not asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// Which one.
+    pub asset: AssetId,
+    /// Evidence from before this time says nothing.
+    pub since: Timestamp,
 }
 
 impl fmt::Debug for HealthRequest {
@@ -46,7 +60,6 @@ impl fmt::Debug for HealthRequest {
             .field("updated", &self.updated)
             .field("under_way", &self.under_way)
             .field("neighbours", &self.neighbours)
-            .field("since", &self.since)
             .field("now", &self.now)
             .finish_non_exhaustive()
     }

@@ -38,6 +38,7 @@ pub use error::{BoxError, with_causes};
 pub use generate::{Drafts, Generator, GeneratorInfo, Input};
 pub use health::{
     Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
+    Watched,
 };
 pub use observe::{Observation, PartitionView};
 pub use problem::{Problem, Problems, Severity};

@@ -7,7 +7,7 @@ use annealing_strategist::health::absolute::{Absolute, of};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use plugin_sdk::{
-    BoxError, Health, HealthRequest, HealthValidator, MetricQuery, MetricSource, Series,
+    BoxError, Health, HealthRequest, HealthValidator, MetricQuery, MetricSource, Series, Watched,
 };
 
 use crate::{
@@ -67,7 +67,7 @@ impl HealthValidator for Errors {
         }
         {
             let mut state = self.world.state();
-            request.under_way.retain(|asset| {
+            request.under_way.retain(|Watched { asset, .. }| {
                 let wanted = reader
                     .get(asset)
                     .map(|it| state.production.content(&it).mark);

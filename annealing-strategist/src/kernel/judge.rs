@@ -4,11 +4,16 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress, Target,
+    Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress, Watched,
 };
-use prodspec_model::{AssetId, rollout::FirstTurnup};
+use prodspec_model::{Asset, AssetId, Message, addons::Turndown, rollout::FirstTurnup};
 
-use super::{Bug, Call, Effects, Kernel, closure::declared, live::Live, verdict::reasons};
+use super::{
+    Bug, Call, Effects, Kernel,
+    closure::{Before, declared},
+    live::Live,
+    verdict::reasons,
+};
 use crate::{group::members, policy::target_of};
 
 impl Kernel {
@@ -54,34 +59,60 @@ impl Kernel {
 
     fn health_request(&self, now: Now) -> Option<HealthRequest> {
         let live = self.live.as_ref()?;
-        let settled = live.targets.iter().filter_map(plugin_sdk::Target::settled);
-        let since_of = |progress| match progress {
-            Progress::InFlight { since } | Progress::Drifted { since } => Some(since),
-            _ => None,
-        };
-        let first = live.targets.iter().filter_map(|t| since_of(t.progress));
-        let since = settled.max().or_else(|| first.min())?;
-        let moved = live.targets.iter().filter(|target| !target.is_waiting());
-        let (updated, under_way): (Vec<&Target>, Vec<&Target>) =
-            moved.partition(|target| target.settled().is_some());
-        let ids = |targets: Vec<&Target>| targets.iter().map(|it| it.asset.clone()).collect();
+        let (mut updated, mut under_way) = (Vec::new(), Vec::new());
+        let (mut last_settled, mut first_moved) = (None, None);
+        for (target, row) in live.targets.iter().zip(&live.rows) {
+            let (role, since) = match target.progress {
+                Progress::Waiting => continue,
+                Progress::Updated { at } => {
+                    last_settled = last_settled.max(Some(at));
+                    (&mut updated, at)
+                }
+                Progress::InFlight { since } | Progress::Drifted { since } => {
+                    first_moved = Some(first_moved.map_or(since, |first| since.min(first)));
+                    (&mut under_way, since)
+                }
+            };
+            let new = || live.to.asset(&target.asset);
+            if row.is_some() && new().is_some_and(|new| self.serves(&new)) {
+                role.push(self.watched(now, &target.asset, since));
+            }
+        }
+        let since = last_settled.or(first_moved)?;
+        let neighbours = self.neighbours(live).into_iter();
+        let decisive = live.selection.validate.iter();
+        let decisive = decisive.filter_map(|place| live.targets.get(*place as usize));
+        let decisive = decisive.filter(|target| target.settled().is_some());
         Some(HealthRequest {
             rollout: live.rollout.id,
             from: live.from.as_ref().map(|from| from.id().clone()),
             to: live.to.id().clone(),
             stage: live.rollout.stage.clone(),
-            neighbours: self.neighbours(live),
-            updated: ids(updated),
-            under_way: ids(under_way),
-            // Production's signals know nothing of our clock.
-            since: self.clock.on_the_wall(now, since),
+            policy: self.latest.asset(&self.policy).map(|it| it.digest()),
+            updated,
+            under_way,
+            neighbours: neighbours.map(|id| self.watched(now, &id, since)).collect(),
+            decisive: decisive.map(|target| target.asset.clone()).collect(),
             now: now.wall,
             reader: IncarnationReader::new(live.to.clone()),
         })
     }
 
+    fn watched(&self, now: Now, asset: &AssetId, since: Timestamp) -> Watched {
+        Watched {
+            asset: asset.clone(),
+            // Production's signals know nothing of our clock.
+            since: self.clock.on_the_wall(now, since),
+        }
+    }
+
+    /// Whether an asset of this content has signals at all.
+    fn serves(&self, asset: &Asset) -> bool {
+        !self.types.is_modelled_only(asset.type_str()) && !asset.has_addon(Turndown::TYPE)
+    }
+
     /// Who may be hurt by what was updated: the group's other assets in the same failure domains, and whoever an edge ties
-    /// to what was updated.
+    /// to what was updated. What is not in production yet cannot be.
     fn neighbours(&self, live: &Live) -> Vec<AssetId> {
         let moved = |id: &AssetId| {
             let place = live.place(id);
@@ -96,7 +127,7 @@ impl Kernel {
             target.is_some_and(|target| target.domains.iter().any(|of| domains.contains(of)))
         };
         let mut members = members(&self.policy, &live.to);
-        members.retain(|id| !moved(id) && (everywhere || near(id)));
+        members.retain(|id| everywhere || near(id));
         let tied = hurt().flat_map(|target| {
             let edges = declared(live.to.asset(&target.asset).as_ref());
             let consumers = live.to.snapshot().referrers(target.asset.as_str());
@@ -105,9 +136,14 @@ impl Kernel {
                 .map(|edge| edge.provider.id)
                 .chain(consumers)
         });
-        let tied = tied.filter(|id| !moved(id) && *id != self.policy);
+        let is_there = |id: &AssetId| match self.before(id) {
+            Before::Asset(asset) => self.serves(&asset),
+            Before::Nothing => false,
+            Before::Unknown => true,
+        };
         let all: BTreeSet<AssetId> = tied.chain(members).collect();
-        all.into_iter().collect()
+        let hurt = |id: &AssetId| !moved(id) && *id != self.policy && is_there(id);
+        all.into_iter().filter(hurt).collect()
     }
 
     pub(super) fn judged(

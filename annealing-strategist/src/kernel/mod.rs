@@ -32,7 +32,7 @@ pub use crate::group::Heads;
 pub use event::{Call, Effects, Event, Goes, Record, Step};
 pub use people::{Command, Refused};
 pub use recover::Recovered;
-pub use view::{Counts, View};
+pub use view::{Counts, Rested, View};
 
 use crate::{
     config::Config,

@@ -19,7 +19,8 @@ pub enum Command {
     Promote,
     /// Stop for good, and leave everything where it is.
     Abort,
-    /// Try again what stopped, goes back or was rolled back: its content is forgiven.
+    /// Try again what stopped, goes back or was rolled back: its content is forgiven. That of rollouts before it is when
+    /// nothing of the last one failed.
     Retry,
     /// Everything that moved goes back.
     RollBack,
@@ -121,7 +122,8 @@ impl Kernel {
             },
             (None, Some(last)) if !self.quarantine.is_empty() => {
                 let mut last = last.clone();
-                self.forgive(None, out);
+                let its_own = self.quarantine.values().any(|it| it.failed_in(last.id));
+                self.forgive(its_own.then_some(last.id), out);
                 last.note(self.clock.at(now), "to be tried again", Some(by));
                 out.steps.push(last.record().into());
                 self.last = Some(last);

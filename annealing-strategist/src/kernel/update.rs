@@ -155,6 +155,7 @@ impl Kernel {
         let Some(live) = &self.live else { return };
         let way = live.on_the_way();
         let twice = self.planted(Bug::SelectTwice) && live.back.is_none();
+        let held = live.back.is_none() && self.policy().is_ok_and(|policy| policy.hold.is_some());
         let waits = |&place: &u32| {
             way.get(place as usize)
                 .is_some_and(|target| target.is_waiting() || twice)
@@ -166,10 +167,9 @@ impl Kernel {
             true => chosen.collect(),
             false => {
                 // With what is on its way already: a lot before this one may have left some behind, and whom it waits
-                // for may have been found since.
-                let under_way = (0..)
-                    .zip(way.iter())
-                    .filter(|(_, target)| target.is_under_way());
+                // for may have been found since. A hold is a person's word: then it waits too.
+                let all = (0..).zip(way.iter()).filter(|_| !held);
+                let under_way = all.filter(|(_, target)| target.is_under_way());
                 let under_way = under_way.map(|(place, _)| place);
                 let closed = live.closed(chosen.chain(under_way).collect());
                 closed.into_iter().filter(waits).collect()

@@ -15,9 +15,12 @@ const OLD_FINDINGS: usize = 8;
 /// How many verdicts that something followed from are remembered.
 const VERDICTS: usize = 8;
 
-/// The longest summary, and the longest evidence of one finding, in bytes.
+/// The longest summary, in bytes.
 const SUMMARY: usize = 500;
-const EVIDENCE: usize = 2 << 10;
+
+/// How much evidence the newest verdict is remembered with, and an older one, in bytes of all findings.
+const EVIDENCE: usize = 64 << 10;
+const OLD_EVIDENCE: usize = 16 << 10;
 
 /// How many findings a reason names.
 const NAMED: usize = 5;
@@ -35,7 +38,7 @@ impl Rollout {
         if changed {
             self.note(at, described(&health), None);
         }
-        self.health = Some(kept(health, FINDINGS));
+        self.health = Some(kept(health, FINDINGS, EVIDENCE));
         if changed {
             self.keep_verdict();
         }
@@ -47,7 +50,7 @@ impl Rollout {
         let Some(health) = self.health.clone() else {
             return;
         };
-        let health = kept(health, OLD_FINDINGS);
+        let health = kept(health, OLD_FINDINGS, OLD_EVIDENCE);
         if self.verdicts.last() != Some(&health) {
             self.verdicts.push(health);
         }
@@ -72,8 +75,8 @@ impl Rollout {
     }
 }
 
-/// A verdict with the worst of its findings, none of them long.
-fn kept(mut health: Health, most: usize) -> Health {
+/// A verdict with the worst of its findings, and whole evidence of as many of them as fit, the worst first.
+fn kept(mut health: Health, most: usize, mut room: usize) -> Health {
     health
         .findings
         .sort_by_key(|finding| std::cmp::Reverse(finding.judgement));
@@ -81,8 +84,9 @@ fn kept(mut health: Health, most: usize) -> Health {
     for finding in &mut health.findings {
         cut(&mut finding.summary, SUMMARY);
         let size = finding.evidence.to_string().len();
-        if size > EVIDENCE {
-            finding.evidence = format!("{size} bytes, too long to be kept").into();
+        match room.checked_sub(size) {
+            Some(left) => room = left,
+            None => finding.evidence = format!("{size} bytes, too long to be kept").into(),
         }
     }
     health

@@ -31,10 +31,22 @@ pub struct View {
     /// Assets that some under way wait for, and that it does not move: others' assets, and what it leaves running that is
     /// gone from intent. When those do not come, a person or newer intent has to help.
     pub outside: Vec<AssetId>,
-    /// Assets left out, because their content failed before, or because they wait for such a one.
+    /// Assets that stay where they are, because what is intended failed before, or because they wait for such a one.
     pub left_out: Vec<AssetId>,
     /// The time that `since` and `until` of all of these are measured by.
     pub now: Timestamp,
+}
+
+/// How a group is once nothing of it moves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rested {
+    /// Everything of the group is, well and baked, as the newest incarnation says.
+    pub released: bool,
+    /// The group's newest rollout, if it ever had one. It may be of an older incarnation, when nothing newer differs, or
+    /// when what differs failed before.
+    pub rollout: Option<Rollout>,
+    /// Assets that stay where they are, because what is intended failed before, or because they wait for such a one.
+    pub left_out: Vec<AssetId>,
 }
 
 /// Targets by how far they are.
@@ -68,16 +80,29 @@ impl Kernel {
         self.latest.no() >= at && live.is_none_or(rests)
     }
 
+    /// How the group is, if it [rests](Self::rests).
+    pub fn rested(&self) -> Rested {
+        let left_out = self.left_out();
+        Rested {
+            released: self.live.is_none() && left_out.is_empty(),
+            rollout: self.newest().cloned(),
+            left_out,
+        }
+    }
+
+    fn left_out(&self) -> Vec<AssetId> {
+        match &self.live {
+            Some(live) => live.left_out.clone(),
+            None => self.candidates(&self.latest, None).left_out,
+        }
+    }
+
     /// The group as it is now.
     pub fn view(&self, now: plugin_sdk::Now) -> View {
         let live = self.live.as_ref();
         let targets = live.map(|live| live.on_the_way().to_vec());
         let targets = targets.unwrap_or_default();
         let under_way = live.filter(|live| live.is_moving());
-        let left_out = match live {
-            Some(live) => live.left_out.clone(),
-            None => self.quarantine.keys().cloned().collect(),
-        };
         View {
             policy: self.policy.clone(),
             head: self.head.as_ref().map(|head| head.no()),
@@ -87,7 +112,7 @@ impl Kernel {
             waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
             outside: under_way.map(|live| self.outside(live)).unwrap_or_default(),
             targets,
-            left_out,
+            left_out: self.left_out(),
             now: self.clock.at(now),
         }
     }

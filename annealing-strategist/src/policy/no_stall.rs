@@ -4,17 +4,19 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    AssetView, Direction, IncarnationReader, Problems, RolloutId, SelectRequest, Target,
+    AssetView, Direction, IncarnationReader, Problem, Problems, RolloutId, SelectRequest, Target,
     TargetSelection, Validator,
 };
 use prodspec_model::{
     IncarnationId, IncarnationNo, Message, PartitionId,
-    addons::RolloutPolicyRef,
     rollout::{FirstTurnup, RolloutPolicy},
 };
 
 use super::{numbers::impossible, standard, target_of};
-use crate::preview::{self, Error};
+use crate::{
+    group::policy_of,
+    preview::{self, Error},
+};
 
 /// Any Monday at noon, UTC: a validator is pure, and has no clock.
 const START: Timestamp = Timestamp::constant(1_704_110_400, 0);
@@ -24,7 +26,7 @@ const SETTLES: Duration = Duration::from_secs(60);
 const WORK: usize = 5_000_000;
 
 /// Plays each policy in a candidate over all assets that refer to it, and refuses one that would stall or whose numbers
-/// cannot be meant.
+/// cannot be meant. Refuses what refers to something else as its policy, too.
 ///
 /// A hold does not count: whoever holds knows. Neither does a rollout that is only slow.
 ///
@@ -95,7 +97,7 @@ impl Validator for NoStall {
 
     fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         if view.asset().type_str() != RolloutPolicy::TYPE {
-            return;
+            return problems.extend(refers_elsewhere(view));
         }
         let policy: RolloutPolicy = match view.asset().payload() {
             Ok(policy) => policy,
@@ -115,13 +117,22 @@ impl Validator for NoStall {
     }
 }
 
+/// An asset that refers to something else as its policy.
+fn refers_elsewhere(view: &AssetView<'_>) -> Option<Problem> {
+    let other = view.get(&policy_of(view.asset())?)?;
+    let (id, is) = (other.id(), other.type_str());
+    let wanted = RolloutPolicy::TYPE;
+    (is != wanted).then(|| {
+        let what = format!("is governed by `{id}`, which is a {is}; refer to a {wanted}");
+        view.problem(what)
+    })
+}
+
 /// The assets that the policy governs.
 fn targets(view: &AssetView<'_>) -> Vec<Target> {
     let policy = view.asset().id();
-    let governed = view.referrers().filter(|asset| {
-        let addon = asset.addon::<RolloutPolicyRef>().ok().flatten();
-        addon.is_some_and(|addon| addon.policy.id == policy)
-    });
+    let governed = view.referrers();
+    let governed = governed.filter(|asset| policy_of(asset).as_ref() == Some(&policy));
     governed.map(|asset| target_of(&asset)).collect()
 }
 

@@ -35,6 +35,29 @@ pub fn standard() -> impl Service<
 + Send
 + Sync
 + 'static {
+    standard_over(AllTargets)
+}
+
+/// The same over `stages` of your own: canary, waves, domains and limits choose from what those offer. Limits of your own
+/// go around [`standard`] instead.
+pub fn standard_over<S>(
+    stages: S,
+) -> impl Service<
+    SelectRequest,
+    Response = Selection,
+    Error = BoxError,
+    Future = BoxFuture<'static, Result<Selection, BoxError>>,
+> + Clone
++ Send
++ Sync
++ 'static
+where
+    S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
     ServiceBuilder::new()
         // A person's word is above all others'.
         .layer(HoldLayer::by_policy())
@@ -50,5 +73,5 @@ pub fn standard() -> impl Service<
         .layer(OneDomainAtATimeLayer::by_policy())
         // Not before all is selected has the end of the rollout anything to wait for.
         .layer(BakeLayer::by_policy())
-        .service(AllTargets)
+        .service(stages)
 }

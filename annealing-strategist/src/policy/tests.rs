@@ -6,8 +6,8 @@ use futures::executor::block_on;
 use jiff::Timestamp;
 use plugin_sdk::{
     AssetTypes, AssetView, Direction, Finding, Health, Judgement, Problems, Progress,
-    SelectRequest, Selection, Target, TargetSelection, Until, Validator, conformance,
-    service::AllTargets,
+    SelectRequest, Selection, Target, TargetSelection, Until, Validator, Wait, conformance,
+    service::{AllTargets, NarrowLayer},
     testing::{self, NOW, select_request, target},
 };
 use prodspec_model::{
@@ -184,11 +184,19 @@ proptest! {
         if selection.now.is_empty() {
             return Ok(());
         }
-        let flies = |progress: &Progress| matches!(progress, Progress::InFlight { .. });
+        // What has not got back for ten minutes keeps nobody else from it.
+        let takes = |since: Timestamp| {
+            request.direction == Direction::Forward || since + minutes(10) > request.now
+        };
+        let flies = |progress: &Progress| {
+            matches!(progress, Progress::InFlight { since } if takes(*since))
+        };
         if let Some(max) = request.policy.max_in_flight {
             prop_assert!(count(&flies, None) <= max as usize);
         }
-        let misses = |progress: &Progress| flies(progress) || matches!(progress, Progress::Drifted { .. });
+        let misses = |progress: &Progress| {
+            flies(progress) || matches!(progress, Progress::Drifted { since } if takes(*since))
+        };
         if let Some(max) = request.policy.max_unavailable {
             for &place in &selection.now {
                 for domain in request.targets[place as usize].domains.iter() {
@@ -501,4 +509,74 @@ fn r18_numbers_that_cannot_be_meant_are_refused_by_field() {
         "waves[3].upto",
     ];
     assert_eq!(fields, expected);
+}
+
+/// As in "Write a policy layer": in each domain, `db/` comes last.
+fn databases_last(request: &SelectRequest, beneath: Selection) -> Selection {
+    if !request.is_cautious() {
+        return beneath;
+    }
+    let is_database = |target: &&Target| target.asset.as_str().starts_with("db/");
+    let others = request.targets.iter().filter(|target| !is_database(target));
+    let left = others.filter(|target| target.settled().is_none());
+    let busy: Vec<Option<&str>> = left.map(Target::domain).collect();
+    beneath
+        .narrowed(|place| {
+            let target = &request.targets[place as usize];
+            !is_database(&target) || !busy.contains(&target.domain())
+        })
+        .waiting(Wait {
+            why: "databases come last".into(),
+            until: Until::Settled,
+        })
+}
+
+#[test]
+fn r18_a_stage_of_ones_own_goes_beneath_the_others() {
+    let all = [
+        ("db/a", "eu"),
+        ("job/b", "eu"),
+        ("db/c", "us"),
+        ("job/d", "us"),
+    ];
+    let mut request = select_request(all.map(|(id, domain)| target(id, &[domain])));
+    request.policy = Arc::new(RolloutPolicy {
+        domains: vec!["us".into(), "eu".into()],
+        canary: Some(CanaryPart {
+            count: 1,
+            bake_secs: 60,
+        }),
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    });
+    let stage = || NarrowLayer::new(databases_last);
+    let beneath = standard_over(stage().layer(AllTargets));
+    assert_eq!(selected(&beneath, &request).now, [3], "`job/d`");
+    block_on(conformance::select(&beneath, [request.clone()], MINUTE)).unwrap();
+    // Above the canary, which is `db/c`: nobody ever moves.
+    let above = stage().layer(standard());
+    assert!(block_on(conformance::select(&above, [request], MINUTE)).is_err());
+}
+
+#[test]
+fn r18_only_a_policy_governs() {
+    let job = testing::asset("policy/web");
+    let assets = vec![governed("job/a", "us"), job.clone()];
+    let snapshot = Snapshot::empty().edit(IncarnationNo(1), assets.clone(), &[]);
+    let types = AssetTypes::default();
+    let found = |asset: &Asset| {
+        let mut problems = Problems::none();
+        NoStall::standard().asset(&AssetView::new(asset, &snapshot, &types), &mut problems);
+        problems.to_string()
+    };
+    let says = found(&assets[0]);
+    assert!(
+        says.contains("is governed by `policy/web`, which is a "),
+        "{says}"
+    );
+    assert!(
+        says.contains("refer to a prodspec.v1.RolloutPolicy"),
+        "{says}"
+    );
+    assert_eq!(found(&job), "");
 }

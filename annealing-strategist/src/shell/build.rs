@@ -12,7 +12,7 @@ use plugin_sdk::{
 use prodspec_model::PartitionId;
 use tower_service::Service;
 
-use super::{Attached, Handle};
+use super::{Attached, Handle, handle::Trouble};
 use crate::{actuator::Actuator, config::Config, policy};
 
 /// Rolls out one partition's policy groups. The same one serves every ownership of the partition, one after the other.
@@ -55,12 +55,14 @@ impl<R: Runtime> Strategist<R> {
     /// Beside one ownership, whose enforcement `actuator` speaks for.
     pub fn attach(self: &Arc<Self>, actuator: Arc<dyn Actuator>) -> (Attached<R>, Handle<R>) {
         let (sender, inputs) = mpsc::unbounded();
-        let handle = Handle::new(self.clone(), sender.clone());
+        let trouble = Trouble::default();
+        let handle = Handle::new(self.clone(), sender.clone(), trouble.clone());
         let attached = Attached {
             strategist: self.clone(),
             actuator,
             inputs,
             sender,
+            trouble,
         };
         (attached, handle)
     }

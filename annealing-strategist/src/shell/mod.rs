@@ -50,6 +50,7 @@ pub struct Attached<R> {
     pub(crate) actuator: Arc<dyn Actuator>,
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
+    pub(crate) trouble: handle::Trouble,
 }
 
 impl<R: Runtime> Attached<R> {
@@ -60,6 +61,7 @@ impl<R: Runtime> Attached<R> {
             actuator,
             mut inputs,
             sender,
+            trouble,
         } = self;
         let mut feed = actuator.feed();
         let Some((latest, pins)) = first(&mut feed).await else {
@@ -70,10 +72,13 @@ impl<R: Runtime> Attached<R> {
                 Ok(remembered) => break remembered,
                 Err(error) => {
                     tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "what is remembered of rollouts cannot be read; trying again");
-                    strategist.runtime.sleep(READ_AGAIN).await;
+                    trouble.set(Some(with_causes(&*error)));
+                    let again = strategist.runtime.sleep(READ_AGAIN);
+                    refused_until(again, &mut inputs).await;
                 }
             }
         };
+        trouble.set(None);
         let (work, steps) = mpsc::unbounded();
         let stepping = Steps::new(&strategist, actuator, steps).run();
         let mut stepping = Box::pin(stepping).fuse();
@@ -95,6 +100,17 @@ impl<R: Runtime> Attached<R> {
                 input = inputs.next() => if let Some(input) = input { beside.take(input) },
                 () = alarm.fuse() => beside.tick(),
             }
+        }
+    }
+}
+
+/// Drops whatever is asked until `again`: whoever asks hears why there is no answer.
+async fn refused_until(again: BoxFuture<'static, ()>, inputs: &mut UnboundedReceiver<Input>) {
+    let mut again = again.fuse();
+    loop {
+        futures::select_biased! {
+            () = again => return,
+            input = inputs.next() => drop(input),
         }
     }
 }

@@ -3,10 +3,10 @@
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{groups::Kernels, handle::Reply, steps::Work};
-use crate::{kernel::Refused, record::Rollout};
+use crate::kernel::{Refused, Rested};
 
-/// How the group's newest rollout ended, if it ever had one.
-pub(crate) type Rests = Result<Option<Rollout>, Refused>;
+/// How the group is, if there is one.
+pub(crate) type Rests = Result<Rested, Refused>;
 
 /// Those who wait.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Waiting {
         };
         for Waiter { policy, reply, .. } in self.0.extract_if(.., over) {
             let answer = match kernels.get(&policy) {
-                Some(kernel) => Ok(kernel.newest().cloned()),
+                Some(kernel) => Ok(kernel.rested()),
                 None => Err(unknown(&policy, kernels)),
             };
             work.push(Work::tell(reply, answer));

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{FeedItem, Handle as Enforcement, kernel::Pin};
 use annealing_strategist::{
-    Actuation, Actuator, Command, Feed, Handle as Rollouts, PinTo, Rollout, View,
+    Actuation, Actuator, Command, Feed, Handle as Rollouts, PinTo, Rested, Rollout, View,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
@@ -89,7 +89,8 @@ pub struct InRollout {
     pub rollout: String,
     /// How far the asset is in it. `None`: it is no target.
     pub progress: Option<Progress>,
-    /// Its content failed before: it stays where it is until it changes or a person says `retry`.
+    /// What is intended failed before, or it waits for an asset of which that holds: it stays where it is until that
+    /// changes or a person says `retry`.
     pub left_out: bool,
     /// What the rollout waits for.
     pub waits: Vec<Wait>,
@@ -100,9 +101,7 @@ impl InRollout {
     fn of(view: &View, asset: &AssetId, progress: Option<Progress>) -> Self {
         let rollout = match &view.rollout {
             Some(rollout) => {
-                let why = rollout.state.why();
-                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                format!("{} {}{why}", rollout.id, rollout.state.word())
+                format!("{} {}", rollout.id, rollout.state)
             }
             None => "no rollout yet".to_owned(),
         };
@@ -154,6 +153,8 @@ impl Groups {
 impl<R: Runtime> Handle<R> {
     async fn rolling(&self) -> Result<Rollouts<R>, Error> {
         self.generation().await?;
+        // Before there is anything to roll out, nobody would answer.
+        self.latest().await?;
         let rollouts = self.shared.rollouts.borrow().clone();
         match rollouts {
             Some(rollouts) => Ok(rollouts),
@@ -167,7 +168,7 @@ impl<R: Runtime> Handle<R> {
     /// Every policy group as it is now: its rollout, how far each target is, what it waits for.
     ///
     /// # Errors
-    /// When this process does not own the partition.
+    /// When this process does not own the partition, there is no incarnation yet, or what is remembered cannot be read.
     pub async fn rollouts(&self) -> Result<Vec<View>, Error> {
         Ok(self.rolling().await?.views().await?)
     }
@@ -180,18 +181,17 @@ impl<R: Runtime> Handle<R> {
         Ok(self.rolling().await?.history(policy).await?)
     }
 
-    /// Waits until the rollout of incarnation `at`, or of a newer one, is over in the group of `policy`, and says how it
-    /// ended. One that stopped is over too: it stays so until a person says something or newer intent is there. `None`: the
-    /// group never had a rollout.
+    /// Waits until the rollout of incarnation `at`, or of a newer one, is over in the group of `policy`, and says how the
+    /// group is then. One that stopped is over too: it stays so until a person says something or newer intent is there.
     ///
     /// ```
-    /// use control_plane::{prelude::*, strategist::State};
+    /// use control_plane::prelude::*;
     ///
     /// /// Whether what is in force is everywhere, well and baked.
     /// async fn released(handle: &Handle, policy: &AssetId) -> Result<bool, control_plane::Error> {
     ///     let newest = handle.latest().await?.no();
-    ///     let rollout = handle.wait_rollout(policy, newest, Duration::from_secs(3600)).await?;
-    ///     Ok(rollout.is_none_or(|rollout| rollout.state == State::Completed))
+    ///     let group = handle.wait_rollout(policy, newest, Duration::from_secs(3600)).await?;
+    ///     Ok(group.released)
     /// }
     /// # use std::time::Duration;
     /// # let _ = released;
@@ -204,7 +204,7 @@ impl<R: Runtime> Handle<R> {
         policy: &AssetId,
         at: IncarnationNo,
         within: Duration,
-    ) -> Result<Option<Rollout>, Error> {
+    ) -> Result<Rested, Error> {
         let runtime = &self.shared.runtime;
         let deadline = runtime.now().mono + within;
         let rolling = self.rolling().await?;

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane::{
-    prelude::{AssetId, BoxError, Message, addons::Turndown, async_trait},
-    sdk::{Health, HealthRequest, HealthValidator, MetricSource},
+    prelude::Message,
+    sdk::{HealthValidator, MetricSource},
     strategist::health::absolute::{Absolute, of},
 };
 
@@ -30,27 +30,5 @@ pub(crate) fn errors(metrics: Arc<dyn MetricSource>) -> impl HealthValidator {
         .min_events(REQUESTS)
         .only([FrontendJob::TYPE, LoadBalancer::TYPE])
         .without_neighbours();
-    Staying(rule.reading(metrics))
-}
-
-/// Asks a validator about what stays only: whatever is being turned down serves nobody, and would be unknown for ever.
-struct Staying<V>(V);
-
-#[async_trait]
-impl<V: HealthValidator> HealthValidator for Staying<V> {
-    fn name(&self) -> Arc<str> {
-        self.0.name()
-    }
-
-    async fn validate(&self, mut request: HealthRequest) -> Result<Health, BoxError> {
-        let reader = request.reader.clone();
-        let stays = |id: &AssetId| {
-            let asset = reader.get(id);
-            asset.is_none_or(|asset| !asset.has_addon(Turndown::TYPE))
-        };
-        request.updated.retain(stays);
-        request.under_way.retain(stays);
-        request.neighbours.retain(stays);
-        self.0.validate(request).await
-    }
+    rule.reading(metrics)
 }

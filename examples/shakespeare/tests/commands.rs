@@ -550,7 +550,7 @@ fn it_is_rolled_back_retried_and_aborted(town: &Town) {
     );
     let explained = town.say(&["explain", "job/eu"]).text;
     assert!(
-        explained.contains("this content failed before"),
+        explained.contains("its content failed before"),
         "{explained}"
     );
     town.until(&["rollout", "retry"]);

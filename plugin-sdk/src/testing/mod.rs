@@ -15,5 +15,5 @@ pub use mocks::{
 };
 pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader};
 pub use production::InMemoryProduction;
-pub use rollouts::{FakeHealth, health_request, select_request, target};
+pub use rollouts::{FakeHealth, health_request, select_request, target, watched};
 pub use view::FakeView;

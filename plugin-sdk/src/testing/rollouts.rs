@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use prodspec_model::{AssetId, IncarnationId, IncarnationNo, PartitionId};
 use serde_json::Value;
 
 use super::NOW;
 use crate::{
     Direction, Finding, Health, HealthRequest, HealthValidator, IncarnationReader, Judgement,
-    Progress, RolloutId, SelectRequest, Target, error::BoxError,
+    Progress, RolloutId, SelectRequest, Target, Watched, error::BoxError,
 };
 
 #[allow(clippy::expect_used, reason = "a test's constant is wrong: stop there")]
@@ -63,12 +64,27 @@ pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthR
         from: Some(incarnation(1)),
         to: incarnation(2),
         stage: None,
-        updated: updated.into_iter().map(id).collect(),
+        policy: None,
+        updated: updated
+            .into_iter()
+            .map(|asset| watched(asset, NOW))
+            .collect(),
         under_way: Vec::new(),
         neighbours: Vec::new(),
-        since: NOW,
+        decisive: Vec::new(),
         now: NOW,
         reader: IncarnationReader::default(),
+    }
+}
+
+/// An asset whose signals matter since `since`.
+///
+/// # Panics
+/// When `asset` is no asset id.
+pub fn watched(asset: &str, since: Timestamp) -> Watched {
+    Watched {
+        asset: id(asset),
+        since,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BTreeMap, fmt, time::Duration};
 
 use jiff::Timestamp;
 use plugin_sdk::{Judgement, Series};
-use prodspec_model::{AssetId, IncarnationId};
+use prodspec_model::{AssetId, Digest, IncarnationId};
 use serde::{Deserialize, Serialize};
 
 use super::query::Of;
@@ -153,6 +153,9 @@ pub struct Evidence {
     pub role: Role,
     /// At which incarnation.
     pub incarnation: IncarnationId,
+    /// By which policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Digest>,
     /// The rule.
     pub question: Question,
     /// The first moment that counts.

@@ -32,8 +32,8 @@
 //! - Every updated asset is asked about, and every neighbour. The verdict is the worst of all.
 //! - So is every asset under way, of which only *unhealthy* counts. Where a metric cannot tell what is new from what was,
 //!   and what was may be unwell, say [`Rule::settled_only`].
-//! - Only samples after [`HealthRequest::since`](plugin_sdk::HealthRequest::since) count, and of those only the ones in
-//!   the window that ends now. A budget is a rate or a share of the window, never a lifetime counter.
+//! - Of each asset only samples after its own [`Watched::since`](plugin_sdk::Watched::since) count, and of those only the
+//!   ones in the window that ends now. A budget is a rate or a share of the window, never a lifetime counter.
 //! - *Unhealthy* as soon as enough samples break the bound. *Healthy* when enough samples keep it and none is missing.
 //!   Everything else is *unknown*: too few samples or events, none, one that is no number, a series that has no data
 //!   (yet), a source that fails.

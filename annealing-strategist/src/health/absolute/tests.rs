@@ -13,7 +13,6 @@ use plugin_sdk::{
     BoxError, Health, HealthRequest, HealthValidator, IncarnationReader, Judgement, MetricQuery,
     MetricSource, RolloutId, Series, testing,
 };
-use prodspec_model::AssetId;
 use proptest::prelude::*;
 
 use super::{Absolute, Evidence, Rule, of};
@@ -76,10 +75,9 @@ fn errors() -> Rule {
 
 fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
     let ids = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| AssetId::new(name).unwrap())
-            .collect()
+        let since = NOW - 60.seconds();
+        let all = names.iter();
+        all.map(|name| testing::watched(name, since)).collect()
     };
     let to = testing::incarnation(2, [testing::asset("job/eu"), testing::asset("job/us")]);
     HealthRequest {
@@ -87,10 +85,11 @@ fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
         from: None,
         to: to.id().clone(),
         stage: None,
+        policy: None,
         updated: ids(updated),
         under_way: vec![],
         neighbours: ids(neighbours),
-        since: NOW - 60.seconds(),
+        decisive: vec![],
         now: NOW,
         reader: IncarnationReader::new(to),
     }
@@ -154,7 +153,7 @@ fn r21_samples_from_before_the_last_settle_say_nothing() {
     let at = |since: i64| {
         let shown = Shown::default().with("requests", "job/eu", read.clone());
         let request = HealthRequest {
-            since: NOW - since.seconds(),
+            updated: vec![testing::watched("job/eu", NOW - since.seconds())],
             ..request(&["job/eu"], &[])
         };
         judged(errors(), shown, request)
@@ -261,7 +260,7 @@ fn of_what_is_under_way_only_bad_signals_count() {
     let with = |rule: Rule, us| {
         let shown = Shown::default().with("requests", "job/eu", good());
         let request = HealthRequest {
-            under_way: vec![AssetId::new("job/us").unwrap()],
+            under_way: vec![testing::watched("job/us", NOW - 60.seconds())],
             ..request(&["job/eu"], &[])
         };
         judged(rule, shown.with("requests", "job/us", us), request)

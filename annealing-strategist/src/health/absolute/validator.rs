@@ -7,7 +7,7 @@ use futures::{StreamExt, future, stream};
 use jiff::Timestamp;
 use plugin_sdk::{
     BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, MetricSource, Series,
-    with_causes,
+    Watched, with_causes,
 };
 use prodspec_model::AssetId;
 
@@ -49,7 +49,7 @@ impl Absolute {
     }
 
     /// The assets to be asked about.
-    fn asked(&self, request: &HealthRequest) -> Vec<(AssetId, Role)> {
+    fn asked(&self, request: &HealthRequest) -> Vec<(Watched, Role)> {
         let all = [
             (Role::Updated, Some(&request.updated)),
             (
@@ -63,14 +63,14 @@ impl Absolute {
         ];
         let all = all.into_iter().flat_map(|(role, assets)| {
             let assets = assets.into_iter().flatten();
-            assets.map(move |asset| (asset, role))
+            assets.map(move |watched| (watched, role))
         });
-        let mut asked: Vec<(AssetId, Role)> = all
-            .filter(|(asset, _)| self.applies(request, asset))
-            .map(|(asset, role)| (asset.clone(), role))
+        let mut asked: Vec<(Watched, Role)> = all
+            .filter(|(watched, _)| self.applies(request, &watched.asset))
+            .map(|(watched, role)| (watched.clone(), role))
             .collect();
-        asked.sort_by(|one, other| one.0.cmp(&other.0));
-        asked.dedup_by(|later, first| later.0 == first.0);
+        asked.sort_by(|(one, _), (other, _)| one.asset.cmp(&other.asset));
+        asked.dedup_by(|(later, _), (first, _)| later.asset == first.asset);
         asked
     }
 
@@ -141,14 +141,15 @@ impl HealthValidator for Absolute {
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
         let now = request.now;
-        let from = window_start(now, self.rule.question.over).max(request.since);
-        let looks = self.asked(&request).into_iter().map(|(asset, role)| {
+        let start = window_start(now, self.rule.question.over);
+        let looks = self.asked(&request).into_iter().map(|(watched, role)| {
             self.look(Evidence {
-                asset,
+                asset: watched.asset,
                 role,
                 incarnation: request.to.clone(),
+                policy: request.policy,
                 question: self.rule.question.clone(),
-                from,
+                from: start.max(watched.since),
                 to: now,
                 read: vec![],
                 part: vec![],

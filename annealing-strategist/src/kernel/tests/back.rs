@@ -19,6 +19,7 @@ use crate::{
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn one_by_one() -> RolloutPolicy {
     RolloutPolicy {
@@ -324,4 +325,46 @@ fn r22_what_left_its_group_before_a_newer_rollout_took_it_over_does_not_go_back(
         assert_eq!(moved, ["a"]);
         assert!(!rig.plane.rows.contains_key(&id("b")));
     }
+}
+
+#[test]
+fn r22_what_cannot_get_back_keeps_nobody_else_away_for_long() {
+    let mut rig = half_way();
+    rig.tell(Command::RollBack).unwrap();
+    rig.pass(9 * MINUTE);
+    assert_eq!((rig.at(1), rig.at(2)), (vec!["b"], vec!["a"]));
+    rig.pass(2 * MINUTE);
+    assert_eq!(rig.at(1), ["a", "b"]);
+    rig.crash();
+    rig.settle("a");
+    rig.settle("b");
+    assert_eq!(rig.state().word(), "rolled back");
+}
+
+#[test]
+fn r22_trying_again_forgives_what_failed_last_and_nothing_older() {
+    let mut rig = rolled_back();
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.put(vec![thing("b", 3)]);
+    rig.pass(HOUR);
+    assert_eq!((rig.rollouts(), rig.state().word()), (3, "rolled back"));
+    rig.health = Ok(Judgement::Healthy);
+    rig.tell(Command::Retry).unwrap();
+    rig.pass(HOUR);
+    let content = |rig: &Rig, name| rig.plane.content(&id(name));
+    assert_eq!(content(&rig, "a"), Some(thing("a", 1).digest()));
+    assert_eq!(content(&rig, "b"), Some(thing("b", 3).digest()));
+    // Nothing of the last one failed: now it is about what did before.
+    rig.tell(Command::Retry).unwrap();
+    rig.pass(HOUR);
+    assert_eq!(content(&rig, "a"), Some(thing("a", 2).digest()));
+}
+
+#[test]
+fn r22_what_is_as_intended_again_is_not_said_to_be_left_out() {
+    let mut rig = rolled_back();
+    assert_eq!(rig.kernel.view(rig.now).left_out, [id("a"), id("b")]);
+    rig.put(vec![thing("a", 1)]);
+    rig.pass(HOUR);
+    assert_eq!(rig.kernel.view(rig.now).left_out, [id("b")]);
 }

@@ -219,6 +219,25 @@ fn r19_whom_the_checks_wait_for_moves_along() {
 }
 
 #[test]
+fn r19_a_hold_holds_those_whom_the_checks_wait_for_too() {
+    let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
+    let mut rig = Rig::settled(canary(), assets(1));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    let hold = |hold: Option<&str>| RolloutPolicy {
+        hold: hold.map(Into::into),
+        ..canary()
+    };
+    rig.swap(hold(Some("look first")));
+    rig.plane.delay(&id("a"), &[&id("c")]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a"]);
+    rig.swap(hold(None));
+    assert_eq!(rig.at(2), ["a", "c"]);
+}
+
+#[test]
 fn r19_what_goes_back_to_nothing_is_named_as_one_that_does_not_come() {
     let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
     rig.lag = None;

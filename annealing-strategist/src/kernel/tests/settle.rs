@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use plane_store::records::{Standing, StandingPin, Stands};
-use plugin_sdk::{HealthRequest, Judgement};
+use plugin_sdk::{HealthRequest, Judgement, Watched};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
-    addons::RolloutPolicyRef,
+    addons::{RolloutPolicyRef, Turndown},
     rollout::{OnUnhealthy, RolloutPolicy},
 };
 
 use super::{
     pins::canary,
-    rig::{Idea, P, Rig, id, thing},
+    rig::{Idea, P, Rig, id, of_group, thing},
 };
 use crate::{
     kernel::{Call, Command, Event},
@@ -227,6 +227,10 @@ pub(super) fn r21_a_push_that_fails_after_a_person_has_stopped_it_changes_nothin
     assert_eq!((rig.state().word(), rig.at(2)), ("stopped", vec!["a"]));
 }
 
+fn names(watched: &[Watched]) -> Vec<&str> {
+    watched.iter().map(|it| it.asset.as_str()).collect()
+}
+
 /// What is asked about health next.
 fn next_question(rig: &mut Rig) -> HealthRequest {
     let due = rig.kernel.next_wake().unwrap();
@@ -244,8 +248,49 @@ pub(super) fn r21_health_is_asked_about_what_was_updated_and_what_is_near() {
     let mut rig = Rig::begun(canary(), &["eu/a", "eu/b", "us/c"]);
     rig.settle("eu/a");
     let request = next_question(&mut rig);
-    assert_eq!(request.updated, [id("eu/a")]);
-    assert_eq!(request.neighbours, [id("eu/b")]);
+    assert_eq!(names(&request.updated), ["eu/a"]);
+    assert_eq!(names(&request.neighbours), ["eu/b"]);
+}
+
+#[test]
+fn r21_what_has_no_signals_is_not_asked_about() {
+    let turned_down = |name, size| {
+        let asset = of_group(Some(P), name, size).addon(&Turndown {
+            reason: "a test".into(),
+            approved_by: "me".into(),
+        });
+        asset.unwrap().build().unwrap()
+    };
+    let assets = vec![thing("eu/a", 1), thing("eu/b", 1), thing("eu/d", 1)];
+    let mut rig = Rig::settled(canary(), assets);
+    rig.lag = None;
+    // `c` is new: while it waits for its turn there is nothing to be hurt.
+    let assets = vec![thing("eu/a", 2), thing("eu/b", 2), thing("eu/c", 2)];
+    rig.put([assets, vec![turned_down("eu/d", 2)]].concat());
+    rig.run();
+    rig.settle("eu/a");
+    let request = next_question(&mut rig);
+    assert_eq!(names(&request.neighbours), ["eu/b", "eu/d"]);
+    rig.tell(Command::Promote).unwrap();
+    rig.run();
+    rig.settle("eu/d");
+    let request = next_question(&mut rig);
+    assert_eq!(names(&request.updated), ["eu/a"]);
+    assert_eq!(names(&request.under_way), ["eu/b", "eu/c"]);
+}
+
+#[test]
+fn r21_every_asset_is_watched_since_it_settled_itself() {
+    let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b", "c"]);
+    rig.settle("a");
+    let since = |request: &HealthRequest| request.updated.iter().map(|it| it.since).collect();
+    let before: Vec<_> = since(&next_question(&mut rig));
+    rig.answer();
+    rig.pass(MINUTE);
+    rig.settle("b");
+    let after: Vec<_> = since(&next_question(&mut rig));
+    assert_eq!((after[0], after.len()), (before[0], 2));
+    assert!(after[1] > after[0]);
 }
 
 #[test]
@@ -271,8 +316,8 @@ fn r21_what_has_settled_is_told_from_what_is_under_way() {
     rig.plane.drift(&id("c"));
     rig.run();
     let request = next_question(&mut rig);
-    assert_eq!(request.updated, [id("a")]);
-    assert_eq!(request.under_way, [id("b"), id("c")]);
+    assert_eq!(names(&request.updated), ["a"]);
+    assert_eq!(names(&request.under_way), ["b", "c"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{
     pins::canary,
     rig::{Rig, thing},
 };
-use crate::record::{By, Rollout, State};
+use crate::record::{By, Entry, Rollout, State};
 
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -122,4 +122,33 @@ fn r21_unknown_is_flagged_each_time_that_it_lasts() {
     assert_eq!(flags(&rollout), 1);
     rollout.hear(at(1700), verdict(Judgement::Unknown, 1), DEADLINE);
     assert_eq!(flags(&rollout), 2);
+}
+
+#[test]
+fn r21_the_worst_finding_is_kept_whole_though_it_rests_on_much() {
+    let mut rollout = rollout();
+    let mut bad = verdict(Judgement::Unhealthy, 50);
+    bad.findings[25].evidence = serde_json::json!({ "samples": vec![1.5; 3000] });
+    let worst = bad.findings[25].evidence.clone();
+    rollout.hear(at(1), bad, DEADLINE);
+    assert_eq!(rollout.verdicts[0].findings[0].evidence, worst);
+}
+
+#[test]
+fn r21_what_people_said_is_remembered_longest() {
+    let mut rollout = rollout();
+    rollout.note(at(1), "promoted", Some(By::new("me", "seen")));
+    for second in 2..500 {
+        rollout.note(at(second), "healthy", None);
+    }
+    assert_eq!(rollout.history[0].what, "promoted");
+    for second in 500..1000 {
+        let by = By::new("me", second.to_string());
+        rollout.note(at(second), "paused", Some(by));
+    }
+    rollout.note(at(1000), "completed", None);
+    assert_eq!(rollout.history.len(), 100);
+    let said = |entry: &Entry| entry.what == "promoted";
+    assert!(!rollout.history.iter().any(said));
+    assert_eq!(rollout.history[99].what, "completed");
 }

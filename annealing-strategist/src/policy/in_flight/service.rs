@@ -1,11 +1,11 @@
 //! The rule of targets on their way.
 
-use plugin_sdk::{Progress, SelectRequest, Selection, Until, Wait};
+use plugin_sdk::{Progress, SelectRequest, Selection, Wait};
 use prodspec_model::rollout::RolloutPolicy;
 
-use crate::policy::Rule;
+use crate::policy::{Rule, room::Room};
 
-/// How many targets may be on their way at once.
+/// How many targets may be on their way at once. On the way back, what has not got there for ten minutes counts no longer.
 #[derive(Debug, Clone)]
 pub struct MaxInFlight(pub(super) u32);
 
@@ -19,9 +19,15 @@ impl Rule for MaxInFlight {
     }
 
     fn narrow(&self, request: &SelectRequest, mut beneath: Selection) -> Selection {
-        let on_its_way = |progress| matches!(progress, Progress::InFlight { .. });
-        let progress = request.targets.iter().map(|target| target.progress);
-        let under_way = progress.filter(|progress| on_its_way(*progress)).count();
+        let mut limit = Room::default();
+        let under_way = request
+            .targets
+            .iter()
+            .filter(|target| match target.progress {
+                Progress::InFlight { since } => limit.takes(request, since),
+                _ => false,
+            });
+        let under_way = under_way.count();
         let room = (self.0 as usize).saturating_sub(under_way);
         if beneath.now.len() <= room {
             return beneath;
@@ -33,7 +39,7 @@ impl Rule for MaxInFlight {
                 under_way + room,
                 self.0
             ),
-            until: Until::Settled,
+            until: limit.until(),
         })
     }
 }

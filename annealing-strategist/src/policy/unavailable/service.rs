@@ -1,11 +1,12 @@
 //! The rule of domains that can miss so much.
 
-use plugin_sdk::{Progress, SelectRequest, Selection, Target, Until, Wait};
+use plugin_sdk::{Progress, SelectRequest, Selection, Target, Wait};
 use prodspec_model::rollout::RolloutPolicy;
 
-use crate::policy::{Rule, intern::Interned};
+use crate::policy::{Rule, intern::Interned, room::Room};
 
-/// How many targets of one failure domain may be on their way, or have drifted, at once.
+/// How many targets of one failure domain may be on their way, or have drifted, at once. On the way back, what has not got
+/// there for ten minutes counts no longer.
 #[derive(Debug, Clone)]
 pub struct MaxUnavailable(pub(super) u32);
 
@@ -23,12 +24,15 @@ impl Rule for MaxUnavailable {
             return beneath;
         }
         let mut missing = Missing::default();
+        let mut room = Room::default();
         for target in request.targets.iter() {
-            if matches!(
-                target.progress,
-                Progress::InFlight { .. } | Progress::Drifted { .. }
-            ) {
-                missing.add(target);
+            match target.progress {
+                Progress::InFlight { since } | Progress::Drifted { since }
+                    if room.takes(request, since) =>
+                {
+                    missing.add(target);
+                }
+                _ => {}
             }
         }
         let offered = beneath.now.len();
@@ -49,7 +53,7 @@ impl Rule for MaxUnavailable {
         let max = self.0;
         selection.waiting(Wait {
             why: format!("{held} are in domains that miss {max} already, and can miss no more"),
-            until: Until::Settled,
+            until: room.until(),
         })
     }
 }

@@ -32,7 +32,7 @@ impl HealthValidator for Sickness {
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
         let sizes = self.0.state().sizes.clone();
         let mut moved = request.updated.iter().chain(&request.under_way);
-        let sick = moved.any(|id| sizes.get(id) == Some(&3));
+        let sick = moved.any(|it| sizes.get(&it.asset) == Some(&3));
         let judgement = if sick {
             Judgement::Unhealthy
         } else {
@@ -221,7 +221,7 @@ async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
     let first = handle.settle(LONG).await.unwrap().no;
     let over = async |policy: &str, at, within| {
         let ended = handle.wait_rollout(&id(policy), at, within).await;
-        ended.map(|rollout| rollout.unwrap().state)
+        ended.map(|group| group.rollout.unwrap().state)
     };
     assert_eq!(over("slow", first, LONG).await.unwrap(), State::Completed);
 
@@ -240,6 +240,16 @@ async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
     let back = over("slow", bad, LONG).await.unwrap();
     assert!(matches!(back, State::RolledBack { .. }), "{back:?}");
     assert_eq!(of_size(&production, 2), 4);
+    let group = handle.wait_rollout(&id("slow"), bad, LONG).await.unwrap();
+    assert_eq!((group.released, group.left_out.len()), (false, 4));
+
+    // What was is intended again: the newest rollout failed, and everything is as it should be.
+    let mended = seal(&running, &text, &manifest(2, policy, 2)).await;
+    let group = handle
+        .wait_rollout(&id("slow"), mended, LONG)
+        .await
+        .unwrap();
+    assert!(group.released && group.left_out.is_empty(), "{group:?}");
 
     let nobody = over("fast", bad, LONG).await.unwrap_err().to_string();
     assert!(nobody.contains("no policy group `fast`"), "{nobody}");
@@ -261,7 +271,7 @@ async fn a_rollout_that_stopped_is_over_until_somebody_says_otherwise() {
     let (handle, policy) = (&running.handle, id("slow"));
     let over = async || {
         let ended = handle.wait_rollout(&policy, bad, LONG).await;
-        ended.unwrap().unwrap().state
+        ended.unwrap().rollout.unwrap().state
     };
     assert!(matches!(over().await, State::Stopped { .. }));
     let told = handle.tell_rollout(&policy, Command::RollBack, ann());
@@ -276,6 +286,9 @@ async fn r18_a_policy_that_would_stall_is_not_sealed() {
     let running = Running::over(&text, &Production::default());
     let refused = running.handle.settle(LONG).await.unwrap_err().to_string();
     assert!(refused.contains("max_in_flight"), "{refused}");
+    // There is no incarnation: nobody rolls out, and nobody waits for an answer.
+    let error = running.handle.rollouts().await.unwrap_err().to_string();
+    assert!(error.contains("has no incarnation yet"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

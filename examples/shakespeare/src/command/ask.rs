@@ -10,7 +10,7 @@ use control_plane::{
 
 use super::{
     Failure,
-    rollout::{summary, word},
+    rollout::{LEFT_OUT, summary, word},
 };
 use crate::{
     control::{Standing, client::Control},
@@ -203,9 +203,7 @@ async fn show_cell(place: &Place, asset: &AssetId) {
 fn show_rollout(rollout: &InRollout) {
     let place = match (rollout.progress, rollout.left_out) {
         (Some(progress), _) => format!(", here {}", word(progress)),
-        (None, true) => {
-            ", not here: this content failed before; change it, or say `rollout retry`".into()
-        }
+        (None, true) => format!(", not here: {LEFT_OUT}"),
         (None, false) => String::new(),
     };
     say(format_args!(

@@ -6,6 +6,7 @@ use std::{
 };
 
 use control_plane::{
+    model::AssetId,
     sdk::{Judgement, Progress, Target, Until, Wait},
     strategist::{Command, Entry, Rollout, State, View},
 };
@@ -26,10 +27,15 @@ use crate::{
 const LONGEST_WAIT: u64 = 24 * 3600;
 /// Between two looks at a running control plane.
 const REST: Duration = Duration::from_millis(300);
+/// What was heard longer ago may be true no longer: the live view says so.
+const SILENT: Duration = Duration::from_secs(3);
 /// A control plane that does not answer for so long is not being restarted.
 const GONE: Duration = Duration::from_secs(60);
 /// So much of the history is shown live.
 const RECENT: usize = 12;
+/// Why an asset is left out, and what helps.
+pub(super) const LEFT_OUT: &str =
+    "its content failed before, or that of one it waits for; change that, or say `rollout retry`";
 /// So many rollouts before the present one are shown.
 const EARLIER: usize = 5;
 
@@ -87,16 +93,20 @@ pub async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
 
 async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
     let within = Duration::from_secs(within);
-    let Some(rollout) = Control::find(place)?.rolled_out(within).await? else {
-        say("nothing is governed by a rollout policy yet");
-        return Ok(());
-    };
-    match rollout.state {
-        State::Completed => {
-            say(outcome(&rollout));
+    let rested = Control::find(place)?.rolled_out(within).await?;
+    let ended = rested.rollout.as_ref().map(outcome);
+    let mut lines: Vec<String> = ended.into_iter().collect();
+    lines.extend(rested.left_out.iter().map(left_out));
+    match rested.released {
+        true => {
+            let completed = |rollout: &Rollout| rollout.state == State::Completed;
+            if !rested.rollout.is_some_and(|rollout| completed(&rollout)) {
+                lines.push("everything is as the manifest says".into());
+            }
+            say(lines.join("\n"));
             Ok(())
         }
-        _ => Err(outcome(&rollout).into()),
+        false => Err(lines.join("\n").into()),
     }
 }
 
@@ -122,8 +132,18 @@ async fn live(
     mut rolling: Vec<Rolling>,
 ) -> Result<(), Failure> {
     let mut shown = Vec::new();
+    let mut heard = Instant::now();
     loop {
-        let now = fitting(lines(&rolling));
+        let mut now = lines(&rolling);
+        let silent = heard.elapsed();
+        if silent > SILENT {
+            let secs = silent.as_secs();
+            now.insert(
+                0,
+                format!("no control plane has answered for {secs} s; this is how it was"),
+            );
+        }
+        let now = fitting(now);
         if now != shown {
             let mut out = std::io::stdout().lock();
             if !shown.is_empty() {
@@ -136,7 +156,7 @@ async fn live(
         }
         tokio::time::sleep(REST).await;
         match control.rollouts().await {
-            Ok(news) => rolling = news,
+            Ok(news) => (rolling, heard) = (news, Instant::now()),
             Err(_) => control = Control::find(place).unwrap_or(control),
         }
     }
@@ -193,11 +213,7 @@ fn lines(rolling: &[Rolling]) -> Vec<String> {
         lines.push(summary(view));
         lines.extend(view.targets.iter().map(target));
         lines.extend(view.waits.iter().map(wait));
-        for asset in &view.left_out {
-            lines.push(format!(
-                "  left out   {asset}: this content failed before; change it, or say `rollout retry`"
-            ));
-        }
+        lines.extend(view.left_out.iter().map(left_out));
         if let Some(rollout) = &view.rollout {
             lines.extend(verdict(rollout));
             let history = &rollout.history;
@@ -213,10 +229,11 @@ fn lines(rolling: &[Rolling]) -> Vec<String> {
 
 /// How a rollout is, and why.
 fn outcome(rollout: &Rollout) -> String {
-    match rollout.state.why() {
-        Some(why) => format!("{} {}: {why}", rollout.id, rollout.state.word()),
-        None => format!("{} {}", rollout.id, rollout.state.word()),
-    }
+    format!("{} {}", rollout.id, rollout.state)
+}
+
+fn left_out(asset: &AssetId) -> String {
+    format!("  left out   {asset}: {LEFT_OUT}")
 }
 
 /// A policy group in one line.

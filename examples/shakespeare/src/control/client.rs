@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use bytes::Bytes;
 use control_plane::{
-    Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::Rollout,
+    Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::Rested,
 };
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
@@ -98,11 +98,11 @@ impl Control {
         self.call(Method::GET, "rollouts", Bytes::new()).await
     }
 
-    /// How the rollout of the newest edit ended, once it has.
+    /// How the frontends are once the rollout of the newest edit is over.
     ///
     /// # Errors
     /// See [`Error`]. It says no when it is not over `within`.
-    pub async fn rolled_out(&self, within: Duration) -> Result<Option<Rollout>, Error> {
+    pub async fn rolled_out(&self, within: Duration) -> Result<Rested, Error> {
         let path = format!("rolled-out/{}", within.as_secs());
         self.call_for(within + PATIENCE, Method::GET, &path, Bytes::new())
             .await

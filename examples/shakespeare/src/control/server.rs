@@ -15,7 +15,7 @@ use control_plane::{
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
     store::records::Scope,
-    strategist::Rollout,
+    strategist::Rested,
 };
 use tokio::{net::TcpListener, sync::watch};
 
@@ -131,7 +131,7 @@ async fn rollouts(State(ear): State<Ear>) -> Answer<Vec<Rolling>> {
 }
 
 /// Reads the manifest now, and answers when the rollout of what it gives is over, or after so many seconds.
-async fn rolled_out(State(ear): State<Ear>, Path(within): Path<u32>) -> Answer<Option<Rollout>> {
+async fn rolled_out(State(ear): State<Ear>, Path(within): Path<u32>) -> Answer<Rested> {
     let status = ear.handle.generation().await?.next_run().await;
     if status.problems.any_error() {
         return Err(Refusal::Problems(status.problems).into());
