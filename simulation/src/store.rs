@@ -227,6 +227,7 @@ impl State {
                 if let Ok(rollout) = serde_json::from_slice::<Rollout>(value) {
                     let word = format!("rollout {}", rollout.state.word());
                     *self.rolled.entry(word).or_default() += 1;
+                    self.rollout_is(&rollout);
                 }
             }
             _ => {}

@@ -12,7 +12,7 @@ use prodspec_model::Incarnation;
 
 use crate::{
     executor::{Executor, Instant, NodeId, NodeRuntime},
-    faults::{Fault, Points, Rates},
+    faults::{Fault, Points},
     intent::Plan,
     judge::{Judge, Violation},
     production::Production,
@@ -228,7 +228,7 @@ impl World {
 impl State {
     /// Whether `fault` happens now. Counts it if so.
     pub fn strikes(&mut self, fault: Fault) -> bool {
-        if self.healed && !fault.is_edit() {
+        if self.healed && !fault.goes_on() {
             return false;
         }
         let rate = self.scenario.rates.of(fault);
@@ -254,7 +254,6 @@ impl State {
         self.healed = true;
         self.cut_off.clear();
         self.still_clocks = 0;
-        self.scenario.rates = self.scenario.rates.edits_only();
         self.closed.clear();
         self.production.undo_by_hand(self.now);
         for at in 2..self.plan.wishes.len() {
@@ -276,26 +275,5 @@ impl State {
             invariant,
             what: format!("at {:.6} s: {what}", now.0 as f64 / 1e9),
         });
-    }
-}
-
-impl Rates {
-    fn edits_only(&self) -> Self {
-        let edits: Vec<_> = Fault::ALL
-            .iter()
-            .filter(|fault| fault.is_edit())
-            .map(|fault| (*fault, self.of(*fault)))
-            .collect();
-        Self::only(&edits)
-    }
-}
-
-impl Fault {
-    /// An edit of intent, which goes on when nothing goes wrong any more.
-    pub fn is_edit(self) -> bool {
-        matches!(
-            self,
-            Self::EditResizes | Self::EditMovesEdge | Self::EditVersions | Self::EditRevises
-        )
     }
 }

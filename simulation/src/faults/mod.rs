@@ -151,6 +151,14 @@ faults! {
 }
 
 impl Fault {
+    /// Whether it is an edit of intent that people go on with when nothing goes wrong any more.
+    pub(crate) fn goes_on(self) -> bool {
+        matches!(
+            self,
+            Self::EditResizes | Self::EditMovesEdge | Self::EditVersions | Self::EditRevises
+        )
+    }
+
     /// Its name.
     pub fn name(self) -> String {
         format!("{self:?}")

@@ -2,6 +2,7 @@
 //! what people and checks said, never at the enforcer's own account.
 
 mod ending;
+mod failed;
 mod pins;
 mod push;
 mod rollout;
@@ -23,10 +24,38 @@ pub use rollout::{Eye, GroupEye};
 pub use words::Word;
 
 /// Everything that the judge looks at.
-pub const LOOKS: [&str; 25] = [
-    "L1", "L2", "R6", "R8", "R9", "R13", "R22", "S1", "S2", "S3", "S4", "S5", "S7", "canary",
-    "domain", "gradual", "hold", "newer", "once", "order", "room", "halts", "stopped", "wave",
+pub const LOOKS: [&str; 31] = [
+    "L1",
+    "L2",
+    "R6",
+    "R8",
+    "R9",
+    "R13",
+    "R22",
+    "S1",
+    "S2",
+    "S3",
+    "S4",
+    "S5",
+    "S7",
+    "canary",
+    "domain",
+    "emergency",
+    "gradual",
+    "gone",
+    "halts",
+    "hold",
+    "in turn",
+    "newer",
+    "not reached",
+    "once",
+    "order",
+    "room",
+    "soon",
+    "stopped",
+    "wave",
     "whole",
+    "where",
 ];
 
 /// Something that must never happen.
@@ -211,6 +240,7 @@ impl State {
     /// L2: an asset is looked at.
     pub fn looked_at(&mut self, at: usize) {
         let now = self.now;
+        self.judge_soon(at);
         let before = self.production.resources[at].looked_at.replace(now);
         let Some(from) = self.judge.punctual_from else {
             return;

@@ -1,6 +1,6 @@
 //! What the judge asks when pins move: whether it is their turn, and that what failed goes first, the last of it first.
 
-use prodspec_model::rollout::OnUnhealthy;
+use prodspec_model::rollout::{OnUnhealthy, RolloutPolicy};
 
 use super::turn::SLACK;
 use crate::{executor::Instant, intent::Bad, plugin::push, world::State};
@@ -99,6 +99,8 @@ impl State {
             let what = format!("asset/{at:02} moves to @{to}, and its policy holds");
             return self.violated("R18", what);
         }
+        self.judge_urgent(at, group, to);
+        self.judge_in_turn(at, group, to);
         let late = |other: &usize| {
             let eye = &self.judge.eyes[*other];
             let from = eye.back_from.map(|(from, _)| from);
@@ -114,17 +116,36 @@ impl State {
         }
     }
 
+    /// R6, R18: only where its policy says that it is an emergency does anything move as in one.
+    fn judge_urgent(&mut self, at: usize, group: usize, to: u32) {
+        if !self.judge.eyes[at].urgent {
+            return;
+        }
+        self.judge.look("emergency");
+        let mut policies = self.policies_now(group).into_iter();
+        if policies.all(|policy| policy.emergency.is_none()) {
+            let what =
+                format!("asset/{at:02} moves to @{to} as in an emergency, and there is none");
+            self.violated("R6", what);
+        }
+    }
+
     /// Whether the oldest policy that may still be gone by says hold, and every newer one.
     fn is_held(&self, group: usize) -> bool {
-        let in_force = self.sealed.acknowledged_at.iter().rev();
-        let mut in_force = in_force.filter(|(_, since)| **since + SLACK < self.now);
-        let oldest = in_force.next().map_or(0, |(no, _)| *no);
-        let mut policies = self.policies(group, oldest).into_iter();
+        let mut policies = self.policies_now(group).into_iter();
         policies.all(|policy| policy.hold.is_some())
     }
 
+    /// The policies that may be gone by now.
+    fn policies_now(&self, group: usize) -> Vec<&RolloutPolicy> {
+        let in_force = self.sealed.acknowledged_at.iter().rev();
+        let mut in_force = in_force.filter(|(_, since)| **since + SLACK < self.now);
+        let oldest = in_force.next().map_or(0, |(no, _)| *no);
+        self.policies(group, oldest)
+    }
+
     /// Whether an asset has been of the group all the time, and goes the way of its rollouts.
-    fn follows(&self, at: usize, group: usize) -> bool {
+    pub(super) fn follows(&self, at: usize, group: usize) -> bool {
         let wish = self.plan.wishes[at];
         wish.steady && wish.group == Some(group) && !self.judge.eyes[at].again
     }

@@ -9,7 +9,6 @@ use prodspec_model::{Message, addons::Turndown};
 
 use super::Call;
 use crate::{
-    checks,
     executor::Instant,
     intent::{Bad, Plan},
     production::Push,
@@ -37,6 +36,8 @@ pub struct Eye {
     arrived_once: bool,
     /// Where its pin stands, and since when.
     pub(super) pinned: Option<(u32, Instant)>,
+    /// Its pin stands there for the sake of an emergency.
+    pub(super) urgent: bool,
     /// Where its pin stood before it was last taken back, and since when.
     pub(super) back_from: Option<(u32, Instant)>,
     /// It was taken back, and its pin has not moved since.
@@ -48,17 +49,19 @@ pub struct Eye {
 }
 
 /// What was seen of one policy group.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct GroupEye {
     /// The incarnation that it completed last.
     pub head: Option<u32>,
+    /// All that it has completed.
+    pub(super) heads: Vec<u32>,
     /// What people have stopped, and since when.
     pub(super) stopped: Option<(u32, Instant)>,
     /// When something last began to go back, or was completed, or was let go on.
     pub(super) turned: Instant,
     /// How often it has completed something, and when that was last.
     pub(super) completed: u64,
-    completed_at: Instant,
+    pub(super) completed_at: Instant,
 }
 
 impl Eye {
@@ -100,8 +103,8 @@ impl State {
     /// Whether an asset has to be looked at: one that no rollout has reached is left alone.
     pub fn is_due(&self, at: usize) -> bool {
         let wish = &self.plan.wishes[at];
-        let group = wish.group.map(|group| self.judge.groups[group]);
-        let reached = |group: GroupEye| {
+        let group = wish.group.map(|group| &self.judge.groups[group]);
+        let reached = |group: &GroupEye| {
             let there = group.head.and_then(|head| self.mark_at(head, at));
             let eye = &self.judge.eyes[at];
             there.is_some() && there == eye.last && !eye.nowhere
@@ -117,6 +120,7 @@ impl State {
         let eye = &mut self.judge.groups[group];
         (eye.head, eye.completed) = (Some(head), eye.completed + 1);
         eye.completed_at = now;
+        eye.heads.push(head);
         for at in 0..self.judge.eyes.len() {
             let there = self.mark_at(head, at);
             let resource = &self.production.resources[at];
@@ -150,13 +154,11 @@ impl State {
     /// A pin has moved, and that was acknowledged.
     pub fn pin_moved(&mut self, at: usize, to: Option<PinRecord>) {
         let made_at = self.judge.made_at;
-        let back = matches!(
-            to,
-            Some(PinRecord::At {
-                cause: Cause::Rollback,
-                ..
-            })
-        );
+        let cause = match to {
+            Some(PinRecord::At { cause, .. }) => Some(cause),
+            _ => None,
+        };
+        let back = cause == Some(Cause::Rollback);
         let group = self.plan.wishes[at].group;
         let eye = &mut self.judge.eyes[at];
         eye.nowhere = matches!(to, Some(PinRecord::NotYet));
@@ -169,6 +171,7 @@ impl State {
                 eye.back_from = eye.pinned;
             }
             eye.goes_back = back;
+            eye.urgent = cause == Some(Cause::Emergency);
             eye.pinned = there.map(|no| (no, made_at));
             self.judge.moved.push(at);
         }
@@ -199,12 +202,11 @@ impl State {
             return;
         };
         let Some(mark) = mark else { return };
-        let eye = self.judge.groups[group];
-        let back = eye
-            .head
-            .is_some_and(|head| self.mark_at(head, at) == Some(mark));
+        let head = self.judge.groups[group].head;
+        let back = head.is_some_and(|head| self.mark_at(head, at) == Some(mark));
         let cause = call.cause.unwrap_or(Cause::Intent);
         if cause == Cause::Rollback {
+            self.judge_where(at, group, mark);
             return self.judge_back(at, group);
         }
         let forward = self.judge.eyes[at].forward;
@@ -238,41 +240,6 @@ impl State {
             let what =
                 format!("asset/{at:02} goes back from @{no}, and waits for what holds up intent");
             self.violated("R6", what);
-        }
-    }
-
-    /// It goes back: what it had has failed.
-    fn judge_back(&mut self, at: usize, group: usize) {
-        if checks::is_red(self, at) {
-            self.judge.look("R6");
-        }
-        self.goes_on(group);
-        self.judge.look("R22");
-        let from = self.judge.eyes[at].back_from.map(|(from, _)| from);
-        // The first time whatever is newer takes over at once: what goes back then may not have failed.
-        let head = self.judge.groups[group].head;
-        let superseded = head.is_none() && from.is_none_or(|from| !self.is_gradual(group, from));
-        // What was completed since its pin moved back has let other content be forgotten.
-        let completed = self.judge.groups[group].completed_at;
-        let pinned = self.judge.eyes[at].pinned;
-        let forgotten = pinned.is_some_and(|(_, since)| since < completed);
-        let forgiven = self.is_forgiven(group) || superseded || forgotten;
-        let failed = from.and_then(|from| self.mark_at(from, at));
-        let eye = &mut self.judge.eyes[at];
-        let was = eye.forward.take().map(|(_, mark)| mark);
-        // What it had may have been superseded already, by what failed before it was there.
-        let was = was.filter(|mark| failed.is_none_or(|failed| failed == *mark));
-        eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
-    }
-
-    /// R22: what failed does not come back by itself.
-    fn judge_failed(&mut self, at: usize, group: usize, mark: u64) {
-        if self.is_forgiven(group) {
-            self.judge.eyes[at].failed = None;
-        }
-        if self.judge.eyes[at].failed == Some(mark) {
-            let what = format!("asset/{at:02} gets content again that was taken back");
-            self.violated("R22", what);
         }
     }
 

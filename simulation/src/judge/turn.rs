@@ -44,31 +44,27 @@ struct Turn {
 impl State {
     /// R18, R21: canaries first, then domain by domain, each when those before it have arrived, baked and were seen.
     pub(super) fn judge_turn(&mut self, at: usize, group: usize, to: u32, cause: Cause) {
-        let eye = self.judge.groups[group];
-        let promoted = self.is_promoted(group, to);
+        let head = self.judge.groups[group].head;
         self.judge_held(at, group, to);
         self.judge_stopped(at, group, to);
-        if cause == Cause::Emergency
-            || promoted
-            || (eye.head.is_none() && !self.is_gradual(group, to))
-        {
+        if cause == Cause::Emergency || (head.is_none() && !self.is_gradual(group, to)) {
             return;
         }
         let Some(plan) = self.plan_at(to).cloned() else {
             return;
         };
-        if eye.head.is_none() {
+        if head.is_none() {
             self.judge.look("gradual");
         }
         let new = |it: &usize| {
             let here = plan.wishes[*it].group == Some(group);
-            here && self.mark_at(to, *it) != eye.head.and_then(|head| self.mark_at(head, *it))
+            here && self.mark_at(to, *it) != head.and_then(|head| self.mark_at(head, *it))
         };
         let turn = Turn {
             at,
             to,
             targets: (0..plan.wishes.len()).filter(new).collect(),
-            leaving: eye.head.map_or(0, |head| self.leaving(group, head, &plan)),
+            leaving: head.map_or(0, |head| self.leaving(group, head, &plan)),
             members: plan
                 .wishes
                 .iter()
@@ -256,8 +252,8 @@ impl State {
         stays && self.moved(at, to) && arrived != self.mark_at(to, at)
     }
 
-    /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well. It may have left it
-    /// again: whoever followed it was selected before.
+    /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well, or a person has let
+    /// it go on. It may have left it again: whoever followed it was selected before.
     pub(super) fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
         let eye = &self.judge.eyes[at];
         let now = self.now;
@@ -267,7 +263,8 @@ impl State {
         there.is_some_and(|(_, since, until)| {
             let baked = since + bake;
             let seen = eye.seen.is_some_and(|seen| seen + SLACK >= baked);
-            self.judge.is_shaky(since) || (until + SLACK >= baked && seen)
+            let promoted = self.is_promoted(at, to, since);
+            promoted || self.judge.is_shaky(since) || (until + SLACK >= baked && seen)
         })
     }
 

@@ -14,9 +14,6 @@ impl State {
         let Some(bake) = self.least(group, to).map(|least| least.bake) else {
             return;
         };
-        if self.is_promoted(group, to) {
-            return;
-        }
         let new = |it: &usize| {
             let here = plan.wishes[*it].group == Some(group) && self.plan.wishes[*it].steady;
             let there = self.mark_at(to, *it);

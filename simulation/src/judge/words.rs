@@ -28,6 +28,11 @@ pub struct Word {
 }
 
 impl Word {
+    /// Whether it was said to the rollouts of `group`.
+    pub(super) fn is_of(&self, group: usize) -> bool {
+        self.group == group
+    }
+
     fn goes_on(&self) -> bool {
         !matches!(
             self.word,
@@ -85,7 +90,7 @@ impl State {
             return;
         };
         let word = words.remove(at);
-        let group = self.judge.groups[word.group];
+        let completed = self.judge.groups[word.group].completed;
         let mut later = self.judge.words[at..].iter();
         let again = later
             .any(|it| it.group == word.group && matches!(it.word, Command::Retry | Command::Abort));
@@ -96,7 +101,7 @@ impl State {
             let eye = &mut self.judge.eyes[at];
             eye.again &= again;
             // What was completed meanwhile may have let it be forgotten.
-            if group.completed == word.completed {
+            if completed == word.completed {
                 eye.failed = eye.failed.or(failed);
             }
         }
@@ -150,12 +155,14 @@ impl State {
         }
     }
 
-    /// Whether a rollout of `group` to `to` may have been let go on, baked and well or not.
-    pub(super) fn is_promoted(&self, group: usize, to: u32) -> bool {
+    /// Whether what an asset has had since `since`, new in `to`, may have been let go on, baked and well or not: what comes
+    /// after a person's word is not meant by it.
+    pub(super) fn is_promoted(&self, at: usize, to: u32, since: Instant) -> bool {
+        let group = self.plan.wishes[at].group;
         let mut words = self.judge.words.iter();
         words.any(|it| {
-            let lets = it.group == group && it.word == Command::Promote;
-            lets && (self.now < it.until || to <= it.newest)
+            let lets = Some(it.group) == group && it.word == Command::Promote;
+            lets && since <= it.until && (self.now < it.until || to <= it.newest)
         })
     }
 

@@ -1,0 +1,197 @@
+//! What the judge asks of content that fails: that it goes soon, goes to where the group was, and stays away.
+
+use std::time::Duration;
+
+use annealing_strategist::{Rollout, State as How};
+use prodspec_model::rollout::{OnUnhealthy, RolloutPolicy};
+
+use super::turn::SLACK;
+use crate::{
+    checks,
+    executor::Instant,
+    intent::{number, policy_number},
+    world::State,
+};
+
+/// Nobody serves badly for so long where nothing holds up the way back.
+const LONG: Duration = Duration::from_secs(240);
+
+impl State {
+    /// A rollout is written down.
+    pub fn rollout_is(&mut self, rollout: &Rollout) {
+        let Some(group) = policy_number(number(rollout.policy.as_str())) else {
+            return;
+        };
+        match rollout.state {
+            How::RollingBack { .. } => self.all_failed(group, rollout.to.0),
+            How::RolledBack { .. } => self.judge_gone(group, rollout.to.0),
+            _ => {}
+        }
+    }
+
+    /// Everything that a rollout brings has failed, where it has not come yet too. With edges, what brings it may be more
+    /// than its content.
+    fn all_failed(&mut self, group: usize, to: u32) {
+        let Some(head) = self.judge.groups[group].head else {
+            return;
+        };
+        let plain = self.plan.groups[group].loose && self.scenario.is_calm();
+        if !plain || self.is_forgiven(group) {
+            return;
+        }
+        self.judge.look("not reached");
+        for at in 0..self.plan.wishes.len() {
+            let there = self.mark_at(to, at);
+            let new = there.is_some() && there != self.mark_at(head, at);
+            let pinned = self.judge.eyes[at].pinned;
+            let reached = pinned.is_some_and(|(no, _)| no == to);
+            if new && !reached && self.follows(at, group) {
+                self.judge.eyes[at].failed = there;
+            }
+        }
+    }
+
+    /// R22: what is said to be rolled back is pinned to what failed no longer.
+    fn judge_gone(&mut self, group: usize, to: u32) {
+        let Some(head) = self.judge.groups[group].head else {
+            return;
+        };
+        self.judge.look("gone");
+        let still = |at: &usize| {
+            let eye = &self.judge.eyes[*at];
+            let there = eye.pinned.is_some_and(|(no, _)| no == to) && !eye.goes_back;
+            there && self.follows(*at, group) && self.mark_at(to, *at) != self.mark_at(head, *at)
+        };
+        let found = (0..self.plan.wishes.len()).find(still);
+        if let Some(at) = found.filter(|_| !self.is_forgiven(group)) {
+            let what =
+                format!("@{to} is said to be rolled back, and asset/{at:02} is pinned to it");
+            self.violated("R22", what);
+        }
+    }
+
+    /// R22: what goes back goes to what its group has completed at some time.
+    pub(super) fn judge_where(&mut self, at: usize, group: usize, mark: u64) {
+        let heads = &self.judge.groups[group].heads;
+        if heads.is_empty() || !self.scenario.is_calm() || !self.follows(at, group) {
+            return;
+        }
+        let known = heads
+            .iter()
+            .any(|head| self.mark_at(*head, at) == Some(mark));
+        self.judge.look("where");
+        if !known && !self.is_forgiven(group) {
+            let what = format!("asset/{at:02} goes back to what its group never completed");
+            self.violated("R22", what);
+        }
+    }
+
+    /// R21, R22: what serves badly goes back, unless its policy or a person wants it otherwise.
+    pub(super) fn judge_soon(&mut self, at: usize) {
+        let Some(group) = self.plan.wishes[at].group else {
+            return;
+        };
+        let eye = &self.judge.eyes[at];
+        let head = self.judge.groups[group].head;
+        let Some((to, since)) = eye.pinned.filter(|_| !eye.goes_back) else {
+            return;
+        };
+        let said = self.judge.words.iter().any(|word| word.is_of(group));
+        let loose = self.plan.groups[group].loose && self.scenario.is_calm() && !said;
+        if !loose || !self.follows(at, group) || head.is_none_or(|head| to <= head) {
+            return;
+        }
+        let quick = |policy: &&RolloutPolicy| {
+            let limited = policy.max_in_flight.is_some() || policy.max_unavailable.is_some();
+            policy.on_unhealthy == OnUnhealthy::RollBack && !limited
+        };
+        if !self.policies(group, to).iter().all(quick) {
+            return;
+        }
+        self.judge.look("soon");
+        let resource = &self.production.resources[at];
+        let arrived = self.judge.eyes[at].arrived;
+        let new = arrived.filter(|(mark, _)| Some(*mark) == self.mark_at(to, at));
+        let long = |(_, when): (u64, Instant)| when.max(since) + LONG < self.now;
+        if resource.serves_badly() && new.is_some_and(long) {
+            let what = format!("asset/{at:02} serves badly at @{to}, and nobody takes it back");
+            self.violated("R22", what);
+        }
+    }
+
+    /// R17: of a group one rollout is under way at a time, unless it has failed.
+    pub(super) fn judge_in_turn(&mut self, at: usize, group: usize, to: u32) {
+        if self.judge.words.iter().any(|word| word.is_of(group)) {
+            return;
+        }
+        self.judge.look("in turn");
+        let head = self.judge.groups[group].head;
+        let mut all = 0..self.plan.wishes.len();
+        let under_way = all.find(|other| {
+            let eye = &self.judge.eyes[*other];
+            let older = eye
+                .pinned
+                .filter(|(no, _)| *no < to && head.is_some_and(|head| *no > head));
+            older.is_some_and(|(_, when)| when + SLACK < self.now)
+                && !eye.goes_back
+                && self.follows(*other, group)
+        });
+        let Some(other) = under_way else { return };
+        let since = self.judge.eyes[other].pinned.map(|(_, since)| since);
+        if !self.has_served_badly(group, since.unwrap_or_default()) {
+            let what = format!(
+                "asset/{at:02} moves to @{to}, and asset/{other:02} is on its way to what is older and well"
+            );
+            self.violated("R17", what);
+        }
+    }
+
+    /// Whether anything of a group, or that was of it, served badly a little before `since` or later.
+    fn has_served_badly(&self, group: usize, since: Instant) -> bool {
+        let bad = |at: &usize| {
+            let errors = &self.production.resources[*at].errors;
+            let last = errors.last();
+            last.is_some_and(|(when, bad)| *bad || *when + LONG > since)
+        };
+        let ours = |at: &usize| {
+            let wish = &self.plan.wishes[*at];
+            wish.group == Some(group) || !wish.steady
+        };
+        (0..self.plan.wishes.len()).filter(ours).any(|at| bad(&at))
+    }
+
+    /// It goes back: what it had has failed.
+    pub(super) fn judge_back(&mut self, at: usize, group: usize) {
+        if checks::is_red(self, at) {
+            self.judge.look("R6");
+        }
+        self.goes_on(group);
+        self.judge.look("R22");
+        let from = self.judge.eyes[at].back_from.map(|(from, _)| from);
+        // The first time whatever is newer takes over at once: what goes back then may not have failed.
+        let head = self.judge.groups[group].head;
+        let superseded = head.is_none() && from.is_none_or(|from| !self.is_gradual(group, from));
+        // What was completed since its pin moved back has let other content be forgotten.
+        let completed = self.judge.groups[group].completed_at;
+        let pinned = self.judge.eyes[at].pinned;
+        let forgotten = pinned.is_some_and(|(_, since)| since < completed);
+        let forgiven = self.is_forgiven(group) || superseded || forgotten;
+        let failed = from.and_then(|from| self.mark_at(from, at));
+        let eye = &mut self.judge.eyes[at];
+        let was = eye.forward.take().map(|(_, mark)| mark);
+        // What it had may have been superseded already, by what failed before it was there.
+        let was = was.filter(|mark| failed.is_none_or(|failed| failed == *mark));
+        eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
+    }
+
+    /// R22: what failed does not come back by itself.
+    pub(super) fn judge_failed(&mut self, at: usize, group: usize, mark: u64) {
+        if self.is_forgiven(group) {
+            self.judge.eyes[at].failed = None;
+        }
+        if self.judge.eyes[at].failed == Some(mark) {
+            let what = format!("asset/{at:02} gets content again that was taken back");
+            self.violated("R22", what);
+        }
+    }
+}
