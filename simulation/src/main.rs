@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use clap::Parser;
 use simulation::{Scenario, Sum, run_all};
 
-/// Runs the control plane on many seeds in virtual time.
+/// Runs enforcement and rollouts on many seeds in virtual time.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// How many seeds to run.

@@ -4,11 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use annealing_strategist::{Rollout, record::Quarantined};
 use async_trait::async_trait;
-use futures::{
-    StreamExt,
-    future::BoxFuture,
-    stream::{self, BoxStream},
-};
+use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
@@ -153,7 +149,7 @@ impl Store for ProcessStore {
             }
         };
         let hints = self.inner.watch(topic).filter_map(late);
-        hints.chain(stream::empty()).boxed()
+        hints.boxed()
     }
 }
 

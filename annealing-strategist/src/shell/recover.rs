@@ -39,10 +39,19 @@ pub(super) struct Remembered {
 struct Memory {
     heads: Heads,
     newest: BTreeMap<AssetId, Rollout>,
-    rows: Vec<(AssetId, TargetRecord)>,
+    /// What targets went through, by group.
+    rows: BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
     /// The group whose rollout under way has moved an asset.
     holders: BTreeMap<AssetId, AssetId>,
-    quarantine: Vec<(AssetId, Quarantined)>,
+    /// What failed, by group.
+    quarantine: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
+}
+
+/// An asset with a pin of its own, how it stands, and the group that it says it is of.
+struct Pinned {
+    asset: AssetId,
+    standing: Standing,
+    said: Option<AssetId>,
 }
 
 /// Reads it all.
@@ -52,7 +61,13 @@ pub(super) async fn remembered<R: Runtime>(
     pins: &[(AssetId, Standing)],
 ) -> Result<Remembered, BoxError> {
     let memory = Memory::read(strategist, latest).await?;
-    let pins = [pins, &unenforced(strategist, latest, pins).await?].concat();
+    let all = [pins, &unenforced(strategist, latest, pins).await?].concat();
+    let pinned = |(asset, standing): (AssetId, Standing)| Pinned {
+        said: latest.asset(&asset).as_ref().and_then(policy_of),
+        asset,
+        standing,
+    };
+    let pins: Vec<Pinned> = all.into_iter().map(pinned).collect();
     let said = latest.snapshot().iter();
     let said = said.filter(|asset| asset.type_str() == RolloutPolicy::TYPE);
     let mut policies: BTreeSet<AssetId> = said.map(|asset| asset.id()).collect();
@@ -83,21 +98,29 @@ impl Memory {
                 kept_heads.insert(policy, head);
             }
         }
-        let rows = all::<R, TargetRecord>(strategist).await?.into_iter();
-        let rows = rows.filter_map(|(name, row)| Some((named_in(&row.policy, &name)?, row)));
-        let failed = all::<R, Quarantined>(strategist).await?.into_iter();
-        let failed = failed.filter_map(|(name, it)| Some((named_in(&it.policy, &name)?, it)));
+        let mut rows: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
+        for (name, row) in all::<R, TargetRecord>(strategist).await? {
+            if let Some(asset) = named_in(&row.policy, &name) {
+                let ours = rows.entry(row.policy.clone()).or_default();
+                ours.push((asset, row));
+            }
+        }
+        let mut quarantine: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
+        for (name, failed) in all::<R, Quarantined>(strategist).await? {
+            if let Some(asset) = named_in(&failed.policy, &name) {
+                let ours = quarantine.entry(failed.policy.clone()).or_default();
+                ours.push((asset, failed));
+            }
+        }
         let mut memory = Self {
             heads: Arc::new(kept_heads),
             newest,
-            rows: rows.collect(),
+            rows,
             holders: BTreeMap::new(),
-            quarantine: failed.collect(),
+            quarantine,
         };
-        let held = memory
-            .rows
-            .iter()
-            .filter(|(id, row)| memory.holds(latest, id, row));
+        let rows = memory.rows.values().flatten();
+        let held = rows.filter(|(id, row)| memory.holds(latest, id, row));
         let held = held.map(|(id, row)| (id.clone(), row.policy.clone()));
         memory.holders = held.collect();
         Ok(memory)
@@ -107,11 +130,10 @@ impl Memory {
         &self,
         strategist: &Strategist<R>,
         latest: &Incarnation,
-        pins: &[(AssetId, Standing)],
+        pins: &[Pinned],
         policy: AssetId,
     ) -> Result<Group, BoxError> {
-        let rows = self.rows.iter().filter(|(_, row)| row.policy == policy);
-        let rows = rows.map(|(id, row)| (id.clone(), row.clone())).collect();
+        let rows = self.rows.get(&policy).cloned().unwrap_or_default();
         let written = self.heads.get(&policy).cloned();
         let pins = self.pins_of(&policy, written.as_ref(), latest, pins);
         let newest = self.newest.get(&policy).cloned();
@@ -144,7 +166,7 @@ impl Memory {
             pending,
             to,
             rows,
-            quarantine: self.failed_in(&policy).cloned().collect(),
+            quarantine: self.failed_in(&policy).to_vec(),
             pins,
             head: head.clone(),
             heads: self.heads.clone(),
@@ -175,12 +197,8 @@ impl Memory {
     }
 
     /// What failed in the group of `policy`.
-    fn failed_in<'a>(
-        &'a self,
-        policy: &'a AssetId,
-    ) -> impl Iterator<Item = &'a (AssetId, Quarantined)> {
-        let all = self.quarantine.iter();
-        all.filter(move |(_, failed)| failed.policy == *policy)
+    fn failed_in(&self, policy: &AssetId) -> &[(AssetId, Quarantined)] {
+        self.quarantine.get(policy).map_or(&[], Vec::as_slice)
     }
 
     /// Those of `pins` that are of the group of `policy`.
@@ -189,18 +207,22 @@ impl Memory {
         policy: &AssetId,
         head: Option<&Incarnation>,
         latest: &Incarnation,
-        pins: &[(AssetId, Standing)],
+        pins: &[Pinned],
     ) -> Vec<(AssetId, Standing)> {
-        let quarantined: BTreeSet<&AssetId> = self.failed_in(policy).map(|(id, _)| id).collect();
-        // Held back from what failed, by a group that it has left: that group lets it go.
-        let said = |id: &AssetId| latest.asset(id).as_ref().and_then(policy_of);
-        let failed = |id: &AssetId| said(id).is_none() && quarantined.contains(id);
-        let ours = |id: &AssetId| match self.holder(id) {
-            Some(holder) => holder == policy,
-            None => governs(policy, head, &self.heads, latest, id) || failed(id),
+        let failed = self.failed_in(policy).iter().map(|(id, _)| id);
+        let failed: BTreeSet<&AssetId> = failed.collect();
+        let ours = |pin: &&Pinned| match (self.holder(&pin.asset), &pin.said) {
+            (Some(holder), _) => holder == policy,
+            (None, Some(said)) => said == policy,
+            // Held back from what failed, by a group that it has left: that group lets it go.
+            (None, None) => {
+                failed.contains(&pin.asset)
+                    || governs(policy, head, &self.heads, latest, &pin.asset)
+            }
         };
-        let pins = pins.iter().filter(|(id, _)| ours(id));
-        pins.cloned().collect()
+        let pins = pins.iter().filter(ours);
+        pins.map(|pin| (pin.asset.clone(), pin.standing.clone()))
+            .collect()
     }
 }
 

@@ -7,6 +7,8 @@
 //!
 //! `tests/planted.rs` plants each, and sees its step broken.
 
+use std::sync::Arc;
+
 use clap::ValueEnum;
 use control_plane::{
     ControlPlaneBuilder,
@@ -90,44 +92,25 @@ fn careless(builder: ControlPlaneBuilder, fault: Planted) -> ControlPlaneBuilder
                 .layer(NarrowLayer::new(forward))
                 .service(policy::standard())
         }),
-        Planted::HoldIgnored => builder.rollouts(|all| {
+        Planted::CanarySkipped => builder.rollouts(|all| all),
+        _ => builder.rollouts(move |_| {
+            let lacking = move |request| lacking(request, fault);
             ServiceBuilder::new()
-                .layer(policy::MaxInFlightLayer::by_policy())
-                .layer(policy::MaxUnavailableLayer::by_policy())
-                .layer(policy::CanaryLayer::by_policy())
-                .layer(policy::WavesLayer::by_policy())
-                .layer(policy::OneDomainAtATimeLayer::by_policy())
-                .layer(policy::BakeLayer::by_policy())
-                .service(all)
-        }),
-        Planted::LimitsIgnored => builder.rollouts(|all| {
-            ServiceBuilder::new()
-                .layer(policy::HoldLayer::by_policy())
-                .layer(policy::CanaryLayer::by_policy())
-                .layer(policy::WavesLayer::by_policy())
-                .layer(policy::OneDomainAtATimeLayer::by_policy())
-                .layer(policy::BakeLayer::by_policy())
-                .service(all)
-        }),
-        Planted::WavesIgnored => builder.rollouts(|all| {
-            ServiceBuilder::new()
-                .layer(policy::HoldLayer::by_policy())
-                .layer(policy::MaxInFlightLayer::by_policy())
-                .layer(policy::MaxUnavailableLayer::by_policy())
-                .layer(policy::CanaryLayer::by_policy())
-                .layer(policy::OneDomainAtATimeLayer::by_policy())
-                .layer(policy::BakeLayer::by_policy())
-                .service(all)
-        }),
-        Planted::PromoteIgnored => builder.rollouts(|_| {
-            let deaf = |mut request: SelectRequest| {
-                request.promoted = None;
-                request
-            };
-            ServiceBuilder::new()
-                .map_request(deaf)
+                .map_request(lacking)
                 .service(policy::standard())
         }),
-        _ => builder.rollouts(|all| all),
     }
+}
+
+/// The request without what the fault takes from it.
+fn lacking(mut request: SelectRequest, fault: Planted) -> SelectRequest {
+    let policy = Arc::make_mut(&mut request.policy);
+    match fault {
+        Planted::HoldIgnored => policy.hold = None,
+        Planted::LimitsIgnored => (policy.max_in_flight, policy.max_unavailable) = (None, None),
+        Planted::WavesIgnored => policy.waves.clear(),
+        Planted::PromoteIgnored => request.promoted = None,
+        _ => {}
+    }
+    request
 }

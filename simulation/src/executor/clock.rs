@@ -56,11 +56,6 @@ impl NodeRuntime {
         let passed = SignedDuration::from_nanos(now.0 as i64);
         GENESIS.checked_add(passed).unwrap_or(GENESIS)
     }
-
-    /// Whose it is.
-    pub fn node(&self) -> NodeId {
-        self.node
-    }
 }
 
 impl Runtime for NodeRuntime {

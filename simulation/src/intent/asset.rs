@@ -66,7 +66,7 @@ pub struct Payload {
     pub version: u64,
     /// Content without effects.
     pub rev: u64,
-    /// What validators look at.
+    /// Whether validators let it pass.
     pub valid: bool,
     /// What production makes of it.
     #[serde(default)]

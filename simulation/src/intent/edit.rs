@@ -17,7 +17,7 @@ pub fn edit(state: &mut State) {
         (Fault::EditAdds, add),
         (Fault::EditRemoves, remove),
         (Fault::EditTurnsDown, turn_down),
-        (Fault::EditInvalid, spoil),
+        (Fault::EditInvalid, invalidate),
         (Fault::EditPolicy, group::edit_policy),
         (Fault::EditGroup, group::edit_group),
         (Fault::EditMends, group::edit_mends),
@@ -119,7 +119,7 @@ fn turn_down(state: &mut State) {
     }
 }
 
-fn spoil(state: &mut State) {
+fn invalidate(state: &mut State) {
     if let Some(at) = any(state, |plan, at| plan.is_up(at)) {
         state.plan.wishes[at].valid = false;
         state.plan.wishes[at].rev += 1;

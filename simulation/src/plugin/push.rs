@@ -155,10 +155,7 @@ impl State {
         }
         let before = resource.accepted.max(push.token);
         let older = std::mem::replace(&mut resource.accepted, before) > push.token;
-        resource.applying = Some(Applying {
-            push,
-            flipped: false,
-        });
+        resource.applying = Some(Applying { push });
         self.production.last_push = now;
         if older {
             let token = push.token;
@@ -203,27 +200,13 @@ async fn travel(world: World, at: usize, course: Course, reply: oneshot::Sender<
         let refused = plugin::Error::fenced("a newer call was heard");
         return answer(&world, &course, reply, Err(refused)).await;
     }
+    let (until_flip, until_done) = (course.until_flip, course.until_done);
+    let applied = apply(world.clone(), at, push, until_flip, until_done);
     if course.kind == Kind::Gradual {
-        let applied = apply(
-            world.clone(),
-            at,
-            push,
-            course.until_flip,
-            course.until_done,
-        );
-        world.spawn(async move {
-            applied.await;
-        });
+        world.spawn(applied);
         return answer(&world, &course, reply, in_progress()).await;
     }
-    apply(
-        world.clone(),
-        at,
-        push,
-        course.until_flip,
-        course.until_done,
-    )
-    .await;
+    applied.await;
     let outcome = if course.unhealthy {
         Err(unhealthy())
     } else {

@@ -74,8 +74,6 @@ pub struct Push {
 pub struct Applying {
     /// Which one.
     pub push: Push,
-    /// Whether the content has changed already.
-    pub flipped: bool,
 }
 
 /// An old owner, or an old call.
@@ -135,7 +133,7 @@ impl Resource {
         before.is_some_and(|(_, bad)| *bad)
     }
 
-    /// Whether this very content is there, or being put there.
+    /// Whether this very content is there, and nothing is being put there.
     pub fn has(&self, to: Option<Content>) -> bool {
         self.applying.is_none() && self.content == to
     }

@@ -25,16 +25,16 @@ impl Rule for OneDomainAtATime {
     fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
         let domains = Domains::of(request);
         let turns = self.turns(&domains);
-        let shut = turns.iter().position(|(_, number)| {
-            matches!(
-                domains.tallies[*number].gate(request, self.bake),
-                Gate::Shut(_)
-            )
+        let shut = (0..).zip(&turns).find_map(|(turn, (_, number))| {
+            match domains.tallies[*number].gate(request, self.bake) {
+                Gate::Shut(wait) => Some((turn, wait)),
+                Gate::Open => None,
+            }
         });
-        let Some(turn) = shut else {
+        let Some((turn, wait)) = shut else {
             return beneath;
         };
-        let (name, current) = turns[turn];
+        let (name, current): (Option<&str>, usize) = turns[turn];
         let mut may = vec![false; domains.tallies.len()];
         for (_, number) in &turns[..=turn] {
             may[*number] = true;
@@ -46,21 +46,14 @@ impl Rule for OneDomainAtATime {
             })
             .at_stage(name.unwrap_or("the rest"));
         selection.validate = domains.started(request, current);
-        match (
-            domains.tallies[current].gate(request, self.bake),
-            turns.get(turn + 1),
-        ) {
-            (Gate::Shut(wait), Some((next, _))) => selection.waiting(Wait {
-                why: format!(
-                    "{} before {}: {}",
-                    name.unwrap_or("the rest"),
-                    next.unwrap_or("the rest"),
-                    wait.why
-                ),
-                ..wait
-            }),
-            _ => selection,
-        }
+        let Some((next, _)) = turns.get(turn + 1) else {
+            return selection;
+        };
+        let (name, next) = (name.unwrap_or("the rest"), next.unwrap_or("the rest"));
+        selection.waiting(Wait {
+            why: format!("{name} before {next}: {}", wait.why),
+            ..wait
+        })
     }
 }
 

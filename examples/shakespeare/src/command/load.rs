@@ -1,7 +1,7 @@
 //! `load`: a client that sends requests to the front door, so that a rollout has something to be judged by. Without
 //! requests nobody can tell whether a new version is well, and the rollout holds.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use hyper::Method;
 
@@ -34,42 +34,55 @@ pub async fn load(place: &Place) -> Result<(), Failure> {
         "sending requests to http://{address}/ until Ctrl-C"
     ));
     let load = Load::start(address, &Method::GET, CONNECTIONS, REST);
-    let mut seen = 0;
+    let mut all = Answers::default();
     let mut stopped = std::pin::pin!(signalled());
     loop {
         tokio::select! {
             () = &mut stopped => break,
             () = tokio::time::sleep(EVERY) => {
-                let log = load.so_far();
-                say(answers(&log[seen..]));
-                seen = log.len();
+                let log = load.take();
+                say(Answers::of(&log));
+                all.add(&log);
             }
         }
     }
-    let log = load.stop().await;
-    say(format_args!("in all: {}", answers(&log)));
+    all.add(&load.stop().await);
+    say(format_args!("in all: {all}"));
     Ok(())
 }
 
 /// How many answers each version gave, and how many of them were errors.
-fn answers(log: &[Attempt]) -> String {
-    let mut versions: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for attempt in log {
-        let version = attempt.version.as_deref();
-        let version = version.map_or("nobody".into(), |version| format!("version {version}"));
-        let (all, errors) = versions.entry(version).or_default();
-        *all += 1;
-        *errors += usize::from(attempt.failed());
+#[derive(Default)]
+struct Answers(BTreeMap<String, (u64, u64)>);
+
+impl Answers {
+    fn of(log: &[Attempt]) -> Self {
+        let mut answers = Self::default();
+        answers.add(log);
+        answers
     }
-    let words = versions.iter().map(|(version, (all, errors))| {
-        let errors = match errors {
-            0 => String::new(),
-            errors => format!(", {errors} of them errors"),
-        };
-        format!("{all} by {version}{errors}")
-    });
-    let words: Vec<String> = words.collect();
-    format!("{} requests: {}", log.len(), words.join("; "))
+
+    fn add(&mut self, log: &[Attempt]) {
+        for attempt in log {
+            let version = attempt.version.as_deref();
+            let version = version.map_or("nobody".into(), |version| format!("version {version}"));
+            let (all, errors) = self.0.entry(version).or_default();
+            *all += 1;
+            *errors += u64::from(attempt.failed());
+        }
+    }
+}
+
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requests: u64 = self.0.values().map(|(all, _)| all).sum();
+        let words = self.0.iter().map(|(version, (all, errors))| match errors {
+            0 => format!("{all} by {version}"),
+            errors => format!("{all} by {version}, {errors} of them errors"),
+        });
+        let words: Vec<String> = words.collect();
+        write!(f, "{requests} requests: {}", words.join("; "))
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +107,6 @@ mod tests {
             attempt(None, None),
         ];
         let said = "4 requests: 1 by nobody, 1 of them errors; 1 by version 1; 2 by version 3, 1 of them errors";
-        assert_eq!(answers(&log), said);
+        assert_eq!(Answers::of(&log).to_string(), said);
     }
 }

@@ -1,10 +1,13 @@
 //! `approve`, `override`, `acknowledge`, `pause`, `resume`: what people say to the running control plane.
 
-use control_plane::model::{AssetId, Digest};
+use control_plane::{
+    By,
+    model::{AssetId, Digest},
+};
 
 use super::Failure;
 use crate::{
-    control::{Speaker, Word, client::Control},
+    control::{Word, client::Control},
     place::Place,
     voice::say,
 };
@@ -23,13 +26,10 @@ pub struct Signed {
     why: String,
 }
 
-impl From<Signed> for Speaker {
+impl From<Signed> for By {
     fn from(signed: Signed) -> Self {
         let user = || std::env::var("USER").unwrap_or_else(|_| "somebody".into());
-        Self {
-            who: signed.who.unwrap_or_else(user),
-            why: signed.why,
-        }
+        Self::new(signed.who.unwrap_or_else(user), signed.why)
     }
 }
 

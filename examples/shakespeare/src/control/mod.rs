@@ -9,7 +9,7 @@ pub use server::{Server, Stop};
 use std::net::SocketAddr;
 
 use control_plane::{
-    Status,
+    By, Status,
     model::{AssetId, Digest},
     prelude::Problems,
     strategist::{Command, Rollout, View},
@@ -44,15 +44,6 @@ pub struct Rolling {
     pub past: Vec<Rollout>,
 }
 
-/// Who says something, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Speaker {
-    /// Who.
-    pub who: String,
-    /// Why.
-    pub why: String,
-}
-
 /// A person's word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -64,7 +55,7 @@ pub enum Word {
         /// Which change; the one that it would be pushed with now, if not said.
         change: Option<Digest>,
         /// On whose word.
-        by: Speaker,
+        by: By,
     },
     /// A check does not delay a change of an asset.
     OverrideCheck {
@@ -75,7 +66,7 @@ pub enum Word {
         /// Which change; the one that it would be pushed with now, if not said.
         change: Option<Digest>,
         /// On whose word.
-        by: Speaker,
+        by: By,
     },
     /// A guard lets one seal pass.
     OverrideGuard {
@@ -84,7 +75,7 @@ pub enum Word {
         /// What may pass, as the guard's problem names it.
         digest: Digest,
         /// On whose word.
-        by: Speaker,
+        by: By,
     },
     /// An orphan is known about.
     Acknowledge {
@@ -98,7 +89,7 @@ pub enum Word {
         /// For so many seconds; until somebody resumes it, if not said.
         seconds: Option<u64>,
         /// On whose word.
-        by: Speaker,
+        by: By,
     },
     /// Pushes again.
     Resume {
@@ -110,7 +101,7 @@ pub enum Word {
         /// What.
         command: Command,
         /// On whose word.
-        by: Speaker,
+        by: By,
     },
     /// Stop controlling. Production goes on.
     Stop,

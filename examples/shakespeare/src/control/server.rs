@@ -10,7 +10,7 @@ use axum::{
     routing::{get, post},
 };
 use control_plane::{
-    By, Checked, Error, Explained, Given, Handle,
+    Checked, Error, Explained, Given, Handle,
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
@@ -19,7 +19,7 @@ use control_plane::{
 };
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{Address, Refusal, Rolling, Speaker, Standing, Word};
+use super::{Address, Refusal, Rolling, Standing, Word};
 use crate::{
     model::{MANIFEST_LIMIT, POLICY, SOURCE},
     place::Place,
@@ -168,7 +168,7 @@ async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
     match word {
         Word::Approve { asset, change, by } => {
             let change = present(&handle, &asset, change).await?;
-            handle.approve(&asset, change, by.into()).await?;
+            handle.approve(&asset, change, by).await?;
         }
         Word::OverrideCheck {
             check,
@@ -177,21 +177,19 @@ async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
             by,
         } => {
             let change = present(&handle, &asset, change).await?;
-            handle
-                .override_check(&asset, change, &check, by.into())
-                .await?;
+            handle.override_check(&asset, change, &check, by).await?;
         }
         Word::OverrideGuard { guard, digest, by } => {
-            handle.override_guard(&guard, digest, by.into()).await?;
+            handle.override_guard(&guard, digest, by).await?;
         }
         Word::Acknowledge { asset } => handle.acknowledge(&asset).await?,
         Word::Pause { asset, seconds, by } => {
             let until = seconds.map(in_seconds);
-            handle.pause(scope(asset), by.into(), until).await?;
+            handle.pause(scope(asset), by, until).await?;
         }
         Word::Resume { asset } => handle.resume(scope(asset)).await?,
         Word::Rollout { command, by } => {
-            handle.tell_rollout(&policy()?, command, by.into()).await?;
+            handle.tell_rollout(&policy()?, command, by).await?;
         }
         Word::Stop => stop.now(),
     }
@@ -231,12 +229,6 @@ async fn present(
             "{asset} is not about to be changed: look at `explain {asset}`"
         )))
     })
-}
-
-impl From<Speaker> for By {
-    fn from(speaker: Speaker) -> Self {
-        Self::new(speaker.who, speaker.why)
-    }
 }
 
 /// A refusal as an HTTP answer.

@@ -120,6 +120,12 @@ impl Load {
         let _ = self.progress.wait_for(|count| *count >= enough).await;
     }
 
+    /// What has come of the requests so far, which is forgotten.
+    pub fn take(&self) -> Vec<Attempt> {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut attempts)
+    }
+
     /// What has come of the requests so far.
     pub fn so_far(&self) -> Vec<Attempt> {
         self.attempts
