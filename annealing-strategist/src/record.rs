@@ -259,9 +259,10 @@ impl Quarantined {
         }
     }
 
-    /// Whether any content failed in `rollout`.
-    pub(crate) fn failed_in(&self, rollout: RolloutId) -> bool {
-        self.failed.iter().any(|failed| failed.rollout == rollout)
+    /// Whether `content` failed in `rollout`.
+    pub(crate) fn failed_in(&self, rollout: RolloutId, content: Digest) -> bool {
+        let failed = Failed { rollout, content };
+        self.failed.contains(&failed)
     }
 
     /// Whether `content` failed, in another rollout than `own`.

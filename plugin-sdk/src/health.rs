@@ -33,8 +33,8 @@ pub struct HealthRequest {
     /// to them. Each since the last of `updated` settled; if none has, since the first of `under_way` went on its way.
     pub neighbours: Vec<Watched>,
     /// Those of `updated` whose health decides whether the stage is over, where the policy names them
-    /// ([`Selection::validate`](crate::Selection::validate)): what a validator compares with the rest. Empty: all.
-    pub decisive: Vec<AssetId>,
+    /// ([`Selection::validate`](crate::Selection::validate)): what a validator compares with the rest. `None`: all.
+    pub decisive: Option<Vec<AssetId>>,
     /// The wall clock.
     pub now: Timestamp,
     /// Reads `to`; travels beside the data.

@@ -29,6 +29,9 @@ pub struct Target {
     pub asset: AssetId,
     /// The failure domains that it can hurt, its own cluster first. Empty: none in particular, or all of them.
     pub domains: Arc<[Arc<str>]>,
+    /// It has no signals: nobody enforces it, or it is being turned down. How it does says nothing of the others.
+    #[serde(default)]
+    pub silent: bool,
     /// How far it is.
     pub progress: Progress,
 }

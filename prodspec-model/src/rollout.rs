@@ -36,6 +36,10 @@ pub struct RolloutPolicy {
     /// How many targets of one failure domain at most are on their way, or out of sync, at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<u32>,
+    /// On the way back: seconds after which what has not got there counts under neither limit any more, so that one that
+    /// cannot be reached keeps nobody else with what failed. Ten minutes if not said; longer than a push takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience_secs: Option<u64>,
     /// Why nothing more is to be selected, until this is taken away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,

@@ -36,9 +36,11 @@ impl Kernel {
         }
         let nothing = self.pending.is_empty() && self.pins.is_empty() && !self.has_left;
         if nothing && self.live.is_none() {
+            self.left_out.clear();
             return self.follow_from_afar(out);
         }
         let mut found = self.candidates(&self.latest, None);
+        self.left_out.clone_from(&found.left_out);
         match (found.targets.is_empty(), found.left_out.is_empty()) {
             (false, _) => {
                 let first = |live: &Live| live.rollout.state == State::Running;
@@ -130,11 +132,18 @@ impl Kernel {
             if self.has_failed(&new, own) {
                 found.left_out.push(id.clone());
             } else {
-                found.targets.push(target_of(&new));
+                found.targets.push(self.target(&new));
             }
         }
         self.leave_out_tied(to, &mut found);
         found
+    }
+
+    pub(super) fn target(&self, asset: &Asset) -> Target {
+        Target {
+            silent: !self.serves(asset),
+            ..target_of(asset)
+        }
     }
 
     /// Whether the content of `new` failed before, in another rollout than `own`.
@@ -153,7 +162,7 @@ impl Kernel {
         let moved = moved.filter(|id| self.governs(&self.latest, id));
         let moved = moved.filter_map(|id| self.latest.asset(id));
         let moved = moved.filter(|new| !self.has_failed(new, own));
-        found.targets.extend(moved.map(|asset| target_of(&asset)));
+        found.targets.extend(moved.map(|asset| self.target(&asset)));
         let targets = &mut found.targets;
         targets.sort_by(|one, other| one.asset.cmp(&other.asset));
         targets.dedup_by(|one, other| one.asset == other.asset);
@@ -303,6 +312,7 @@ impl Kernel {
         };
         self.drop_pins(&to, &mut step);
         self.pending.clear();
+        self.left_out.clear();
         self.has_left = false;
         self.head = Some(to);
         out.steps.push(step);

@@ -14,7 +14,10 @@ use super::{
     live::Live,
     verdict::reasons,
 };
-use crate::{group::members, policy::target_of};
+use crate::{
+    group::{members, policy_of},
+    policy::target_of,
+};
 
 impl Kernel {
     /// Asks about health, when it is time.
@@ -82,7 +85,12 @@ impl Kernel {
         let neighbours = self.neighbours(live).into_iter();
         let decisive = live.selection.validate.iter();
         let decisive = decisive.filter_map(|place| live.targets.get(*place as usize));
-        let decisive = decisive.filter(|target| target.settled().is_some());
+        let decisive: BTreeSet<&AssetId> = decisive.map(|target| &target.asset).collect();
+        let decides = |it: &&Watched| decisive.contains(&it.asset);
+        let decisive = (!decisive.is_empty()).then(|| {
+            let settled = updated.iter().filter(decides);
+            settled.map(|it| it.asset.clone()).collect()
+        });
         Some(HealthRequest {
             rollout: live.rollout.id,
             from: live.from.as_ref().map(|from| from.id().clone()),
@@ -92,7 +100,7 @@ impl Kernel {
             updated,
             under_way,
             neighbours: neighbours.map(|id| self.watched(now, &id, since)).collect(),
-            decisive: decisive.map(|target| target.asset.clone()).collect(),
+            decisive,
             now: now.wall,
             reader: IncarnationReader::new(live.to.clone()),
         })
@@ -107,7 +115,7 @@ impl Kernel {
     }
 
     /// Whether an asset of this content has signals at all.
-    fn serves(&self, asset: &Asset) -> bool {
+    pub(super) fn serves(&self, asset: &Asset) -> bool {
         !self.types.is_modelled_only(asset.type_str()) && !asset.has_addon(Turndown::TYPE)
     }
 
@@ -136,14 +144,26 @@ impl Kernel {
                 .map(|edge| edge.provider.id)
                 .chain(consumers)
         });
-        let is_there = |id: &AssetId| match self.before(id) {
-            Before::Asset(asset) => self.serves(&asset),
-            Before::Nothing => false,
-            Before::Unknown => true,
-        };
         let all: BTreeSet<AssetId> = tied.chain(members).collect();
-        let hurt = |id: &AssetId| !moved(id) && *id != self.policy && is_there(id);
+        let hurt = |id: &AssetId| !moved(id) && *id != self.policy && self.is_there(live, id);
         all.into_iter().filter(hurt).collect()
+    }
+
+    /// Whether an asset that does not move is in production, and has signals.
+    fn is_there(&self, live: &Live, asset: &AssetId) -> bool {
+        let newest = self.latest.asset(asset);
+        let at = match newest.as_ref().and_then(policy_of) {
+            _ if self.governs(&self.latest, asset) => {
+                return match self.before(asset) {
+                    Before::Asset(asset) => self.serves(&asset),
+                    Before::Nothing => false,
+                    Before::Unknown => live.to.asset(asset).is_none_or(|it| self.serves(&it)),
+                };
+            }
+            Some(other) => self.heads.get(&other).and_then(|head| head.asset(asset)),
+            None => newest,
+        };
+        at.is_some_and(|it| self.serves(&it))
     }
 
     pub(super) fn judged(

@@ -102,6 +102,8 @@ pub struct Kernel {
     /// Something changed that a rollout may begin for.
     look: bool,
     live: Option<Live>,
+    /// While none is live: who stays where it is, because what is intended failed before.
+    left_out: Vec<AssetId>,
     /// The rollout before the one that is live.
     last: Option<Rollout>,
     next: RolloutId,

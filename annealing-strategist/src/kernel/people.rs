@@ -20,7 +20,7 @@ pub enum Command {
     /// Stop for good, and leave everything where it is.
     Abort,
     /// Try again what stopped, goes back or was rolled back: its content is forgiven. That of rollouts before it is when
-    /// nothing of the last one failed.
+    /// nothing that is intended failed in the last one.
     Retry,
     /// Everything that moved goes back.
     RollBack,
@@ -122,7 +122,7 @@ impl Kernel {
             },
             (None, Some(last)) if !self.quarantine.is_empty() => {
                 let mut last = last.clone();
-                let its_own = self.quarantine.values().any(|it| it.failed_in(last.id));
+                let its_own = self.has_failed_in(last.id);
                 self.forgive(its_own.then_some(last.id), out);
                 last.note(self.clock.at(now), "to be tried again", Some(by));
                 out.steps.push(last.record().into());
@@ -158,6 +158,15 @@ impl Kernel {
             false => self.begin(now, found, out),
         }
         Ok(())
+    }
+
+    /// Whether anything that is intended failed in this rollout.
+    fn has_failed_in(&self, id: RolloutId) -> bool {
+        let mut all = self.quarantine.iter();
+        all.any(|(asset, it)| {
+            let newest = self.latest.asset(asset);
+            newest.is_some_and(|newest| it.failed_in(id, newest.digest()))
+        })
     }
 
     /// Content that failed in this rollout, or in any, may be rolled out again.

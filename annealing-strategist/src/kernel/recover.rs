@@ -16,7 +16,6 @@ use super::{
 use crate::{
     config::Config,
     group::Heads,
-    policy::target_of,
     record::{Quarantined, Rollout, State, TargetRecord},
 };
 
@@ -91,6 +90,7 @@ impl Kernel {
             has_left: false,
             look: true,
             live: None,
+            left_out: Vec::new(),
             last: None,
             next: RolloutId(next + 1),
             calls: 0,
@@ -191,7 +191,7 @@ impl Kernel {
         let moved = rows.keys().filter(|id| own(id).is_some() || taken_over(id));
         let moved: Vec<Asset> = moved.filter_map(|id| to.asset(id)).collect();
         let mut targets = found.targets;
-        targets.extend(moved.iter().map(target_of));
+        targets.extend(moved.iter().map(|asset| self.target(asset)));
         targets.sort_by(|one, other| one.asset.cmp(&other.asset));
         targets.dedup_by(|one, other| one.asset == other.asset);
         let mut left_out = found.left_out;

@@ -93,7 +93,10 @@ impl Kernel {
     fn left_out(&self) -> Vec<AssetId> {
         match &self.live {
             Some(live) => live.left_out.clone(),
-            None => self.candidates(&self.latest, None).left_out,
+            None => {
+                let ours = |id: &&AssetId| self.governs(&self.latest, id);
+                self.left_out.iter().filter(ours).cloned().collect()
+            }
         }
     }
 

@@ -43,20 +43,30 @@ pub(super) fn first_of(
         whole.add_waiting(lacks);
         if let Gate::Shut(wait) = whole.gate(request, stage.bake) {
             let places = started[..over].iter().map(|(_, place)| *place);
-            return shut(&stage, lacks, beneath, wait, places.collect());
+            return shut(request, &stage, lacks, beneath, wait, places.collect());
         }
     }
     beneath
 }
 
 fn shut(
+    request: &SelectRequest,
     stage: &Stage,
     lacks: usize,
     mut beneath: Selection,
     wait: Wait,
     mut validate: Vec<u32>,
 ) -> Selection {
+    // What has no signals cannot stand for the others: it goes first only where there is nothing else.
+    let silent = |place: &u32| {
+        request
+            .targets
+            .get(*place as usize)
+            .is_some_and(|it| it.silent)
+    };
+    beneath.now.sort_by_key(silent);
     beneath.now.truncate(lacks);
+    beneath.now.sort_unstable();
     validate.sort_unstable();
     beneath.validate = validate;
     let why = format!("{}: {}", stage.name, wait.why);

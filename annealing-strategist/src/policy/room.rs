@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use plugin_sdk::{Direction, SelectRequest, Until};
 
-/// What has not got back for so long may never: it keeps nobody else from going back.
+/// What has not got back for so long may never, unless the policy says otherwise: it keeps nobody else from going back.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Counts those that take room, and says when the next of them does no longer.
@@ -20,7 +20,9 @@ impl Room {
         if request.direction == Direction::Forward {
             return true;
         }
-        let until = since.checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
+        let said = request.policy.patience_secs.map(Duration::from_secs);
+        let until = since.checked_add(said.unwrap_or(PATIENCE));
+        let until = until.unwrap_or(Timestamp::MAX);
         if until <= request.now {
             return false;
         }

@@ -26,6 +26,7 @@ pub fn target_of(asset: &Asset) -> Target {
     Target {
         asset: asset.id(),
         domains: domains(asset),
+        silent: false,
         progress: Progress::Waiting,
     }
 }

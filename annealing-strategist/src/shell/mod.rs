@@ -63,6 +63,7 @@ impl<R: Runtime> Attached<R> {
             sender,
             trouble,
         } = self;
+        let trouble = Spoken(trouble);
         let mut feed = actuator.feed();
         let Some((latest, pins)) = first(&mut feed).await else {
             return;
@@ -72,13 +73,13 @@ impl<R: Runtime> Attached<R> {
                 Ok(remembered) => break remembered,
                 Err(error) => {
                     tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "what is remembered of rollouts cannot be read; trying again");
-                    trouble.set(Some(with_causes(&*error)));
+                    trouble.0.set(Some(with_causes(&*error)));
                     let again = strategist.runtime.sleep(READ_AGAIN);
                     refused_until(again, &mut inputs).await;
                 }
             }
         };
-        trouble.set(None);
+        trouble.0.set(None);
         let (work, steps) = mpsc::unbounded();
         let stepping = Steps::new(&strategist, actuator, steps).run();
         let mut stepping = Box::pin(stepping).fuse();
@@ -101,6 +102,15 @@ impl<R: Runtime> Attached<R> {
                 () = alarm.fuse() => beside.tick(),
             }
         }
+    }
+}
+
+/// Why nothing is answered, as long as somebody tries to.
+struct Spoken(handle::Trouble);
+
+impl Drop for Spoken {
+    fn drop(&mut self) {
+        self.0.set(None);
     }
 }
 

@@ -118,6 +118,7 @@ fn targets(n: usize) -> Result<Vec<Target>, Error> {
             Ok(Target {
                 asset: AssetId::new(&assets::id(no))?,
                 domains: [ZONES[no % ZONES.len()].0.into()].into(),
+                silent: false,
                 progress: Progress::Waiting,
             })
         })

@@ -161,6 +161,7 @@ fn targets(n: usize) -> Result<Vec<Target>, Error> {
             Ok(Target {
                 asset: AssetId::new(&assets::id(no))?,
                 domains: [domain(no % DOMAINS).into()].into(),
+                silent: false,
                 progress: Progress::Waiting,
             })
         })

@@ -33,14 +33,15 @@ pub(crate) async fn follow<R: Runtime>(
         if no.0 - last.0 < every {
             continue;
         }
-        last = no;
         match remove_old(shared, token, enforcement).await {
-            Ok(removed) if removed == Removed::default() => {}
             Ok(removed) => {
-                tracing::info!(partition = %shared.partition, ?removed, "removed old incarnations");
+                last = no;
+                if removed != Removed::default() {
+                    tracing::info!(partition = %shared.partition, ?removed, "removed old incarnations");
+                }
             }
             Err(error) => {
-                tracing::warn!(partition = %shared.partition, %error, "old incarnations were not removed; tried again after a later seal");
+                tracing::warn!(partition = %shared.partition, %error, "old incarnations were not removed; tried again after the next seal");
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{FeedItem, Handle as Enforcement, kernel::Pin};
 use annealing_strategist::{
-    Actuation, Actuator, Command, Feed, Handle as Rollouts, PinTo, Rested, Rollout, View,
+    Actuation, Actuator, AskError, Command, Feed, Handle as Rollouts, PinTo, Rested, Rollout, View,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
@@ -208,7 +208,16 @@ impl<R: Runtime> Handle<R> {
         let runtime = &self.shared.runtime;
         let deadline = runtime.now().mono + within;
         let rolling = self.rolling().await?;
-        let over = timeout_at(runtime, deadline, rolling.rests(policy, at)).await;
+        let over = async {
+            loop {
+                match rolling.rests(policy, at).await {
+                    // It is read again by itself.
+                    Err(AskError::Unreadable { .. }) => runtime.sleep(AGAIN).await,
+                    answer => return answer,
+                }
+            }
+        };
+        let over = timeout_at(runtime, deadline, over).await;
         let what = "the rollout was not over";
         Ok(over.ok_or(Error::TooLate { what, within })??)
     }

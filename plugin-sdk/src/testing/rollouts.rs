@@ -32,6 +32,7 @@ pub fn target(id: &str, domains: &[&str]) -> Target {
     Target {
         asset: self::id(id),
         domains: domains.iter().map(|&domain| domain.into()).collect(),
+        silent: false,
         progress: Progress::Waiting,
     }
 }
@@ -71,7 +72,7 @@ pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthR
             .collect(),
         under_way: Vec::new(),
         neighbours: Vec::new(),
-        decisive: Vec::new(),
+        decisive: None,
         now: NOW,
         reader: IncarnationReader::default(),
     }

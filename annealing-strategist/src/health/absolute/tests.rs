@@ -89,7 +89,7 @@ fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
         updated: ids(updated),
         under_way: vec![],
         neighbours: ids(neighbours),
-        decisive: vec![],
+        decisive: None,
         now: NOW,
         reader: IncarnationReader::new(to),
     }

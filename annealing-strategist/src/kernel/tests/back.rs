@@ -354,10 +354,40 @@ fn r22_trying_again_forgives_what_failed_last_and_nothing_older() {
     let content = |rig: &Rig, name| rig.plane.content(&id(name));
     assert_eq!(content(&rig, "a"), Some(thing("a", 1).digest()));
     assert_eq!(content(&rig, "b"), Some(thing("b", 3).digest()));
-    // Nothing of the last one failed: now it is about what did before.
+    // Nothing that is intended failed in the last one: now it is about what did before.
     rig.tell(Command::Retry).unwrap();
     rig.pass(HOUR);
     assert_eq!(content(&rig, "a"), Some(thing("a", 2).digest()));
+}
+
+#[test]
+fn r22_trying_again_is_about_what_is_intended() {
+    let mut rig = rolled_back();
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.put(vec![thing("b", 3)]);
+    rig.pass(HOUR);
+    rig.health = Ok(Judgement::Healthy);
+    rig.put(vec![thing("b", 1)]);
+    rig.pass(HOUR);
+    assert_eq!(rig.kernel.view(rig.now).left_out, [id("a")]);
+    rig.tell(Command::Retry).unwrap();
+    rig.pass(HOUR);
+    assert_eq!(rig.plane.content(&id("a")), Some(thing("a", 2).digest()));
+    assert_eq!(rig.kernel.view(rig.now).left_out, []);
+}
+
+#[test]
+fn r22_how_long_one_keeps_others_away_is_up_to_the_policy() {
+    let mut rig = half_way();
+    rig.tell(Command::RollBack).unwrap();
+    rig.swap(RolloutPolicy {
+        patience_secs: Some(3600),
+        ..one_by_one()
+    });
+    rig.pass(30 * MINUTE);
+    assert_eq!(rig.at(1), ["b"]);
+    rig.pass(31 * MINUTE);
+    assert_eq!(rig.at(1), ["a", "b"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{HealthRequest, Judgement, Watched};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
-    addons::{RolloutPolicyRef, Turndown},
+    addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
     rollout::{OnUnhealthy, RolloutPolicy},
 };
 
@@ -277,6 +277,55 @@ fn r21_what_has_no_signals_is_not_asked_about() {
     let request = next_question(&mut rig);
     assert_eq!(names(&request.updated), ["eu/a"]);
     assert_eq!(names(&request.under_way), ["eu/b", "eu/c"]);
+}
+
+#[test]
+fn r21_neighbours_of_other_groups_and_of_none_are_asked_about_where_they_are() {
+    let needs = |name: &str, size, provider: &str| {
+        let need = |to: &str| Edge {
+            provider: AssetRef::to(id(to)),
+            need: Need::Version,
+        };
+        let edges = vec![need(provider), need("theirs")];
+        let asset = of_group(Some(P), name, size).addon(&DependsOn { edges });
+        asset.unwrap().build().unwrap()
+    };
+    let free = |size| of_group(None, "free", size).build().unwrap();
+    let theirs = of_group(Some("policy/q"), "theirs", 1).build().unwrap();
+    let mut rig = Rig::settled(canary(), vec![thing("a", 1)]);
+    rig.lag = None;
+    // `free` came after the group's head; of the group of `theirs` nothing was completed yet.
+    rig.put(vec![free(1), theirs]);
+    rig.run();
+    rig.put(vec![needs("a", 2, "free")]);
+    rig.run();
+    rig.settle("a");
+    assert_eq!(names(&next_question(&mut rig).neighbours), ["free"]);
+}
+
+#[test]
+fn r21_health_is_watched_in_a_pause_too() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.settle("a");
+    rig.tell(Command::Pause).unwrap();
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.pass(5 * MINUTE);
+    assert_eq!((rig.state().word(), rig.at(1)), ("rolling back", vec!["a"]));
+}
+
+#[test]
+fn r21_what_has_no_signals_is_no_canary() {
+    let idea = |size| {
+        let asset = Asset::builder(id("a")).payload(&Idea { size }).unwrap();
+        let policy = AssetRef::to(id(P));
+        let asset = asset.addon(&RolloutPolicyRef { policy }).unwrap();
+        asset.build().unwrap()
+    };
+    let mut rig = Rig::settled(canary(), vec![idea(1), thing("b", 1), thing("c", 1)]);
+    rig.lag = None;
+    rig.put(vec![idea(2), thing("b", 2), thing("c", 2)]);
+    rig.run();
+    assert_eq!(rig.at(2), ["b"]);
 }
 
 #[test]

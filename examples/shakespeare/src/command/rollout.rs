@@ -132,7 +132,7 @@ async fn live(
     mut rolling: Vec<Rolling>,
 ) -> Result<(), Failure> {
     let mut shown = Vec::new();
-    let mut heard = Instant::now();
+    let (mut heard, mut unheard) = (Instant::now(), String::new());
     loop {
         let mut now = lines(&rolling);
         let silent = heard.elapsed();
@@ -140,7 +140,7 @@ async fn live(
             let secs = silent.as_secs();
             now.insert(
                 0,
-                format!("no control plane has answered for {secs} s; this is how it was"),
+                format!("no answer for {secs} s ({unheard}); this is how it was"),
             );
         }
         let now = fitting(now);
@@ -155,9 +155,13 @@ async fn live(
             shown = now;
         }
         tokio::time::sleep(REST).await;
-        match control.rollouts().await {
-            Ok(news) => (rolling, heard) = (news, Instant::now()),
-            Err(_) => control = Control::find(place).unwrap_or(control),
+        match tokio::time::timeout(SILENT, control.rollouts()).await {
+            Ok(Ok(news)) => (rolling, heard) = (news, Instant::now()),
+            Ok(Err(error)) => {
+                unheard = error.to_string();
+                control = Control::find(place).unwrap_or(control);
+            }
+            Err(late) => unheard = late.to_string(),
         }
     }
 }

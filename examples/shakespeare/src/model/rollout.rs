@@ -115,6 +115,7 @@ impl Rollout {
             bake_secs: self.bake,
             max_in_flight: self.max_in_flight,
             max_unavailable: self.max_unavailable,
+            patience_secs: None,
             hold: self.hold.clone(),
             on_unhealthy: self.on_unhealthy,
             first_turnup: FirstTurnup::AtOnce,
