@@ -414,7 +414,12 @@ async fn an_asset_that_changes_group_while_it_moves_is_passed_on() {
         .await;
     world.put(vec![thing(Some(Q), "a", "3")]).await;
     assert_eq!(world.pin("a"), at(2));
+    let (group, newest) = (id(Q), IncarnationNo(3));
+    let early = world.handle.rests(&group, newest);
+    let early = tokio::time::timeout(Duration::from_secs(60), early).await;
+    assert!(early.is_err(), "nothing of `Q` moves, and `P` holds `a`");
     passes(3 * HOUR).await;
+    assert!(world.handle.rests(&group, newest).await.unwrap().released);
     let newest = thing(Some(Q), "a", "3").digest();
     assert_eq!((world.content("a"), world.pin("a")), (Some(newest), None));
     assert_eq!(world.state(P).await, State::Completed);

@@ -61,6 +61,8 @@ pub(super) struct Live {
     pub(super) judged: Option<Timestamp>,
     /// Pins move for the cause `Emergency`.
     pub(super) emergency: bool,
+    /// Something that it holds is another group's by now.
+    pub(super) keeps_others: bool,
 }
 
 impl Live {
@@ -99,6 +101,7 @@ impl Live {
             judge_at: None,
             judged: None,
             emergency: false,
+            keeps_others: false,
         }
     }
 

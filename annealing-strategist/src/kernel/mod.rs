@@ -198,6 +198,23 @@ impl Kernel {
         self.owns(&self.latest, asset) || self.governs(&self.latest, asset)
     }
 
+    /// Whether its rollout holds anything that is by now of the group of `policy`, which has its turn after that.
+    pub fn keeps_from(&self, policy: &AssetId) -> bool {
+        let live = self.live.iter().filter(|live| live.keeps_others);
+        let mut held = live.flat_map(Live::held).map(|(asset, _)| asset);
+        let named = |asset: &AssetId| self.latest.asset(asset).as_ref().and_then(policy_of);
+        held.any(|asset| named(asset).as_ref() == Some(policy))
+    }
+
+    fn look_for_others(&mut self, assets: &[AssetId]) {
+        let other =
+            |asset: &&AssetId| self.owns(&self.latest, asset) && !self.names(&self.latest, asset);
+        let found = assets.iter().any(|asset| other(&asset));
+        if let Some(live) = &mut self.live {
+            live.keeps_others |= found;
+        }
+    }
+
     /// Whatever follows from how things are now.
     fn go_on(&mut self, now: Now, out: &mut Effects) {
         self.consider(now, out);
@@ -226,6 +243,7 @@ impl Kernel {
         let swapped = policy(&self.latest) != policy(&latest);
         self.latest = latest;
         self.came_back(&changed);
+        self.look_for_others(&changed);
         self.pending.extend(changed.iter().cloned());
         self.let_go(&changed, out);
         self.look = true;

@@ -168,7 +168,9 @@ impl Kernel {
             live.turn_back(false, false);
             self.revive_back(&mut live);
         }
+        let held: Vec<AssetId> = live.held().map(|(asset, _)| asset.clone()).collect();
         self.live = Some(live);
+        self.look_for_others(&held);
         self.keep_left_out(now, &mut step);
         out.steps.push(step);
         // What was found and never remembered is not told again.

@@ -58,15 +58,13 @@ fn shut(
     mut validate: Vec<u32>,
 ) -> Selection {
     // What has no signals cannot stand for the others: it goes first only where there is nothing else.
-    let silent = |place: &u32| {
-        request
-            .targets
-            .get(*place as usize)
-            .is_some_and(|it| it.silent)
-    };
-    beneath.now.sort_by_key(silent);
-    beneath.now.truncate(lacks);
-    beneath.now.sort_unstable();
+    if beneath.now.len() > lacks {
+        let target = |place: u32| request.targets.get(place as usize);
+        let silent = |place: &u32| target(*place).is_some_and(|it| it.silent);
+        beneath.now.sort_by_key(silent);
+        beneath.now.truncate(lacks);
+        beneath.now.sort_unstable();
+    }
     validate.sort_unstable();
     beneath.validate = validate;
     let why = format!("{}: {}", stage.name, wait.why);

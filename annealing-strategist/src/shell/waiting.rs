@@ -28,8 +28,11 @@ impl Waiting {
     pub(super) fn look(&mut self, latest: &Incarnation, kernels: &Kernels, work: &mut Vec<Work>) {
         self.0.retain(|waiter| !waiter.reply.is_canceled());
         let over = |waiter: &mut Waiter| {
-            let kernel = kernels.get(&waiter.policy);
-            waiter.at <= latest.no() && kernel.is_none_or(|kernel| kernel.rests(waiter.at))
+            let Waiter { policy, at, .. } = waiter;
+            let rests = kernels.get(policy).is_none_or(|kernel| kernel.rests(*at));
+            // What another group's rollout still holds has its turn after that.
+            let mut others = kernels.iter().filter(|(other, _)| *other != policy);
+            *at <= latest.no() && rests && !others.any(|(_, other)| other.keeps_from(policy))
         };
         for Waiter { policy, reply, .. } in self.0.extract_if(.., over) {
             let answer = match kernels.get(&policy) {
