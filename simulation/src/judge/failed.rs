@@ -51,7 +51,8 @@ impl State {
         }
     }
 
-    /// R22: what is said to be rolled back is pinned to what failed no longer.
+    /// R22: what is said to be rolled back is pinned to what failed no longer. What an owner before this one did with a pin
+    /// may not have been acknowledged.
     fn judge_gone(&mut self, group: usize, to: u32) {
         let Some(head) = self.judge.groups[group].head else {
             return;
@@ -59,7 +60,8 @@ impl State {
         self.judge.look("gone");
         let still = |at: &usize| {
             let eye = &self.judge.eyes[*at];
-            let there = eye.pinned.is_some_and(|(no, _)| no == to) && !eye.goes_back;
+            let pinned = eye.pinned.filter(|(_, since)| *since > self.judge.owned);
+            let there = pinned.is_some_and(|(no, _)| no == to) && !eye.goes_back;
             there && self.follows(*at, group) && self.mark_at(to, *at) != self.mark_at(head, *at)
         };
         let found = (0..self.plan.wishes.len()).find(still);
