@@ -68,7 +68,9 @@ fn r17_an_unrelated_edit_that_takes_over_is_caught() {
 #[test]
 fn r18_a_selection_by_another_policy_is_caught() {
     let faults = [(Fault::SelectSlow, 700), (Fault::EditPolicy, 600)];
-    assert_eq!(seen(&faults, planted(Bug::VoidSelection)), Some("R18"));
+    let seen = seen(&faults, planted(Bug::VoidSelection));
+    // By a policy that asked for less care, or by an emergency that is over.
+    assert!(matches!(seen, Some("R18" | "R6")), "{seen:?}");
 }
 
 #[test]
@@ -78,8 +80,8 @@ fn r18_an_asset_selected_twice_is_caught() {
         scenario.knit = 0;
         scenario.planted_in_rollouts = Some(Bug::SelectTwice);
     });
-    // One selection follows the other for ever, or the rollout never ends.
-    assert!(matches!(seen, Some("S10" | "L1")), "{seen:?}");
+    // One selection follows the other for ever, the rollout never ends, or nobody comes to take back what serves badly.
+    assert!(matches!(seen, Some("S10" | "L1" | "R22")), "{seen:?}");
 }
 
 #[test]
