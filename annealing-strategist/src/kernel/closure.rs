@@ -78,21 +78,24 @@ impl Closure {
             }
         }
         for ((provider, unit), uses) in used_by {
-            // The provider stays as it is: who comes may need the place of who leaves.
             let used = |id: &AssetId| used(&before(id), &provider, &unit, types);
             let others = to.snapshot().referrers(provider.as_str()).into_iter();
             let others = others.filter(|id| place(id).is_none_or(|at| !uses.notes(at)));
             let there = capacity(&before(&provider), &unit, types);
-            if uses.falling.is_empty() || uses.fits(others.map(|id| used(&id)), there) {
-                continue;
-            }
-            for &consumer in &uses.rising {
-                for &other in &uses.falling {
-                    closure.add(consumer, other);
-                }
+            if !uses.falling.is_empty() && !uses.fits(others.map(|id| used(&id)), there) {
+                closure.make_room(&uses);
             }
         }
         closure
+    }
+
+    /// The provider stays as it is: who comes may need the place of who leaves.
+    fn make_room(&mut self, uses: &Use) {
+        for &consumer in &uses.rising {
+            for &other in &uses.falling {
+                self.add(consumer, other);
+            }
+        }
     }
 
     /// `who` takes `whom` along. Says whether that is new.
