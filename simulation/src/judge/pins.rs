@@ -35,10 +35,10 @@ impl State {
         let stops = policies
             .iter()
             .all(|policy| policy.on_unhealthy == OnUnhealthy::Stop);
+        self.judge.look("halts");
         if !stops || self.is_told_back(group) {
             return;
         }
-        self.judge.look("halts");
         let mut newer = self.sealed.accepted.range(from..).flat_map(|(_, all)| all);
         let had = self.mark_at(from, at);
         if newer.all(|it| it.marks.get(&at).copied() == had) {
