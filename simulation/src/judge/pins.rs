@@ -35,8 +35,11 @@ impl State {
         let stops = policies
             .iter()
             .all(|policy| policy.on_unhealthy == OnUnhealthy::Stop);
+        if !stops {
+            return;
+        }
         self.judge.look("halts");
-        if !stops || self.is_told_back(group) {
+        if self.is_told_back(group) {
             return;
         }
         let mut newer = self.sealed.accepted.range(from..).flat_map(|(_, all)| all);

@@ -5,7 +5,8 @@ use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Rule, room::Room};
 
-/// How many targets may be on their way at once. On the way back, what has not got there for ten minutes counts no longer.
+/// How many targets may be on their way at once. On the way back, what has not got there within the
+/// policy's patience counts no longer.
 #[derive(Debug, Clone)]
 pub struct MaxInFlight(pub(super) u32);
 

@@ -6,7 +6,7 @@ use prodspec_model::rollout::RolloutPolicy;
 use crate::policy::{Rule, intern::Interned, room::Room};
 
 /// How many targets of one failure domain may be on their way, or have drifted, at once. On the way back, what has not got
-/// there for ten minutes counts no longer.
+/// there within the policy's patience counts no longer.
 #[derive(Debug, Clone)]
 pub struct MaxUnavailable(pub(super) u32);
 
