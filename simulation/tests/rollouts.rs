@@ -68,20 +68,31 @@ fn r17_an_unrelated_edit_that_takes_over_is_caught() {
 #[test]
 fn r18_a_selection_by_another_policy_is_caught() {
     let faults = [(Fault::SelectSlow, 700), (Fault::EditPolicy, 600)];
-    let seen = seen(&faults, planted(Bug::VoidSelection));
-    // By a policy that asked for less care, or by an emergency that is over.
-    assert!(matches!(seen, Some("R18" | "R6")), "{seen:?}");
+    // On some seeds an emergency that is over is seen first.
+    let seen = (0..PATIENCE).find_map(|seed| {
+        let mut scenario = Scenario::choose(seed);
+        scenario.busy(&faults);
+        scenario.planted_in_rollouts = Some(Bug::VoidSelection);
+        let found = run(seed, &scenario).violation?;
+        (found.invariant == "R18").then_some(found.invariant)
+    });
+    assert_eq!(seen, Some("R18"));
 }
 
 #[test]
 fn r18_an_asset_selected_twice_is_caught() {
     // Where edges tie assets together each selection would move all of them again, for ever.
-    let seen = seen(&[(Fault::EditBad, 300)], |scenario| {
+    // One selection follows the other for ever, or the rollout never ends; on some seeds nobody comes to take back what
+    // serves badly first.
+    let seen = (0..PATIENCE).find_map(|seed| {
+        let mut scenario = Scenario::choose(seed);
+        scenario.busy(&[(Fault::EditBad, 300)]);
         scenario.knit = 0;
         scenario.planted_in_rollouts = Some(Bug::SelectTwice);
+        let found = run(seed, &scenario).violation?;
+        matches!(found.invariant, "S10" | "L1").then_some(found.invariant)
     });
-    // One selection follows the other for ever, the rollout never ends, or nobody comes to take back what serves badly.
-    assert!(matches!(seen, Some("S10" | "L1" | "R22")), "{seen:?}");
+    assert!(seen.is_some());
 }
 
 #[test]
