@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::Guard;
+use plugin_sdk::{CheckName, Guard};
 use prodspec_model::TypeName;
 
 /// How one partition is enforced.
@@ -23,12 +23,16 @@ pub struct Config {
     /// The longest wait that a provider may ask for by throttling: a push waits while diffs go on, a diff waits itself,
     /// longer than the drift period if so told. Default 6 h.
     pub throttle_cap: Duration,
-    /// Consecutive failures of a plugin, whichever the asset, that open its circuit breaker. Default 10.
+    /// A plugin's circuit breaker opens when the calls of at least so many distinct assets fail that were not known to
+    /// fail before, and these are at least half of those that ended within the last minute. Default 10.
     pub breaker_failures: u32,
     /// How long an open breaker waits before it probes; doubles up to `backoff_cap`. Default 5 s.
     pub breaker_wait: Duration,
     /// Diff, never push: the first step of onboarding. Default off.
     pub observe_only: bool,
+    /// The names of the checks in the stack, sorted: an override that names another check is refused. Filled in when the
+    /// enforcer is built.
+    pub checks: Vec<CheckName>,
     /// Seeds the jitter. Two enforcers with one seed and the same events do the same.
     pub seed: u64,
     /// The guard to leave out, for tests that show that each guard is needed.
@@ -49,6 +53,7 @@ impl Default for Config {
             breaker_failures: 10,
             breaker_wait: Duration::from_secs(5),
             observe_only: false,
+            checks: Vec::new(),
             seed: 0,
             #[cfg(feature = "planted-bugs")]
             planted: None,

@@ -39,11 +39,11 @@ pub mod registry;
 pub mod shell;
 
 pub use config::{Config, TypeConfig};
-pub use kernel::{Command, Explanation, FeedItem, Status};
+pub use kernel::{Command, Explanation, FeedItem, Status, Words};
 pub use registry::Registry;
 pub use shell::{
-    AskError, BuildError, Enforcer, EnforcerBuilder, Error, Explained, Handle, Membership, Plan,
-    Planned, Planner, Plugin, Settle,
+    AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, Membership,
+    Plan, Planned, Planner, Plugin, Settle,
 };
 
 /// The store that an enforcer reads intent from and remembers in.

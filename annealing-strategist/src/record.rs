@@ -8,6 +8,8 @@ use plugin_sdk::{Health, RolloutId};
 use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
+pub use plane_store::records::By;
+
 /// How many entries of a rollout's history are kept.
 const HISTORY: usize = 100;
 
@@ -139,25 +141,6 @@ pub struct Entry {
     pub what: String,
     /// Who said so, where somebody did.
     pub by: Option<By>,
-}
-
-/// Who says something, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct By {
-    /// Who.
-    pub who: String,
-    /// Why.
-    pub why: String,
-}
-
-impl By {
-    /// `who` says it because of `why`.
-    pub fn new(who: impl Into<String>, why: impl Into<String>) -> Self {
-        Self {
-            who: who.into(),
-            why: why.into(),
-        }
-    }
 }
 
 impl Rollout {

@@ -1,5 +1,7 @@
 //! Checks: whether a push may start now. They delay, never reject.
 
+mod name;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -14,24 +16,11 @@ use crate::{
     observe::PartitionView,
     reader::IncarnationReader,
     run::{Cause, Causes, Stamp},
+    time::Mono,
 };
 
-/// The name of a check, unique in its stack. Overrides name it; `explain` shows it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CheckName(pub Arc<str>);
-
-impl From<&str> for CheckName {
-    fn from(name: &str) -> Self {
-        Self(name.into())
-    }
-}
-
-impl fmt::Display for CheckName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+pub use name::CheckName;
+pub(crate) use name::StackId;
 
 /// May this change be pushed now?
 #[derive(Clone, Serialize, Deserialize)]
@@ -46,8 +35,11 @@ pub struct CheckRequest {
     pub observed: Observed,
     /// Why it is pushed.
     pub cause: Cause,
-    /// The wall clock.
+    /// The wall clock, which may jump: for calendars, and for the birth of evidence.
     pub now: Timestamp,
+    /// The monotonic clock of the process that asks, at the same moment: for measuring time between two requests. A
+    /// reading that is less than one of an earlier request is of another process, and is not comparable.
+    pub mono: Mono,
     /// Reads `incarnation`; travels beside the data.
     #[serde(skip)]
     pub reader: IncarnationReader,
@@ -84,7 +76,8 @@ pub struct Verdict {
 /// One reason to wait.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
-    /// Who says so.
+    /// The name of the check that says so. Stamped by the layer that put the check into its stack: what a check writes
+    /// here is replaced.
     pub check: CheckName,
     /// Why, for people.
     pub reason: String,
@@ -94,13 +87,41 @@ pub struct Delay {
     pub recheck: Recheck,
 }
 
+/// The field of [`Delay::evidence`] that marks a dead end. Its text names the edit or the word that ends the wait.
+pub const DEAD_END: &str = "dead_end";
+
 impl Delay {
+    /// What ends the wait, if it is a dead end: no push at any asset's present pin will. See [`DEAD_END`].
+    pub fn dead_end(&self) -> Option<&str> {
+        self.evidence.get(DEAD_END)?.as_str()
+    }
+
+    /// A delay for one reason, without evidence. The layer that the check is in names the check.
+    pub fn new(reason: impl Into<String>, recheck: Recheck) -> Self {
+        Self {
+            check: CheckName::default(),
+            reason: reason.into(),
+            evidence: Value::Null,
+            recheck,
+        }
+    }
+
+    /// Says what it rests on.
+    #[must_use]
+    pub fn because(self, evidence: impl Into<Value>) -> Self {
+        Self {
+            evidence: evidence.into(),
+            ..self
+        }
+    }
+
     /// A total order, so that joined verdicts do not depend on who came first.
     fn order(&self, other: &Self) -> std::cmp::Ordering {
         let rest = |delay: &Self| delay.evidence.to_string();
         (&self.check, &self.reason, &self.recheck)
             .cmp(&(&other.check, &other.reason, &other.recheck))
             .then_with(|| rest(self).cmp(&rest(other)))
+            .then_with(|| self.check.stack().cmp(&other.check.stack()))
     }
 }
 
@@ -141,6 +162,15 @@ pub enum Claim {
     Rate(Key, Quota),
 }
 
+impl Claim {
+    /// What it is counted under.
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Exclusive(key) | Self::AtMost(key, _) | Self::Rate(key, _) => key,
+        }
+    }
+}
+
 /// `burst` at once, then one every `every`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Quota {
@@ -176,6 +206,28 @@ impl Verdict {
         self
     }
 
+    /// Stamps `name` on each delay but those whose name is registered in `stack`. Another name that was written there, if
+    /// it is not `own`, is put before the reason.
+    pub(crate) fn stamped(
+        mut self,
+        name: &CheckName,
+        own: &CheckName,
+        stack: Option<StackId>,
+    ) -> Self {
+        let registered = |name: &CheckName| stack.is_some() && name.stack() == stack;
+        let delays = self.delays.iter_mut();
+        for delay in delays.filter(|delay| !registered(&delay.check)) {
+            let written = std::mem::replace(&mut delay.check, name.clone());
+            if written != *name && written != *own && !written.as_str().is_empty() {
+                delay.reason = format!("{written}: {}", delay.reason);
+            }
+        }
+        if self.delays.len() > 1 {
+            self.delays.sort_by(Delay::order);
+        }
+        self
+    }
+
     /// Whether nothing delays.
     pub fn is_proceed(&self) -> bool {
         self.delays.is_empty()
@@ -186,7 +238,7 @@ impl Verdict {
     pub fn join(mut self, other: Self) -> Self {
         self.delays.extend(other.delays);
         self.delays.sort_by(Delay::order);
-        self.delays.dedup();
+        self.delays.dedup_by(|one, other| one.order(other).is_eq());
         self.relies_on.extend(other.relies_on);
         self.relies_on.sort();
         self.relies_on.dedup();
@@ -201,7 +253,7 @@ impl Verdict {
 /// What a check says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckInfo {
-    /// Its name.
+    /// The name that it is registered under, unless the layer gives it another one.
     pub name: CheckName,
     /// For which causes it applies. Checks that must not block the cure say [`Causes::INTENT`].
     pub causes: Causes,
@@ -226,12 +278,9 @@ pub struct CheckInfo {
 ///         if !self.0.try_exists()? {
 ///             return Ok(Verdict::proceed(request.now));
 ///         }
-///         Ok(Verdict::delay(request.now, Delay {
-///             check: "lock-file".into(),
-///             reason: format!("{} is there; remove it", self.0.display()),
-///             evidence: serde_json::Value::Null,
-///             recheck: Recheck::After(Duration::from_secs(10)),
-///         }))
+///         let reason = format!("{} is there; remove it", self.0.display());
+///         let delay = Delay::new(reason, Recheck::After(Duration::from_secs(10)));
+///         Ok(Verdict::delay(request.now, delay))
 ///     }
 /// }
 /// ```

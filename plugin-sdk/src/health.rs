@@ -92,7 +92,7 @@ pub struct Health {
 /// What one validator found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Who.
+    /// The name of the validator. Stamped by the layer that put it into its stack.
     pub validator: Arc<str>,
     /// What it makes of it.
     pub judgement: Judgement,

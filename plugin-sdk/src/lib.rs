@@ -24,13 +24,15 @@ pub mod service;
 pub mod source;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod text;
 pub mod time;
 pub mod turndown;
 pub mod validate;
 
 pub use asset_type::{AssetType, AssetTypes, Capacity};
 pub use check::{
-    CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Delay, Key, Quota, Recheck, Verdict,
+    CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, DEAD_END, Delay, Key, Quota, Recheck,
+    Verdict,
 };
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed};
 pub use document::{Document, Located};

@@ -5,7 +5,11 @@ use jiff::Timestamp;
 use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 use serde::{Deserialize, Serialize};
 
-use crate::{diff::Diff, error::BoxError, run::Stamp};
+use crate::{
+    diff::Diff,
+    error::BoxError,
+    run::{Cause, Stamp},
+};
 
 /// A diff of another asset, stamped by the enforcer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,6 +20,11 @@ pub struct Observation {
     pub stamp: Stamp,
     /// When the diff started: put the earliest of them into `Verdict::as_of`.
     pub as_of: Timestamp,
+    /// Why a push of that asset would start now: [`Cause::Intent`] while its own intent was never in sync,
+    /// [`Cause::Drift`] once it was. `None`: the asset has no intent (it left intent, or is not pinned yet), so
+    /// enforcement will not push it.
+    #[serde(default)]
+    pub cause: Option<Cause>,
 }
 
 /// One dependency edge as production may have it.
@@ -32,12 +41,9 @@ pub struct Link {
 /// The edges are the union of those at the incarnation being pushed and, for each other asset, at every incarnation
 /// possibly in production.
 pub trait PartitionView: Send + Sync {
-    /// Diffs another asset at `at`, or at the last incarnation that had it.
-    fn observe(
-        &self,
-        asset: &AssetId,
-        at: IncarnationNo,
-    ) -> BoxFuture<'static, Result<Observation, BoxError>>;
+    /// Diffs another asset *at its own pin*: the incarnation that is its intent now, whatever the push at hand is
+    /// about. An asset without intent is compared with what the last incarnation that had it says.
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>>;
 
     /// Whom `asset` needs.
     fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;

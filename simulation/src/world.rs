@@ -131,6 +131,8 @@ pub struct State {
     pub stubborn: Option<usize>,
     /// Checks that say no, by check and scope, until when.
     pub closed: BTreeMap<(usize, usize), Instant>,
+    /// Until when the provider answers nothing but errors.
+    pub out_until: Instant,
 }
 
 impl World {
@@ -172,6 +174,7 @@ impl World {
             explained: Vec::new(),
             stubborn: None,
             closed: BTreeMap::new(),
+            out_until: Instant::default(),
         };
         Self {
             executor,
@@ -255,6 +258,7 @@ impl State {
         self.cut_off.clear();
         self.still_clocks = 0;
         self.closed.clear();
+        self.out_until = Instant::default();
         self.production.undo_by_hand(self.now);
         for at in 2..self.plan.wishes.len() {
             self.bring_back(at);

@@ -77,7 +77,14 @@ fn s2_only_sealed_incarnations_are_seen() {
 #[test]
 fn s3_absence_removes_nothing() {
     holds("S3", 1020..1030);
-    caught(Bug::RemoveOrphan, "S3");
+    // What an orphan is pushed to may not fit its neighbours: whichever comes first on a seed.
+    let seen = (0..PATIENCE).find_map(|seed| {
+        let mut scenario = Scenario::choose(seed);
+        scenario.planted = Some(Bug::RemoveOrphan);
+        let found = run(seed, &scenario).violation?;
+        (found.invariant == "S3").then_some(found.invariant)
+    });
+    assert_eq!(seen, Some("S3"));
 }
 
 #[test]

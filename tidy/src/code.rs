@@ -24,6 +24,16 @@ const SLEEPS: [&str; 2] = ["thread : : sleep", "time : : sleep"];
 /// Where time comes from, where real processes are, and where periods are measured.
 const MAY_SLEEP: [&str; 3] = ["control-plane/runtime/", "examples/", "benches/"];
 
+/// A program that shows text of others, and where it writes to its terminal: nowhere else, so that all of it is shown
+/// as text. Its processes that serve speak to their parents.
+const SHOWS: &str = "examples/shakespeare/src/";
+const MAY_SHOW: [&str; 2] = [
+    "examples/shakespeare/src/voice.rs",
+    "examples/shakespeare/src/production/",
+];
+/// Writing to the terminal. Macros that print are refused everywhere, by clippy.
+const TERMINAL: [&str; 2] = ["stdout ( )", "stderr ( )"];
+
 /// Every rule about one file.
 pub fn check(file: &File) -> Vec<String> {
     let mut problems = Vec::new();
@@ -88,6 +98,14 @@ fn words(file: &File, problems: &mut Vec<String>) {
         for line in find(&tokens, sleep) {
             let advice = "wait for an event, or take a Runtime and hand in virtual time";
             problems.push(format!("{}:{line}: `{sleep}`: {advice}", file.path));
+        }
+    }
+    let shows =
+        file.path.starts_with(SHOWS) && !MAY_SHOW.iter().any(|place| file.path.starts_with(place));
+    for terminal in TERMINAL.into_iter().filter(|_| shows) {
+        for line in find(&tokens, terminal) {
+            let advice = "say it through the module `voice`, which shows text as text";
+            problems.push(format!("{}:{line}: `{terminal}`: {advice}", file.path));
         }
     }
     for pair in tokens.windows(2) {

@@ -1,7 +1,6 @@
 //! Building a calendar: everything is read and checked once, so that checks cannot fail later.
 
 use jiff::{
-    Timestamp,
     civil::{Date, DateTime},
     tz::TimeZone,
 };
@@ -9,9 +8,10 @@ use plugin_sdk::{Causes, CheckName};
 
 use super::{
     check::Calendar,
-    civil::{day, first_instant},
+    freezes::{Freeze, Freezes},
     holidays::Holidays,
     ical,
+    stretch::Last,
     window::Window,
 };
 use crate::Types;
@@ -48,14 +48,6 @@ pub enum Error {
         /// What is wrong, and where.
         why: String,
     },
-}
-
-/// A time in which nothing starts.
-#[derive(Debug, Clone)]
-pub(super) struct Freeze {
-    pub(super) from: Timestamp,
-    pub(super) until: Timestamp,
-    pub(super) reason: String,
 }
 
 /// A calendar under construction. Made by [`Calendar::builder`].
@@ -126,6 +118,8 @@ impl CalendarBuilder {
     }
 
     /// Adds a freeze from one time to another on the zone's clock, the second not included. A date means its start.
+    ///
+    /// A freeze until the last day there is (`Date::MAX`) has no end: the calendar never opens again.
     pub fn freeze(
         mut self,
         from: impl Into<DateTime>,
@@ -155,11 +149,11 @@ impl CalendarBuilder {
             ical::read(text, &zone, &mut holidays, &mut freezes)
                 .map_err(|why| Error::ICalendar { why })?;
         }
-        freezes.sort_by_key(|freeze| freeze.from);
-        let thaws = freezes.iter().map(|freeze| day(&zone, freeze.until)).max();
+        let freezes = Freezes::new(freezes);
         Ok(Calendar {
             windows: self.windows()?,
-            last_dated: thaws.max(holidays.last()),
+            last_dated: freezes.last_day(&zone).max(holidays.last()),
+            last: Last::default(),
             name: self.name,
             causes: self.causes,
             types: self.types,
@@ -188,11 +182,7 @@ impl CalendarBuilder {
                     reason: reason.clone(),
                 });
             }
-            Ok(Freeze {
-                from: first_instant(zone, *from),
-                until: first_instant(zone, *until),
-                reason: reason.clone(),
-            })
+            Ok(Freeze::civil(zone, *from, *until, reason.clone()))
         };
         self.freezes.iter().map(freeze).collect()
     }

@@ -10,9 +10,7 @@ use plugin_sdk::{
 use serde_json::{Value, json};
 
 use super::{
-    builder::{CalendarBuilder, Freeze},
-    civil::day,
-    holidays::Holidays,
+    builder::CalendarBuilder, civil::day, freezes::Freezes, holidays::Holidays, stretch::Last,
     window::Window,
 };
 use crate::Types;
@@ -49,10 +47,10 @@ pub struct Calendar {
     /// By opening time.
     pub(super) windows: Vec<Window>,
     pub(super) holidays: Holidays,
-    /// By start.
-    pub(super) freezes: Vec<Freeze>,
+    pub(super) freezes: Freezes,
     /// After this day only weekly and yearly things happen.
     pub(super) last_dated: Option<Date>,
+    pub(super) last: Last,
 }
 
 impl Calendar {
@@ -79,7 +77,7 @@ impl Calendar {
                 Recheck::At(opening.at),
             ),
             None => (
-                format!("{why}; never opens: correct the calendar"),
+                format!("{why}; it never opens again: correct the calendar"),
                 Value::Null,
                 Recheck::After(NEVER),
             ),
@@ -93,9 +91,12 @@ impl Calendar {
     }
 
     fn why_closed(&self, now: Timestamp) -> String {
-        let frozen = |freeze: &&Freeze| freeze.from <= now && now < freeze.until;
-        if let Some(freeze) = self.freezes.iter().find(frozen) {
-            return format!("frozen: {}", freeze.reason);
+        if let Some(freeze) = self.freezes.at(now) {
+            let without_end = match freeze.until {
+                Some(_) => "",
+                None => ", without an end",
+            };
+            return format!("frozen: {}{without_end}", freeze.reason);
         }
         match self.holidays.on(day(&self.zone, now)) {
             Some(name) => format!("closed: {name}"),

@@ -1,7 +1,7 @@
 //! From what a clock on the wall shows to an instant: the daylight saving rules, in one place.
 
 use jiff::{
-    Timestamp,
+    Timestamp, ToSpan,
     civil::{Date, DateTime},
     tz::{AmbiguousOffset, TimeZone},
 };
@@ -28,6 +28,18 @@ pub(super) fn first_instant(zone: &TimeZone, at: DateTime) -> Timestamp {
             .map_or(earlier, |transition| transition.timestamp()),
         _ => earlier,
     }
+}
+
+/// The first instant by which the clock of `zone` has shown every time before `at`.
+///
+/// That is [`first_instant`] but for an `at` at which a repeated time ends: there it is the end of the first occurrence.
+pub(super) fn shown_until(zone: &TimeZone, at: DateTime) -> Timestamp {
+    let last = at.checked_sub(1.nanosecond()).ok();
+    let repeated = last.map(|last| zone.to_ambiguous_timestamp(last));
+    let first = repeated
+        .filter(|last| matches!(last.offset(), AmbiguousOffset::Fold { .. }))
+        .and_then(|last| last.earlier().ok()?.checked_add(1.nanosecond()).ok());
+    first.unwrap_or_else(|| first_instant(zone, at))
 }
 
 /// The day that the calendar of `zone` shows.

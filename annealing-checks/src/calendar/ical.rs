@@ -8,14 +8,17 @@ use jiff::{
 };
 
 use super::{
-    builder::Freeze,
     civil::first_instant,
+    freezes::Freeze,
     holidays::{Holidays, Recurring},
     yearly::Yearly,
 };
 
 /// How many days one event may last.
 const LONGEST: i32 = 366;
+
+/// The last day there is. An event until then has no end.
+const LAST_DAY: &str = "99991231";
 
 /// Adds the events of `text` to `holidays` and `freezes`. Times without a zone are in `zone`.
 ///
@@ -70,13 +73,14 @@ fn read_event(
             }
             let from = instant(start, zone)?;
             let until = match (properties.get("DTEND"), properties.get("DURATION")) {
-                (Some(end), _) => instant(end, zone)?,
+                (Some(end), _) if end.value().starts_with(LAST_DAY) => None,
+                (Some(end), _) => Some(instant(end, zone)?),
                 (None, Some(lasts)) => {
                     let span = span(lasts)?;
                     let until = from.to_zoned(zone.clone()).checked_add(span);
-                    until.map_err(|error| error.to_string())?.timestamp()
+                    Some(until.map_err(|error| error.to_string())?.timestamp())
                 }
-                (None, None) => from,
+                (None, None) => Some(from),
             };
             freezes.push(Freeze {
                 from,

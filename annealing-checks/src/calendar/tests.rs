@@ -1,6 +1,6 @@
 //! The calendar against worked cases, against an oracle that watches the clock minute by minute, and at its edges.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use futures::executor::block_on;
 use jiff::{
@@ -118,7 +118,8 @@ struct Oracle<'a> {
     windows: &'a [Plain],
     holiday: Date,
     freeze: (DateTime, DateTime),
-    passed: BTreeMap<(Date, usize), (bool, bool)>,
+    /// The latest time that the clock has shown so far.
+    latest: Option<DateTime>,
     frozen: (bool, bool),
 }
 
@@ -128,21 +129,30 @@ impl Oracle<'_> {
         let shown = self.zone.to_datetime(at);
         self.frozen.0 |= shown >= self.freeze.0;
         self.frozen.1 |= shown >= self.freeze.1;
-        let mut open = false;
-        for back in 0..3 {
-            let date = shown.date() - back.days();
-            for (nth, window) in self.windows.iter().enumerate() {
-                if date.weekday().to_monday_zero_offset() != window.day || date == self.holiday {
-                    continue;
-                }
-                let (opens, closes) = window.ends(date);
-                let passed = self.passed.entry((date, nth)).or_default();
-                passed.0 |= shown >= opens;
-                passed.1 |= shown >= closes;
-                open |= passed.0 && !passed.1;
+        let before = self
+            .latest
+            .replace(self.latest.map_or(shown, |latest| latest.max(shown)));
+        let open = match before {
+            // A time that was shown before: open only in the middle of what is open.
+            Some(latest) if shown <= latest => {
+                self.covered(latest) && self.covered(latest + 1.minute())
             }
-        }
+            _ => self.covered(shown),
+        };
         open && (self.frozen.1 || !self.frozen.0)
+    }
+
+    /// Whether a window holds the minute `shown` of the clock.
+    fn covered(&self, shown: DateTime) -> bool {
+        let opened_on = |back: i64| shown.date() - back.days();
+        (0..3).map(opened_on).any(|date| {
+            let holds = |window: &Plain| {
+                let (opens, closes) = window.ends(date);
+                let day = date.weekday().to_monday_zero_offset();
+                day == window.day && opens <= shown && shown < closes
+            };
+            date != self.holiday && self.windows.iter().any(holds)
+        })
     }
 }
 
@@ -152,19 +162,23 @@ fn plain() -> impl Strategy<Value = Plain> {
         0..1440i64,
         Just(0),
         Just(60),
+        Just(90),
         Just(120),
-        Just(180)
+        Just(150),
+        Just(180),
+        Just(1380)
     ];
     (0..7i8, minute.clone(), minute).prop_map(|(day, opens, closes)| Plain { day, opens, closes })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn next_open_is_exact_against_a_minute_by_minute_oracle(
         zone in prop::sample::select(&ZONES[..]),
         year in 1975..2037i16,
+        nth in 0..2usize,
         windows in prop::collection::vec(plain(), 1..12),
         before in 0..2880i64,
         holiday in 0..5i64,
@@ -172,9 +186,9 @@ proptest! {
     ) {
         let zone_name = zone;
         let zone = TimeZone::get(zone_name).unwrap();
-        // Near a transition, if there is one: that is where it is hard.
+        // Near a transition, if there is one: that is where it is hard. One is a gap, the other a repeated hour.
         let new_year = date(year, 1, 1).to_zoned(zone.clone()).unwrap().timestamp();
-        let near = zone.following(new_year).next().map_or(new_year, |next| next.timestamp());
+        let near = zone.following(new_year).nth(nth).map_or(new_year, |next| next.timestamp());
         let near = near - (near.as_second().rem_euclid(60)).seconds();
         let start = near - before.minutes() - 72.hours();
         let first_day = zone.to_datetime(start);
@@ -193,7 +207,7 @@ proptest! {
             windows: &windows,
             holiday,
             freeze,
-            passed: BTreeMap::new(),
+            latest: None,
             frozen: (false, false),
         };
         // The first three days let the oracle see everything that could still be open.
@@ -237,6 +251,85 @@ fn a_repeated_hour_counts_once_from_its_first_occurrence() {
         Some(at("2026-11-01T05:15Z"))
     );
     assert!(!calendar.is_open(at("2026-11-01T06:30Z")), "01:30 again");
+}
+
+/// How many minutes of a day's windows are open from the start of `day` on, over two days.
+fn open_minutes(calendar: &Calendar, zone: &str, day: Date) -> usize {
+    let start = day.in_tz(zone).unwrap().timestamp();
+    let minutes = (0..48 * 60).map(|minute| start + (minute * 60).seconds());
+    minutes.filter(|at| calendar.is_open(*at)).count()
+}
+
+#[test]
+fn a_window_that_ends_with_the_repeated_hour_counts_it_once() {
+    // In Zurich 02:00-03:00 is repeated, in New York 01:00-02:00, in São Paulo 23:00-24:00.
+    let (zurich, new_york) = ("Europe/Zurich", "America/New_York");
+    let sao_paulo = "America/Sao_Paulo";
+    let in_zurich = |windows, minutes| (zurich, date(2026, 10, 25), windows, minutes);
+    let in_new_york = |windows, minutes| (new_york, date(2026, 11, 1), windows, minutes);
+    for (zone, day, windows, minutes) in [
+        in_zurich("Sun 02:00-03:00", 60),
+        in_zurich("Sun 02:15-02:45", 30),
+        in_zurich("Sun 01:00-03:00", 120),
+        // It goes on after the repeated hour, so it is open in its middle too.
+        in_zurich("Sun 02:00-03:01", 121),
+        in_zurich("Sun 02:30-04:00", 150),
+        in_zurich("Sun 02:00-03:00, 03:00-04:00", 180),
+        in_zurich("Sun 03:00-04:00", 60),
+        in_zurich("Sun 02:00-02:30, 03:00-04:00", 90),
+        in_new_york("Sun 01:00-02:00", 60),
+        in_new_york("Sun 01:00-03:00", 180),
+        in_new_york("Sun 02:00-03:00", 60),
+        (sao_paulo, date(2018, 2, 17), "Sat 22:00-24:00", 120),
+        (
+            sao_paulo,
+            date(2018, 2, 17),
+            "Sat 22:00-24:00,00:00-01:00",
+            180,
+        ),
+        (
+            sao_paulo,
+            date(2018, 2, 17),
+            "Sat,Sun 00:00-24:00",
+            25 * 60 + 23 * 60,
+        ),
+    ] {
+        let calendar = calendar(zone, windows);
+        assert_eq!(
+            open_minutes(&calendar, zone, day),
+            minutes,
+            "{zone} {windows}"
+        );
+    }
+    let opens = calendar(zurich, "Sun 02:00-03:00").next_open(at("2026-10-24T00:00Z"));
+    assert_eq!(
+        opens,
+        Some(at("2026-10-25T00:00Z")),
+        "in its first occurrence"
+    );
+}
+
+#[test]
+fn a_calendar_without_windows_is_open_through_a_repeated_midnight() {
+    let always = Calendar::builder("America/Sao_Paulo").build().unwrap();
+    assert_eq!(
+        open_minutes(&always, "America/Sao_Paulo", date(2018, 2, 17)),
+        48 * 60
+    );
+}
+
+#[test]
+fn a_freeze_lasts_through_both_occurrences_of_the_hour_it_ends_with() {
+    let (from, until) = (
+        date(2026, 10, 25).at(2, 0, 0, 0),
+        date(2026, 10, 25).at(3, 0, 0, 0),
+    );
+    let calendar = Calendar::builder("Europe/Zurich").freeze(from, until, "x");
+    let calendar = calendar.build().unwrap();
+    assert_eq!(
+        calendar.next_open(at("2026-10-25T00:00Z")),
+        Some(at("2026-10-25T02:00Z"))
+    );
 }
 
 #[test]
@@ -334,6 +427,104 @@ fn the_ends_of_time_do_not_panic() {
     }
     let always = Calendar::builder("UTC").build().unwrap();
     assert!(always.is_open(Timestamp::MIN));
+}
+
+#[test]
+fn a_long_freeze_is_jumped_and_not_walked_day_by_day() {
+    let weekdays = || Calendar::builder("Europe/Zurich").weekly("Mon-Fri 09:00-17:00");
+    let start = date(2026, 1, 1);
+    for (until, next) in [
+        (date(2026, 12, 31), Some("2026-12-31T09:00+01:00")),
+        (date(3026, 1, 1), Some("3026-01-02T09:00+01:00")),
+        (Date::MAX, None),
+    ] {
+        let calendar = weekdays().freeze(start, until, "a freeze").build().unwrap();
+        let (found, days) = calendar.search(NOW);
+        let opens = found.next_open(NOW).map(|(opens, _)| opens);
+        assert_eq!(opens, next.map(at), "{until}");
+        assert!(days <= 10, "{until}: {days} days were looked at");
+    }
+}
+
+#[test]
+fn what_a_calendar_says_is_searched_for_once_while_it_holds() {
+    let calendar = Calendar::builder("UTC")
+        .weekly("daily 09:00-17:00")
+        .freeze(
+            date(2026, 6, 5).at(15, 0, 0, 0),
+            date(2026, 6, 5).at(16, 0, 0, 0),
+            "x",
+        )
+        .build()
+        .unwrap();
+    // The time asked at, the next open time, and how many searches there have been by then.
+    for (asked, next, searches) in [
+        ("2026-06-05T06:00Z", "2026-06-05T09:00Z", 1),
+        ("2026-06-05T08:59:59Z", "2026-06-05T09:00Z", 1),
+        ("2026-06-05T09:00Z", "2026-06-05T09:00Z", 2),
+        ("2026-06-05T14:59:59Z", "2026-06-05T14:59:59Z", 2),
+        ("2026-06-05T15:00Z", "2026-06-05T16:00Z", 3),
+        // The clock is put back: what was said of later times does not count.
+        ("2026-06-05T08:00Z", "2026-06-05T09:00Z", 4),
+        ("2026-06-05T07:00Z", "2026-06-05T09:00Z", 5),
+        ("2026-06-05T08:30Z", "2026-06-05T09:00Z", 5),
+        // It jumps ahead.
+        ("2026-09-05T18:00Z", "2026-09-06T09:00Z", 6),
+    ] {
+        assert_eq!(
+            calendar.next_open(at(asked)),
+            Some(at(next)),
+            "asked at {asked}"
+        );
+        assert_eq!(calendar.last.searches(), searches, "asked at {asked}");
+    }
+}
+
+#[test]
+fn a_freeze_without_an_end_is_said_and_searched_for_once() {
+    for zone in ["Pacific/Kiritimati", "UTC", "Pacific/Niue"] {
+        let calendar = Calendar::builder(zone).freeze(date(2026, 1, 1), Date::MAX, "wound up");
+        let calendar = calendar.build().unwrap();
+        for hours in 0..1_000 {
+            let verdict = check(&calendar, request(NOW + hours.hours()));
+            let delay = &verdict.delays[0];
+            let why =
+                "frozen: wound up, without an end; it never opens again: correct the calendar";
+            assert_eq!(delay.reason, why);
+            assert_eq!(delay.evidence["next_open"], serde_json::Value::Null);
+            assert_eq!(delay.recheck, Recheck::After(Duration::from_secs(86_400)));
+        }
+        assert_eq!(calendar.last.searches(), 1, "{zone}");
+        assert_eq!(
+            calendar.next_open(at("2025-12-31T00:00Z")),
+            Some(at("2025-12-31T00:00Z"))
+        );
+    }
+}
+
+#[test]
+fn many_freezes_and_holidays_cost_a_look_each() {
+    let mut builder = Calendar::builder("UTC").weekly("Mon-Fri 09:00-17:00");
+    for week in 0..500i64 {
+        let monday = date(2026, 3, 2) + (week * 7).days();
+        builder = builder
+            .freeze(monday, monday + 4.days(), "release week")
+            .holiday(monday + 4.days(), "day after");
+    }
+    let calendar = builder.build().unwrap();
+    let (found, days) = calendar.search(NOW);
+    let opens = found.next_open(NOW).map(|(opens, _)| opens);
+    assert_eq!(
+        opens,
+        Some(
+            (date(2026, 3, 2) + (500 * 7).days())
+                .at(9, 0, 0, 0)
+                .in_tz("UTC")
+                .unwrap()
+                .timestamp()
+        )
+    );
+    assert!(days <= 500 * 6, "{days} days were looked at");
 }
 
 fn ics(events: &str) -> String {
@@ -437,6 +628,15 @@ fn icalendar_times_are_freezes() {
             Some(at("2026-06-01T16:00Z")),
             "{start_and_end}"
         );
+    }
+}
+
+#[test]
+fn an_icalendar_event_until_the_last_day_has_no_end() {
+    for end in ["99991231T000000", "99991231T235959Z"] {
+        let body = format!("DTSTART:20260601T140000Z|DTEND:{end}");
+        let calendar = with_ics(&ics(&event(&body))).unwrap();
+        assert_eq!(calendar.next_open(at("2026-06-01T14:00Z")), None, "{end}");
     }
 }
 

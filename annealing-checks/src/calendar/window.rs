@@ -2,13 +2,7 @@
 
 use std::fmt;
 
-use jiff::{
-    Timestamp,
-    civil::{Date, Time, Weekday},
-    tz::TimeZone,
-};
-
-use super::civil::first_instant;
+use jiff::civil::{Date, DateTime, Time, Weekday};
 
 const DAYS: [(&str, Weekday); 7] = [
     ("mon", Weekday::Monday),
@@ -47,8 +41,8 @@ impl Window {
         }
     }
 
-    /// When it opens and closes if it opens on `date`. `None` on other days of the week.
-    pub(super) fn on(&self, date: Date, zone: &TimeZone) -> Option<(Timestamp, Timestamp)> {
+    /// The times on the clock at which it opens and closes if it opens on `date`. `None` on other days of the week.
+    pub(super) fn on(&self, date: Date) -> Option<(DateTime, DateTime)> {
         if date.weekday() != self.day {
             return None;
         }
@@ -57,10 +51,7 @@ impl Window {
         } else {
             date
         };
-        Some((
-            first_instant(zone, date.to_datetime(self.opens)),
-            first_instant(zone, last.to_datetime(self.closes)),
-        ))
+        Some((date.to_datetime(self.opens), last.to_datetime(self.closes)))
     }
 
     /// For sorting: the order in which the windows of a day open.

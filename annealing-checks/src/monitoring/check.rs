@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{
     BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Key, Recheck, Verdict,
 };
 use serde_json::{Value, json};
 
 use super::{
-    Alert, SignalSource, Signals,
-    cache::{Cache, apart},
+    Alert, SignalSource,
+    cache::{Cache, Heard},
 };
 use crate::{Scope, Types};
 
@@ -20,7 +20,7 @@ const TTL: Duration = Duration::from_secs(5);
 /// Older signals are no signals.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// Delays pushes while an alert fires in their scope, or while nobody can tell.
+/// Delays pushes while an alert fires in their scope, or while the alerts cannot be read.
 ///
 /// By default every alert delays every asset, for the cause intent only.
 ///
@@ -99,7 +99,8 @@ impl Monitoring {
         self
     }
 
-    /// How long one answer serves, 5 s by default. The verdict is as old as its signals all the same.
+    /// How long one answer serves by the monotonic clock, 5 s by default. The verdict is as old as its signals all the
+    /// same.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -125,13 +126,20 @@ impl Monitoring {
         }
     }
 
-    /// Why nobody can tell, if so.
-    fn blind(&self, signals: &Signals, now: Timestamp) -> Option<String> {
-        if apart(signals.as_of, now) > self.max_age {
-            return Some(format!(
-                "the newest signals are from {}, and it is {now}: repair the monitoring",
-                signals.as_of
-            ));
+    /// Why the signals do not say what fires, if so.
+    fn blind(&self, Heard { signals, age }: &Heard) -> Option<String> {
+        if age.unsigned_abs() > self.max_age {
+            let as_of = signals.as_of;
+            return Some(match age.is_negative() {
+                false => format!(
+                    "the newest signals, from {as_of}, are {age:#} old: repair the monitoring"
+                ),
+                true => format!(
+                    "the newest signals, from {as_of}, are {:#} ahead of this process's clock: \
+                     correct the clock that is wrong",
+                    age.abs()
+                ),
+            });
         }
         let watchdog = self.watchdog.as_ref()?;
         let barks = signals.firing.iter().any(|alert| alert.name == *watchdog);
@@ -141,12 +149,8 @@ impl Monitoring {
     }
 
     fn delay(&self, reason: String, evidence: Value) -> Delay {
-        Delay {
-            check: self.name.clone(),
-            reason,
-            evidence,
-            recheck: Recheck::After(self.ttl.max(Duration::from_secs(1))),
-        }
+        let again = Recheck::After(self.ttl.max(Duration::from_secs(1)));
+        Delay::new(reason, again).because(evidence)
     }
 }
 
@@ -168,19 +172,21 @@ impl CheckPlugin for Monitoring {
             Some((scope, _)) => scope.keys(&self.name, &request)?,
             None => Vec::new(),
         };
-        let signals = match self.cache.at(now, self.ttl).await {
-            Ok(signals) => signals,
+        let heard = match self.cache.answer(&request, self.ttl).await {
+            Ok(heard) => heard,
             Err(error) => {
-                let reason = format!("nobody can tell what fires: {error}");
+                let reason = format!("the alerts cannot be read: {error}");
                 return Ok(Verdict::delay(now, self.delay(reason, Value::Null)));
             }
         };
+        let signals = &heard.signals;
         let evidence = |alerts: &[&Alert]| {
             let firing: Vec<Value> = alerts.iter().map(|alert| alert.evidence()).collect();
             json!({"as_of": signals.as_of, "firing": firing})
         };
-        let mut verdict = Verdict::proceed(now.min(signals.as_of));
-        if let Some(why) = self.blind(&signals, now) {
+        let age = heard.age.max(SignedDuration::ZERO);
+        let mut verdict = Verdict::proceed(now.saturating_sub(age).unwrap_or(Timestamp::MIN));
+        if let Some(why) = self.blind(&heard) {
             verdict.delays.push(self.delay(why, evidence(&[])));
         }
         for alert in &signals.firing {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures::{channel::oneshot, executor::block_on, future::join_all};
 use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
-    BoxError, Cause, CheckPlugin, CheckRequest, Verdict,
+    BoxError, Cause, CheckPlugin, CheckRequest, Mono, Verdict,
     service::{Proceed, stack},
     testing::{self, NOW},
 };
@@ -68,9 +68,18 @@ fn in_cluster(cluster: &str) -> Asset {
     asset.addon(&addon).unwrap().build().unwrap()
 }
 
+/// Asked at `now`, by clocks that agree.
 fn at(now: Timestamp) -> CheckRequest {
+    let passed = now.duration_since(NOW).as_secs();
+    by_clocks(now, passed)
+}
+
+/// Asked when the wall clock shows `now`, and `passed` seconds after [`NOW`] by the monotonic clock.
+fn by_clocks(now: Timestamp, passed: i64) -> CheckRequest {
+    let start = 86_400;
     CheckRequest {
         now,
+        mono: Mono(u64::try_from(start + passed).unwrap() * 1_000_000_000),
         ..testing::check_request(&in_cluster("eu"))
     }
 }
@@ -193,6 +202,41 @@ fn one_question_serves_all_who_ask_meanwhile_and_a_little_longer() {
     assert_eq!(said.asked(), 2);
     verdict(&monitoring, at(NOW - 1.hour()));
     assert_eq!(said.asked(), 3, "the clock was put back");
+}
+
+#[test]
+fn an_answer_serves_for_its_time_by_the_monotonic_clock() {
+    let said = Said::new(NOW, []);
+    let monitoring = Monitoring::new(said.clone());
+    verdict(&monitoring, by_clocks(NOW, 0));
+    // The wall clock is set back again and again, or stands still.
+    verdict(&monitoring, by_clocks(NOW - 3.seconds(), 4));
+    assert_eq!(said.asked(), 1);
+    verdict(&monitoring, by_clocks(NOW, 5));
+    assert_eq!(said.asked(), 2);
+    // It is set forward: the answer is as young as it was.
+    assert!(verdict(&monitoring, by_clocks(NOW + 1.hour(), 6)).is_proceed());
+    assert_eq!(said.asked(), 2);
+}
+
+#[test]
+fn r10_evidence_ages_though_the_wall_clock_is_set_back() {
+    let monitoring = |age| {
+        let (ttl, age) = (Duration::from_secs(60), Duration::from_secs(age));
+        Monitoring::new(Said::new(NOW - 2.seconds(), []))
+            .ttl(ttl)
+            .max_age(age)
+    };
+    let set_back = NOW - 10.seconds();
+    let patient = monitoring(50);
+    assert!(verdict(&patient, by_clocks(NOW, 0)).is_proceed());
+    let later = verdict(&patient, by_clocks(set_back, 40));
+    assert!(later.is_proceed());
+    assert_eq!(later.as_of, set_back - 42.seconds(), "as old as it is");
+    let strict = monitoring(30);
+    assert!(verdict(&strict, by_clocks(NOW, 0)).is_proceed());
+    let later = verdict(&strict, by_clocks(set_back, 40));
+    assert!(later.delays[0].reason.contains("42s old"), "{later:?}");
 }
 
 #[test]

@@ -60,18 +60,26 @@ fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
     }
     let unit = unit.to_owned();
     Some(Question::new(consumers.clone(), move |seen| {
-        let demand = Demand::new(seen, &consumers, &unit, 0);
+        let demand = Demand::soon(seen, &consumers, &unit);
         if demand.total <= u128::from(left) {
             return Vec::new();
         }
-        let mut first = demand.shrinking(seen);
-        if first.is_empty() {
-            first = demand.positive();
-        }
         let total = demand.total;
         let reason = format!("must shrink first: {total} {unit} are used, {left} would be left");
+        let first = demand.shrinking(seen);
+        if first.is_empty() {
+            return dead_ends(waits(demand.positive(), &reason, &demand, left));
+        }
         waits(first, &reason, &demand, left)
     }))
+}
+
+/// Waits that no push at a present pin ends.
+fn dead_ends(waits: Vec<Wait>) -> Vec<Wait> {
+    let way_out = "at their pins of now none of them makes room: edit one of them, or roll it out to an incarnation \
+                   that does";
+    let dead_end = |wait: Wait| wait.dead_end(way_out);
+    waits.into_iter().map(dead_end).collect()
 }
 
 /// As a consumer: each of `providers` must have what all its consumers use, with this one at its new value.
@@ -101,9 +109,11 @@ fn grow(push: &Push<'_>, unit: &str, to: u64, providers: &[Link]) -> Vec<Questio
                 &demand,
                 there,
             );
-            if found.is_empty() || grows {
-                let reason = format!("must grow first: {short}");
+            let reason = format!("must grow first: {short}");
+            if grows {
                 found.extend(waits(vec![provider], &reason, &demand, there));
+            } else if found.is_empty() {
+                found = dead_ends(waits(vec![provider], &reason, &demand, there));
             }
             found
         })
@@ -122,7 +132,20 @@ impl<'a> Demand<'a> {
     /// What `consumers` use in production, and `more` beside.
     fn new(seen: &Seen, consumers: &'a [AssetId], unit: &'a str, more: u64) -> Self {
         let used = |consumer: &'a AssetId| (consumer, seen.capacity(consumer, unit));
-        let each: Vec<_> = consumers.iter().map(used).collect();
+        Self::of(consumers.iter().map(used).collect(), unit, more)
+    }
+
+    /// What `consumers` use in production or will use once they are as their own pins say. A provider that shrinks
+    /// leaves room for both: a consumer that drifted down, or has still to grow, is not locked out.
+    fn soon(seen: &Seen, consumers: &'a [AssetId], unit: &'a str) -> Self {
+        let used = |consumer: &'a AssetId| match change(seen, consumer, unit) {
+            1 => (consumer, seen.capacity_soon(consumer, unit)),
+            _ => (consumer, seen.capacity(consumer, unit)),
+        };
+        Self::of(consumers.iter().map(used).collect(), unit, 0)
+    }
+
+    fn of(each: Vec<(&'a AssetId, u64)>, unit: &'a str, more: u64) -> Self {
         let total = each.iter().map(|(_, used)| u128::from(*used)).sum::<u128>();
         Self {
             unit,

@@ -74,14 +74,12 @@ impl DependencySolver {
         }
     }
 
-    /// Looks at everybody asked about, all at once.
+    /// Observes all assets of `about` side by side.
     async fn look(
         about: Vec<AssetId>,
-        request: &CheckRequest,
         view: &dyn PartitionView,
     ) -> Vec<(AssetId, Result<Observation, BoxError>)> {
-        let at = request.incarnation.no;
-        let looks = about.iter().map(|asset| view.observe(asset, at));
+        let looks = about.iter().map(|asset| view.observe(asset));
         let observations = join_all(looks).await;
         about.into_iter().zip(observations).collect()
     }
@@ -107,7 +105,7 @@ impl CheckPlugin for DependencySolver {
         about.sort_unstable();
         about.dedup();
         let (mut seen, mut unseen) = (Vec::with_capacity(about.len()), Vec::new());
-        for (asset, observation) in Self::look(about, &request, view.as_ref()).await {
+        for (asset, observation) in Self::look(about, view.as_ref()).await {
             if let Ok(observation) = &observation {
                 verdict.relies_on.push(observation.stamp);
                 verdict.as_of = verdict.as_of.min(observation.as_of);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{executor::block_on, future::BoxFuture};
 use plugin_sdk::{
-    BoxError, Change, CheckPlugin, CheckRequest, Diff, Effects, Observation, Observed,
+    BoxError, Cause, Change, CheckPlugin, CheckRequest, Diff, Effects, Observation, Observed,
     PartitionView, Recheck, Stamp, Verdict,
     observe::Link,
     testing::{self, NOW},
@@ -256,23 +256,20 @@ impl World {
 
 /// The world at the time of a check.
 impl PartitionView for World {
-    fn observe(
-        &self,
-        asset: &AssetId,
-        at: IncarnationNo,
-    ) -> BoxFuture<'static, Result<Observation, BoxError>> {
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
         let asset = number(asset);
         let slot = self.slots[asset];
         let stamp = Stamp {
             slot: u32::try_from(asset).unwrap(),
             seq: slot.seq,
         };
-        let diff = self.diff(asset, at.0 as usize);
+        let diff = self.diff(asset, self.latest());
         Box::pin(async move {
             Ok(Observation {
                 diff,
                 stamp,
                 as_of: NOW,
+                cause: Some(Cause::Intent),
             })
         })
     }

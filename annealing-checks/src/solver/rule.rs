@@ -2,9 +2,9 @@
 
 use std::{cell::OnceCell, fmt};
 
-use plugin_sdk::{CheckRequest, Effects, PartitionView, observe::Link};
+use plugin_sdk::{CheckRequest, DEAD_END, Effects, PartitionView, observe::Link};
 use prodspec_model::AssetId;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Seen;
 
@@ -161,5 +161,16 @@ impl Wait {
     #[must_use]
     pub fn because(self, evidence: Value) -> Self {
         Self { evidence, ..self }
+    }
+
+    /// Says that no pin leads out of this wait: at their pins of now, no push of any asset will end it. `way_out` names
+    /// the edit or the word that does. `explain` shows such a wait as a dead end.
+    #[must_use]
+    pub fn dead_end(mut self, way_out: &str) -> Self {
+        if !self.evidence.is_object() {
+            self.evidence = Value::Object(Map::new());
+        }
+        self.evidence[DEAD_END] = way_out.into();
+        self
     }
 }

@@ -1,6 +1,6 @@
 //! What production has, as far as a push's neighbours go.
 
-use plugin_sdk::{Diff, Effects, Observation, Observed};
+use plugin_sdk::{Cause, Diff, Effects, Observation, Observed};
 use prodspec_model::AssetId;
 
 /// The neighbours that were looked at and could be seen, each in sync or to be pushed.
@@ -15,8 +15,17 @@ impl Seen {
 
     /// How an asset compares with production. `None`: it was not asked for.
     pub fn diff(&self, asset: &AssetId) -> Option<&Diff> {
+        self.find(asset).map(|observation| &observation.diff)
+    }
+
+    fn find(&self, asset: &AssetId) -> Option<&Observation> {
         let found = self.0.binary_search_by(|(id, _)| id.cmp(asset));
-        found.ok().map(|at| &self.0[at].1.diff)
+        found.ok().map(|at| &self.0[at].1)
+    }
+
+    /// Why a push of an asset would start now. `None`: it has no intent, so enforcement will not push it.
+    pub fn cause(&self, asset: &AssetId) -> Option<Cause> {
+        self.find(asset)?.cause
     }
 
     /// What production has of an asset.
@@ -40,6 +49,14 @@ impl Seen {
         let observed = self.observed(asset);
         let capacity = observed.and_then(|observed| observed.capacity.get(unit));
         capacity.copied().unwrap_or_default()
+    }
+
+    /// The most capacity that an asset may have soon: what production has, or what a push of it would bring.
+    pub fn capacity_soon(&self, asset: &AssetId, unit: &str) -> u64 {
+        let effects = self.effects(asset);
+        let brings = effects.and_then(|effects| effects.capacity.get(unit));
+        let brings = brings.map_or(0, |(_, to)| *to);
+        self.capacity(asset, unit).max(brings)
     }
 
     /// The version that runs of an asset.

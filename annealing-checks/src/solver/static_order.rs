@@ -1,22 +1,26 @@
-//! Static order: a provider is in sync before its consumer is pushed.
+//! Static order: a provider is in sync at its own pin before its consumer is pushed.
 
-use plugin_sdk::{Diff, observe::Link};
-use prodspec_model::addons::Need;
+use plugin_sdk::{Cause, Diff, observe::Link};
+use prodspec_model::{AssetId, addons::Need};
 
-use super::{OrderRule, Push, Question, Wait};
+use super::{OrderRule, Push, Question, Seen, Wait};
 
 /// Orders all pushes along `Need::Order` edges.
+///
+/// A change of intent waits until the provider is in sync at its own pin. A push that takes its asset back, or repairs
+/// drift, waits for a provider only while that is itself being repaired or taken back: an edit of the provider that is
+/// still to be pushed, however long that takes, never holds up a cure (R6, R16).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StaticOrder;
 
 impl OrderRule for StaticOrder {
     fn questions(&self, push: &Push<'_>) -> Vec<Question> {
+        let cures = cures(push.request().cause);
         let matters = |link: &&Link| link.need == Need::Order;
         let question = |link: &Link| {
             let provider = link.asset.clone();
-            Question::new([provider.clone()], move |seen| match seen.diff(&provider) {
-                Some(Diff::InSync { .. }) => Vec::new(),
-                _ => vec![Wait::on(provider, "must be in sync first")],
+            Question::new([provider.clone()], move |seen| {
+                Vec::from_iter(wait(seen, provider, cures))
             })
         };
         push.providers()
@@ -24,5 +28,28 @@ impl OrderRule for StaticOrder {
             .filter(matters)
             .map(question)
             .collect()
+    }
+}
+
+/// Whether a push for this cause takes production back to what it was, rather than on to something new.
+fn cures(cause: Cause) -> bool {
+    matches!(cause, Cause::Drift | Cause::Rollback)
+}
+
+fn wait(seen: &Seen, provider: AssetId, cures_asker: bool) -> Option<Wait> {
+    if matches!(seen.diff(&provider), Some(Diff::InSync { .. })) {
+        return None;
+    }
+    match seen.cause(&provider) {
+        Some(cause) if cures_asker && !cures(cause) => None,
+        Some(_) => Some(Wait::on(provider, "must be in sync first")),
+        None if cures_asker => None,
+        None => Some(
+            Wait::on(
+                provider,
+                "must be in sync first, and no intent will bring it there",
+            )
+            .dead_end("put it into intent again, remove the edge, or put production right by hand"),
+        ),
     }
 }

@@ -6,22 +6,26 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use plane_store::records::Outcome;
-use plugin_sdk::{Claim, Delay, Now, Recheck, Verdict};
-use prodspec_model::AssetId;
+use plane_store::records::{ReliedOn, Used};
+use plugin_sdk::{CheckName, Claim, Delay, Now, Recheck, Verdict};
+use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
+    branch::Bug,
     claims::Taken,
-    event::Effects,
-    iteration::{Behind, Phase, Wait},
-    slot::{Class, Trigger, flag},
-    waiting::{until, wall_at},
+    edges::Touch,
+    event::{Effects, Record},
+    people::Word,
+    slot::flag,
 };
 
 /// The name under which a check stack that failed delays.
-const FAILED: &str = "checks";
+pub(super) const FAILED: &str = CheckName::STACK;
+
+/// The most keys that one push may claim, and the most bytes that they may have together.
+const MOST_CLAIMS: usize = 1_000;
+const MOST_CLAIM_BYTES: usize = 128 << 10;
 
 /// Why a push is not let through now.
 #[derive(Debug)]
@@ -47,8 +51,15 @@ pub(super) enum Refusal {
 }
 
 impl Kernel {
-    /// Lets the push of an iteration through, and takes its counter, holds and claims; or refuses and takes nothing.
-    fn admit(&mut self, now: Now, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
+    /// Lets the push of an iteration through, and takes its counter, holds, claims and the words that it needs; or refuses
+    /// and takes nothing.
+    fn admit(
+        &mut self,
+        now: Now,
+        at: u32,
+        verdict: &Verdict,
+        out: &mut Effects,
+    ) -> Result<(), Refusal> {
         let Some(it) = self.iterations.at(at) else {
             return Err(Refusal::Stale);
         };
@@ -59,19 +70,14 @@ impl Kernel {
         if !self.has_lease(now) {
             return Err(Refusal::NoLease);
         }
+        can_be_remembered(verdict)?;
         self.intent_holds(at, verdict)?;
         let type_name = self.kinds[own.kind as usize].config.name.as_str();
         if let Some(pause) = self.people.pause(&asset, type_name, now.wall) {
-            let why = format!("paused by {}: {}", pause.who, pause.why);
+            let why = format!("paused by {}", pause.by);
             return Err(Refusal::Paused(why, pause.until));
         }
-        // R7: an override lifts one named check for this very change; everything else delays.
-        let lifted = |delay: &&Delay| {
-            let name = &*delay.check.0;
-            // Of a stack that failed, nobody knows what the other checks would have said.
-            name == FAILED || !self.people.overridden(&asset, change.digest, name)
-        };
-        let delays: Vec<Delay> = verdict.delays.iter().filter(lifted).cloned().collect();
+        let (mut words, delays) = self.overridden(now, &asset, change.digest, verdict);
         if !delays.is_empty() {
             return Err(Refusal::Delayed(delays));
         }
@@ -87,13 +93,14 @@ impl Kernel {
             return Err(Refusal::Aged);
         }
         // R12: here, not in an optional layer.
-        if (change.effects.destructive || it.turndown)
-            && !self.people.approved(&asset, change.digest)
-        {
+        if change.effects.destructive || it.turndown {
             let digest = change.digest;
-            return Err(Refusal::Held(format!(
-                "it destroys; approve change {digest} of {asset} to let it through"
-            )));
+            let Some(word) = self.people.approval(&asset, digest, now.wall) else {
+                return Err(Refusal::Held(format!(
+                    "it destroys; approve change {digest} of {asset} to let it through once"
+                )));
+            };
+            words.push(Word::Approval(word.clone()));
         }
         // R9, last: nothing after this line refuses.
         if !self.planted(Bug::SkipClaim) {
@@ -102,7 +109,30 @@ impl Kernel {
                 .map_err(Refusal::Taken)?;
         }
         self.take(now, at, verdict);
+        self.spend(now, at, words, out);
         Ok(())
+    }
+
+    /// R7: an override lifts one named check for this very change; everything else delays.
+    fn overridden(
+        &self,
+        now: Now,
+        asset: &AssetId,
+        change: Digest,
+        verdict: &Verdict,
+    ) -> (Vec<Word>, Vec<Delay>) {
+        let (mut words, mut delays) = (Vec::new(), Vec::new());
+        for delay in &verdict.delays {
+            let people = &self.people;
+            // What the other checks of a stack that failed would have said is not known.
+            let word = (delay.check.as_str() != FAILED)
+                .then(|| people.overridden(asset, change, &delay.check, now.wall));
+            match word.flatten() {
+                Some(word) => words.push(Word::Override(word.clone())),
+                None => delays.push(delay.clone()),
+            }
+        }
+        (words, delays)
     }
 
     /// R8 and R11: the pin is that of the diff, and intent has not moved on for the asset or for those it relies on.
@@ -165,9 +195,10 @@ impl Kernel {
             return Err(Refusal::InFlight(it.slot));
         }
         let touched = |slot: u32| {
-            self.table
-                .id(slot)
-                .is_some_and(|id| self.edges.touched_since(&id, it.edges_seen))
+            let id = self.table.id(slot);
+            let since = id.and_then(|id| self.edges.touched_since(&id, it.edges_seen));
+            // The asset's own pin was compared above.
+            since.is_some_and(|since| since == Touch::Consumer || slot != it.slot)
         };
         let relied = verdict.relies_on.iter().map(|stamp| stamp.slot);
         if std::iter::once(it.slot).chain(relied).any(touched) {
@@ -193,6 +224,7 @@ impl Kernel {
             .filter(|&s| s != it.slot)
             .collect();
         it.relies_on.dedup();
+        it.pushed_at = Some(it.incarnation.clone());
         it.claims.extend(
             verdict
                 .claims
@@ -207,6 +239,48 @@ impl Kernel {
         entry.seq += 1;
         entry.set(flag::THERE, true);
         self.observations.forget(it.slot);
+        if !it.cures {
+            self.last_settled.forget(it.slot);
+        }
+    }
+
+    /// R12: what let the push through is used up in the step, and so in the commit, that opens it.
+    fn spend(&mut self, now: Now, at: u32, mut words: Vec<Word>, out: &mut Effects) {
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        let used = Used {
+            at: now.wall,
+            incarnation: it.incarnation.no(),
+            token: self.token,
+        };
+        for word in &mut words {
+            self.people.spend(word);
+            word.mark(Some(used.clone()));
+        }
+        it.words = words.clone();
+        for word in words {
+            self.record_word(word, out);
+        }
+    }
+
+    /// A push that never began gives back the words that let it through.
+    pub(super) fn give_back_words(&mut self, at: u32, out: &mut Effects) {
+        let words = self.iterations.at_mut(at);
+        let words = words.map(|it| std::mem::take(&mut it.words));
+        for mut word in words.unwrap_or_default() {
+            word.mark(None);
+            self.people.heed(word.clone());
+            self.record_word(word, out);
+        }
+    }
+
+    fn record_word(&mut self, word: Word, out: &mut Effects) {
+        let record = match word {
+            Word::Approval(word) => Record::Approval(word),
+            Word::Override(word) => Record::Override(word),
+        };
+        self.record(record, out);
     }
 
     /// What follows from a verdict: a push, or a wait.
@@ -217,7 +291,7 @@ impl Kernel {
         verdict: &Verdict,
         out: &mut Effects,
     ) {
-        match self.admit(now, at, verdict) {
+        match self.admit(now, at, verdict, out) {
             Ok(()) => {
                 let slot = self.iterations.at(at).map(|it| it.slot);
                 slot.into_iter()
@@ -227,185 +301,25 @@ impl Kernel {
             Err(refusal) => self.refused(now, at, refusal, out),
         }
     }
+}
 
-    fn refused(&mut self, now: Now, at: u32, refusal: Refusal, out: &mut Effects) {
-        let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
-            return;
-        };
-        if !matches!(refusal, Refusal::Taken(Taken::UsedUp(..))) {
-            self.claims.rates.forget(slot);
-        }
-        match refusal {
-            Refusal::NoLease => {
-                self.count(Branch::NoLease);
-                self.wait_for(now, slot, Wait::Lease, Duration::from_secs(1), out);
-            }
-            Refusal::Moved => {
-                self.release_permit(now, slot, out);
-                self.overtaken_by_neighbour(at);
-                self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
-            }
-            Refusal::Stale => self.look_again(now, at, Branch::StaleEvidence, out),
-            Refusal::Aged => self.look_again(now, at, Branch::Aged, out),
-            Refusal::Delayed(delays) => self.delayed(now, at, delays, out),
-            Refusal::InFlight(other) => {
-                self.count(Branch::HeldByOther);
-                let name = self
-                    .table
-                    .id(other)
-                    .map_or_else(String::new, |id| id.to_string());
-                self.hold_waiters.entry(other).or_default().insert(slot);
-                let why = format!("a push of {name}, or one that relies on it, is in flight");
-                let behind = Behind::Push(other);
-                let wait = Wait::Parked { why, behind };
-                self.wait_for(now, slot, wait, self.config.drift_period, out);
-            }
-            Refusal::Taken(taken) => self.claim_taken(now, slot, taken, out),
-            Refusal::Paused(why, ends) => {
-                self.count(Branch::Paused);
-                let wait = ends.map_or(self.config.drift_period, |then| until(now, then));
-                self.held_for(now, slot, why, wait, out);
-            }
-            Refusal::Held(why) => {
-                self.count(Branch::Unapproved);
-                self.held(now, slot, why, out);
-            }
-        }
+/// R13: what a push relies on and claims has to fit into its record.
+fn can_be_remembered(verdict: &Verdict) -> Result<(), Refusal> {
+    let (relied, most) = (verdict.relies_on.len(), ReliedOn::MOST);
+    if relied > most {
+        return Err(Refusal::Held(format!(
+            "it relies on {relied} other assets, the limit is {most}; divide what they depend on"
+        )));
     }
-
-    /// Waits for a claim: behind others, or for the time at which it is free.
-    fn claim_taken(&mut self, now: Now, slot: u32, taken: Taken, out: &mut Effects) {
-        self.count(Branch::ClaimTaken);
-        match taken {
-            Taken::Held(key) => {
-                self.claims.park(slot, &key);
-                let why = format!("`{}` is taken", key.0);
-                let behind = Behind::Claim(key);
-                let wait = Wait::Parked { why, behind };
-                self.wait_for(now, slot, wait, self.config.drift_period, out);
-            }
-            Taken::UsedUp(key, quota) => {
-                let turn = self.claims.rates.turn(slot, &key, &quota, now.mono);
-                let then = wall_at(now, turn);
-                let delay = Delay {
-                    check: "rate".into(),
-                    reason: format!("the rate of `{}` is used up", key.0),
-                    evidence: serde_json::Value::Null,
-                    recheck: Recheck::At(then),
-                };
-                self.sleep(now, slot, vec![delay], then, out);
-            }
-        }
+    let claims = verdict.claims.iter().map(|claim| claim.key().0.len());
+    let (count, bytes) = (verdict.claims.len(), claims.sum::<usize>());
+    if count > MOST_CLAIMS || bytes > MOST_CLAIM_BYTES {
+        return Err(Refusal::Held(format!(
+            "its checks claim {count} keys of {bytes} bytes, the limit is {MOST_CLAIMS} keys of {MOST_CLAIM_BYTES} \
+             bytes; claim fewer or shorter ones"
+        )));
     }
-
-    /// R11 counts voids by a neighbour's content like those by the asset's own.
-    fn overtaken_by_neighbour(&mut self, at: u32) {
-        self.count(Branch::MovedIntent);
-        if let Some(it) = self.iterations.at_mut(at) {
-            it.voids = it.voids.saturating_add(1);
-        }
-    }
-
-    /// Evidence was overtaken: once more from the diff, and not in a hot loop.
-    fn look_again(&mut self, now: Now, at: u32, branch: Branch, out: &mut Effects) {
-        self.count(branch);
-        let Some(it) = self.iterations.at_mut(at) else {
-            return;
-        };
-        it.stales = it.stales.saturating_add(1);
-        let (slot, stales) = (it.slot, it.stales);
-        self.release_permit(now, slot, out);
-        if stales <= 3 {
-            return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
-        }
-        let most = self.config.backoff_base.as_nanos() as u64;
-        let wait = Duration::from_nanos(self.random(most));
-        let parked = Wait::Parked {
-            why: "evidence was overtaken by other pushes".into(),
-            behind: Behind::Many,
-        };
-        self.wait_for(now, slot, parked, wait, out);
-    }
-
-    /// Checks delay: sleep until the time they know of, or until what they wait for settles.
-    fn delayed(&mut self, now: Now, at: u32, delays: Vec<Delay>, out: &mut Effects) {
-        self.count(Branch::Delayed);
-        let Some(it) = self.iterations.at(at) else {
-            return;
-        };
-        let (slot, settles_seen) = (it.slot, it.settles_seen);
-        self.stands_waiting(slot, &delays, out);
-        self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
-        let known = |delay: &Delay| match delay.recheck {
-            Recheck::At(then) => Some(then),
-            _ => None,
-        };
-        if let Some(then) = delays
-            .iter()
-            .filter_map(known)
-            .max()
-            .filter(|then| *then > now.wall)
-        {
-            return self.sleep(now, slot, delays, then, out);
-        }
-        let mut soonest = self.config.drift_period;
-        let mut settled_meanwhile = false;
-        for delay in &delays {
-            match &delay.recheck {
-                Recheck::At(then) => soonest = soonest.min(until(now, *then)),
-                Recheck::After(wait) => soonest = soonest.min(*wait),
-                Recheck::WhenSettled(other) => {
-                    settled_meanwhile |= self.wake_when_settled(slot, other, settles_seen)
-                }
-                _ => {}
-            }
-        }
-        self.wait_for(
-            now,
-            slot,
-            Wait::Delayed(delays, None),
-            soonest.max(Duration::from_millis(100)),
-            out,
-        );
-        if settled_meanwhile {
-            self.count(Branch::WokenBySettling);
-            self.trigger(now, slot, Trigger::DependencySettled, Class::Retry);
-        }
-    }
-
-    /// Wakes `slot` once `other` is found in sync. Says whether it was since the check started, which saw `seen` before.
-    fn wake_when_settled(&mut self, slot: u32, other: &AssetId, seen: u64) -> bool {
-        let Some(other) = self.table.find(other.as_str()) else {
-            return false;
-        };
-        if self.settle_log.get(&other).is_some_and(|&at| at > seen) {
-            return true;
-        }
-        self.settle_waiters.entry(other).or_default().insert(slot);
-        false
-    }
-
-    /// Wakes the next asset that waits for a claim, when the one woken for it did not take it.
-    pub(super) fn pass_on(&mut self, now: Now, key: Option<plugin_sdk::Key>) {
-        let Some((key, next)) = key.and_then(|key| self.claims.next_waiting(&key)) else {
-            return;
-        };
-        self.wake_for(now, next, key);
-    }
-
-    pub(super) fn wake_for(&mut self, now: Now, slot: u32, key: plugin_sdk::Key) {
-        let at = self.table.slot(slot).iteration;
-        let waits = |it: &&mut super::iteration::Iteration| {
-            matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))
-        };
-        match self.iterations.at_mut(at).filter(waits) {
-            Some(it) => {
-                it.woken_for = Some(key);
-                self.trigger(now, slot, Trigger::DependencySettled, Class::Retry);
-            }
-            None => self.pass_on(now, Some(key)),
-        }
-    }
+    Ok(())
 }
 
 /// A check stack that failed or timed out is a delay.

@@ -103,6 +103,8 @@ branches! {
     LeftGroup,
     /// A pin moved to where the asset's content is the same.
     MovedQuietly,
+    /// Drift was found, and is repaired, while a change of intent is delayed.
+    CuresUnderEdit,
 }
 
 /// A guard that can be left out, to see that a test notices.
@@ -133,4 +135,6 @@ pub enum Bug {
     FollowLatest,
     /// Take a diff from before the pin moved for one after it (R20).
     SettledBeforePin,
+    /// Leave drift alone while a change of intent is delayed (R6).
+    NoCureUnderEdit,
 }

@@ -1,54 +1,346 @@
-//! A person's word takes effect.
+//! A person's word takes effect, or is refused because it is about nothing.
 
-use plugin_sdk::Now;
+use jiff::Timestamp;
+use plane_store::records::{Approval, By, Decision, Ended, Outcome, Override, Pause, Scope};
+use plugin_sdk::{Cause, CheckName, Now};
 use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
+    admission::FAILED,
     event::{Effects, Record},
-    people::Command,
+    iteration::{Phase, Wait},
+    people::{Command, People, Word},
     slot::{Class, Trigger, flag},
+    waiting::wall_at,
 };
+
+/// How many names a refusal lists.
+const NAMED: usize = 8;
+
+/// Why a word is refused, and what would fit.
+type Refused = String;
 
 impl Kernel {
     pub(super) fn person(&mut self, now: Now, command: Command, out: &mut Effects) {
-        for scope in self.people.ended(now.wall) {
-            self.record(Record::Person(Command::Resume(scope), now.wall), out);
+        self.people.expire(now.wall);
+        if let Err(why) = self.heed(now, command, out) {
+            out.refused = Some(why);
         }
-        self.people.hear(&command);
-        match &command {
-            Command::Approve(approval) => self.asked(now, &approval.asset),
-            Command::Override(word) => self.asked(now, &word.asset),
-            Command::LookNow(asset) => return self.asked(now, asset),
-            Command::Resume(_) => self.look_at_held(now),
-            Command::Acknowledge(asset) => self.acknowledge(now, asset, out),
-            Command::Pause(_) => {}
-        }
-        self.record(Record::Person(command, now.wall), out);
     }
 
-    /// What people said of an asset's changes, or of one of them, holds no longer.
-    pub(super) fn words_spent(&mut self, slot: u32, change: Option<Digest>, out: &mut Effects) {
-        if self.people.said_nothing() {
-            return;
+    fn heed(&mut self, now: Now, command: Command, out: &mut Effects) -> Result<(), Refused> {
+        match command {
+            Command::Pause { scope, until, by } => self.pause(now, scope, until, by, out),
+            Command::Resume { scope, by } => self.resume(now, &scope, by, out),
+            Command::Approve {
+                asset,
+                change,
+                until,
+                by,
+            } => self.approve(now, asset, change, until, by, out),
+            Command::Override {
+                asset,
+                change,
+                check,
+                until,
+                by,
+            } => self.lift(now, (asset, change, check), until, by, out),
+            Command::LookNow { asset, by } => self.look_now(now, &asset, by, out),
+            Command::Acknowledge { asset, by } => self.acknowledge(now, &asset, by, out),
+            Command::PushIsOver { asset, by } => self.push_is_over(now, &asset, by, out),
         }
-        let Some(id) = self.table.id(slot) else {
-            return;
+    }
+
+    fn pause(
+        &mut self,
+        now: Now,
+        scope: Scope,
+        until: Option<Timestamp>,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        match &scope {
+            Scope::Asset(asset) => drop(self.known(asset)?),
+            Scope::Type(name) if self.kind_of(name.as_str()).is_none() => {
+                let types = self.kinds.iter().map(|kind| kind.config.name.to_string());
+                return Err(format!(
+                    "no plugin enforces the type {name}; enforced are {}",
+                    listed(types)
+                ));
+            }
+            _ => {}
+        }
+        is_to_come(now, until)?;
+        let pause = Pause {
+            scope,
+            by,
+            at: now.wall,
+            until,
+            resumed: None,
         };
-        for (change, check) in self.people.spend(&id, change) {
-            self.record(Record::Spent(id.clone(), change, check), out);
+        self.people.pause_in(pause.clone());
+        self.record(Record::Pause(pause), out);
+        Ok(())
+    }
+
+    fn resume(
+        &mut self,
+        now: Now,
+        scope: &Scope,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let ended = Ended { by, at: now.wall };
+        let Some(pause) = self.people.resume(scope, ended) else {
+            let paused = self.people.paused();
+            return Err(match paused.is_empty() {
+                true => format!("{scope} is not paused; nothing is"),
+                false => format!("{scope} is not paused; paused are {}", listed(paused)),
+            });
+        };
+        self.record(Record::Pause(pause), out);
+        self.look_at_held(now);
+        Ok(())
+    }
+
+    fn approve(
+        &mut self,
+        now: Now,
+        asset: AssetId,
+        change: Digest,
+        until: Option<Timestamp>,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let slot = self.has_change(&asset, change)?;
+        if !self.destroys(slot) {
+            return Err(format!(
+                "change {change} of `{asset}` destroys nothing; it needs no approval"
+            ));
         }
+        is_to_come(now, until)?;
+        let approval = Approval {
+            asset: asset.clone(),
+            change,
+            by,
+            at: now.wall,
+            until: People::until(now.wall, until),
+            used: None,
+        };
+        self.people.heed(Word::Approval(approval.clone()));
+        self.record(Record::Approval(approval), out);
+        self.asked(now, slot);
+        Ok(())
+    }
+
+    fn lift(
+        &mut self,
+        now: Now,
+        (asset, change, check): (AssetId, Digest, CheckName),
+        until: Option<Timestamp>,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let slot = self.has_change(&asset, change)?;
+        if check.as_str() == FAILED {
+            return Err(format!(
+                "`{FAILED}` is what a check stack that failed delays with; what the checks say is not known then, and \
+                 cannot be overridden"
+            ));
+        }
+        if !self.config.checks.contains(&check) {
+            let names = self.config.checks.iter().map(ToString::to_string);
+            return Err(format!(
+                "no check is named `{check}`; the checks are {}",
+                listed(names)
+            ));
+        }
+        is_to_come(now, until)?;
+        let word = Override {
+            asset,
+            change,
+            check,
+            by,
+            at: now.wall,
+            until: People::until(now.wall, until),
+            used: None,
+        };
+        self.people.heed(Word::Override(word.clone()));
+        self.record(Record::Override(word), out);
+        self.asked(now, slot);
+        Ok(())
+    }
+
+    fn look_now(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let slot = self.known(asset)?;
+        let entry = self.table.slot(slot);
+        if !self.table.has_intent(slot) && !entry.in_flight() {
+            let why = match entry.has(flag::ORPHAN) {
+                true => {
+                    "left intent and is left alone; acknowledge it, or put it into intent again"
+                }
+                false => "has no pin yet; its rollout decides when it gets one",
+            };
+            return Err(format!("`{asset}` {why}"));
+        }
+        if self.must_wait(slot) {
+            let until = self.iterations.at(entry.iteration).and_then(|it| it.wakes);
+            let until = until.map_or_else(String::new, |at| {
+                format!(", at the latest until {:.0}", wall_at(now, at))
+            });
+            return Err(format!(
+                "a push of `{asset}` whose outcome is unknown may still run{until}, and its provider cannot keep late \
+                 calls out; if it is certain that it does not run any more, say that the push is over"
+            ));
+        }
+        if !self.has_lease(now) {
+            return Err(
+                "this process does not own the partition for certain now; try again".into(),
+            );
+        }
+        let kind = &self.kinds[self.table.slot(slot).kind as usize];
+        if !kind.breaker.allows(now.mono) {
+            return Err(format!(
+                "the plugin of {} fails for most of its assets, so its calls are held back; `{asset}` is looked at once a \
+                 probe succeeds",
+                kind.config.name
+            ));
+        }
+        self.asked(now, slot);
+        self.told(now, slot, "look now", by, out);
+        Ok(())
+    }
+
+    /// An orphan is known about: it is forgotten, production keeps it.
+    fn acknowledge(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let slot = self.known(asset)?;
+        if !self.table.slot(slot).has(flag::ORPHAN) {
+            let orphans: Vec<_> = self.status().orphans.into_iter().collect();
+            let orphans = orphans.iter().map(ToString::to_string);
+            return Err(format!(
+                "`{asset}` is part of intent and no orphan; orphans are {}",
+                listed(orphans)
+            ));
+        }
+        if self.table.slot(slot).in_flight() {
+            return Err(format!(
+                "a push of `{asset}` is in flight, or its outcome is unknown; try again when it is over"
+            ));
+        }
+        self.told(now, slot, "acknowledged as an orphan", by, out);
+        self.mark(slot, out, |entry| {
+            entry.set(flag::ORPHAN | flag::THERE, false)
+        });
+        self.edges.settle(asset, Vec::new());
+        self.record(Record::Orphan(asset.clone(), None), out);
+        self.record(Record::Asset(asset.clone(), None), out);
+        self.give_up(now, slot);
+        Ok(())
+    }
+
+    /// R13: a person vouches that a push of unknown outcome does not run any more.
+    fn push_is_over(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let slot = self.known(asset)?;
+        let it = self.iterations.at(self.table.slot(slot).iteration);
+        let unknown = it.is_some_and(|it| matches!(it.phase, Phase::Waiting(Wait::Unknown)));
+        if !unknown {
+            return Err(format!(
+                "no push of `{asset}` is waited for; `explain` says what it waits for"
+            ));
+        }
+        self.told(now, slot, "the push is over", by, out);
+        self.enqueue(now, slot, Trigger::Asked, Class::Intent);
+        Ok(())
+    }
+
+    /// The slot of an asset that is enforced, or left intent.
+    fn known(&self, asset: &AssetId) -> Result<u32, Refused> {
+        self.table.find(asset.as_str()).ok_or_else(|| {
+            format!(
+                "no enforced asset is called `{asset}`; `status` and `explain` name those that are"
+            )
+        })
+    }
+
+    /// The slot of an asset whose last diff found this very change.
+    fn has_change(&self, asset: &AssetId, change: Digest) -> Result<u32, Refused> {
+        let slot = self.known(asset)?;
+        let it = self.iterations.at(self.table.slot(slot).iteration);
+        let found = it.and_then(|it| it.change.as_ref());
+        match found {
+            Some(found) if found.digest == change => Ok(slot),
+            Some(found) => Err(format!(
+                "the change of `{asset}` is another one now: {} ({})",
+                found.digest, found.summary
+            )),
+            None if self.table.is_settled(slot) => {
+                Err(format!("`{asset}` is in sync; there is nothing to change"))
+            }
+            None => Err(format!(
+                "no change of `{asset}` has been found yet; `explain` shows it once there is one"
+            )),
+        }
+    }
+
+    fn destroys(&self, slot: u32) -> bool {
+        let it = self.iterations.at(self.table.slot(slot).iteration);
+        it.is_some_and(|it| {
+            let destructive = |change: &plugin_sdk::Change| change.effects.destructive;
+            it.turndown || it.change.as_deref().is_some_and(destructive)
+        })
     }
 
     /// A person asks for one asset: whatever it waits for is looked at again now.
-    fn asked(&mut self, now: Now, asset: &AssetId) {
-        let Some(slot) = self.table.find(asset.as_str()) else {
-            return;
-        };
+    fn asked(&mut self, now: Now, slot: u32) {
         if let Some(it) = self.iterations.at_mut(self.table.slot(slot).iteration) {
             it.asleep = None;
         }
         self.trigger(now, slot, Trigger::Asked, Class::Intent);
+    }
+
+    /// Remembers what a person said of an asset among its decisions.
+    fn told(&mut self, now: Now, slot: u32, what: &str, by: By, out: &mut Effects) {
+        let Some(id) = self.table.id(slot) else {
+            return;
+        };
+        let at = self.table.slot(slot).iteration;
+        let it = self.iterations.at(at);
+        let incarnation = self.table.intent(slot).map(|(_, incarnation)| incarnation);
+        let incarnation = incarnation.unwrap_or_else(|| self.table.latest().clone());
+        let decision = Decision {
+            at: now.wall,
+            trigger: Trigger::Asked,
+            cause: it.map_or(Cause::Intent, |it| it.cause),
+            incarnation: incarnation.no(),
+            token: self.token,
+            change: None,
+            summary: String::new(),
+            outcome: Outcome::Told {
+                what: what.to_owned(),
+                by,
+            },
+            allowed_by: Vec::new(),
+        };
+        self.record(Record::Decision(id, decision), out);
     }
 
     /// A pause ended: whoever waits for a person looks again.
@@ -63,21 +355,28 @@ impl Kernel {
             self.trigger(now, slot, Trigger::Asked, Class::Intent);
         }
     }
+}
 
-    /// An orphan is known about: it is forgotten, production keeps it.
-    fn acknowledge(&mut self, now: Now, asset: &AssetId, out: &mut Effects) {
-        let Some(slot) = self.table.find(asset.as_str()) else {
-            return;
-        };
-        if !self.table.slot(slot).has(flag::ORPHAN) || self.table.slot(slot).in_flight() {
-            return;
-        }
-        self.mark(slot, out, |entry| {
-            entry.set(flag::ORPHAN | flag::THERE, false)
-        });
-        self.edges.settle(asset, Vec::new());
-        self.record(Record::Orphan(asset.clone(), None), out);
-        self.record(Record::Asset(asset.clone(), None), out);
-        self.give_up(now, slot);
+fn is_to_come(now: Now, until: Option<Timestamp>) -> Result<(), Refused> {
+    match until {
+        Some(until) if until <= now.wall => Err(format!(
+            "it would end at {until:.0}, which is over; it is {:.0} now",
+            now.wall
+        )),
+        _ => Ok(()),
     }
+}
+
+/// Some names, and how many more there are.
+fn listed(names: impl IntoIterator<Item = String>) -> String {
+    let names: Vec<String> = names.into_iter().collect();
+    let more = names.len().saturating_sub(NAMED);
+    let mut text = names[..names.len() - more].join(", ");
+    if names.is_empty() {
+        text.push_str("none");
+    }
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
 }

@@ -59,6 +59,8 @@ pub(super) struct Edges {
     had: BTreeMap<AssetId, BTreeSet<Edge>>,
     /// When a provider last got a consumer it did not have: evidence about it from before is void.
     touched: BTreeMap<AssetId, u64>,
+    /// When an asset was last pinned anew: all evidence about it from before is void.
+    pinned: BTreeMap<AssetId, u64>,
     count: u64,
 }
 
@@ -81,9 +83,17 @@ impl Edges {
         self.count
     }
 
-    /// Whether `provider` got a new consumer after `seen`.
-    pub(super) fn touched_since(&self, provider: &AssetId, seen: u64) -> bool {
-        self.touched.get(provider).is_some_and(|&at| at > seen)
+    /// What has happened to `asset` after `seen` that voids evidence about it.
+    pub(super) fn touched_since(&self, asset: &AssetId, seen: u64) -> Option<Touch> {
+        let since = |log: &BTreeMap<AssetId, u64>| log.get(asset).is_some_and(|&at| at > seen);
+        let pinned = since(&self.pinned).then_some(Touch::Pinned);
+        pinned.or_else(|| since(&self.touched).then_some(Touch::Consumer))
+    }
+
+    /// `asset` was pinned anew: evidence about it from before now is void.
+    pub(super) fn pinned(&mut self, asset: AssetId) {
+        self.count += 1;
+        self.pinned.insert(asset, self.count);
     }
 
     /// All edges kept for `consumer`.
@@ -143,12 +153,22 @@ impl Edges {
     /// No check under way started before the count was `seen`: nobody holds evidence from before.
     pub(super) fn forget_touched(&mut self, seen: u64) {
         self.touched.retain(|_, at| *at > seen);
+        self.pinned.retain(|_, at| *at > seen);
     }
 
-    /// How many providers got a new consumer while checks were under way.
+    /// How many assets got a new consumer or another pin while checks were under way.
     pub(super) fn touched(&self) -> usize {
-        self.touched.len()
+        self.touched.len() + self.pinned.len()
     }
+}
+
+/// Why evidence about an asset is void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touch {
+    /// It got a consumer that it did not have.
+    Consumer,
+    /// It is pinned elsewhere.
+    Pinned,
 }
 
 /// The edges that an asset declares.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use plane_store::records::{AssetRecord, Decision, Orphaned, PinRecord, Standing};
+use plane_store::records::{
+    Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause, PinRecord, Standing,
+};
 use plugin_sdk::{Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Verdict, plugin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -53,9 +54,7 @@ pub enum Event {
     Observe {
         /// Whom to answer.
         ticket: u64,
-        /// The check's own call.
-        asker: Run,
-        /// Whom it asks about.
+        /// The asset it asks about.
         asset: AssetId,
     },
     /// The journal is durable up to this record, counted from the first.
@@ -66,6 +65,9 @@ pub enum Event {
     Person(Command),
     /// Time went on.
     Tick,
+    /// Panics, to see what the shell makes of that.
+    #[cfg(test)]
+    Break,
 }
 
 /// Which incarnation is an asset's intent.
@@ -93,6 +95,8 @@ pub struct Effects {
     pub settled_changed: bool,
     /// What is to be told to whoever follows rollouts, in order.
     pub feed: Vec<FeedItem>,
+    /// Why the person's word at hand is refused: nothing of it is remembered.
+    pub refused: Option<String>,
     /// An invariant that would have been broken, and how: nothing more may be done.
     pub violation: Option<String>,
 }
@@ -118,16 +122,20 @@ pub enum Record {
     Taken(IncarnationNo),
     /// An asset's own pin moved; `None`: it has none any more.
     Pin(AssetId, Option<PinRecord>),
+    /// For how long the partition has been owned.
+    Owned(Owned),
     /// A policy group completed a rollout.
     Head(AssetId, IncarnationNo),
     /// An asset left intent (or came back to it: `None`).
     Orphan(AssetId, Option<Orphaned>),
     /// An iteration did something.
     Decision(AssetId, Decision),
-    /// A person's word, or its end.
-    Person(Command, Timestamp),
-    /// The approval of a change is used up; or, with its name, the override of a check.
-    Spent(AssetId, Digest, Option<String>),
+    /// A pause, or its end.
+    Pause(Pause),
+    /// An approval, used up or not.
+    Approval(Approval),
+    /// An override of a check, used up or not.
+    Override(Override),
 }
 
 /// Something to call.

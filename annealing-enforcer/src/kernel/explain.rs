@@ -10,6 +10,7 @@ use super::{
     Kernel,
     event::Pin,
     iteration::{Behind, Iteration, Phase, Wait},
+    people::Words,
     slot::{State, flag},
     waiting::wall_at,
 };
@@ -93,6 +94,8 @@ pub struct Explanation {
     pub next_look: Option<Timestamp>,
     /// Consecutive failures.
     pub failures: u32,
+    /// What people said that concerns it: pauses of it, of its type and of the partition, approvals, overrides.
+    pub words: Words,
 }
 
 /// A partition in numbers.
@@ -142,7 +145,16 @@ impl Kernel {
                 .or_else(|| self.queued_for(now, slot)),
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
+            words: {
+                let type_name = self.kinds[entry.kind as usize].config.name.as_str();
+                self.people.words(Some((id, type_name)), now.wall)
+            },
         })
+    }
+
+    /// What people said that still holds.
+    pub fn words(&self, now: Now) -> Words {
+        self.people.words(None, now.wall)
     }
 
     fn waiting(&self, slot: u32, wait: &Wait) -> Waiting {
@@ -289,6 +301,7 @@ impl Kernel {
     pub fn cited(&self) -> Vec<IncarnationNo> {
         let mut cited = self.table.cited();
         cited.extend(self.floor);
+        cited.extend(self.last_settled.cited());
         cited.extend(self.early_pins.values().filter_map(|pin| match pin {
             Pin::At(incarnation, _) => Some(incarnation.no()),
             _ => None,

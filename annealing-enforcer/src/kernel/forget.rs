@@ -29,6 +29,7 @@ impl Kernel {
         };
         self.edges.settle(&id, Vec::new());
         self.behind.remove(&slot);
+        self.last_settled.forget(slot);
         self.observations.forget(slot);
         self.hold_waiters.remove(&slot);
         let waiters = self.settle_waiters.remove(&slot);

@@ -1,9 +1,8 @@
 //! What an asset goes through: queue, diff, permit, check; and how it waits in between.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use plane_store::records::Outcome;
 use plugin_sdk::{Cause, Change, Diff, Guard, Now, Observed, Run, Verdict, plugin};
 use prodspec_model::{Asset, Message, addons};
 
@@ -16,16 +15,12 @@ use super::{
     waiting::until,
 };
 
-/// A finding older than this is looked at again before checks are asked: it would be too old when they answer.
-const FRESH: Duration = Duration::from_secs(25);
-
-/// From so many successful pushes without being in sync, each further one is waited for longer.
-const MANY_PUSHES: u32 = 10;
-
 impl Kernel {
     /// The asset's turn: compare it with production.
     pub(super) fn start_diff(&mut self, now: Now, slot: u32, out: &mut Effects) {
-        let Some((asset, incarnation)) = self.intent_of(slot) else {
+        let before = self.before_edit(slot);
+        let cures = before.is_some();
+        let Some((asset, incarnation)) = before.or_else(|| self.intent_of(slot)) else {
             self.stands_alone(now, slot, out);
             self.finish(now, slot);
             return;
@@ -33,11 +28,11 @@ impl Kernel {
         if self.follow_type(now, slot, asset.type_str()) {
             return;
         }
-        let reached = self.table.slot(slot).has(flag::REACHED);
-        let cause = match self.table.pin_cause(slot) {
-            Some(cause) if cause != Cause::Intent => cause,
-            _ if reached => Cause::Drift,
-            _ => Cause::Intent,
+        let intended = || self.table.intent(slot).map(|(asset, _)| asset.digest());
+        let resolves = self.table.slot(slot).in_flight() && intended() != Some(asset.digest());
+        let cause = match cures {
+            true => Cause::Drift,
+            false => self.cause_of(slot).unwrap_or(Cause::Intent),
         };
         let entry = self.table.slot_mut(slot);
         if entry.iteration == NONE {
@@ -61,6 +56,8 @@ impl Kernel {
         iteration.latest = self.table.latest().no();
         iteration.incarnation = incarnation.clone();
         iteration.cause = cause;
+        (iteration.cures, iteration.looks_for_drift) = (cures, false);
+        (iteration.resolves, iteration.prolonged) = (resolves, false);
         (iteration.pin, iteration.seq, iteration.diff_started) = (pin, seq, now.mono);
         (iteration.phase, iteration.wakes) = (Phase::Diffing, None);
         iteration.advance();
@@ -78,12 +75,45 @@ impl Kernel {
         }));
     }
 
+    /// The content settled last, if this run is to look for drift from it (R6). An open push is resolved first.
+    fn before_edit(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
+        let entry = self.table.slot(slot);
+        let looks = self
+            .iterations
+            .at(entry.iteration)
+            .is_some_and(|it| it.looks_for_drift);
+        (looks && !entry.in_flight())
+            .then(|| self.settled_last(slot))
+            .flatten()
+    }
+
+    /// Why a push of an asset would start now. `None`: it has no intent, and is left alone.
+    pub(super) fn cause_of(&self, slot: u32) -> Option<Cause> {
+        let reached = self.table.slot(slot).has(flag::REACHED);
+        match self.table.pin_cause(slot) {
+            _ if !self.table.has_intent(slot) => None,
+            Some(cause) if cause != Cause::Intent => Some(cause),
+            _ if reached => Some(Cause::Drift),
+            _ => Some(Cause::Intent),
+        }
+    }
+
     /// The intent that an asset is enforced at: none for orphans and for those not pinned yet.
     fn intent_of(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
-        if let Some(intent) = self.table.intent(slot) {
+        let entry = self.table.slot(slot);
+        let looked_at_by = |asset: &Asset| self.kind_of(asset.type_str()) == Some(entry.kind);
+        if let Some(intent) = self.table.intent(slot)
+            && (!entry.in_flight() || looked_at_by(&intent.0))
+        {
             return Some(intent);
         }
-        let entry = self.table.slot(slot);
+        // The plugin that was called looks what became of an open push, though the asset has another type now.
+        if let Some(pushed) = self
+            .being_pushed(slot)
+            .filter(|pushed| looked_at_by(&pushed.0))
+        {
+            return Some(pushed);
+        }
         // An open push of an orphan still has to be resolved, by looking.
         (entry.in_flight() || (entry.has(flag::ORPHAN) && self.planted(Bug::RemoveOrphan)))
             .then(|| {
@@ -92,6 +122,14 @@ impl Kernel {
                 self.table.known(slot).map(|asset| (asset, last))
             })
             .flatten()
+    }
+
+    /// What the push in flight is of.
+    fn being_pushed(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
+        let it = self.iterations.at(self.table.slot(slot).iteration)?;
+        let pushed = it.pushed_at.clone()?;
+        let known = self.table.known(slot)?;
+        Some((pushed.snapshot().get(known.id_str())?, pushed))
     }
 
     /// An asset whose intent is of another type now goes to that type's plugin. Says whether it did.
@@ -123,7 +161,8 @@ impl Kernel {
             }
             return;
         };
-        self.diff_ended(now, self.table.slot(run.slot).kind, answer.as_ref().err());
+        let kind = self.table.slot(run.slot).kind;
+        self.diff_ended(now, kind, run.slot, answer.as_ref().err(), false);
         let diff = match answer {
             Ok(diff) => diff,
             Err(error) => return self.failed(now, run.slot, &error, out),
@@ -133,6 +172,9 @@ impl Kernel {
                 return self.wait_for(now, run.slot, Wait::Unknown, check_again_in, out);
             }
             self.resolve(now, at, out);
+            if self.iterations.at(at).is_some_and(|it| it.resolves) {
+                return self.enqueue(now, run.slot, Trigger::IntentChanged, Class::Intent);
+            }
         }
         self.found(now, run.slot, at, diff, out);
     }
@@ -146,11 +188,21 @@ impl Kernel {
         if self.overtaken(at) {
             return self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
         }
+        if self.iterations.at(at).is_some_and(|it| it.cures) {
+            return self.found_for_drift(now, slot, diff, out);
+        }
         match diff {
             Diff::InSync { look_again_at, .. } => self.in_sync(now, slot, look_again_at, out),
             Diff::Differs { change, observed } => {
                 self.differs(now, slot, Arc::new(*change), observed, out)
             }
+            other => self.cannot_push(now, slot, other, out),
+        }
+    }
+
+    /// A diff found something other than a difference to be pushed.
+    pub(super) fn cannot_push(&mut self, now: Now, slot: u32, diff: Diff, out: &mut Effects) {
+        match diff {
             Diff::InProgress { check_again_in } => {
                 self.count(Branch::DiffInProgress);
                 self.out_of_sync(now, slot, out);
@@ -236,7 +288,7 @@ impl Kernel {
         }
     }
 
-    fn differs(
+    pub(super) fn differs(
         &mut self,
         now: Now,
         slot: u32,
@@ -265,17 +317,10 @@ impl Kernel {
         if let Some(why) = self.may_not_push(kind, turndown) {
             return self.held(now, slot, why, out);
         }
-        let Some(iteration) = self.iterations.at_mut(at) else {
-            return;
-        };
-        if let Some(mut asleep) = iteration.asleep.take()
-            && asleep.change == change.digest
-            && asleep.lasts(now, self.claims.rates.moved_up(slot, now.mono))
+        if self.sleeps_on(now, at, &change, out)
+            || self.throttled(now, at, out)
+            || self.not_converging(now, at, &change, out)
         {
-            self.count(Branch::Asleep);
-            return self.sleep(now, slot, asleep.delays, asleep.until, out);
-        }
-        if self.throttled(now, at, out) || self.not_converging(now, at, &change, out) {
             return;
         }
         let Some(iteration) = self.iterations.at_mut(at) else {
@@ -293,108 +338,7 @@ impl Kernel {
         self.grant_permits(now, kind, out);
     }
 
-    /// Whether the provider asked for pushes to wait longer: then it waits on.
-    fn throttled(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
-        let it = self.iterations.at(at);
-        let told = it.and_then(|it| Some((it.slot, it.throttled.clone()?)));
-        let Some((slot, (then, why))) = told.filter(|(_, (then, _))| now.mono < *then) else {
-            return false;
-        };
-        self.wait_for(now, slot, Wait::Backoff(why), then.since(now.mono), out);
-        true
-    }
-
-    /// Why assets of a type are never pushed, or never in this way.
-    fn may_not_push(&mut self, kind: u16, turndown: bool) -> Option<String> {
-        let config = &self.kinds[kind as usize].config;
-        if turndown && !config.turndown {
-            let why = format!(
-                "no plugin turns {} down; register one with Turndown",
-                config.name
-            );
-            self.count(Branch::NoTurndown);
-            return Some(why);
-        }
-        if self.config.observe_only || config.observe_only {
-            self.count(Branch::ObserveOnly);
-            return Some("observe-only: it is diffed, never pushed".into());
-        }
-        None
-    }
-
-    /// The same change again after successful pushes: flagged, and slowed down.
-    fn not_converging(&mut self, now: Now, at: u32, change: &Change, out: &mut Effects) -> bool {
-        let Some(iteration) = self.iterations.at_mut(at) else {
-            return true;
-        };
-        let Some((digest, times)) = iteration.pushed else {
-            return false;
-        };
-        if digest != change.digest || times < 3 {
-            return self.slowed_down(now, at, out);
-        }
-        // After the wait, one more push.
-        iteration.pushed = Some((digest, times - 1));
-        let (slot, period) = (iteration.slot, self.config.drift_period);
-        self.count(Branch::NotConverging);
-        let why = "not converging: the same change again after 3 successful pushes; look at the plugin's diff".to_owned();
-        self.decide(now, slot, Outcome::Held(why.clone()), out);
-        self.wait_for(now, slot, Wait::Backoff(why), period, out);
-        true
-    }
-
-    /// Another change after every push, without end: a plugin that flaps is not pushed in a hot loop.
-    fn slowed_down(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
-        let Some(iteration) = self.iterations.at_mut(at) else {
-            return true;
-        };
-        let (slot, pushes) = (iteration.slot, iteration.pushes);
-        if pushes < MANY_PUSHES || iteration.slowed == pushes {
-            return false;
-        }
-        iteration.slowed = pushes;
-        self.count(Branch::NotConverging);
-        let why = "not converging: it still differs after many successful pushes; look at the plugin's diff".to_owned();
-        self.decide(now, slot, Outcome::Held(why.clone()), out);
-        let wait = self.backoff(pushes - MANY_PUSHES);
-        self.wait_for(now, slot, Wait::Backoff(why), wait, out);
-        true
-    }
-
-    /// Gives push capacity to those who wait for it, in order, and starts their checks.
-    pub(super) fn grant_permits(&mut self, now: Now, kind: u16, out: &mut Effects) {
-        loop {
-            let state = &mut self.kinds[kind as usize];
-            if !state.may_push(now.mono) {
-                return;
-            }
-            let Some((at, generation)) = state.permits.pop_front() else {
-                return;
-            };
-            let Some(iteration) = self
-                .iterations
-                .at_mut(at)
-                .filter(|it| it.generation == generation)
-            else {
-                continue;
-            };
-            if !matches!(iteration.phase, Phase::Permit) {
-                continue;
-            }
-            if now.mono.since(iteration.diff_started) > FRESH {
-                let slot = iteration.slot;
-                self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
-                continue;
-            }
-            iteration.permit = true;
-            iteration.probes = state.push_breaker.is_open();
-            state.push_breaker.called();
-            state.pushes += 1;
-            self.start_check(now, at, out);
-        }
-    }
-
-    fn start_check(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn start_check(&mut self, now: Now, at: u32, out: &mut Effects) {
         let edges_seen = self.edges.count();
         let Some(iteration) = self.iterations.at_mut(at) else {
             return;
@@ -422,7 +366,7 @@ impl Kernel {
         };
         iteration.phase = Phase::Checking;
         iteration.advance();
-        iteration.check_started = now.mono;
+        (iteration.check_started, iteration.prolonged) = (now.mono, false);
         iteration.edges_seen = edges_seen;
         iteration.settles_seen = self.settles;
         self.checking += 1;
@@ -487,6 +431,11 @@ impl Kernel {
 
     /// Whether a diff alone tells what became of an open push: the provider refuses late calls.
     pub(super) fn is_guarded(&self, slot: u32) -> bool {
-        self.kinds[self.table.slot(slot).kind as usize].config.guard == Guard::Guarded
+        let entry = self.table.slot(slot);
+        let it = self.iterations.at(entry.iteration);
+        // A guard that was registered since does not keep the old push out.
+        let then = it.and_then(|it| it.pushed_guard);
+        let now = self.kinds[entry.kind as usize].config.guard;
+        now == Guard::Guarded && then.is_none_or(|then| then == Guard::Guarded)
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Change, Claim, Delay, Key, Mono, Now, Observed};
+use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{slot::NONE, waiting::wall_at};
+use super::{people::Word, slot::NONE, waiting::wall_at};
 
 /// The pin of an iteration whose asset was pinned anew since its diff.
 pub(super) const REPINNED: u32 = u32::MAX;
@@ -18,6 +18,8 @@ pub(super) struct Iteration {
     pub(super) phase: Phase,
     /// Makes old timers and old parkings recognisable: rises with every change of phase.
     pub(super) generation: u32,
+    /// The call under way was given the time that it lost because this process stood still.
+    pub(super) prolonged: bool,
     /// When it wakes by itself, while it waits.
     pub(super) wakes: Option<Mono>,
     /// When the call of push under way has to be over.
@@ -40,6 +42,17 @@ pub(super) struct Iteration {
     pub(super) change: Option<Arc<Change>>,
     pub(super) observed: Observed,
     pub(super) turndown: bool,
+    /// This run is about the content that the asset settled with last, not about its intent (R6).
+    pub(super) cures: bool,
+    /// The next diff of this run is of that content.
+    pub(super) looks_for_drift: bool,
+    /// The diff under way is to tell what became of the push in flight only: it is of what was pushed, not of the
+    /// asset's intent, which is of another type.
+    pub(super) resolves: bool,
+    /// The incarnation that the push in flight is of. Diffs of it may be at a newer one meanwhile.
+    pub(super) pushed_at: Option<Incarnation>,
+    /// How well the provider kept old calls out when the push in flight began, if that was under another owner.
+    pub(super) pushed_guard: Option<Guard>,
     /// When the push, with all its follow-ups, has to be over.
     pub(super) push_until: Mono,
     /// What is being written is how long a follow-up may take, not a push that is to start.
@@ -48,6 +61,8 @@ pub(super) struct Iteration {
     pub(super) good_until: Mono,
     pub(super) relies_on: Vec<u32>,
     pub(super) claims: Vec<Claim>,
+    /// The words of people that let the push in flight through.
+    pub(super) words: Vec<Word>,
     /// How many of the claims an earlier push took.
     pub(super) held: usize,
     pub(super) permit: bool,
@@ -166,6 +181,7 @@ impl Iteration {
             slot,
             phase: Phase::Queued,
             generation: 0,
+            prolonged: false,
             wakes: None,
             call_until: Mono(0),
             run: 0,
@@ -181,11 +197,17 @@ impl Iteration {
             change: None,
             observed: Observed::default(),
             turndown: false,
+            cures: false,
+            looks_for_drift: false,
+            resolves: false,
+            pushed_at: None,
+            pushed_guard: None,
             push_until: Mono(0),
             follows: false,
             good_until: Mono(0),
             relies_on: Vec::new(),
             claims: Vec::new(),
+            words: Vec::new(),
             held: 0,
             permit: false,
             probes: false,
@@ -214,9 +236,12 @@ impl Iteration {
         (self.asleep, self.throttled) = (None, None);
         (self.woken_for, self.wakes) = (None, None);
         (self.turndown, self.follows) = (false, false);
+        (self.cures, self.looks_for_drift) = (false, false);
+        (self.pushed_at, self.pushed_guard) = (None, None);
         (self.permit, self.probes) = (false, false);
         self.relies_on.clear();
         self.claims.clear();
+        self.words.clear();
     }
 
     /// In sync, or meant to be otherwise: what was pushed before says nothing about whether it converges.

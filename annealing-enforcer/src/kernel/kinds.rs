@@ -1,10 +1,10 @@
-//! The registered types: each plugin's capacity, and the circuit breaker in front of it.
+//! The registered types: each plugin's capacity, and the circuit breakers in front of it.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use plugin_sdk::Mono;
 
-use super::{observe::Asked, schedule::Ready};
+use super::{breaker::Breaker, observe::Asked, schedule::Ready};
 use crate::config::TypeConfig;
 
 /// One registered type.
@@ -50,96 +50,5 @@ impl Kind {
     pub(super) fn push_probe_at(&self) -> Option<Mono> {
         let waits = !self.permits.is_empty() && self.pushes < self.config.pushes;
         self.push_breaker.probe_at().filter(|_| waits)
-    }
-}
-
-/// Keeps calls from a plugin that only fails, and probes it with one call at a time.
-#[derive(Debug, Default)]
-pub(super) struct Breaker {
-    failures: u32,
-    /// While open: when the next probe may go.
-    probe_at: Option<Mono>,
-    probing: bool,
-    wait: Duration,
-}
-
-impl Breaker {
-    /// Whether a call may go.
-    pub(super) fn allows(&self, now: Mono) -> bool {
-        self.probe_at.is_none_or(|at| now >= at && !self.probing)
-    }
-
-    /// A call goes.
-    pub(super) fn called(&mut self) {
-        self.probing = self.probe_at.is_some();
-    }
-
-    /// What was to be the probe does not go: another call may.
-    pub(super) fn spared(&mut self) {
-        self.probing = false;
-    }
-
-    /// When a probe may go, if the breaker is open and none is under way.
-    pub(super) fn probe_at(&self) -> Option<Mono> {
-        self.probe_at.filter(|_| !self.probing)
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.probe_at.is_some()
-    }
-
-    pub(super) fn succeeded(&mut self) {
-        *self = Self::default();
-    }
-
-    /// A call failed in a way that may be the plugin's, not the asset's. Says whether the breaker opened now.
-    pub(super) fn failed(&mut self, now: Mono, limit: u32, first: Duration, cap: Duration) -> bool {
-        self.failures = self.failures.saturating_add(1);
-        if self.probe_at.is_some() && !self.probing {
-            // It was under way when the breaker opened.
-            return false;
-        }
-        if self.probe_at.is_some() {
-            self.wait = (self.wait * 2).min(cap);
-            self.probe_at = Some(now + self.wait);
-            self.probing = false;
-            return false;
-        }
-        if self.failures < limit {
-            return false;
-        }
-        self.wait = first;
-        self.probe_at = Some(now + first);
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn s9_a_breaker_opens_probes_once_and_closes() {
-        let (first, cap) = (Duration::from_secs(5), Duration::from_secs(60));
-        let at = |seconds| Mono(0) + Duration::from_secs(seconds);
-        let mut breaker = Breaker::default();
-        assert!(!breaker.failed(at(0), 2, first, cap));
-        assert!(breaker.allows(at(0)));
-        assert!(breaker.failed(at(0), 2, first, cap));
-        assert!(!breaker.allows(at(4)));
-        assert!(breaker.allows(at(5)));
-        breaker.called();
-        assert!(!breaker.allows(at(5)), "one probe at a time");
-        breaker.failed(at(6), 2, first, cap);
-        assert!(
-            !breaker.allows(at(15)) && breaker.allows(at(16)),
-            "the wait doubles"
-        );
-        breaker.called();
-        breaker.spared();
-        assert!(breaker.allows(at(16)), "another one may be the probe");
-        breaker.called();
-        breaker.succeeded();
-        assert!(breaker.allows(at(16)));
     }
 }

@@ -1,14 +1,17 @@
 //! What is remembered: settled or not, records of assets, decisions.
 
-use plane_store::records::{AssetRecord, Decision, OpenPush, Outcome, Settled, Unhealthy};
+use plane_store::records::{
+    AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy,
+};
 use plugin_sdk::Now;
 use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel, edges,
     event::{Effects, Record},
+    iteration::Iteration,
+    people::Word,
     slot::flag,
-    waiting::wall_at,
 };
 
 impl Kernel {
@@ -54,6 +57,9 @@ impl Kernel {
         self.table.slot_mut(slot).set(flag::RECORDED, true);
         self.table.slot_mut(slot).set(flag::UNRECORDED, false);
         let record = self.asset_record(now, slot, &id);
+        if record.open.is_some() {
+            self.note_with_push(now, out);
+        }
         self.record(Record::Asset(id, Some(record)), out)
     }
 
@@ -69,9 +75,15 @@ impl Kernel {
                     .get(&slot)
                     .is_none_or(|stand| stand.confirmed)
             })
-            .map(|(asset, incarnation)| Settled {
-                incarnation: incarnation.no(),
-                content: asset.digest(),
+            .map(|(asset, incarnation)| (asset.digest(), incarnation.no()))
+            .or_else(|| {
+                let before = self.last_settled.of(slot)?;
+                let asset = before.snapshot().get(id.as_str())?;
+                Some((asset.digest(), before.no()))
+            })
+            .map(|(content, incarnation)| Settled {
+                incarnation,
+                content,
                 at: now.wall,
             });
         let unhealthy = intent.as_ref().zip(self.unhealthy(slot));
@@ -86,27 +98,30 @@ impl Kernel {
                 .unwrap_or_default();
         }
         let it = self.iterations.at(entry.iteration);
-        let open = it.filter(|_| entry.in_flight()).map(|it| OpenPush {
-            incarnation: it.incarnation.no(),
-            change: it
-                .change
-                .as_ref()
-                .map_or(Digest([0; 32]), |change| change.digest),
-            token: self.token,
-            at: now.wall,
-            until: wall_at(now, it.call_until),
-            relies_on: it
-                .relies_on
-                .iter()
-                .filter_map(|&relied| self.table.id(relied))
-                .collect(),
-        });
+        let open = it.filter(|_| entry.in_flight());
+        let open = open.map(|it| self.open_push(now, it));
         AssetRecord {
             settled,
             open,
             edges,
             claims: it.map(|it| it.claims.clone()).unwrap_or_default(),
             unhealthy,
+        }
+    }
+
+    fn open_push(&self, now: Now, it: &Iteration) -> OpenPush {
+        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let change = it.change.as_ref();
+        let relied_on = it.relies_on.iter();
+        OpenPush {
+            incarnation: it.pushed_at.as_ref().unwrap_or(&it.incarnation).no(),
+            change: change.map_or(Digest([0; 32]), |change| change.digest),
+            token: self.token,
+            at: now.wall,
+            type_name: config.name.clone(),
+            guard: it.pushed_guard.unwrap_or(config.guard),
+            until: self.owned.total(now.mono) + it.call_until.since(now.mono),
+            relies_on: ReliedOn::new(relied_on.filter_map(|&relied| self.table.id(relied))),
         }
     }
 
@@ -144,6 +159,10 @@ impl Kernel {
                 .as_ref()
                 .map(|change| change.summary.clone())
                 .unwrap_or_default(),
+            allowed_by: match &outcome {
+                Outcome::Admitted => it.words.iter().map(Word::allowed_by).collect(),
+                _ => Vec::new(),
+            },
             outcome,
         };
         self.record(Record::Decision(id, decision), out);

@@ -5,8 +5,10 @@
 
 mod admission;
 mod branch;
+mod breaker;
 mod claims;
 mod command;
+mod cure;
 mod edges;
 mod event;
 mod explain;
@@ -19,11 +21,16 @@ mod kinds;
 mod memory;
 mod observe;
 mod outcome;
+mod owned;
 mod people;
+mod permit;
 mod pins;
+mod probe;
 mod publish;
 mod rates;
 mod recover;
+mod refusal;
+mod reopen;
 mod schedule;
 mod slot;
 mod standing;
@@ -37,7 +44,7 @@ use std::{
     time::Duration,
 };
 
-use plugin_sdk::{FencingToken, Mono, Now, plugin};
+use plugin_sdk::{FencingToken, Mono, Now};
 use prodspec_model::{Incarnation, IncarnationNo};
 
 pub use branch::{Branch, Bug};
@@ -45,15 +52,17 @@ pub use edges::InProduction;
 pub use event::{Call, CheckCall, Effects, Event, FeedItem, Pin, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, OTHERS, Status, Waiting};
 pub use iteration::{Behind, Wait};
-pub use people::Command;
+pub use people::{Command, Words};
 pub use recover::Recovered;
 
 use crate::config::{Config, TypeConfig};
 use claims::Claims;
+use cure::LastSettled;
 use edges::Edges;
 use iteration::Iterations;
-use kinds::{Breaker, Kind};
+use kinds::Kind;
 use observe::Observations;
+use owned::OwnedClock;
 use people::People;
 use schedule::{Drift, Timers};
 use slot::{Class, NONE, State, Trigger};
@@ -69,6 +78,7 @@ pub struct Kernel {
     config: Config,
     token: FencingToken,
     lease_until: Mono,
+    owned: OwnedClock,
     kinds: Vec<Kind>,
     table: Table,
     iterations: Iterations,
@@ -88,6 +98,7 @@ pub struct Kernel {
     many_seen: usize,
     checking: u32,
     edges: Edges,
+    last_settled: LastSettled,
     people: People,
     /// Pins of assets that are not known yet, or not any more.
     early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
@@ -119,11 +130,7 @@ impl plane_runtime::Kernel for Kernel {
             Event::DiffDone { run, answer } => self.diff_done(now, run, answer, out),
             Event::CheckDone { run, answer } => self.check_done(now, run, answer, out),
             Event::PushDone { run, answer } => self.push_done(now, run, answer, out),
-            Event::Observe {
-                ticket,
-                asker,
-                asset,
-            } => self.observe(now, ticket, asker, &asset, out),
+            Event::Observe { ticket, asset } => self.observe(now, ticket, &asset, out),
             Event::Durable(upto) => self.durable(now, upto, out),
             Event::Publish(incarnation) => self.publish(now, incarnation, out),
             Event::Pin { asset, pin } => self.move_pin(now, &asset, pin, out),
@@ -131,6 +138,8 @@ impl plane_runtime::Kernel for Kernel {
             Event::Renewed(until) => self.lease_until = until,
             Event::Person(command) => self.person(now, command, out),
             Event::Tick => {}
+            #[cfg(test)]
+            Event::Break => panic!("on purpose"),
         }
         self.time_passed(now, out);
         self.dispatch(now, out);
@@ -144,16 +153,18 @@ impl Kernel {
         config: Config,
         kinds: Vec<TypeConfig>,
         token: FencingToken,
+        owned: Duration,
         latest: Incarnation,
     ) -> Self {
         Self {
             token,
             lease_until: Mono(0),
+            owned: OwnedClock::new(owned, now.mono),
             table: Table::new(kinds.iter().map(|kind| kind.name.clone()).collect(), latest),
             kinds: kinds.into_iter().map(Kind::new).collect(),
             iterations: Iterations::default(),
             timers: Timers::default(),
-            drift: Drift::new(config.drift_period, now.mono),
+            drift: Drift::new(config.drift_period, now.mono, owned),
             observations: Observations::default(),
             claims: Claims::default(),
             holds: BTreeMap::new(),
@@ -164,6 +175,7 @@ impl Kernel {
             many_seen: 0,
             checking: 0,
             edges: Edges::default(),
+            last_settled: LastSettled::default(),
             people: People::default(),
             early_pins: BTreeMap::new(),
             standings: BTreeMap::new(),
@@ -204,6 +216,7 @@ impl Kernel {
             .chain(probes)
             .chain(pushes)
             .chain(remember)
+            .chain([self.owned.note_at()])
             .min()
     }
 
@@ -259,6 +272,10 @@ impl Kernel {
 
     /// Something wants an asset to be looked at.
     fn trigger(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
+        // It waited, and was given up meanwhile.
+        if self.table.is_free(slot) {
+            return;
+        }
         let entry = self.table.slot_mut(slot);
         match entry.state {
             State::Idle => {}
@@ -320,8 +337,11 @@ impl Kernel {
         }
     }
 
-    /// Starts what one plugin has room for. Says whether it took anything from its queue.
+    /// Starts what one plugin has room for. Says whether it started anything.
     fn start_diffs(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
+        if self.kinds[kind as usize].breaker.is_open() && self.start_probe(now, kind, out) {
+            return true;
+        }
         let mut any = false;
         self.start_observations(now, kind, out);
         while self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind) {
@@ -374,8 +394,8 @@ impl Kernel {
                 .at(at)
                 .is_some_and(|it| it.generation == generation)
         });
-        while let Some((at, generation)) = self.timers.pop_due(now.mono) {
-            self.timer_fired(now, at, generation, out);
+        while let Some((due, at, generation)) = self.timers.pop_due(now.mono) {
+            self.timer_fired(now, due, (at, generation), out);
         }
         if self
             .observations
@@ -386,6 +406,7 @@ impl Kernel {
         }
         self.expire_asked(now, out);
         if self.has_lease(now) {
+            self.note_owned(now, out);
             for kind in 0..self.kinds.len() as u16 {
                 let probe = self.kinds[kind as usize].push_probe_at();
                 if probe.is_some_and(|at| at <= now.mono) {
@@ -393,41 +414,8 @@ impl Kernel {
                 }
             }
             while let Some(slot) = self.drift.pop_due(now.mono, self.table.len()) {
-                if !self.table.is_free(slot) {
-                    self.trigger(now, slot, Trigger::DriftScan, Class::Drift);
-                }
+                self.trigger(now, slot, Trigger::DriftScan, Class::Drift);
             }
-        }
-    }
-
-    /// A diff of a plugin ended: its capacity is free, its breaker hears of it.
-    fn diff_ended(&mut self, now: Now, kind: u16, error: Option<&plugin::Error>) {
-        self.kinds[kind as usize].diffs -= 1;
-        self.call_ended(now, kind, error, |kind| &mut kind.breaker);
-    }
-
-    /// A call of a plugin ended: its breaker for such calls hears of it.
-    fn call_ended(
-        &mut self,
-        now: Now,
-        kind: u16,
-        error: Option<&plugin::Error>,
-        breaker: fn(&mut Kind) -> &mut Breaker,
-    ) {
-        let Config {
-            breaker_failures,
-            breaker_wait,
-            backoff_cap,
-            ..
-        } = self.config;
-        let breaker = breaker(&mut self.kinds[kind as usize]);
-        match error {
-            Some(plugin::Error::Transient { .. } | plugin::Error::Unknown { .. }) => {
-                if breaker.failed(now.mono, breaker_failures, breaker_wait, backoff_cap) {
-                    self.count(Branch::BreakerOpened);
-                }
-            }
-            _ => breaker.succeeded(),
         }
     }
 

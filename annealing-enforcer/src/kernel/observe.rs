@@ -10,6 +10,7 @@ use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects, Target},
+    waiting::STOOD_STILL,
 };
 
 /// Observations under way, and fresh enough to be shared.
@@ -46,6 +47,8 @@ struct Running {
     seq: u32,
     started: Now,
     deadline: Mono,
+    /// It was given the time that it lost because this process stood still.
+    prolonged: bool,
     content: Digest,
 }
 
@@ -95,15 +98,8 @@ impl Observations {
 
 impl Kernel {
     /// A check asks about `id`.
-    pub(super) fn observe(
-        &mut self,
-        now: Now,
-        ticket: u64,
-        asker: Run,
-        id: &AssetId,
-        out: &mut Effects,
-    ) {
-        match self.observation_of(asker, id) {
+    pub(super) fn observe(&mut self, now: Now, ticket: u64, id: &AssetId, out: &mut Effects) {
+        match self.observation_of(id) {
             Err(why) => out.replies.push((ticket, Err(why))),
             Ok((slot, asset, incarnation)) => self.observe_asset(
                 now,
@@ -119,23 +115,14 @@ impl Kernel {
         }
     }
 
-    /// Which form of `id` to diff for `asker`: at its incarnation, else the newest known one.
-    fn observation_of(
-        &self,
-        asker: Run,
-        id: &AssetId,
-    ) -> Result<(u32, Asset, Incarnation), String> {
+    /// Which form of `id` to diff (R16): the one at its own pin; without intent, the newest known one.
+    fn observation_of(&self, id: &AssetId) -> Result<(u32, Asset, Incarnation), String> {
         let slot = self
             .table
             .find(id.as_str())
             .ok_or_else(|| format!("`{id}` has no plugin, or is not known"))?;
-        let of_asker = self
-            .iterations
-            .at(self.table.slot(asker.slot).iteration)
-            .map(|asking| asking.incarnation.clone());
-        let at = of_asker.unwrap_or_else(|| self.table.latest().clone());
-        if let Some(asset) = at.asset(id).filter(|asset| self.table.enforces(asset)) {
-            return Ok((slot, asset, at));
+        if let Some((asset, incarnation)) = self.table.intent(slot) {
+            return Ok((slot, asset, incarnation));
         }
         if let Some(there) = self.table.elsewhere(slot) {
             return Ok((slot, there.asset.clone(), there.last.clone()));
@@ -156,6 +143,7 @@ impl Kernel {
             slot: asked.slot,
             seq,
         };
+        let cause = self.cause_of(asked.slot);
         if slot.in_flight() {
             self.count(Branch::ObservedInFlight);
             let diff = Diff::InProgress {
@@ -165,6 +153,7 @@ impl Kernel {
                 diff,
                 stamp,
                 as_of: now.wall,
+                cause,
             };
             out.replies.extend(
                 asked
@@ -184,6 +173,7 @@ impl Kernel {
                 diff: fresh.diff.clone(),
                 stamp,
                 as_of: fresh.as_of,
+                cause,
             };
             out.replies.extend(
                 asked
@@ -245,6 +235,7 @@ impl Kernel {
                 seq: slot.seq,
                 started: now,
                 deadline,
+                prolonged: false,
                 content,
             };
             self.observations.running.insert((run.slot, run.n), running);
@@ -275,16 +266,19 @@ impl Kernel {
         self.observations
             .deadlines
             .remove(&(running.deadline, run.slot, run.n));
-        self.diff_ended(now, running.kind, answer.as_ref().err());
+        let error = answer.as_ref().err();
+        self.diff_ended(now, running.kind, run.slot, error, false);
         let stamp = Stamp {
             slot: run.slot,
             seq: running.seq,
         };
+        let cause = self.cause_of(run.slot);
         for ticket in running.tickets {
             let found = answer.clone().map(|diff| Observation {
                 diff,
                 stamp,
                 as_of: running.started.wall,
+                cause,
             });
             out.replies
                 .push((ticket, found.map_err(|error| error.to_string())));
@@ -327,14 +321,34 @@ impl Kernel {
         }
     }
 
+    /// As [`Kernel::prolong`], for an observation.
+    fn prolong_observation(&mut self, now: Now, due: Mono, slot: u32, n: u32) -> bool {
+        let late = now.mono.since(due);
+        let Some(running) = self.observations.running.get_mut(&(slot, n)) else {
+            return false;
+        };
+        if late <= STOOD_STILL || running.prolonged {
+            return false;
+        }
+        let most = self.kinds[running.kind as usize].config.diff_deadline;
+        (running.deadline, running.prolonged) = (now.mono + late.min(most), true);
+        let again = (running.deadline, slot, n);
+        self.observations.deadlines.remove(&(due, slot, n));
+        self.observations.deadlines.insert(again);
+        true
+    }
+
     /// Ends observations whose deadline has passed, and forgets what is no longer fresh.
     pub(super) fn expire_observations(&mut self, now: Now, out: &mut Effects) {
-        while let Some(&(_, slot, n)) = self
+        while let Some(&(due, slot, n)) = self
             .observations
             .deadlines
             .first()
             .filter(|entry| entry.0 <= now.mono)
         {
+            if self.prolong_observation(now, due, slot, n) {
+                continue;
+            }
             let run = Run {
                 slot,
                 n,

@@ -88,6 +88,7 @@ impl Kernel {
             self.count(Branch::Withdrawn);
             self.count_void(at);
             self.give_back_new(now, at);
+            self.give_back_words(at, out);
             self.close(now, at, out);
             self.remember(now, slot, out);
             return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
@@ -186,10 +187,7 @@ impl Kernel {
         let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
             return;
         };
-        let kind = self.table.slot(slot).kind;
-        self.call_ended(now, kind, answer.as_ref().err(), |kind| {
-            &mut kind.push_breaker
-        });
+        self.push_call_ended(now, slot, answer.as_ref().err());
         match answer {
             Ok(Pushed::InProgress { check_again_in }) => {
                 self.count(Branch::PushInProgress);
@@ -267,6 +265,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         self.wait_out(now, slot, Wait::Unknown, wait, out);
+        self.waits_for_deadline(now, slot);
     }
 
     /// A diff has shown what an unknown push did.
@@ -287,6 +286,8 @@ impl Kernel {
             return;
         };
         let slot = it.slot;
+        (it.pushed_at, it.pushed_guard) = (None, None);
+        it.words.clear();
         let relied_on = std::mem::take(&mut it.relies_on);
         let (kept, free): (Vec<_>, Vec<_>) = std::mem::take(&mut it.claims)
             .into_iter()
@@ -376,6 +377,7 @@ impl Kernel {
             entry.pin != 0,
         );
         let at = entry.iteration;
+        self.last_settled.forget(slot);
         self.give_back_all(now, slot);
         if let Some(it) = self.iterations.at_mut(at) {
             (it.failures, it.voids, it.stales) = (0, 0, 0);
@@ -390,9 +392,6 @@ impl Kernel {
             return self.wake_settle_waiters(now, slot);
         }
         let pushed = self.iterations.at(at).is_some_and(|it| it.pushed.is_some());
-        if pushed {
-            self.words_spent(slot, None, out);
-        }
         self.mark(slot, out, |entry| {
             entry.set(flag::IN_SYNC | flag::REACHED | flag::THERE, true)
         });

@@ -321,7 +321,8 @@ impl Kernel {
         if is.is_some() {
             self.returned(slot, out);
         }
-        self.intent_changed(now, slot, trigger, class, out);
+        let before = was.intent.as_ref().map(|(_, incarnation)| incarnation);
+        self.intent_changed(now, slot, before, (trigger, class), out);
         if let (Some((before, last)), None) = (was.intent, is) {
             let dropped = self.table.slot(slot).location.is_none() && was.place == 0;
             let entry = self.table.slot(slot);

@@ -166,7 +166,9 @@ impl Kernel {
                 {
                     self.had(slot, before);
                 }
-                self.intent_changed(now, slot, Trigger::IntentChanged, Class::Intent, out);
+                let was = before.as_ref().map(|_| older);
+                let why = (Trigger::IntentChanged, Class::Intent);
+                self.intent_changed(now, slot, was, why, out);
             }
             (None, None) => {}
         }
@@ -181,27 +183,30 @@ impl Kernel {
         }
     }
 
-    /// The asset's intent is another one: nothing that was found about it holds.
+    /// The asset's intent is another one than that of `was`: nothing that was found about it holds.
     pub(super) fn intent_changed(
         &mut self,
         now: Now,
         slot: u32,
-        trigger: Trigger,
-        class: Class,
+        was: Option<&Incarnation>,
+        (trigger, class): (Trigger, Class),
         out: &mut Effects,
     ) {
         let no = self.table.latest().no();
+        self.remember_settled(now, slot, was);
         self.mark(slot, out, |entry| {
             entry.changed = no;
             entry.set(flag::IN_SYNC | flag::REACHED, false);
         });
         self.observations.forget(slot);
-        let at = self.table.slot(slot).iteration;
-        // What was said ahead, of a change that nobody has found yet, may be about this very intent.
-        let change = self.iterations.at(at).and_then(|it| it.change.as_ref());
-        if let Some(change) = change.map(|change| change.digest) {
-            self.words_spent(slot, Some(change), out);
+        // R8, R16: a check under way has seen it at the pin before. Newer intent is R11's to judge.
+        if self.checking > 0
+            && trigger == Trigger::PinMoved
+            && let Some(id) = self.table.id(slot)
+        {
+            self.edges.pinned(id);
         }
+        let at = self.table.slot(slot).iteration;
         if let Some(it) = self.iterations.at_mut(at) {
             (it.failures, it.asleep, it.throttled, it.said) = (0, None, None, None);
             it.forget_pushes();
@@ -246,6 +251,7 @@ impl Kernel {
             };
             self.record(Record::Orphan(id, Some(orphaned)), out);
         }
+        self.last_settled.forget(slot);
         self.leave_alone(now, slot);
         self.give_up(now, slot);
         if self.planted(Bug::RemoveOrphan) {

@@ -1,17 +1,17 @@
 //! From what the last owner remembered to a kernel that goes on where it stopped.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use plane_store::records::{AssetRecord, Orphaned, Stands};
+use plane_store::records::{AssetRecord, Orphaned, Owned, Stands};
 use plugin_sdk::{FencingToken, Now};
-use prodspec_model::{Asset, AssetId, Incarnation, Message as _, addons};
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons};
 
 use super::{
     Kernel,
     branch::{Branch, Bug},
     edges,
     event::{Effects, Pin, Record},
-    people::Command,
+    people::Words,
     pins::policy_in,
     slot::{Class, NONE, Slot, State, Trigger, flag},
     standing::Stand,
@@ -30,6 +30,11 @@ pub struct Recovered {
     pub floor: Option<Incarnation>,
     /// What is known of single assets.
     pub assets: Vec<(AssetId, AssetRecord)>,
+    /// The incarnations that these records name, of assets whose intent is another one now, and of open pushes; as far
+    /// as they are kept.
+    pub named: BTreeMap<IncarnationNo, Incarnation>,
+    /// For how long the partition has been owned before.
+    pub owned: Owned,
     /// Assets that left intent, with the incarnation that had them last, if it is kept.
     pub orphans: Vec<(Orphaned, Option<Incarnation>)>,
     /// Assets that left intent while nobody enforced it, each with the last incarnation that had it.
@@ -39,7 +44,7 @@ pub struct Recovered {
     /// Where policy groups are.
     pub heads: Vec<(AssetId, Incarnation)>,
     /// What people said.
-    pub people: Vec<Command>,
+    pub words: Words,
 }
 
 impl Recovered {
@@ -50,11 +55,13 @@ impl Recovered {
             newer: None,
             floor: None,
             assets: Vec::new(),
+            named: BTreeMap::new(),
+            owned: Owned::default(),
             orphans: Vec::new(),
             gone: Vec::new(),
             pins: Vec::new(),
             heads: Vec::new(),
-            people: Vec::new(),
+            words: Words::default(),
         }
     }
 }
@@ -69,10 +76,9 @@ impl Kernel {
         recovered: Recovered,
         out: &mut Effects,
     ) -> Self {
-        let mut kernel = Self::new(now, config, kinds, token, recovered.latest);
-        for command in &recovered.people {
-            kernel.people.hear(command);
-        }
+        let owned = recovered.owned.total;
+        let mut kernel = Self::new(now, config, kinds, token, owned, recovered.latest);
+        kernel.people.remember(recovered.words, now.wall);
         let kept = kernel.recover_orphans(recovered.orphans);
         kernel.recover_gone(now, recovered.gone, &recovered.assets, out);
         kernel.recover_intent();
@@ -90,10 +96,11 @@ impl Kernel {
             .collect();
         for (slot, id, record) in &records {
             kernel.recover_record(*slot, id, record);
+            kernel.recover_settled(*slot, id, record, &recovered.named);
         }
         kernel.recover_left(now, kept, out);
         for (slot, _, record) in &records {
-            kernel.recover_push(now, *slot, record, out);
+            kernel.recover_push(now, *slot, record, &recovered.named, out);
         }
         kernel.start(now, out);
         kernel.recover_standings(now, &records);
@@ -364,6 +371,9 @@ impl Kernel {
             let slot = self.table.slot_mut(at);
             slot.set(flag::REACHED, false);
             slot.set(flag::THERE, change.before.is_some() && slot.pin == 0);
+            if change.before.is_some() && slot.pin == 0 && slot.location.is_some() {
+                self.last_settled.keep(at, floor.clone(), None);
+            }
             if let Some(before) = &change.before {
                 let (id, edges) = (before.id(), edges::declared(before));
                 self.edges.keep(&id, &edges);
@@ -393,51 +403,23 @@ impl Kernel {
         }
     }
 
-    /// R13: an open push is in flight until a diff under the new token, or until its deadline.
-    fn recover_push(&mut self, now: Now, at: u32, record: &AssetRecord, out: &mut Effects) {
-        let held = !record.claims.is_empty() && self.table.has_intent(at);
-        let open = record
-            .open
-            .as_ref()
-            .filter(|_| !self.planted(Bug::LoseOpenPush));
-        if open.is_none() && !held {
-            return;
-        }
-        let incarnation = match self.table.intent(at) {
-            Some((_, incarnation)) => incarnation,
-            None => {
-                let there = self.table.elsewhere(at).map(|there| there.last.clone());
-                there.unwrap_or_else(|| self.table.latest().clone())
-            }
-        };
-        let number = self
-            .iterations
-            .insert(at, incarnation, plugin_sdk::Cause::Intent);
-        self.table.slot_mut(at).iteration = number;
-        let Some(iteration) = self.iterations.at_mut(number) else {
+    /// R6: what an asset settled with before its intent changed is what drift is repaired to.
+    fn recover_settled(
+        &mut self,
+        at: u32,
+        id: &AssetId,
+        record: &AssetRecord,
+        kept: &BTreeMap<IncarnationNo, Incarnation>,
+    ) {
+        self.last_settled.forget(at);
+        let Some(settled) = &record.settled else {
             return;
         };
-        iteration.claims = record.claims.clone();
-        self.claims.restore(at, &record.claims);
-        let Some(open) = open else { return };
-        let relied_on = open
-            .relies_on
-            .iter()
-            .filter_map(|id| self.table.find(id.as_str()));
-        iteration.relies_on = relied_on.collect();
-        for &relied in &iteration.relies_on {
-            *self.holds.entry(relied).or_default() += 1;
-        }
-        // Both times are from the clock of the owner before, which may be wrong; it may have jumped in between, too.
-        let left = Duration::try_from(open.until.duration_since(open.at)).unwrap_or_default();
-        let kind = self.table.slot(at).kind;
-        let wait = left.min(self.kinds[kind as usize].config.push_total);
-        (iteration.push_until, iteration.call_until) = (now.mono + wait, now.mono + wait);
-        self.table.slot_mut(at).seq = 1;
-        if self.is_guarded(at) {
-            self.enqueue(now, at, Trigger::RetryDue, Class::Retry);
-        } else {
-            self.wait_unknown(now, at, wait, out);
+        let pending = !self.table.slot(at).has(flag::REACHED) && self.table.has_intent(at);
+        let before = kept.get(&settled.incarnation).filter(|_| pending);
+        let content = |before: &&Incarnation| before.asset(id).map(|asset| asset.digest());
+        if let Some(before) = before.filter(|it| content(it) == Some(settled.content)) {
+            self.last_settled.keep(at, before.clone(), None);
         }
     }
 

@@ -128,17 +128,12 @@ impl Timers {
         diff.into_iter().chain(other).min()
     }
 
-    /// The next entry that is due.
-    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(u32, u32)> {
+    /// The next entry that is due, and since when.
+    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(Mono, u32, u32)> {
         if self.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
-            return self
-                .heap
-                .pop()
-                .map(|Reverse((_, iteration, generation))| (iteration, generation));
+            return self.heap.pop().map(|Reverse(entry)| entry);
         }
-        self.diffs
-            .pop_front_if(|entry| entry.0 <= now)
-            .map(|(_, iteration, generation)| (iteration, generation))
+        self.diffs.pop_front_if(|entry| entry.0 <= now)
     }
 }
 
@@ -147,6 +142,8 @@ impl Timers {
 pub(super) struct Drift {
     period: Duration,
     started: Mono,
+    /// How much of the present pass lies before `started`: owners before have done it.
+    ahead: Duration,
     looked: Mono,
     done: u32,
     of: u32,
@@ -158,15 +155,29 @@ pub(super) struct Drift {
 const LOT: Duration = Duration::from_millis(10);
 
 impl Drift {
-    pub(super) fn new(period: Duration, now: Mono) -> Self {
+    /// A scan that resumes where it would be had it gone on for `before`, the time owned so far.
+    pub(super) fn new(period: Duration, now: Mono, before: Duration) -> Self {
+        let before = before.as_nanos() % period.as_nanos().max(1);
         Self {
             period,
             started: now,
+            ahead: Duration::from_nanos(u64::try_from(before).unwrap_or_default()),
             looked: now,
             done: 0,
             of: 0,
             stride: 1,
         }
+    }
+
+    /// When the present pass is over.
+    fn ends(&self) -> Mono {
+        self.started + self.period.saturating_sub(self.ahead)
+    }
+
+    /// How many of the present pass are due at `now`.
+    fn due(&self, now: Mono) -> u128 {
+        let passed = (self.ahead + now.since(self.started)).as_nanos();
+        passed * u128::from(self.of) / self.period.as_nanos().max(1)
     }
 
     /// When the next lot is due.
@@ -175,29 +186,31 @@ impl Drift {
             return None;
         }
         if self.done >= self.of {
-            return Some(self.started + self.period.max(LOT));
+            return Some(self.ends().max(self.started + LOT));
         }
         let each = self.period.as_nanos() as u64 / u64::from(self.of);
-        let due = self.started + Duration::from_nanos(each * u64::from(self.done + 1));
+        let due = Duration::from_nanos(each * u64::from(self.done + 1));
+        let due = self.started + due.saturating_sub(self.ahead);
         Some(due.max(self.looked + LOT))
     }
 
     /// The next slot whose turn it is, if it is due.
     pub(super) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<u32> {
         if self.done >= self.of {
-            if slots == 0 || (self.of > 0 && now < self.started + self.period) {
+            if slots == 0 || (self.of > 0 && now < self.ends()) {
                 return None;
             }
             // A pass over a fixed set of slots; assets that came during it were looked at when they came.
-            self.started = if self.of == 0 {
-                now
-            } else {
-                now.max(self.started + self.period)
-            };
+            let first = self.of == 0;
+            self.started = if first { now } else { now.max(self.ends()) };
             (self.done, self.of, self.stride) = (0, slots, stride(slots));
+            if first {
+                self.done = self.due(now) as u32;
+            } else {
+                self.ahead = Duration::ZERO;
+            }
         }
-        let turn = now.since(self.started).as_nanos() * u128::from(self.of)
-            / self.period.as_nanos().max(1);
+        let turn = self.due(now);
         self.looked = now;
         if u128::from(self.done) >= turn {
             return None;
@@ -230,7 +243,7 @@ mod tests {
 
     #[test]
     fn drift_visits_every_slot_once_a_period_and_evenly() {
-        let mut drift = Drift::new(Duration::from_secs(60), at(0));
+        let mut drift = Drift::new(Duration::from_secs(60), at(0), Duration::ZERO);
         assert_eq!(
             drift.pop_due(at(0), 1000),
             None,
@@ -249,9 +262,28 @@ mod tests {
         assert!(most <= 2, "{most} at once");
     }
 
+    /// Owners that live for 13 s each, while a period is 60 s: between them they look at every slot, in two periods.
+    #[test]
+    fn l2_the_scan_resumes_where_the_owner_before_had_come_to() {
+        let (period, lifetime) = (Duration::from_secs(60), Duration::from_secs(13));
+        let mut seen = BTreeSet::new();
+        let mut owned = Duration::ZERO;
+        while owned < period * 2 {
+            let mut drift = Drift::new(period, at(5), owned);
+            let end = at(5) + lifetime;
+            let mut now = at(5);
+            while now < end {
+                seen.extend(std::iter::from_fn(|| drift.pop_due(now, 1000)));
+                now = drift.next(1000).unwrap().max(now + LOT);
+            }
+            owned += lifetime;
+        }
+        assert_eq!(seen.len(), 1000);
+    }
+
     #[test]
     fn a_million_idle_assets_wake_a_hundred_times_a_second() {
-        let mut drift = Drift::new(Duration::from_secs(60), at(0));
+        let mut drift = Drift::new(Duration::from_secs(60), at(0), Duration::ZERO);
         drift.pop_due(at(0), 1_000_000);
         let (mut now, mut wakes) = (at(0), 0);
         while now < at(1_000) {

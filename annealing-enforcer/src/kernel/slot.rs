@@ -30,6 +30,8 @@ pub(super) struct Slot {
     pub(super) class: Class,
     /// Why it was last looked at.
     pub(super) trigger: Trigger,
+    /// The span of its plugin's breaker in which a diff of it succeeded last.
+    pub(super) counted: u8,
 }
 
 /// Bits of [`Slot::flags`].
@@ -106,6 +108,7 @@ impl Slot {
             state: State::Idle,
             class: Class::Intent,
             trigger: Trigger::IntentChanged,
+            counted: u8::MAX,
         }
     }
 

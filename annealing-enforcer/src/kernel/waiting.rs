@@ -10,13 +10,23 @@ use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects},
-    iteration::{Phase, Wait},
+    iteration::{Iteration, Phase, Wait},
     slot::{Class, State, Trigger, cuts, flag},
 };
 
+/// A timer that fires so much later than it was set for tells that this process stood still meanwhile.
+pub(super) const STOOD_STILL: Duration = Duration::from_secs(1);
+
 impl Kernel {
-    /// The time that an iteration had set is up.
-    pub(super) fn timer_fired(&mut self, now: Now, at: u32, generation: u32, out: &mut Effects) {
+    /// The time that an iteration had set is up since `due`.
+    pub(super) fn timer_fired(
+        &mut self,
+        now: Now,
+        due: Mono,
+        (at, generation): (u32, u32),
+        out: &mut Effects,
+    ) {
+        let late = now.mono.since(due);
         let Some(iteration) = self
             .iterations
             .at(at)
@@ -24,18 +34,20 @@ impl Kernel {
         else {
             return;
         };
-        let slot = iteration.slot;
-        let run = Run {
-            slot,
-            n: iteration.run,
-            incarnation: iteration.incarnation.no(),
+        let (slot, run) = (iteration.slot, run_of(iteration));
+        if self.prolong(now, at, late) {
+            return;
+        }
+        let Some(iteration) = self.iterations.at(at) else {
+            return;
         };
         match &iteration.phase {
             Phase::Diffing => {
                 self.count(Branch::DiffDeadline);
                 out.calls.push(Call::Abandon(run));
                 let error = plugin::Error::transient("the diff passed its deadline");
-                self.diff_ended(now, self.table.slot(slot).kind, Some(&error));
+                let (kind, is_late) = (self.table.slot(slot).kind, late > STOOD_STILL);
+                self.diff_ended(now, kind, slot, Some(&error), is_late);
                 self.failed(now, slot, &error, out);
             }
             Phase::Checking => {
@@ -64,6 +76,26 @@ impl Kernel {
             Phase::Permit => self.enqueue(now, slot, Trigger::RetryDue, Class::Retry),
             Phase::Queued | Phase::Journaling(_) => {}
         }
+    }
+
+    /// Gives a diff or a check the time that it lost because this process stood still, once. A push has no more time
+    /// than was written. Says whether it did.
+    fn prolong(&mut self, now: Now, at: u32, late: Duration) -> bool {
+        let deadline = match self.iterations.at(at) {
+            Some(it) if late <= STOOD_STILL || it.prolonged => return false,
+            Some(it) if matches!(it.phase, Phase::Diffing) => {
+                let kind = self.table.slot(it.slot).kind;
+                self.kinds[kind as usize].config.diff_deadline
+            }
+            Some(it) if matches!(it.phase, Phase::Checking) => self.config.check_deadline,
+            _ => return false,
+        };
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.prolonged = true;
+            let until = now.mono + late.min(deadline);
+            self.timers.set(until, at, it.generation);
+        }
+        true
     }
 
     /// A diff failed, or a push did with a known outcome: wait as its class says.
@@ -216,6 +248,14 @@ impl Kernel {
         if rerun && (cuts(trigger) || !patient) && !self.must_wait(slot) {
             self.enqueue(now, slot, trigger, class);
         }
+    }
+}
+
+fn run_of(iteration: &Iteration) -> Run {
+    Run {
+        slot: iteration.slot,
+        n: iteration.run,
+        incarnation: iteration.incarnation.no(),
     }
 }
 

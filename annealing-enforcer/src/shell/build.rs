@@ -8,7 +8,7 @@ use plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
     AssetPlugin, BoxError, CheckRequest, Diff, DiffRequest, FencingToken, Guard, PushRequest,
     Pushed, Turndown, Verdict,
-    service::{Proceed, Stack, stack},
+    service::{Checks, Proceed, Stack, checks, stack},
 };
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use tower::Service;
@@ -73,6 +73,9 @@ pub enum BuildError {
     /// A type's name is invalid.
     #[error("an asset plugin is registered for a type with an invalid name")]
     Type(#[from] InvalidId),
+    /// The names of checks do not tell them apart.
+    #[error(transparent)]
+    Checks(#[from] checks::Error),
 }
 
 /// An enforcer under construction. See [`Enforcer::builder`].
@@ -89,7 +92,7 @@ pub struct EnforcerBuilder<R> {
     plugins: Vec<(Result<TypeName, InvalidId>, Plugin)>,
     diffs: Option<DiffStack>,
     pushes: Option<PushStack>,
-    checks: Stack<CheckRequest, Verdict>,
+    checks: Checks,
     while_owner: BTreeMap<&'static str, WhileOwner<R>>,
 }
 
@@ -115,7 +118,7 @@ impl<R: Runtime> Enforcer<R> {
             plugins: Vec::new(),
             diffs: None,
             pushes: None,
-            checks: stack(Proceed),
+            checks: Checks::default(),
             while_owner: BTreeMap::new(),
         }
     }
@@ -194,8 +197,9 @@ impl<R: Runtime> EnforcerBuilder<R> {
         self
     }
 
-    /// The checks that every push has to pass.
-    pub fn checks<S>(mut self, layers: impl FnOnce(Proceed) -> S) -> Self
+    /// The checks that every push has to pass. The layers are applied inside `layers`, so that the names of the checks are
+    /// known: see [`Checks::assemble`].
+    pub fn checks<S>(self, layers: impl FnOnce(Proceed) -> S) -> Self
     where
         S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
             + Clone
@@ -203,7 +207,12 @@ impl<R: Runtime> EnforcerBuilder<R> {
             + Sync
             + 'static,
     {
-        self.checks = stack(layers(Proceed));
+        self.assembled_checks(Checks::assemble(layers))
+    }
+
+    /// As [`EnforcerBuilder::checks`], for a stack that is assembled already.
+    pub fn assembled_checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
         self
     }
 
@@ -238,8 +247,9 @@ impl<R: Runtime> EnforcerBuilder<R> {
     /// Finishes the enforcer. It does nothing before [`Enforcer::run`].
     ///
     /// # Errors
-    /// When a type is registered twice or has an invalid name.
+    /// When a type is registered twice or has an invalid name, or two checks have one name.
     pub fn build(self) -> Result<Enforcer<R>, BuildError> {
+        self.checks.validate()?;
         let mut all: Vec<Registered> = Vec::new();
         for (name, plugin) in self.plugins {
             let mut config = TypeConfig::new(name?);
@@ -274,7 +284,10 @@ impl<R: Runtime> EnforcerBuilder<R> {
             store: self.store,
             incarnations,
             membership,
-            config: self.config,
+            config: Config {
+                checks: self.checks.names().to_vec(),
+                ..self.config
+            },
             diffs: self.diffs.map(|layers| layers(registry.clone())),
             pushes: self.pushes.map(|layers| layers(registry.clone())),
             registry,

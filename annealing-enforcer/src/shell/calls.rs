@@ -15,7 +15,8 @@ use futures::{
 use plane_runtime::Runtime;
 use plugin_sdk::{
     CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Now, PushRequest, Pushed,
-    Run, Verdict, plugin, service::Stack,
+    Run, plugin,
+    service::{Checks, Stack},
 };
 
 use super::{
@@ -34,7 +35,7 @@ pub(crate) struct Calls<R> {
     pub(crate) registry: Registry,
     pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
-    pub(crate) checks: Stack<CheckRequest, Verdict>,
+    pub(crate) checks: Checks,
     pub(crate) token: FencingToken,
     pub(crate) events: Inside,
     /// Calls that became tasks, by slot and number.
@@ -163,7 +164,7 @@ impl<R: Runtime> Calls<R> {
             latest,
             brought,
         } = check;
-        let eyes = Eyes::Kernel(self.events.clone(), run);
+        let eyes = Eyes::Kernel(self.events.clone());
         let view = View {
             eyes,
             at: incarnation.clone(),
@@ -178,6 +179,7 @@ impl<R: Runtime> Calls<R> {
             observed,
             cause,
             now: now.wall,
+            mono: now.mono,
             reader: IncarnationReader::at(incarnation, asset),
             view: Some(Arc::new(view)),
         };

@@ -17,6 +17,7 @@ use plane_store::{
     Write,
     records::{Decision, Decisions},
 };
+use plugin_sdk::CheckName;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,7 @@ use super::{
     beside::Troubles,
     retire::{Refused, Reply, Retiring},
 };
-use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting};
+use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting, Words};
 
 /// The longest reason that a person may give, and the longest name of a check, in bytes.
 const REASON: usize = 16 << 10;
@@ -82,6 +83,12 @@ pub enum AskError {
         /// Which one.
         incarnation: IncarnationNo,
     },
+    /// A person's word is about nothing that is there. Nothing of it is remembered.
+    #[error("refused: {why}")]
+    Refused {
+        /// What is the matter, and what would fit.
+        why: String,
+    },
     /// The store cannot be read.
     #[error("the store cannot be read")]
     Store(#[from] plane_store::Error),
@@ -111,8 +118,23 @@ pub struct Explained {
     pub chain: Vec<Explanation>,
     /// The assets of a wait cycle in the chain, if there is one: none of them can move before a person acts.
     pub cycle: Vec<AssetId>,
+    /// Waits in the chain that no push of any asset ends at the pins of now.
+    pub dead_ends: Vec<DeadEnd>,
     /// The asset's last decisions, oldest first.
     pub decisions: Vec<Decision>,
+}
+
+/// A wait that only an edit, a rollout or a person ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadEnd {
+    /// The asset that waits.
+    pub asset: AssetId,
+    /// The check that makes it wait.
+    pub check: CheckName,
+    /// What it waits for.
+    pub reason: String,
+    /// What ends the wait.
+    pub way_out: String,
 }
 
 impl<R: Runtime> Handle<R> {
@@ -126,9 +148,12 @@ impl<R: Runtime> Handle<R> {
     }
 
     async fn done(&self, input: impl FnOnce(Reply) -> Input) -> Result<(), AskError> {
-        let refused = |Refused(incarnation)| AskError::Retired {
-            partition: self.partition.clone(),
-            incarnation,
+        let refused = |refused| match refused {
+            Refused::Retired(incarnation) => AskError::Retired {
+                partition: self.partition.clone(),
+                incarnation,
+            },
+            Refused::Word(why) => AskError::Refused { why },
         };
         self.ask(input).await?.map_err(refused)
     }
@@ -187,6 +212,7 @@ impl<R: Runtime> Handle<R> {
                 .await?;
         Ok(Explained {
             cycle: circle(&chain),
+            dead_ends: chain.iter().flat_map(dead_ends).collect(),
             chain,
             decisions: decisions.map(|stored| stored.value.0).unwrap_or_default(),
         })
@@ -243,10 +269,20 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
+    /// What people said that still holds: pauses, approvals, overrides.
+    ///
+    /// # Errors
+    /// When the enforcer is not running.
+    pub async fn words(&self) -> Result<Words, AskError> {
+        self.ask(Input::Words).await
+    }
+
     /// A person's word; answers once it is durable.
     ///
     /// # Errors
-    /// When it is too long to be remembered, or the enforcer is not running.
+    /// [`AskError::Refused`] when it is about nothing that is there: an asset that is not known, a change that is
+    /// another one by now, a scope that is not paused. When it is too long to be remembered, or the enforcer is not
+    /// running.
     pub async fn tell(&self, command: Command) -> Result<(), AskError> {
         may_be_remembered(&command)?;
         self.done(|reply| Input::Tell(Box::new(command), reply))
@@ -303,15 +339,14 @@ impl<R: Runtime> Handle<R> {
 
 /// Who and why are kept in one record, the name of a check in its key.
 fn may_be_remembered(command: &Command) -> Result<(), AskError> {
-    let (who, why, check) = match command {
-        Command::Pause(word) => (&word.who, &word.why, ""),
-        Command::Approve(word) => (&word.who, &word.why, ""),
-        Command::Override(word) => (&word.who, &word.why, word.check.as_str()),
-        Command::Resume(_) | Command::LookNow(_) | Command::Acknowledge(_) => return Ok(()),
+    let by = command.by();
+    let check = match command {
+        Command::Override { check, .. } => check.as_str(),
+        _ => "",
     };
     for (what, text, limit) in [
-        ("who says it", who.as_str(), REASON),
-        ("the reason", why.as_str(), REASON),
+        ("who says it", by.who.as_str(), REASON),
+        ("the reason", by.why.as_str(), REASON),
         ("the name of the check", check, CHECK),
     ] {
         let bytes = text.len();
@@ -320,6 +355,22 @@ fn may_be_remembered(command: &Command) -> Result<(), AskError> {
         }
     }
     Ok(())
+}
+
+/// The waits of one asset that no push ends.
+fn dead_ends(found: &Explanation) -> impl Iterator<Item = DeadEnd> {
+    let delays = match &found.waiting {
+        Some(Waiting::Checks(delays)) => delays.as_slice(),
+        _ => &[],
+    };
+    delays.iter().filter_map(|delay| {
+        Some(DeadEnd {
+            asset: found.asset.clone(),
+            check: delay.check.clone(),
+            reason: delay.reason.clone(),
+            way_out: delay.dead_end()?.to_owned(),
+        })
+    })
 }
 
 /// Whom an asset waits for by name.
@@ -392,6 +443,7 @@ mod tests {
             waiting: Some(waiting),
             next_look: None,
             failures: 0,
+            words: Words::default(),
         }
     }
 
@@ -409,6 +461,19 @@ mod tests {
             evidence: serde_json::Value::Null,
             recheck: Recheck::WhenSettled(id(name)),
         }])
+    }
+
+    #[test]
+    fn a_dead_end_is_told_with_its_way_out() {
+        let mut link = link("a", until_settled("b"));
+        assert_eq!(dead_ends(&link).count(), 0);
+        if let Some(Waiting::Checks(delays)) = &mut link.waiting {
+            delays[0].evidence = serde_json::json!({ plugin_sdk::DEAD_END: "remove the edge" });
+        }
+        let ends: Vec<_> = dead_ends(&link)
+            .map(|end| (end.asset, end.way_out))
+            .collect();
+        assert_eq!(ends, [(id("a"), "remove the edge".to_owned())]);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Reads what the enforcer goes by from the store: incarnations, and what the last owner remembered.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
 use plane_runtime::Runtime;
@@ -9,13 +13,13 @@ use plane_store::{
     incarnations::{self, Incarnations},
     record::{self, Record},
     records::{
-        Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Pause, PinRecord, Taken,
+        Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Owned, Pause, PinRecord, Taken,
     },
 };
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Error, Input};
-use crate::kernel::{Command, Event, Pin, Recovered};
+use crate::kernel::{Event, Pin, Recovered, Words};
 
 /// Hints may be dropped: the head is read this often whatever happens.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -77,6 +81,8 @@ impl<R: Runtime> Intent<R> {
             orphans.push((orphaned, last));
         }
         let assets = named(self.all::<AssetRecord>().await?);
+        let named = self.named(&newest, &assets).await?;
+        let owned = record::load::<Owned>(&*self.store, &self.partition, "").await?;
         // What was taken in left nothing unseen.
         let gone = match &taken {
             Some(_) => Vec::new(),
@@ -90,12 +96,38 @@ impl<R: Runtime> Intent<R> {
             orphans,
             gone,
             assets,
+            named,
+            owned: owned.map(|owned| owned.value).unwrap_or_default(),
             pins: self.pins().await?,
             heads: self.heads().await?,
-            people: self.people().await?,
+            words: self.words().await?,
             latest: taken.unwrap_or(newest),
             newer,
         })
+    }
+
+    /// The incarnations that records name: of assets that settled with another content than the newest, and of open
+    /// pushes.
+    async fn named(
+        &self,
+        latest: &Incarnation,
+        records: &[(AssetId, AssetRecord)],
+    ) -> Result<BTreeMap<IncarnationNo, Incarnation>, Error> {
+        let edited = |(id, record): &(AssetId, AssetRecord)| {
+            let settled = record.settled.as_ref()?;
+            let newest = latest.asset(id).map(|asset| asset.digest());
+            (newest != Some(settled.content)).then_some(settled.incarnation)
+        };
+        let pushed = records
+            .iter()
+            .filter_map(|(_, record)| Some(record.open.as_ref()?.incarnation));
+        let wanted: BTreeSet<IncarnationNo> =
+            records.iter().filter_map(edited).chain(pushed).collect();
+        let mut named = BTreeMap::new();
+        for no in wanted {
+            named.extend(self.kept(no).await?.map(|incarnation| (no, incarnation)));
+        }
+        Ok(named)
     }
 
     /// Assets that are remembered, are not orphans, and that `latest` does not have: they left while nobody looked.
@@ -210,18 +242,28 @@ impl<R: Runtime> Intent<R> {
         Ok(heads)
     }
 
-    async fn people(&self) -> Result<Vec<Command>, Error> {
-        let pauses = self.all::<Pause>().await?;
-        let approvals = self.all::<Approval>().await?;
-        let overrides = self.all::<Override>().await?;
-        let pauses = pauses.into_iter().map(|(_, word)| Command::Pause(word));
-        let approvals = approvals
-            .into_iter()
-            .map(|(_, word)| Command::Approve(word));
-        let overrides = overrides
-            .into_iter()
-            .map(|(_, word)| Command::Override(word));
-        Ok(pauses.chain(approvals).chain(overrides).collect())
+    /// What people said: what is used up or over, too.
+    async fn words(&self) -> Result<Words, Error> {
+        Ok(Words {
+            pauses: self
+                .all::<Pause>()
+                .await?
+                .into_iter()
+                .map(|(_, word)| word)
+                .collect(),
+            approvals: self
+                .all::<Approval>()
+                .await?
+                .into_iter()
+                .map(|(_, word)| word)
+                .collect(),
+            overrides: self
+                .all::<Override>()
+                .await?
+                .into_iter()
+                .map(|(_, word)| word)
+                .collect(),
+        })
     }
 
     /// Hands every newer incarnation to the kernel, for ever.

@@ -36,27 +36,27 @@ use futures::{
 use plane_runtime::{Kernel as _, Runtime};
 use plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
-    CheckRequest, Diff, DiffRequest, FencingToken, Mono, Now, Observation, PushRequest, Pushed,
-    Run, Verdict, service::Stack,
+    Diff, DiffRequest, FencingToken, Mono, Now, Observation, PushRequest, Pushed,
+    service::{Checks, Stack},
 };
 use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 pub use build::{BuildError, EnforcerBuilder, Plugin};
 pub use error::Error;
-pub(crate) use handle::Actuation;
-pub use handle::{AskError, Explained, Handle, Settle};
+pub use handle::{AskError, DeadEnd, Explained, Handle, Settle};
 pub use membership::{Membership, TERM};
 pub use plan::{Plan, Planned, Planner};
 
 use crate::{
     config::Config,
-    kernel::{Branch, Command, Effects, Event, Explanation, FeedItem, Kernel, Pin, Status},
+    kernel::{Branch, Command, Effects, Event, Explanation, FeedItem, Kernel, Pin, Status, Words},
     registry::Registry,
 };
 use beside::{Beside, Troubles, said};
 use calls::Calls;
+pub(crate) use handle::Actuation;
 use inside::Inside;
-use retire::{Reply, Retired, Retiring};
+use retire::{Refused, Reply, Retired, Retiring};
 use scribe::{Entry, Scribe};
 
 /// Answers that are there at once are steps of one moment; in a long row of them the clock is read again so often.
@@ -69,11 +69,11 @@ const BATCH: usize = 2048;
 pub(crate) enum Input {
     Kernel(Event),
     Observe {
-        asker: Run,
         asset: AssetId,
         reply: oneshot::Sender<Result<Observation, String>>,
     },
     Status(oneshot::Sender<Status>),
+    Words(oneshot::Sender<Words>),
     Branches(oneshot::Sender<BTreeMap<Branch, u64>>),
     Explain(AssetId, oneshot::Sender<Option<Explanation>>),
     Assets(oneshot::Sender<Vec<AssetId>>),
@@ -106,7 +106,7 @@ pub struct Enforcer<R> {
     pub(crate) registry: Registry,
     pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
-    pub(crate) checks: Stack<CheckRequest, Verdict>,
+    pub(crate) checks: Checks,
     pub(crate) while_owner: BTreeMap<&'static str, WhileOwner<R>>,
     pub(crate) troubles: Troubles,
     pub(crate) inputs: UnboundedReceiver<Input>,
@@ -226,6 +226,7 @@ impl<R: Runtime> Enforcer<R> {
             ahead: Vec::new(),
             retired: Retired::default(),
             feed: feed::Feed::default(),
+            refused: None,
             violation: None,
         };
         let lease = self.membership.lease_until().await;
@@ -293,6 +294,8 @@ struct Ownership<R> {
     ahead: Vec<Entry>,
     retired: Retired,
     feed: feed::Feed,
+    /// Why the person's word at hand is refused.
+    refused: Option<String>,
     /// An invariant that does not hold: it ends this ownership.
     violation: Option<String>,
 }
@@ -352,25 +355,15 @@ impl<R: Runtime> Ownership<R> {
                 self.calls.ended(&event);
                 self.step(event);
             }
-            Input::Observe {
-                asker,
-                asset,
-                reply,
-            } => {
+            Input::Observe { asset, reply } => {
                 self.tickets += 1;
                 self.observers.insert(self.tickets, reply);
-                self.step(Event::Observe {
-                    ticket: self.tickets,
-                    asker,
-                    asset,
-                });
+                let ticket = self.tickets;
+                self.step(Event::Observe { ticket, asset });
             }
             // Whoever asked has given up, and may have asked somebody else since: too late to do it now.
             given_up if given_up.is_given_up() => {}
-            Input::Tell(command, reply) => {
-                self.step(Event::Person(*command));
-                self.when_durable(reply);
-            }
+            Input::Tell(command, reply) => self.tell(*command, reply),
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),
@@ -382,6 +375,10 @@ impl<R: Runtime> Ownership<R> {
             }
             // Whoever asked may have gone: then nobody is told.
             Input::Status(reply) => drop(reply.send(self.kernel.status())),
+            Input::Words(reply) => {
+                let words = self.kernel.words(self.runtime.now());
+                drop(reply.send(words))
+            }
             Input::Branches(reply) => drop(reply.send(self.kernel.branches().clone())),
             Input::Explain(asset, reply) => {
                 drop(reply.send(self.kernel.explain(self.runtime.now(), &asset)))
@@ -394,6 +391,22 @@ impl<R: Runtime> Ownership<R> {
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
         self.violated()
+    }
+
+    fn tell(&mut self, command: Command, reply: Reply) {
+        let said = format!("{command:?}");
+        self.step(Event::Person(command));
+        match self.refused.take() {
+            Some(why) => {
+                tracing::info!(word = said, why, "refused a person's word");
+                // The speaker may have gone.
+                let _ = reply.send(Err(Refused::Word(why)));
+            }
+            None => {
+                tracing::info!(word = said, "took a person's word");
+                self.when_durable(reply);
+            }
+        }
     }
 
     fn violated(&mut self) -> Option<Result<End, Error>> {
@@ -431,6 +444,7 @@ impl<R: Runtime> Ownership<R> {
                 self.violation = Some(violation);
                 return;
             }
+            self.refused = self.effects.refused.take().or(self.refused.take());
             self.write();
             self.feed.tell(&mut self.effects.feed);
             for (ticket, answer) in self.effects.replies.drain(..) {

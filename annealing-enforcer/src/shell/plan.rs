@@ -21,8 +21,10 @@ use plane_store::{
 };
 use plugin_sdk::{
     BoxError, Cause, Change, CheckRequest, Delay, Diff, DiffRequest, FencingToken,
-    IncarnationReader, Observation, PartitionView, Run, Stamp, Verdict, observe::Link, plugin,
-    service::Stack,
+    IncarnationReader, Observation, PartitionView, Run, Stamp, Verdict,
+    observe::Link,
+    plugin,
+    service::{Checks, Stack},
 };
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo, PartitionId,
@@ -108,6 +110,7 @@ impl Observer {
                 diff,
                 stamp: Stamp { slot: 0, seq: 0 },
                 as_of,
+                cause: Some(Cause::Intent),
             })
         }
         .boxed()
@@ -156,12 +159,8 @@ struct Window {
 }
 
 impl PartitionView for Window {
-    fn observe(
-        &self,
-        asset: &AssetId,
-        at: IncarnationNo,
-    ) -> BoxFuture<'static, Result<Observation, BoxError>> {
-        self.view.observe(asset, at)
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
+        self.view.observe(asset)
     }
 
     fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link> {
@@ -190,7 +189,7 @@ pub struct Planner<R> {
     incarnations: Arc<Incarnations<dyn Store>>,
     registry: Registry,
     diffs: Option<Stack<DiffRequest, Diff>>,
-    checks: Stack<CheckRequest, Verdict>,
+    checks: Checks,
     check_deadline: Duration,
 }
 
@@ -262,13 +261,15 @@ impl<R: Runtime> Planner<R> {
                     view: view.clone(),
                     production: observer.production.clone(),
                 };
+                let now = self.runtime.now();
                 let request = CheckRequest {
                     asset: asset.id(),
                     incarnation: view.at.id().clone(),
                     change: Arc::new((*change).clone()),
                     observed,
                     cause: Cause::Intent,
-                    now: self.runtime.now().wall,
+                    now: now.wall,
+                    mono: now.mono,
                     reader: IncarnationReader::at(view.at, asset.clone()),
                     view: Some(Arc::new(window)),
                 };

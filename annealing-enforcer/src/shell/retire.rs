@@ -15,9 +15,14 @@ const REMEMBERED: usize = 10_000;
 /// How whoever asked for something hears that it is durable, or why it was not done.
 pub(crate) type Reply = oneshot::Sender<Result<(), Refused>>;
 
-/// This incarnation is being removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) IncarnationNo);
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// This incarnation is being removed.
+    Retired(IncarnationNo),
+    /// A person's word is about nothing that is there: what would fit.
+    Word(String),
+}
 
 /// Incarnations that are to be removed, and who asks.
 #[derive(Debug)]
@@ -63,7 +68,7 @@ impl Retired {
 
     fn keeps(&self, no: IncarnationNo) -> Result<(), Refused> {
         match self.0.contains(&no) {
-            true => Err(Refused(no)),
+            true => Err(Refused::Retired(no)),
             false => Ok(()),
         }
     }

@@ -14,10 +14,7 @@ use plane_store::{
     journal::{Journal, Outcome, Ticket},
     owner,
     record::{self, Record as _},
-    records::{
-        Approval, AssetRecord, Decisions, Floor, GroupHead, Orphaned, Override, Pause, PinRecord,
-        Scope, Taken,
-    },
+    records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, PinRecord, Taken},
 };
 use plugin_sdk::FencingToken;
 use prodspec_model::{AssetId, PartitionId};
@@ -28,7 +25,7 @@ use super::{
     inside::Inside,
     retire::{Reply, Retiring},
 };
-use crate::kernel::{Command, Event, Record};
+use crate::kernel::{Event, Record};
 
 /// How long to wait before a batch is submitted again.
 const RESUBMIT: Duration = Duration::from_millis(200);
@@ -264,19 +261,20 @@ impl<R: Runtime> Scribe<R> {
                 Record::Taken(incarnation) => {
                     writes.push(record::put(&self.partition, "", &Taken { incarnation })?)
                 }
+                Record::Owned(owned) => writes.push(record::put(&self.partition, "", &owned)?),
                 Record::Floor(incarnation) => {
                     writes.push(record::put(&self.partition, "", &Floor { incarnation })?)
                 }
-                Record::Person(command, _) => writes.extend(self.person(&command)?),
-                Record::Spent(asset, change, check) => writes.push(match check {
-                    None => {
-                        record::delete::<Approval>(&self.partition, &format!("{asset}/{change}"))
-                    }
-                    Some(check) => record::delete::<Override>(
-                        &self.partition,
-                        &format!("{asset}/{change}/{check}"),
-                    ),
-                }),
+                Record::Pause(word) => {
+                    let name = word.scope.to_string();
+                    writes.push(record::put(&self.partition, &name, &word)?)
+                }
+                Record::Approval(word) => {
+                    writes.push(record::put(&self.partition, &word.name(), &word)?)
+                }
+                Record::Override(word) => {
+                    writes.push(record::put(&self.partition, &word.name(), &word)?)
+                }
                 Record::Decision(asset, decision) => {
                     let kept = self.decisions.entry(asset.clone()).or_default();
                     self.cited.change(&asset, kept, |kept| kept.push(decision));
@@ -301,26 +299,6 @@ impl<R: Runtime> Scribe<R> {
             Some(state) => record::put(&self.partition, asset.as_str(), state),
             None => Ok(record::delete::<T>(&self.partition, asset.as_str())),
         }
-    }
-
-    fn person(&self, command: &Command) -> Result<Option<Write>, plane_store::Error> {
-        Ok(Some(match command {
-            Command::Pause(pause) => {
-                record::put(&self.partition, &scope_name(&pause.scope), pause)?
-            }
-            Command::Resume(scope) => record::delete::<Pause>(&self.partition, &scope_name(scope)),
-            Command::Approve(word) => record::put(
-                &self.partition,
-                &format!("{}/{}", word.asset, word.change),
-                word,
-            )?,
-            Command::Override(word) => record::put(
-                &self.partition,
-                &format!("{}/{}/{}", word.asset, word.change, word.check),
-                word,
-            )?,
-            _ => return Ok(None),
-        }))
     }
 
     /// An asset's last decisions are one record: what is there already is read before it is added to.
@@ -374,14 +352,6 @@ fn take_answers(entries: &mut Vec<Entry>) -> (Vec<Reply>, Vec<Retiring>) {
         }
     }
     (answers, retiring)
-}
-
-fn scope_name(scope: &Scope) -> String {
-    match scope {
-        Scope::Asset(asset) => format!("asset/{asset}"),
-        Scope::Type(name) => format!("type/{name}"),
-        _ => "partition".to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -472,6 +442,7 @@ mod tests {
             change: None,
             summary: "change it".into(),
             outcome: plane_store::records::Outcome::Pushed,
+            allowed_by: Vec::new(),
         }
     }
 

@@ -8,9 +8,10 @@ use std::{
 
 use futures::channel::oneshot;
 use plane_runtime::{Runtime, TokioRuntime};
+use plane_store::records::By;
 use plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use plugin_sdk::{
-    AssetPlugin, Cause, Diff, DiffRequest, PushRequest, Pushed, Run, plugin,
+    AssetPlugin, Cause, Diff, DiffRequest, PushRequest, Pushed, plugin,
     testing::{self, InMemoryProduction},
 };
 use prodspec_model::{
@@ -107,7 +108,9 @@ async fn r15_an_orphan_that_is_known_about_is_not_listed_after_a_restart() {
     let both = [a.clone(), b.clone()];
     assert_eq!(enforced(&store, 3, orphans).await, both, "unseen");
     let left = enforced(&store, 3, async |handle| {
-        handle.tell(Command::Acknowledge(a)).await.unwrap();
+        let by = By::new("me", "seen");
+        let word = Command::Acknowledge { asset: a, by };
+        handle.tell(word).await.unwrap();
         orphans(handle).await
     });
     assert_eq!(left.await, std::slice::from_ref(&b));
@@ -156,17 +159,17 @@ async fn s9_a_plugin_that_says_too_much_stops_nobody() {
 async fn a_word_that_is_too_long_to_remember_is_refused() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let a = sealed(&store).await;
-    let word = |check: usize, why: usize| {
-        Command::Override(plane_store::records::Override {
-            asset: a.clone(),
-            change: Digest([0; 32]),
-            check: "c".repeat(check),
-            who: "me".into(),
-            why: "w".repeat(why),
-        })
+    let word = |check: usize, why: usize| Command::Override {
+        asset: a.clone(),
+        change: Digest([0; 32]),
+        check: "c".repeat(check).as_str().into(),
+        until: None,
+        by: By::new("me", "w".repeat(why)),
     };
     enforced(&store, 1, async |handle| {
-        handle.tell(word(256, 16 << 10)).await.unwrap();
+        // It is about nothing, and could be remembered.
+        let refused = handle.tell(word(256, 16 << 10)).await;
+        assert!(matches!(refused, Err(AskError::Refused { .. })));
         for (check, why) in [(257, 1), (1, (16 << 10) + 1)] {
             let refused = handle.tell(word(check, why)).await;
             assert!(
@@ -246,21 +249,8 @@ async fn a_kernel_that_panics_ends_its_partition_and_says_why() {
     let handle = enforcer.handle();
     let running = tokio::spawn(enforcer.run(std::future::pending()));
     handle.status().await.unwrap();
-    // No run has this slot: only the shell asks for others' observations.
-    let asker = Run {
-        slot: u32::MAX,
-        n: 1,
-        incarnation: IncarnationNo(1),
-    };
-    let (reply, observed) = oneshot::channel();
-    let asset = AssetId::new("a").unwrap();
-    let ask = Input::Observe {
-        asker,
-        asset,
-        reply,
-    };
-    handle.inputs.unbounded_send(ask).unwrap();
-    assert!(observed.await.is_err());
+    let breaks = Input::Kernel(crate::kernel::Event::Break);
+    handle.inputs.unbounded_send(breaks).unwrap();
     let ended = running.await.unwrap().unwrap_err();
     let told = matches!(&ended, super::Error::Violated(why) if why.contains("panicked"));
     assert!(told, "{ended}");

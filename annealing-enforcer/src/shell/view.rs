@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{channel::oneshot, future::BoxFuture};
-use plugin_sdk::{BoxError, Observation, PartitionView, Run, observe::Link};
+use plugin_sdk::{BoxError, Observation, PartitionView, observe::Link};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo,
     addons::{DependsOn, Edge},
@@ -15,8 +15,8 @@ use crate::kernel::InProduction;
 /// How a view gets at diffs of other assets.
 #[derive(Debug, Clone)]
 pub(crate) enum Eyes {
-    /// Through the kernel, which stamps them, for this run of the checks.
-    Kernel(Inside, Run),
+    /// Through the kernel, which stamps them.
+    Kernel(Inside),
     /// Straight from the plugins: for plans, which push nothing.
     Plugins(super::plan::Observer),
 }
@@ -63,26 +63,14 @@ impl View {
 }
 
 impl PartitionView for View {
-    fn observe(
-        &self,
-        asset: &AssetId,
-        at: IncarnationNo,
-    ) -> BoxFuture<'static, Result<Observation, BoxError>> {
-        let own = self.at.no();
-        if at != own {
-            let wrong = format!(
-                "asked at incarnation {at}; a check asks at the one it was asked about, {own}"
-            );
-            return Box::pin(async { Err(wrong.into()) });
-        }
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
         match &self.eyes {
             Eyes::Plugins(observer) => {
                 observer.observe(asset.clone(), self.at.clone(), self.latest.clone())
             }
-            Eyes::Kernel(kernel, asker) => {
+            Eyes::Kernel(kernel) => {
                 let (reply, answer) = oneshot::channel();
                 let sent = kernel.send(Input::Observe {
-                    asker: *asker,
                     asset: asset.clone(),
                     reply,
                 });
@@ -149,25 +137,13 @@ mod tests {
             plugin_sdk::FencingToken(1),
             futures::channel::mpsc::unbounded().0,
         );
-        let run = Run {
-            slot: 0,
-            n: 1,
-            incarnation: IncarnationNo(1),
-        };
         View {
-            eyes: Eyes::Kernel(enforcer, run),
+            eyes: Eyes::Kernel(enforcer),
             at: testing::incarnation(1, [needs("a", "old"), needs("b", "old")]),
             latest: testing::incarnation(2, [needs("a", "new"), needs("b", "new")]),
             edges: Arc::new(InProduction::default()),
             brought: Vec::new(),
         }
-    }
-
-    #[test]
-    fn r8_nobody_is_observed_at_another_incarnation() {
-        let asked = view().observe(&AssetId::new("a").unwrap(), IncarnationNo(2));
-        let refused = futures::executor::block_on(asked).unwrap_err();
-        assert!(refused.to_string().contains("asked at incarnation"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
     AssetType, BoxError, CheckRequest, Generator, Health, HealthRequest, SelectRequest, Selection,
     SourceOfTruth, Validator, Verdict,
-    service::{AllTargets, Healthy, Proceed},
+    service::{AllTargets, Checks, Healthy, Proceed},
 };
 use prodspec_gen::{Pipeline, pipeline};
 use prodspec_model::{Message, PartitionId, id::InvalidId, rollout::RolloutPolicy};
@@ -163,7 +163,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.enforcement(|builder| builder.asset_plugin::<T>(plugin))
     }
 
-    /// The checks that every push has to pass, as a tower stack around `base`.
+    /// The checks that every push has to pass, as a tower stack around `base`. The layers are applied inside `layers`, so
+    /// that the names of the checks are known: see [`Checks::assemble`].
     pub fn checks<S>(self, layers: impl FnOnce(Proceed) -> S) -> Self
     where
         S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
@@ -172,8 +173,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             + Sync
             + 'static,
     {
-        let stack = layers(Proceed);
-        self.enforcement(|builder| builder.checks(|_| stack))
+        let checks = Checks::assemble(layers);
+        self.enforcement(|builder| builder.assembled_checks(checks))
     }
 
     /// Which targets of a rollout may be updated when, as a tower stack around all of them. Default: what the policy assets

@@ -1,10 +1,10 @@
 //! What people say: pauses, approvals, overrides. Durable when the call returns; each with who and why.
 
-use annealing_enforcer::Command;
+use annealing_enforcer::{Command, Words};
 use annealing_strategist::By;
 use jiff::Timestamp;
 use plane_runtime::Runtime;
-use plane_store::records::{Approval, Override, Pause, Scope};
+use plane_store::records::Scope;
 use prodspec_gen::{Durable, SealOverride};
 use prodspec_model::{AssetId, Digest};
 
@@ -16,81 +16,102 @@ impl<R: Runtime> Handle<R> {
         Ok(self.enforcer.tell(command).await?)
     }
 
-    /// No pushes in `scope`, until then or until somebody resumes it. Pushes under way go on.
+    /// What people said that still holds: pauses, approvals, overrides.
     ///
     /// # Errors
     /// When this process does not own the partition.
+    pub async fn words(&self) -> Result<Words, Error> {
+        self.generation().await?;
+        Ok(self.enforcer.words().await?)
+    }
+
+    /// Starts no push in `scope`, until then or until a person resumes it. Pushes under way go on.
+    ///
+    /// # Errors
+    /// When the scope names an asset or a type that is not enforced, `until` is over, or this process does not own the
+    /// partition.
     pub async fn pause(&self, scope: Scope, by: By, until: Option<Timestamp>) -> Result<(), Error> {
-        let By { who, why } = by;
-        let pause = Pause {
-            scope,
-            who,
-            why,
-            until,
-        };
-        self.tell(Command::Pause(pause)).await
+        self.tell(Command::Pause { scope, until, by }).await
     }
 
-    /// Pushes again.
+    /// Ends the pause of `scope`.
     ///
     /// # Errors
-    /// When this process does not own the partition.
-    pub async fn resume(&self, scope: Scope) -> Result<(), Error> {
-        self.tell(Command::Resume(scope)).await
+    /// When the scope is not paused, or this process does not own the partition.
+    pub async fn resume(&self, scope: Scope, by: By) -> Result<(), Error> {
+        self.tell(Command::Resume { scope, by }).await
     }
 
-    /// This very change of `asset` may destroy. `change` is the digest that `explain` or `plan` shows.
+    /// Lets one push of this very change of `asset` destroy. `change` is the digest that `explain` or `plan` shows.
+    /// Without `until` the approval expires in 24 h.
     ///
     /// # Errors
-    /// When this process does not own the partition.
-    pub async fn approve(&self, asset: &AssetId, change: Digest, by: By) -> Result<(), Error> {
-        let By { who, why } = by;
+    /// When the asset's change is another one by now or destroys nothing, or this process does not own the partition.
+    pub async fn approve(
+        &self,
+        asset: &AssetId,
+        change: Digest,
+        by: By,
+        until: Option<Timestamp>,
+    ) -> Result<(), Error> {
         let asset = asset.clone();
-        let approval = Approval {
+        self.tell(Command::Approve {
             asset,
             change,
-            who,
-            why,
-        };
-        self.tell(Command::Approve(approval)).await
+            until,
+            by,
+        })
+        .await
     }
 
-    /// The check named `check` does not delay this very change of `asset`.
+    /// Lets the check named `check` not delay one push of this very change of `asset`. Without `until` the override
+    /// expires in 24 h.
     ///
     /// # Errors
-    /// When this process does not own the partition.
+    /// When the asset's change is another one by now, no check has this name, or this process does not own the partition.
     pub async fn override_check(
         &self,
         asset: &AssetId,
         change: Digest,
         check: &str,
         by: By,
+        until: Option<Timestamp>,
     ) -> Result<(), Error> {
-        let By { who, why } = by;
-        let word = Override {
+        self.tell(Command::Override {
             asset: asset.clone(),
             change,
-            check: check.to_owned(),
-            who,
-            why,
-        };
-        self.tell(Command::Override(word)).await
+            check: check.into(),
+            until,
+            by,
+        })
+        .await
     }
 
-    /// This orphan is known about: it is forgotten, and production keeps it.
+    /// Forgets the orphan `asset`: it is known about, and production keeps it.
     ///
     /// # Errors
-    /// When this process does not own the partition.
-    pub async fn acknowledge(&self, asset: &AssetId) -> Result<(), Error> {
-        self.tell(Command::Acknowledge(asset.clone())).await
+    /// When the asset is no orphan, or this process does not own the partition.
+    pub async fn acknowledge(&self, asset: &AssetId, by: By) -> Result<(), Error> {
+        let asset = asset.clone();
+        self.tell(Command::Acknowledge { asset, by }).await
     }
 
     /// Looks at `asset` now, whatever it waits for.
     ///
     /// # Errors
-    /// When this process does not own the partition.
-    pub async fn look_now(&self, asset: &AssetId) -> Result<(), Error> {
-        self.tell(Command::LookNow(asset.clone())).await
+    /// When a look would tell nothing now, with the reason; or this process does not own the partition.
+    pub async fn look_now(&self, asset: &AssetId, by: By) -> Result<(), Error> {
+        let asset = asset.clone();
+        self.tell(Command::LookNow { asset, by }).await
+    }
+
+    /// Ends the wait for a push of `asset` whose outcome is unknown: the speaker vouches that it does not run any more.
+    ///
+    /// # Errors
+    /// When no such push is waited for, or this process does not own the partition.
+    pub async fn push_is_over(&self, asset: &AssetId, by: By) -> Result<(), Error> {
+        let asset = asset.clone();
+        self.tell(Command::PushIsOver { asset, by }).await
     }
 
     /// Lets one seal through that `guard` refuses: the very one that its problem names with `digest`. Then reads the

@@ -37,12 +37,8 @@ impl CheckPlugin for Freeze {
             // Whatever else goes wrong means no.
             Err(error) => return Err(error.into()),
         };
-        let delay = Delay {
-            check: "freeze".into(),
-            reason: format!("{} is there, by {}", self.0.display(), by.trim()),
-            evidence: serde_json::Value::Null,
-            recheck: Recheck::After(AGAIN),
-        };
+        let reason = format!("{} is there, by {}", self.0.display(), by.trim());
+        let delay = Delay::new(reason, Recheck::After(AGAIN));
         Ok(Verdict::delay(request.now, delay))
     }
 }

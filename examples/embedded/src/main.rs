@@ -19,7 +19,7 @@ use embedded::{
     service::{Handle, Service},
     sites::Files,
 };
-use plugin_sdk::BoxError;
+use plugin_sdk::{BoxError, text::shown};
 use prodspec_gen::YamlFile;
 use prodspec_model::{AssetId, IncarnationNo};
 
@@ -48,7 +48,10 @@ async fn main() -> Result<(), BoxError> {
     change_by_hand(&place, &handle).await?;
     place.write("")?;
     if let Err(problems) = handle.settle(PATIENCE).await {
-        println!("\nrefused, the last good intent stays in force:\n{problems}");
+        println!("\nrefused, the last good intent stays in force:");
+        for problem in problems.to_string().lines() {
+            println!("{}", shown(problem));
+        }
     }
     drop(stop);
     running.await??;
@@ -69,10 +72,9 @@ async fn edit_while_frozen(place: &Place, handle: &Handle) -> Result<(), BoxErro
         let explained = handle.enforcer.explain(&index).await?;
         if let Some(Waiting::Checks(delays)) = &explained.chain[0].waiting {
             let delay = &delays[0];
-            println!(
-                "\nedited, but the check {} says: {}",
-                delay.check, delay.reason
-            );
+            // Text that others wrote is shown as text: a terminal would obey its escape sequences.
+            let reason = shown(&delay.reason);
+            println!("\nedited, but the check {} says: {reason}", delay.check);
         }
     }
     std::fs::remove_file(&place.freeze)?;
@@ -86,7 +88,9 @@ async fn change_by_hand(place: &Place, handle: &Handle) -> Result<(), BoxError> 
     std::fs::write(Files::new(&place.pages).path(&about), "changed by hand")?;
     place.show("changed by hand")?;
     // Without being told, the service would notice within its drift period.
-    handle.enforcer.tell(Command::LookNow(about)).await?;
+    let by = annealing_enforcer::store::records::By::new("the tour", "it was changed by hand");
+    let look = Command::LookNow { asset: about, by };
+    handle.enforcer.tell(look).await?;
     handle.settle(PATIENCE).await?;
     Ok(place.show("put back")?)
 }
@@ -120,7 +124,8 @@ impl Place {
         files.sort_by_key(std::fs::DirEntry::file_name);
         for file in files {
             let text = std::fs::read_to_string(file.path())?;
-            println!("  {}: {}", file.file_name().to_string_lossy(), text.trim());
+            let name = file.file_name();
+            println!("  {}: {}", name.to_string_lossy(), shown(text.trim()));
         }
         Ok(())
     }

@@ -1,19 +1,16 @@
 //! What the program can be asked to do: its own module, so that adding a command never touches `main`.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use control_plane::model::AssetId;
 use shakespeare::{
-    command::{Failure, ask, check, down, load, rollout, run, tell},
-    control::Word,
+    command::{Failure, Several, ask, check, down, load, rollout, run, tell},
+    control::client,
     demo,
     place::Place,
     production::{balancer, cell, frontend},
+    voice::{self, complain},
 };
 use tracing_subscriber::EnvFilter;
 
@@ -66,18 +63,14 @@ enum Command {
     Approve(tell::Approve),
     /// Lift a guard or a check for one change.
     Override(tell::Override),
-    /// An orphan is known about: forget it, leave it running.
-    Acknowledge {
-        /// Which asset.
-        asset: AssetId,
-    },
+    /// Forget an orphan that is known about; it is left running.
+    Acknowledge(tell::About),
+    /// Vouch that a push whose outcome is unknown does not run any more.
+    Over(tell::About),
     /// Stop pushes.
     Pause(tell::Pause),
     /// Push again.
-    Resume {
-        /// One asset only.
-        asset: Option<AssetId>,
-    },
+    Resume(tell::Resume),
     /// A scripted session in a directory of its own, judged from outside.
     Demo(demo::Options),
     /// One cluster: started by whoever needs it.
@@ -93,6 +86,7 @@ enum Command {
 
 /// Runs what the command line asks for.
 pub(crate) fn run() -> ExitCode {
+    voice::complain_of_panics();
     let Cli { state, command } = Cli::parse();
     let command = command.unwrap_or(Command::Run);
     match perform(Place::new(state), command) {
@@ -116,7 +110,7 @@ fn perform(place: Place, command: Command) -> Result<ExitCode, Failure> {
     let level = if production { "info" } else { "warn" };
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
-        .with_writer(io::stderr)
+        .with_writer(|| voice::Log)
         .with_ansi(false)
         .init();
     let done = runtime.block_on(dispatch(place, command));
@@ -137,9 +131,10 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
         Command::Load => load::load(&place).await?,
         Command::Approve(said) => tell::tell(&place, said.into()).await?,
         Command::Override(said) => tell::tell(&place, said.into()).await?,
-        Command::Acknowledge { asset } => tell::tell(&place, Word::Acknowledge { asset }).await?,
+        Command::Acknowledge(said) => tell::tell(&place, said.acknowledged()).await?,
+        Command::Over(said) => tell::tell(&place, said.is_over()).await?,
         Command::Pause(said) => tell::tell(&place, said.into()).await?,
-        Command::Resume { asset } => tell::tell(&place, Word::Resume { asset }).await?,
+        Command::Resume(said) => tell::tell(&place, said.into()).await?,
         Command::Demo(options) => return demo::run(options).await,
         Command::Cell(options) => cell::run(options).await?,
         Command::Frontend(options) => frontend::run(options).await?,
@@ -148,16 +143,26 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line per cause, on standard error.
-fn report(error: &dyn std::error::Error) {
-    let mut stderr = io::stderr().lock();
+/// A line for each cause, and for each detail of a cause.
+fn report(error: &(dyn Error + 'static)) {
     let mut next = Some(error);
     let mut lead = "error";
     while let Some(error) = next {
-        if writeln!(stderr, "{lead}: {error}").is_err() {
-            return;
-        }
+        complain(format_args!("{lead}: {error}"));
+        details(error).into_iter().for_each(complain);
         lead = "  because";
         next = error.source();
+    }
+}
+
+fn details(error: &(dyn Error + 'static)) -> Vec<String> {
+    if let Some(Several { rest, .. }) = error.downcast_ref() {
+        return rest.clone();
+    }
+    match error.downcast_ref() {
+        Some(client::Error::Problems(problems)) => {
+            problems.iter().map(ToString::to_string).collect()
+        }
+        _ => vec![],
     }
 }

@@ -7,6 +7,7 @@
 //! - [`plane`]: the control plane, put together: from `alerts`, what fires, and `health`, whether an update is well.
 //! - [`control`]: asking and telling the running control plane.
 //! - [`command`]: what the program can be asked to do. [`demo`]: a scripted session, judged from outside.
+//! - [`voice`]: what it says to people, as text.
 //! - [`production`]: cells, frontends, balancers. It knows nothing of the others.
 
 mod alerts;
@@ -22,4 +23,4 @@ pub mod plane;
 mod planted;
 pub mod plugins;
 pub mod production;
-mod voice;
+pub mod voice;

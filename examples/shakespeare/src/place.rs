@@ -2,10 +2,14 @@
 
 use std::{
     fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-use crate::model::{Manifest, SOURCE};
+use crate::{
+    control::socket,
+    model::{Manifest, SOURCE},
+};
 
 /// A state directory.
 #[derive(Debug, Clone)]
@@ -17,18 +21,40 @@ impl Place {
         Self(dir.into())
     }
 
-    /// Makes the directory, and a manifest if there is none. Says whether it made one.
+    /// Makes the directory, for its user alone, and a manifest if there is none. Says whether it made one.
     ///
     /// # Errors
-    /// When the directory or the manifest cannot be written.
+    /// When the directory or the manifest cannot be written, when other users may write to the directory, and when its
+    /// path is too long for the socket in it.
     pub fn prepare(&mut self) -> io::Result<bool> {
-        fs::create_dir_all(self.cells())?;
+        let mut directory = fs::DirBuilder::new();
+        directory.recursive(true).mode(0o700).create(&self.0)?;
         self.0 = self.0.canonicalize()?;
+        self.is_ours()?;
+        socket::address(&self.control())?;
+        fs::create_dir_all(self.cells())?;
         let missing = !self.manifest().exists();
         if missing {
             fs::write(self.manifest(), Manifest::DEFAULT)?;
         }
         Ok(missing)
+    }
+
+    /// Other users must not be able to put their own files in place of ours.
+    fn is_ours(&self) -> io::Result<()> {
+        let mode = self.0.metadata()?.mode();
+        if mode & 0o022 == 0 {
+            return Ok(());
+        }
+        let dir = self.0.display();
+        Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "other users may write to {dir} (mode {:o}), and so act as the control plane: `chmod go-w {dir}`, or \
+                 name another directory with --state",
+                mode & 0o7777
+            ),
+        ))
     }
 
     /// The directory itself.
@@ -46,9 +72,9 @@ impl Place {
         self.0.join("store")
     }
 
-    /// Where the running control plane listens.
+    /// The socket that the running control plane listens on.
     pub fn control(&self) -> PathBuf {
-        self.0.join("control.json")
+        self.0.join("control.sock")
     }
 
     /// What fires, one alert per line. Nothing, without it.

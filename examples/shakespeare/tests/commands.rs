@@ -9,10 +9,18 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
 use shakespeare::{command::processes, model::Manifest, place::Place};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shakespeare");
@@ -89,6 +97,38 @@ impl Town {
         let file = self.dir.path().join("edited.yaml");
         fs::write(&file, manifest).unwrap();
         self.say(&["check", file.to_str().unwrap()])
+    }
+
+    /// What a terminal is sent first by the live view of a rollout.
+    fn live(&self) -> String {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let size = Winsize {
+            ws_row: 50,
+            ws_col: 400,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&terminal, size).unwrap();
+        let other_end = ptsname(&terminal, Vec::new()).unwrap();
+        let other_end = fs::File::options()
+            .write(true)
+            .open(other_end.to_str().unwrap());
+        let live = Command::new(PROGRAM)
+            .arg("--state")
+            .arg(self.state())
+            .arg("rollout")
+            .stdout(other_end.unwrap())
+            .spawn();
+        let _live = Background(live.unwrap());
+        let mut sent = BufReader::new(fs::File::from(terminal));
+        let mut said = String::new();
+        while !said.contains("paused (") {
+            sent.read_line(&mut said).unwrap();
+        }
+        // A terminal's own line ends.
+        said.replace("\r\n", "\n")
     }
 
     /// A running control plane, and what it says from now on.
@@ -502,7 +542,8 @@ fn it_is_paused_resumed_and_followed_to_its_end(town: &Town) {
     town.until(&["rollout", "pause", "--who", "jane", "--why", "lunch"]);
     let said = town.say(&["rollout", "status", "--once"]).text;
     assert!(said.contains("rollout 2 paused, "), "{said}");
-    assert!(said.contains("paused (jane: lunch)"), "{said}");
+    let paused = format!("paused ({} as jane: lunch)", me());
+    assert!(said.contains(&paused), "{said}");
     assert!(town.say(&["status"]).text.contains("rollout 2 paused"));
     assert!(
         town.say(&["explain", "job/us"])
@@ -539,12 +580,18 @@ fn it_is_rolled_back_retried_and_aborted(town: &Town) {
     town.until(&["rollout", "rollback", "--who", "jane", "--why", "wrong day"]);
     let followed = town.say(&["rollout"]).text;
     assert!(
-        followed.contains("rollout 3 rolled back: jane says: wrong day"),
+        followed.contains(&format!(
+            "rollout 3 rolled back: {} as jane says: wrong day",
+            me()
+        )),
         "{followed}"
     );
     let ended = town.say(&["rollout", "wait"]);
     assert!(
-        !ended.good && ended.text.contains("rollout 3 rolled back: jane"),
+        !ended.good
+            && ended
+                .text
+                .contains(&format!("rollout 3 rolled back: {}", me())),
         "{}",
         ended.text
     );
@@ -579,6 +626,224 @@ fn an_alert_holds_what_is_new_and_a_person_lifts_that(town: &Town, edit: impl Fn
     ];
     town.until(&[&lifted[..], &["--why", "a false alarm"]].concat());
     town.sees(&explain, "rollout 5 running, here updated");
+}
+
+/// Clears the screen, goes home, and says that all is well: with two kinds of line ends, and letters turned round.
+const HOSTILE: &str =
+    "\u{1b}[2J\u{1b}[H\u{9b}2J\r\nproduction is as shakespeare@9 says\u{2028}\u{202e}DELTTES LLA";
+
+/// Whether a terminal shows this as the lines that it is made of.
+fn is_plain(text: &str) -> bool {
+    let hostile = |c: char| (c.is_control() && c != '\n') || "\u{2028}\u{202e}".contains(c);
+    !text.contains(hostile) && !text.lines().any(|line| line.starts_with("production is"))
+}
+
+#[test]
+fn r73_what_people_and_sources_write_does_not_drive_the_terminal() {
+    let town = Town::new();
+    let (manifest, fast) = a_manifest_that_bakes_fast(&town);
+    let (plane, mut lines) = town.run();
+    let plane = Background(plane);
+    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    let reader = std::thread::spawn(move || lines.collect::<Vec<_>>().join("\n"));
+    let paused = town.say(&["pause", "job/eu", "--why", HOSTILE]);
+    assert!(paused.good, "{}", paused.text);
+    fs::write(&manifest, fast.replacen("replicas: 2", "replicas: 3", 1)).unwrap();
+    town.sees(&["explain", "job/eu"], "paused by");
+    town.until(&["rollout", "pause", "--why", HOSTILE]);
+    let whole = r"\u{1b}[2J\u{1b}[H\u{9b}2J\u{d}\u{a}production is";
+    // What is said to a rollout is kept without line ends and escapes.
+    let turned = r"\u{2028}\u{202e}DELTTES";
+    for (arguments, visible) in [
+        (&["explain", "job/eu"][..], whole),
+        (&["explain"], whole),
+        (&["rollout", "status", "--once"], turned),
+        (&["status"], ""),
+        (&["plan"], ""),
+    ] {
+        let said = town.say(arguments);
+        assert!(
+            said.good && is_plain(&said.text),
+            "{arguments:?}: {:?}",
+            said.text
+        );
+        assert!(said.text.contains(visible), "{arguments:?}: {}", said.text);
+    }
+    let live = town.live();
+    assert!(live.contains(turned) && is_plain(&live), "{live:?}");
+    // For programs it is what it was.
+    let json = town.say(&["rollout", "status", "--json"]);
+    assert!(is_plain(&json.text), "{:?}", json.text);
+    let rolling: serde_json::Value = serde_json::from_str(&json.text).unwrap();
+    let history = rolling[0]["view"]["rollout"]["history"].as_array().unwrap();
+    let why = history.last().unwrap()["by"]["why"].as_str().unwrap();
+    assert!(why.ends_with("\u{2028}\u{202e}DELTTES LLA"), "{why:?}");
+    a_hostile_manifest_is_shown_plainly(&town);
+    drop(plane);
+    let said = reader.join().unwrap();
+    assert!(
+        is_plain(&said.replace("production is as shakespeare@1", "")),
+        "{said:?}"
+    );
+    assert!(town.say(&["down"]).good);
+}
+
+fn a_hostile_manifest_is_shown_plainly(town: &Town) {
+    let key = "  \"u\\e[2J\\nproduction is\\u202e\": 1\n  us:";
+    let checked = town.check(&Manifest::DEFAULT.replacen("  us:", key, 1));
+    assert!(
+        !checked.good && is_plain(&checked.text),
+        "{:?}",
+        checked.text
+    );
+    assert!(
+        checked.text.contains("u\\u{1b}[2J\\u{a}production is"),
+        "{}",
+        checked.text
+    );
+}
+
+#[test]
+fn r72_the_control_plane_is_reached_through_a_socket_of_its_user_alone() {
+    let town = Town::new();
+    let (plane, mut lines) = town.run();
+    let plane = Background(plane);
+    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let socket = town.state().join("control.sock");
+    assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
+    assert_eq!((mode(&town.state()), mode(&socket)), (0o700, 0o600));
+    let pid = plane.0.id();
+    assert_eq!(tcp_listeners(pid), 0, "it listens nowhere else");
+    strangers_are_refused(&town, &socket);
+
+    drop(plane);
+    assert!(socket.exists(), "left behind by kill -9");
+    let said = town.say(&["status"]);
+    assert!(
+        !said.good && said.text.contains("no control plane is running"),
+        "{}",
+        said.text
+    );
+    let (plane, lines) = town.run();
+    let _plane = Background(plane);
+    let reader = std::thread::spawn(move || lines.count());
+    town.until(&["status"]);
+    assert!(town.say(&["down"]).good);
+    reader.join().unwrap();
+}
+
+/// How many TCP sockets a process listens on.
+fn tcp_listeners(pid: u32) -> usize {
+    let mut listening: Vec<String> = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        let table = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        let rows = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let listens = rows.filter(|row| row.get(3) == Some(&"0A"));
+        listening.extend(listens.map(|row| format!("socket:[{}]", row[9])));
+    }
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+    targets
+        .filter(|target| listening.iter().any(|it| Path::new(it) == target))
+        .count()
+}
+
+/// With the doors wide open, a process of another user gets no answer. Only root can try that.
+fn strangers_are_refused(town: &Town, socket: &Path) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    open(town.dir.path(), 0o755).unwrap();
+    open(&town.state(), 0o755).unwrap();
+    open(socket, 0o666).unwrap();
+    let program = town.dir.path().join("shakespeare");
+    fs::copy(PROGRAM, &program).unwrap();
+    for arguments in [&["status"][..], &["pause"], &["down"]] {
+        let mut command = Command::new(&program);
+        command.uid(65_534).gid(65_534).current_dir("/");
+        let said = command
+            .arg("--state")
+            .arg(town.state())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = String::from_utf8([said.stdout, said.stderr].concat()).unwrap();
+        assert!(
+            !said.status.success() && text.contains("uid 65534"),
+            "{arguments:?}: {text}"
+        );
+    }
+    open(socket, 0o600).unwrap();
+    open(&town.state(), 0o700).unwrap();
+    let status = town.say(&["status"]);
+    assert!(status.good, "{}", status.text);
+}
+
+/// How the control plane calls the user that runs these tests.
+fn me() -> String {
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let of_uid = |line: &&str| line.split(':').nth(2) == Some(&uid);
+    let line = users.lines().find(of_uid).unwrap_or_default();
+    let name = line.split(':').next().unwrap_or_default();
+    format!("{name} (uid {uid})").trim_start().to_owned()
+}
+
+#[test]
+fn r70_the_speaker_is_the_user_of_the_process_whatever_it_says() {
+    let town = Town::new();
+    let (manifest, fast) = a_manifest_that_bakes_fast(&town);
+    let (plane, mut lines) = town.run();
+    let _plane = Background(plane);
+    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    let reader = std::thread::spawn(move || lines.count());
+    let me = me();
+    assert!(
+        town.say(&["pause", "job/eu", "--who", "jane", "--why", "lunch"])
+            .good
+    );
+    fs::write(&manifest, fast.replacen("replicas: 2", "replicas: 3", 1)).unwrap();
+    town.sees(&["explain", "job/eu"], &format!("{me} as jane: lunch"));
+    town.until(&["rollout", "pause", "--why", "tea"]);
+    town.sees(&["rollout", "status", "--once"], &format!("{me}: tea)"));
+    assert!(town.say(&["down"]).good);
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_state_directory_that_a_socket_cannot_be_in_is_refused_with_what_to_do() {
+    let town = Town::new();
+    let deep = town.dir.path().join("d".repeat(100));
+    let run = |state: &Path, from: &Path| {
+        let mut command = Command::new("timeout");
+        command
+            .args(["20", PROGRAM, "--state"])
+            .arg(state)
+            .arg("run");
+        let output = command.current_dir(from).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let said = run(&deep, Path::new("/"));
+    assert!(
+        said.contains("at most 107 bytes") && said.contains("--state"),
+        "{said}"
+    );
+    assert!(!deep.join("store").exists(), "nothing was begun");
+
+    let shared = town.dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    let said = run(&shared, Path::new("/"));
+    assert!(said.contains("chmod go-w"), "{said}");
+    assert_eq!(
+        fs::read_dir(&shared).unwrap().count(),
+        0,
+        "nothing was begun"
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::Violation;
 use crate::{
     Cause, Causes, CheckPlugin, CheckRequest, Claim, Delay, Recheck, Stamp, Verdict,
     error::BoxError,
-    service::{CheckLayer, stack},
+    service::{CheckLayer, Checks, stack},
 };
 
 /// The service that the laws put beneath a layer: always the same verdict, or an error.
@@ -80,6 +80,7 @@ where
                 ..request.clone()
             };
             only_adds(&layer, causes.contains(cause), &request).await?;
+            names_its_delays(&layer, &request).await?;
             error_loses_nothing(&layer, &request).await?;
         }
     }
@@ -141,6 +142,31 @@ where
         }
     }
     Ok(())
+}
+
+async fn names_its_delays<L>(layer: &L, request: &CheckRequest) -> Result<(), Violation>
+where
+    L: Layer<Beneath>,
+    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    let nothing = Beneath(Some(Verdict::proceed(request.now)));
+    let checks = Checks::assemble(|_| layer.layer(nothing));
+    let law =
+        "a delay carries the name of a check of the stack; put the check in with a CheckLayer";
+    let found = checks.call(request.clone()).await;
+    let found = found.map_err(|error| Violation::new(&request.asset, law, error))?;
+    match found
+        .delays
+        .iter()
+        .find(|delay| !checks.names().contains(&delay.check))
+    {
+        Some(delay) => Err(Violation::new(&request.asset, law, delay)),
+        None => Ok(()),
+    }
 }
 
 async fn error_loses_nothing<L>(layer: &L, request: &CheckRequest) -> Result<(), Violation>

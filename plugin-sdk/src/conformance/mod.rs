@@ -4,7 +4,7 @@
 //!
 //! | of | laws | run |
 //! |---|---|---|
-//! | check layers | only add; an error beneath loses nothing; a cause that does not apply adds nothing | [`check_layer`], [`check_plugin`] |
+//! | check layers | only add; name their delays; an error beneath loses nothing; a cause that does not apply adds nothing | [`check_layer`], [`check_plugin`] |
 //! | verdicts | join is associative, commutative, idempotent | [`join`] |
 //! | policy layers | choose from the selection beneath; what is held back waits for something | [`select_layer`] |
 //! | policies | only targets that wait; the same to the same; every target in the end | [`select()`] |

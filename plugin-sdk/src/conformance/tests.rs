@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::executor::block_on;
 use jiff::Timestamp;
 use proptest::prelude::*;
-use tower_layer::layer_fn;
+use tower_layer::{Layer, layer_fn};
 
 use super::*;
 use crate::{
@@ -101,6 +101,21 @@ fn a_layer_that_passes_errors_on_is_caught() {
     assert_eq!(
         broken.unwrap_err().law(),
         "an error is a delay, not an error of the stack"
+    );
+}
+
+#[test]
+fn a_layer_whose_delays_have_no_name_is_caught() {
+    let adds = |beneath: Beneath| {
+        tower::ServiceBuilder::new()
+            .map_response(|found: Verdict| found.join(Verdict::delay(NOW, delay("says", "no", 0))))
+            .service(CheckLayer::new(Says(Some(Verdict::proceed(NOW)), Causes::ALL)).layer(beneath))
+    };
+    let broken = block_on(check_layer(layer_fn(adds), Causes::ALL, requests()));
+    let law = broken.unwrap_err().law();
+    assert!(
+        law.starts_with("a delay carries the name of a check"),
+        "{law}"
     );
 }
 

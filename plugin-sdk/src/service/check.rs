@@ -10,10 +10,11 @@ use std::{
 
 use async_trait::async_trait;
 use futures::future::{BoxFuture, join};
-use serde_json::Value;
+use jiff::Timestamp;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::checks::register;
 use crate::{
     check::{CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Recheck, Verdict},
     error::{BoxError, with_causes},
@@ -41,20 +42,29 @@ impl Service<CheckRequest> for Proceed {
     }
 }
 
-/// A check as a service of its own.
+/// A check as a service of its own, to be the bottom of a stack.
 #[derive(Debug)]
-pub struct CheckService<P: ?Sized>(Arc<P>);
+pub struct CheckService<P: ?Sized> {
+    name: CheckName,
+    plugin: Arc<P>,
+}
 
-impl<P> CheckService<P> {
-    /// Wraps `plugin`.
+impl<P: CheckPlugin> CheckService<P> {
+    /// Wraps `plugin`, whose delays carry the name that its info says.
     pub fn new(plugin: P) -> Self {
-        Self(Arc::new(plugin))
+        Self {
+            name: register(&plugin.info().name),
+            plugin: Arc::new(plugin),
+        }
     }
 }
 
 impl<P: ?Sized> Clone for CheckService<P> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self {
+            name: self.name.clone(),
+            plugin: self.plugin.clone(),
+        }
     }
 }
 
@@ -68,8 +78,15 @@ impl<P: CheckPlugin + ?Sized> Service<CheckRequest> for CheckService<P> {
     }
 
     fn call(&mut self, request: CheckRequest) -> Self::Future {
-        let plugin = self.0.clone();
-        Box::pin(async move { plugin.check(request).await })
+        let (plugin, name) = (self.plugin.clone(), self.name.clone());
+        Box::pin(async move {
+            let info = plugin.info();
+            if !info.causes.contains(request.cause) {
+                return Ok(Verdict::proceed(request.now));
+            }
+            let verdict = plugin.check(request).await?;
+            Ok(verdict.stamped(&name, &info.name, name.stack()))
+        })
     }
 }
 
@@ -82,7 +99,7 @@ where
         + Sync
         + 'static,
 {
-    /// A service has no name of its own and applies always.
+    /// A service has no name of its own and applies always: see [`CheckLayer::named`].
     fn info(&self) -> CheckInfo {
         CheckInfo {
             name: "service".into(),
@@ -103,45 +120,66 @@ where
 ///
 /// An error of either is a delay and does not lose the other's findings.
 ///
+/// The layer stamps the check's name on each of its delays: the one that its info says, or the one given here. It is
+/// unique in a stack; building an enforcer refuses two of a kind. A tower service is a check as well: it is named
+/// `service`, so a second one needs a name.
+///
 /// ```
 /// # use plugin_sdk::{CheckPlugin, service::{CheckLayer, Proceed}};
 /// # fn stack(one: impl CheckPlugin, other: impl CheckPlugin) {
 /// let checks = tower::ServiceBuilder::new()
 ///     .layer(CheckLayer::new(one))
-///     .layer(CheckLayer::new(other))
+///     .layer(CheckLayer::new(other).named("second-opinion"))
 ///     .service(Proceed);
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct CheckLayer<P: ?Sized>(Arc<P>);
+pub struct CheckLayer<P: ?Sized> {
+    name: Option<CheckName>,
+    plugin: Arc<P>,
+}
 
 impl<P> CheckLayer<P> {
     /// A layer that asks `plugin`.
     pub fn new(plugin: P) -> Self {
-        Self(Arc::new(plugin))
+        Self::shared(Arc::new(plugin))
     }
 }
 
 impl<P: ?Sized> CheckLayer<P> {
-    /// A layer that asks a plugin somebody else holds too.
+    /// A layer that asks a plugin that has other holders too.
     pub fn shared(plugin: Arc<P>) -> Self {
-        Self(plugin)
+        let name = None;
+        Self { name, plugin }
+    }
+
+    /// Registers the check under `name`, whatever its info says.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
     }
 }
 
 impl<P: ?Sized> Clone for CheckLayer<P> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self {
+            name: self.name.clone(),
+            plugin: self.plugin.clone(),
+        }
     }
 }
 
-impl<S, P: ?Sized> Layer<S> for CheckLayer<P> {
+impl<S, P: CheckPlugin + ?Sized> Layer<S> for CheckLayer<P> {
     type Service = Check<S, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
+        let own = || self.plugin.info().name;
+        let name = self.name.clone().unwrap_or_else(own);
         Check {
             inner,
-            plugin: self.0.clone(),
+            name: register(&name),
+            plugin: self.plugin.clone(),
         }
     }
 }
@@ -150,6 +188,7 @@ impl<S, P: ?Sized> Layer<S> for CheckLayer<P> {
 #[derive(Debug)]
 pub struct Check<S, P: ?Sized> {
     inner: S,
+    name: CheckName,
     plugin: Arc<P>,
 }
 
@@ -157,6 +196,7 @@ impl<S: Clone, P: ?Sized> Clone for Check<S, P> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
+            name: self.name.clone(),
             plugin: self.plugin.clone(),
         }
     }
@@ -180,30 +220,31 @@ where
         let beneath = self.inner.call(request.clone());
         let beneath = async move {
             let found = beneath.await.map_err(Into::into);
-            found.unwrap_or_else(|error| failed(now, "beneath".into(), &error))
+            let all = || CheckName::STACK.into();
+            found.unwrap_or_else(|error| failed(now, all(), "the checks beneath failed", &error))
         };
-        let plugin = self.plugin.clone();
+        let (plugin, name) = (self.plugin.clone(), self.name.clone());
         Box::pin(async move {
             let info = plugin.info();
             if !info.causes.contains(request.cause) {
                 return Ok(beneath.await);
             }
             let (beneath, own) = join(beneath, plugin.check(request)).await;
-            Ok(beneath.join(own.unwrap_or_else(|error| failed(now, info.name, &error))))
+            let own = match own {
+                Ok(verdict) => verdict.stamped(&name, &info.name, name.stack()),
+                Err(error) => failed(now, name, "the check failed", &error),
+            };
+            Ok(beneath.join(own))
         })
     }
 }
 
 /// A check that failed is a delay.
-fn failed(now: jiff::Timestamp, check: CheckName, error: &BoxError) -> Verdict {
-    let reason = format!("the check failed: {}", with_causes(&**error));
-    Verdict::delay(
-        now,
-        Delay {
-            check,
-            reason,
-            evidence: Value::Null,
-            recheck: Recheck::After(AFTER_ERROR),
-        },
-    )
+fn failed(now: Timestamp, check: CheckName, what: &str, error: &BoxError) -> Verdict {
+    let reason = format!("{what}: {}", with_causes(&**error));
+    let delay = Delay {
+        check,
+        ..Delay::new(reason, Recheck::After(AFTER_ERROR))
+    };
+    Verdict::delay(now, delay)
 }

@@ -78,7 +78,7 @@ where
         + Sync
         + 'static,
 {
-    /// A service has no name of its own.
+    /// A service has no name of its own: see [`HealthLayer::named`].
     fn name(&self) -> Arc<str> {
         "service".into()
     }
@@ -96,45 +96,64 @@ where
 ///
 /// An error of either is [`Judgement::Unknown`] and does not lose the other's findings.
 ///
+/// The layer stamps the validator's name on each of its findings: its own, or the one given here. A tower service is a
+/// validator as well, named `service`.
+///
 /// ```
 /// # use plugin_sdk::{HealthValidator, service::{HealthLayer, Healthy}};
 /// # fn stack(one: impl HealthValidator, other: impl HealthValidator) {
 /// let health = tower::ServiceBuilder::new()
 ///     .layer(HealthLayer::new(one))
-///     .layer(HealthLayer::new(other))
+///     .layer(HealthLayer::new(other).named("second-opinion"))
 ///     .service(Healthy);
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct HealthLayer<P: ?Sized>(Arc<P>);
+pub struct HealthLayer<P: ?Sized> {
+    name: Option<Arc<str>>,
+    validator: Arc<P>,
+}
 
 impl<P> HealthLayer<P> {
     /// A layer that asks `validator`.
     pub fn new(validator: P) -> Self {
-        Self(Arc::new(validator))
+        Self::shared(Arc::new(validator))
     }
 }
 
 impl<P: ?Sized> HealthLayer<P> {
-    /// A layer that asks a validator somebody else holds too.
+    /// A layer that asks a validator that has other holders too.
     pub fn shared(validator: Arc<P>) -> Self {
-        Self(validator)
+        let name = None;
+        Self { name, validator }
+    }
+
+    /// Files the findings under `name`, whatever the validator calls itself.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
     }
 }
 
 impl<P: ?Sized> Clone for HealthLayer<P> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self {
+            name: self.name.clone(),
+            validator: self.validator.clone(),
+        }
     }
 }
 
-impl<S, P: ?Sized> Layer<S> for HealthLayer<P> {
+impl<S, P: HealthValidator + ?Sized> Layer<S> for HealthLayer<P> {
     type Service = Validate<S, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
+        let own = || self.validator.name();
         Validate {
             inner,
-            validator: self.0.clone(),
+            name: self.name.clone().unwrap_or_else(own),
+            validator: self.validator.clone(),
         }
     }
 }
@@ -143,6 +162,7 @@ impl<S, P: ?Sized> Layer<S> for HealthLayer<P> {
 #[derive(Debug)]
 pub struct Validate<S, P: ?Sized> {
     inner: S,
+    name: Arc<str>,
     validator: Arc<P>,
 }
 
@@ -150,6 +170,7 @@ impl<S: Clone, P: ?Sized> Clone for Validate<S, P> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
+            name: self.name.clone(),
             validator: self.validator.clone(),
         }
     }
@@ -175,13 +196,28 @@ where
             let found = beneath.await.map_err(Into::into);
             found.unwrap_or_else(|error| failed(now, "beneath".into(), &error))
         };
-        let validator = self.validator.clone();
+        let (validator, name) = (self.validator.clone(), self.name.clone());
         Box::pin(async move {
             let (beneath, own) = join(beneath, validator.validate(request)).await;
-            let own = own.unwrap_or_else(|error| failed(now, validator.name(), &error));
+            let own = match own {
+                Ok(health) => stamped(health, &validator.name(), &name),
+                Err(error) => failed(now, name, &error),
+            };
             Ok(beneath.join(own))
         })
     }
+}
+
+/// Files every finding under `name`. Another name that was written there, if it is not the validator's `own`, is put
+/// before the summary.
+fn stamped(mut health: Health, own: &str, name: &Arc<str>) -> Health {
+    for finding in &mut health.findings {
+        let written = std::mem::replace(&mut finding.validator, name.clone());
+        if ![own, &**name, ""].contains(&&*written) {
+            finding.summary = format!("{written}: {}", finding.summary);
+        }
+    }
+    health
 }
 
 /// A validator that failed does not know.

@@ -16,12 +16,14 @@
 mod asset;
 mod call;
 mod check;
+pub mod checks;
 mod health;
 mod select;
 
 pub use asset::AssetService;
 pub use call::{Call, Stack, stack};
 pub use check::{Check, CheckLayer, CheckService, Proceed};
+pub use checks::Checks;
 pub use health::{HealthLayer, HealthService, Healthy, Validate};
 pub use select::{AllTargets, Narrow, NarrowLayer, Narrowed, SelectService};
 

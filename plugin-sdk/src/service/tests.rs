@@ -15,9 +15,9 @@ use tower::{Layer, ServiceBuilder};
 
 use super::*;
 use crate::{
-    AssetPlugin, BoxError, Cause, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Diff,
-    DiffRequest, FencingToken, Progress, PushRequest, Pushed, Recheck, Run, SelectRequest,
-    Selection, TargetSelection, Verdict,
+    AssetPlugin, BoxError, Cause, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay,
+    Diff, DiffRequest, FencingToken, Finding, Health, Judgement, Progress, PushRequest, Pushed,
+    Recheck, Run, SelectRequest, Selection, TargetSelection, Verdict,
     conformance::AssetSuite,
     plugin,
     testing::{self, InMemoryProduction, MockAssetPlugin, MockTargetSelection},
@@ -274,22 +274,156 @@ async fn r7_a_layers_timeout_beneath_is_a_delay_that_loses_nothing() {
             .service(Proceed),
     );
     let verdict = checks.call(request()).await.unwrap();
-    assert_eq!(names(&verdict), ["above", "beneath"]);
+    assert_eq!(names(&verdict), ["above", CheckName::STACK]);
 }
 
 #[tokio::test]
 async fn a_check_stack_is_a_check_and_a_check_is_a_service() {
-    let inner = ServiceBuilder::new()
-        .timeout(Duration::from_secs(30))
-        .layer(CheckLayer::new(Delays("inner")))
-        .service(Proceed);
-    let checks = stack(
+    let checks = Checks::assemble(|_| {
+        let inner = ServiceBuilder::new()
+            .timeout(Duration::from_secs(30))
+            .layer(CheckLayer::new(Delays("inner")))
+            .service(Proceed);
         ServiceBuilder::new()
             .layer(CheckLayer::new(inner))
-            .service(CheckService::new(Delays("base"))),
-    );
+            .service(CheckService::new(Delays("base")))
+    });
     let verdict = checks.call(request()).await.unwrap();
     assert_eq!(names(&verdict), ["base", "inner"]);
+    assert_eq!(registered(&checks), ["base", "inner", "service"]);
+}
+
+fn registered(checks: &Checks) -> Vec<String> {
+    checks.names().iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn r7_the_layer_names_the_delays_of_its_check() {
+    let checks = stack(
+        ServiceBuilder::new()
+            .layer(CheckLayer::new(Delays("calendar")).named("office-hours"))
+            .layer(CheckLayer::new(CheckService::new(Delays("calendar"))))
+            .layer(CheckLayer::new(CheckService::new(Fails)).named("alerts"))
+            .service(Proceed),
+    );
+    let verdict = checks.call(request()).await.unwrap();
+    assert_eq!(names(&verdict), ["alerts", "office-hours", "service"]);
+    let reasons: Vec<_> = verdict.delays.iter().map(|delay| &delay.reason).collect();
+    assert_eq!(reasons[1], "not now");
+    assert_eq!(reasons[2], "calendar: not now", "what it called itself");
+}
+
+#[tokio::test]
+async fn r7_a_check_put_in_outside_of_the_assembly_has_no_name_of_its_own() {
+    let before = CheckLayer::new(Delays("calendar")).layer(Proceed);
+    let checks = Checks::assemble(|_| CheckLayer::new(Delays("calendar")).layer(before));
+    let verdict = checks.call(request()).await.unwrap();
+    assert_eq!(names(&verdict), ["calendar", CheckName::STACK]);
+    assert_eq!(verdict.delays[1].reason, "calendar: not now");
+    assert_eq!(registered(&checks), ["calendar"]);
+    // Assembled as a stack of its own, it is no better known to another one.
+    let own = Checks::assemble(|base| CheckLayer::new(Delays("calendar")).layer(base));
+    let own = tower::service_fn(move |request| own.call(request));
+    let checks = Checks::assemble(|_| CheckLayer::new(own).layer(Proceed));
+    let verdict = checks.call(request()).await.unwrap();
+    assert_eq!(names(&verdict), ["service"]);
+}
+
+#[test]
+fn r7_the_names_of_a_stack_tell_its_checks_apart() {
+    let two = |one: &'static str, other: &'static str| {
+        Checks::assemble(|base| {
+            ServiceBuilder::new()
+                .layer(CheckLayer::new(Delays(one)))
+                .layer(CheckLayer::new(Delays("other")).named(other))
+                .service(base)
+        })
+        .validate()
+    };
+    assert_eq!(two("calendar", "incident"), Ok(()));
+    let twice = two("calendar", "calendar").unwrap_err();
+    assert_eq!(twice, checks::Error::Twice(vec!["calendar".into()]));
+    assert!(twice.to_string().contains("`calendar`"), "{twice}");
+    assert!(twice.to_string().contains(".named("), "{twice}");
+    for unfit in [CheckName::STACK, "", " calendar", "two\nlines", "\u{1b}[2J"] {
+        let refused = two("calendar", unfit).unwrap_err();
+        assert_eq!(refused, checks::Error::Name(unfit.into()));
+    }
+}
+
+#[test]
+fn an_assembly_that_panics_leaves_no_names_behind() {
+    let outer = Checks::assemble(|base| {
+        let inner = std::panic::catch_unwind(|| {
+            Checks::assemble(|base| -> Proceed {
+                let _ = CheckLayer::new(Delays("inner")).layer(base);
+                panic!("on purpose")
+            })
+        });
+        assert!(inner.is_err());
+        CheckLayer::new(Delays("outer")).layer(base)
+    });
+    assert_eq!(registered(&outer), ["outer"]);
+    assert_eq!(registered(&Checks::default()), [""; 0]);
+}
+
+#[tokio::test]
+async fn r6_a_check_at_the_bottom_applies_for_its_causes_only() {
+    let mut check = testing::MockCheckPlugin::new();
+    check.expect_info().returning(|| CheckInfo {
+        name: "intent-only".into(),
+        causes: Causes::INTENT,
+    });
+    check.expect_check().returning(|request| {
+        let delay = Delay::new("not now", Recheck::After(Duration::from_secs(1)));
+        Ok(Verdict::delay(request.now, delay))
+    });
+    let checks = stack(CheckService::new(check));
+    assert!(!checks.call(request()).await.unwrap().is_proceed());
+    let cure = CheckRequest {
+        cause: Cause::Drift,
+        ..request()
+    };
+    assert!(checks.call(cure).await.unwrap().is_proceed());
+}
+
+#[tokio::test]
+async fn the_layer_names_the_findings_of_its_validator() {
+    let finds = |validator: &str| {
+        let mut mock = testing::MockHealthValidator::new();
+        mock.expect_name().returning(|| "errors".into());
+        let finding = Finding {
+            validator: validator.into(),
+            judgement: Judgement::Unhealthy,
+            summary: "too many".into(),
+            evidence: serde_json::Value::Null,
+        };
+        mock.expect_validate()
+            .returning(move |request| Ok(Health::found(request.now, finding.clone())));
+        mock
+    };
+    let health = stack(
+        ServiceBuilder::new()
+            .layer(HealthLayer::new(finds("latency")))
+            .layer(HealthLayer::new(finds("errors")).named("http-errors"))
+            .layer(HealthLayer::new(HealthService::new(finds("errors"))))
+            .service(Healthy),
+    );
+    let found = health
+        .call(testing::health_request(["job/eu"]))
+        .await
+        .unwrap();
+    let found: Vec<String> = found
+        .findings
+        .iter()
+        .map(|finding| format!("{} | {}", finding.validator, finding.summary))
+        .collect();
+    let expected = [
+        "errors | latency: too many",
+        "http-errors | too many",
+        "service | errors: too many",
+    ];
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use prodspec_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Cause, Change, CheckRequest, Effects, IncarnationReader, Observed};
+use crate::{Cause, Change, CheckRequest, Effects, IncarnationReader, Mono, Observed};
 
 /// The time of requests made here: Wednesday, 2026-03-04 12:00 UTC.
 pub const NOW: Timestamp = Timestamp::constant(1_772_625_600, 0);
@@ -68,6 +68,7 @@ pub fn check_request(asset: &Asset) -> CheckRequest {
         observed: Observed::default(),
         cause: Cause::Intent,
         now: NOW,
+        mono: Mono(0),
         reader: IncarnationReader::new(incarnation),
         view: None,
     }

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 
-use crate::{Diff, Observation, PartitionView, Stamp, error::BoxError, observe::Link};
+use crate::{Cause, Diff, Observation, PartitionView, Stamp, error::BoxError, observe::Link};
 
 /// A [`PartitionView`] that a test fills: diffs, edges, push counters. It remembers whom it was asked about.
 ///
@@ -31,8 +31,9 @@ pub struct FakeView(Mutex<State>);
 struct State {
     as_of: Timestamp,
     assets: BTreeMap<AssetId, (Stamp, Diff)>,
+    causes: BTreeMap<AssetId, Option<Cause>>,
     edges: Vec<(AssetId, AssetId, Need)>,
-    asked: Vec<(AssetId, IncarnationNo)>,
+    asked: Vec<AssetId>,
 }
 
 impl FakeView {
@@ -41,6 +42,7 @@ impl FakeView {
         Self(Mutex::new(State {
             as_of,
             assets: BTreeMap::new(),
+            causes: BTreeMap::new(),
             edges: Vec::new(),
             asked: Vec::new(),
         }))
@@ -52,6 +54,11 @@ impl FakeView {
         let slot = u32::try_from(state.assets.len()).unwrap_or(u32::MAX);
         let fresh = (Stamp { slot, seq: 0 }, Diff::in_sync());
         state.assets.entry(asset.clone()).or_insert(fresh).1 = diff;
+    }
+
+    /// Why a push of `asset` would start: [`Cause::Intent`] if this is never called; `None`: the asset has no intent.
+    pub fn cause(&self, asset: &AssetId, cause: Option<Cause>) {
+        self.state().causes.insert(asset.clone(), cause);
     }
 
     /// Lets a push of `asset` start or end: its counter rises by one.
@@ -73,8 +80,8 @@ impl FakeView {
         self.state().assets.get(asset).map(|(stamp, _)| *stamp)
     }
 
-    /// Whom it was asked to observe, and at which incarnation, in order.
-    pub fn asked(&self) -> Vec<(AssetId, IncarnationNo)> {
+    /// The assets that it was asked to observe, in order.
+    pub fn asked(&self) -> Vec<AssetId> {
         self.state().asked.clone()
     }
 
@@ -95,18 +102,23 @@ impl FakeView {
 }
 
 impl PartitionView for FakeView {
-    fn observe(
-        &self,
-        asset: &AssetId,
-        at: IncarnationNo,
-    ) -> BoxFuture<'static, Result<Observation, BoxError>> {
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
         let mut state = self.state();
-        state.asked.push((asset.clone(), at));
+        state.asked.push(asset.clone());
         let seen = state.assets.get(asset).cloned();
         let (id, as_of) = (asset.clone(), state.as_of);
+        let cause = match state.causes.get(asset) {
+            Some(cause) => *cause,
+            None => Some(Cause::Intent),
+        };
         Box::pin(async move {
             let (stamp, diff) = seen.ok_or_else(|| format!("`{id}` does not answer"))?;
-            Ok(Observation { diff, stamp, as_of })
+            Ok(Observation {
+                diff,
+                stamp,
+                as_of,
+                cause,
+            })
         })
     }
 

@@ -31,6 +31,7 @@ pub async fn drive(world: World) {
             state.close_checks();
             state.drift();
             state.lie();
+            state.go_out();
         }
         people::meddle(&world);
     }
@@ -88,6 +89,14 @@ impl State {
                 }
                 _ => self.production.by_hand(now, at, None),
             }
+        }
+    }
+
+    /// The provider answers nothing but errors for a while.
+    fn go_out(&mut self) {
+        if self.strikes(Fault::Outage) {
+            let most = Duration::from_secs(90);
+            self.out_until = self.now + self.random.between(Duration::from_secs(5), most);
         }
     }
 

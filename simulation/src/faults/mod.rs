@@ -148,6 +148,8 @@ faults! {
     MetricsStale 60,
     /// A process is started that only observes.
     Observes 60,
+    /// The provider answers nothing but errors for a while.
+    Outage 60,
 }
 
 impl Fault {

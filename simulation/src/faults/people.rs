@@ -5,7 +5,7 @@ use std::time::Duration;
 use annealing_enforcer::{
     Command, Handle,
     kernel::Pin,
-    store::records::{Approval, Pause, Scope},
+    store::records::{By, Scope},
 };
 use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::Cause;
@@ -37,7 +37,14 @@ pub(super) fn meddle(world: &World) {
         (orphan && state.strikes(Fault::PersonAcknowledges)).then_some(at)
     };
     if let Some(at) = acknowledged {
-        tell(world, handle.clone(), Command::Acknowledge(id(at)));
+        tell(
+            world,
+            handle.clone(),
+            Command::Acknowledge {
+                asset: id(at),
+                by: by("known about"),
+            },
+        );
     }
     words::say(world);
     let pinned = world.state().choose_pin();
@@ -85,19 +92,18 @@ fn pause(state: &mut State) -> Option<Command> {
         _ => Scope::Asset(id(at)),
     };
     if state.random.per_mille(400) {
-        return Some(Command::Resume(scope));
+        return Some(resume(scope));
     }
     let now = NodeRuntime::wall(state.now);
     let most = Duration::from_secs(120);
     let until = now
         .checked_add(state.random.between(Duration::from_secs(1), most))
         .ok();
-    Some(Command::Pause(Pause {
+    Some(Command::Pause {
         scope,
-        who: "somebody".into(),
-        why: "to look".into(),
         until,
-    }))
+        by: by("to look"),
+    })
 }
 
 fn tell(world: &World, handle: Handle<NodeRuntime>, command: Command) {
@@ -162,14 +168,14 @@ pub async fn care(world: World) {
         };
         for process in handles {
             for (at, change) in unapproved.clone() {
-                world.state().judge.approved.insert((at, change));
-                let approval = Approval {
+                world.state().judge.approved(at, change);
+                let approve = Command::Approve {
                     asset: id(at),
                     change,
-                    who: "somebody".into(),
-                    why: "it may go".into(),
+                    until: None,
+                    by: by("it may go"),
                 };
-                tell(&world, process.handle.clone(), Command::Approve(approval));
+                tell(&world, process.handle.clone(), approve);
             }
             if healed {
                 put_right(&world, &process.handle);
@@ -179,13 +185,22 @@ pub async fn care(world: World) {
     }
 }
 
+fn by(why: &str) -> By {
+    By::new("a person", why)
+}
+
+fn resume(scope: Scope) -> Command {
+    let by = by("looked at");
+    Command::Resume { scope, by }
+}
+
 fn put_right(world: &World, handle: &Handle<NodeRuntime>) {
     for kind in Kind::ENFORCED {
         if let Ok(name) = TypeName::new(kind.type_name()) {
-            tell(world, handle.clone(), Command::Resume(Scope::Type(name)));
+            tell(world, handle.clone(), resume(Scope::Type(name)));
         }
     }
-    tell(world, handle.clone(), Command::Resume(Scope::Partition));
+    tell(world, handle.clone(), resume(Scope::Partition));
     let pinned: Vec<usize> = {
         let state = world.state();
         let moved = state.judge.pins.iter();

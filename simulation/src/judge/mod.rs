@@ -10,10 +10,7 @@ mod turn;
 mod whole;
 mod words;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use prodspec_model::Digest;
 
@@ -24,12 +21,13 @@ pub use rollout::{Eye, GroupEye};
 pub use words::Word;
 
 /// Everything that the judge looks at.
-pub const LOOKS: [&str; 31] = [
+pub const LOOKS: [&str; 32] = [
     "L1",
     "L2",
     "R6",
     "R8",
     "R9",
+    "R12",
     "R13",
     "R22",
     "S1",
@@ -105,8 +103,9 @@ pub struct Judge {
     pub shown: BTreeMap<(u32, usize), u64>,
     /// Pins that people moved.
     pub pins: BTreeMap<usize, Pinned>,
-    /// Assets that a person said may be destroyed, with the change.
-    pub approved: BTreeSet<(usize, Digest)>,
+    /// Assets that a person said may be destroyed, with the change: how often that was said, and how many pushes began
+    /// since.
+    pub approved: BTreeMap<(usize, Digest), (u64, u64)>,
     /// Pushes that the store durably knows of, by asset.
     pub open: BTreeMap<usize, (Digest, u32)>,
     /// How many pushes were begun, follow-ups not counted.
@@ -145,7 +144,7 @@ impl Judge {
             known: BTreeMap::new(),
             shown: BTreeMap::new(),
             pins: BTreeMap::new(),
-            approved: BTreeSet::new(),
+            approved: BTreeMap::new(),
             open: BTreeMap::new(),
             begun: 0,
             looked: BTreeMap::new(),
@@ -168,6 +167,12 @@ impl Judge {
         let moves = self.moves.entry(at).or_default();
         *moves += 1;
         *moves
+    }
+
+    /// A person says that a change may destroy.
+    pub fn approved(&mut self, at: usize, change: Digest) {
+        let (said, _) = self.approved.entry((at, change)).or_default();
+        *said += 1;
     }
 
     /// Whether nobody has begun to move it since.

@@ -189,9 +189,21 @@ impl State {
     fn judge_removal(&mut self, at: usize, call: &Call<'_>) {
         self.judge.look("S3");
         let asked = call.asset.has_addon(Turndown::TYPE);
-        let approved = call
+        let words = call
             .change
-            .is_some_and(|change| self.judge.approved.contains(&(at, change)));
+            .and_then(|change| self.judge.approved.get_mut(&(at, change)));
+        let approved = words.is_some();
+        if let Some((said, begun)) = words.filter(|_| call.turndown) {
+            *begun += 1;
+            let (said, begun) = (*said, *begun);
+            self.judge.look("R12");
+            if begun > said {
+                self.violated(
+                    "R12",
+                    format!("asset/{at:02} is destroyed {begun} times, {said} were approved"),
+                );
+            }
+        }
         if call.turndown != asked || (call.turndown && !approved) {
             self.violated(
                 "S3",

@@ -105,7 +105,7 @@ impl State {
 
     /// Errors that a call of either kind may end in.
     fn fate(&mut self) -> Fate {
-        if self.strikes(Fault::Transient) {
+        if self.now < self.out_until || self.strikes(Fault::Transient) {
             Fate::Fails(plugin::Error::transient("the cell does not answer"))
         } else if self.strikes(Fault::Throttled) {
             let after = Duration::from_secs(1 + self.random.below(20) as u64);

@@ -81,6 +81,14 @@ fn refused_words_are_found_in_code_only() {
 }
 
 #[test]
+fn r73_a_terminal_is_written_to_in_one_place_only() {
+    let text = "//! Says.\nfn f() { let _ = io::stdout().write_all(b\"x\"); child.stdout(log); }\n";
+    only("examples/shakespeare/src/command/ask.rs", text, "voice");
+    assert_eq!(problems("examples/shakespeare/src/voice.rs", text), [""; 0]);
+    assert_eq!(problems("benches/src/main.rs", text), [""; 0]);
+}
+
+#[test]
 fn tests_are_found_in_every_shape() {
     let text = "
         #[test] fn r1_plain() {}

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use plane_store::records::{Override, Pause, Scope};
+use plane_store::records::Scope;
 use plugin_sdk::{Claim, Diff, Pushed, Recheck};
 
-use super::rig::{Rig, delay, destroys, differs, exclusive, id, thing};
-use crate::kernel::{AssetStatus, Branch, Command, Event, Pin, Record, Waiting};
+use super::rig::{Rig, delay, differs, exclusive, id, thing};
+use crate::kernel::{Branch, Event, Pin, Waiting};
 
 #[test]
 fn r7_any_delay_holds_the_push() {
@@ -89,14 +89,7 @@ fn r7_an_override_lifts_one_check_for_one_change() {
         .check("a")
         .map(|check| (check.target.run, check.change.digest))
         .unwrap();
-    let word = Override {
-        asset: id("a"),
-        change: change.1,
-        check: "test".into(),
-        who: "me".into(),
-        why: "urgent".into(),
-    };
-    rig.step(Event::Person(Command::Override(word)));
+    rig.lift("a", change.1, "test").unwrap();
     let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
     verdict.delays = vec![delay(Recheck::After(Duration::from_secs(5)))];
     let mut other = verdict.clone();
@@ -120,14 +113,8 @@ fn r7_no_override_lifts_a_stack_that_failed() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
-    let word = Override {
-        asset: id("a"),
-        change: check.change.digest,
-        check: "checks".into(),
-        who: "me".into(),
-        why: "urgent".into(),
-    };
-    rig.step(Event::Person(Command::Override(word)));
+    let refused = rig.lift("a", check.change.digest, "checks").unwrap_err();
+    assert!(refused.contains("cannot be overridden"), "{refused}");
     rig.step(Event::CheckDone {
         run: check.target.run,
         answer: Err("on fire".into()),
@@ -142,7 +129,7 @@ pub(super) fn r8_changed_evidence_voids_the_verdict() {
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
     rig.diffed("b", differs);
-    let seen = rig.observe(check.target.run, "b", Diff::in_sync());
+    let seen = rig.observe("b", Diff::in_sync());
     rig.checked("b", |verdict| verdict);
     rig.durable();
     rig.pushed("b", Ok(Pushed::Done));
@@ -164,7 +151,7 @@ pub(super) fn r8_a_push_in_flight_holds_what_it_relies_on() {
     rig.diffed("a", differs);
     rig.diffed("b", differs);
     let check = rig.check("a").unwrap();
-    let seen = rig.observe(check.target.run, "b", Diff::in_sync());
+    let seen = rig.observe("b", Diff::in_sync());
     let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
     verdict.relies_on = vec![seen.stamp];
     rig.step(Event::CheckDone {
@@ -376,13 +363,7 @@ fn r9_a_push_that_is_withdrawn_holds_nothing() {
     let one = || Claim::AtMost("domain".into(), 1);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict.claim(one()));
-    let pause = Pause {
-        scope: Scope::Asset(id("a")),
-        who: "me".into(),
-        why: "incident".into(),
-        until: None,
-    };
-    rig.step(Event::Person(Command::Pause(pause)));
+    rig.pause(Scope::Asset(id("a")), None);
     rig.durable();
     assert!(rig.push("a").is_none(), "paused before it started");
     let push = rig.until_push("b", |verdict| verdict.claim(one()));
@@ -444,118 +425,24 @@ fn r11_moving_intent_does_not_starve_a_push() {
 fn r11_a_pause_always_voids() {
     let mut rig = Rig::new(vec![thing("a", 0)]);
     rig.diffed("a", differs);
-    let pause = Pause {
-        scope: Scope::Partition,
-        who: "me".into(),
-        why: "incident".into(),
-        until: None,
-    };
-    rig.step(Event::Person(Command::Pause(pause)));
+    rig.pause(Scope::Partition, None);
     rig.checked("a", |verdict| verdict);
     rig.durable();
     assert!(rig.push("a").is_none());
-    rig.step(Event::Person(Command::Resume(Scope::Partition)));
+    rig.resume(Scope::Partition);
     assert!(rig.until_push("a", |verdict| verdict).is_some());
-}
-
-#[test]
-fn r12_an_approval_is_for_one_push() {
-    let mut rig = Rig::new(vec![thing("a", 0)]);
-    rig.diffed("a", destroys);
-    let check = rig.check("a").unwrap();
-    let change = check.change.digest;
-    rig.approve("a", change);
-    rig.approve("a", prodspec_model::Digest([7; 32]));
-    let answer = Ok(plugin_sdk::Verdict::proceed(rig.now.wall));
-    let run = check.target.run;
-    rig.step(Event::CheckDone { run, answer });
-    rig.durable();
-    rig.pushed("a", Ok(Pushed::Done));
-    rig.in_sync("a");
-    let spent = |rig: &Rig| -> Vec<_> {
-        let spent = |record: &Record| match record {
-            Record::Spent(_, change, None) => Some(*change),
-            _ => None,
-        };
-        rig.records.iter().filter_map(spent).collect()
-    };
-    assert_eq!(spent(&rig).len(), 2, "all that was said of the asset");
-    rig.until_diff("a");
-    rig.diffed("a", destroys);
-    rig.checked("a", |verdict| verdict);
-    rig.durable();
-    assert!(rig.push("a").is_none(), "the same again, months later");
-    // What it was given for is no longer wanted.
-    rig.approve("a", change);
-    rig.publish(vec![thing("a", 1)], &[]);
-    assert_eq!(spent(&rig)[2..], [change]);
 }
 
 #[test]
 fn a_pause_that_ends_by_itself_is_not_waited_for_any_longer() {
-    let mut rig = Rig::new(vec![thing("a", 0), thing("b", 0)]);
-    let pause = |name: &str, until| {
-        let pause = Pause {
-            scope: Scope::Asset(id(name)),
-            who: "me".into(),
-            why: "incident".into(),
-            until: Some(until),
-        };
-        Event::Person(Command::Pause(pause))
-    };
+    let mut rig = Rig::new(vec![thing("a", 0)]);
     let minute = Duration::from_secs(60);
-    rig.step(pause("a", rig.now.wall + minute));
+    rig.pause(Scope::Asset(id("a")), Some(rig.now.wall + minute));
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
-    rig.in_sync("b");
     assert_eq!(rig.until_diff("a"), minute);
     assert!(rig.until_push("a", |verdict| verdict).is_some());
-    // The next word finds it ended.
-    rig.step(pause("b", rig.now.wall + minute));
-    let dropped = |record: &Record| matches!(record, Record::Person(Command::Resume(Scope::Asset(asset)), _) if *asset == id("a"));
-    assert_eq!(
-        rig.records.iter().filter(|record| dropped(record)).count(),
-        1
-    );
-}
-
-#[test]
-fn r12_destructive_needs_an_approval() {
-    let mut rig = Rig::new(vec![thing("a", 0)]);
-    rig.diffed("a", destroys);
-    let digest = rig
-        .check("a")
-        .map(|check| {
-            (
-                rig.step(Event::CheckDone {
-                    run: check.target.run,
-                    answer: Ok(plugin_sdk::Verdict::proceed(rig.now.wall)),
-                }),
-                check.change.digest,
-            )
-        })
-        .unwrap()
-        .1;
-    rig.durable();
-    assert!(rig.push("a").is_none());
-    let explained = rig.kernel.explain(rig.now, &id("a")).unwrap();
-    assert_eq!(explained.status, AssetStatus::Waiting);
-    assert!(
-        matches!(explained.waiting, Some(Waiting::Person(why)) if why.contains(&digest.to_string()))
-    );
-    rig.approve("a", thing("a", 7).digest());
-    rig.diffed("a", destroys);
-    rig.checked("a", |verdict| verdict);
-    rig.durable();
-    assert!(
-        rig.push("a").is_none(),
-        "an approval of another change is none"
-    );
-    rig.approve("a", digest);
-    rig.diffed("a", destroys);
-    rig.checked("a", |verdict| verdict);
-    rig.durable();
-    assert!(rig.push("a").is_some());
+    assert_eq!(rig.kernel.words(rig.now).pauses, []);
 }
 
 #[test]
@@ -564,7 +451,7 @@ fn r11_a_neighbours_new_content_voids_too() {
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
     rig.in_sync("b");
-    let seen = rig.observe(check.target.run, "b", Diff::in_sync());
+    let seen = rig.observe("b", Diff::in_sync());
     rig.publish(vec![thing("b", 1)], &[]);
     let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
     verdict.relies_on = vec![seen.stamp];

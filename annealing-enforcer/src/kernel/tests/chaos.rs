@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plane_store::records::{Approval, Pause, PinRecord, Scope, Stands};
+use plane_store::records::{PinRecord, Scope, Stands};
 use plugin_sdk::{
     Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed,
     Pushed, Quota, Recheck, Stamp, Verdict, plugin,
@@ -15,7 +15,7 @@ use prodspec_model::{
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::rig::{Rig, Thing, delay, destroys, differs, id};
+use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{Call, Command, Event, Pin, Record, Recovered, pins::policy_in},
@@ -317,13 +317,12 @@ impl Chaos {
                 }));
             }
             3 => {
-                let approval = Approval {
+                self.step(Event::Person(Command::Approve {
                     asset: id(&name(dice.roll(ASSETS))),
                     change: change.digest,
-                    who: "me".into(),
-                    why: "seen".into(),
-                };
-                self.step(Event::Person(Command::Approve(approval)));
+                    until: None,
+                    by: by(),
+                }));
             }
             _ => {}
         }
@@ -393,7 +392,11 @@ impl Chaos {
             return self.step(Event::Pin { asset, pin });
         }
         let policy = id(["p0", "p1"][dice.roll(2) as usize]);
-        let head = self.sealed[dice.roll(self.sealed.len() as u32) as usize].clone();
+        // A group completes what is newer than what it completed before.
+        let before = self.rig.kernel.table.head(&policy).map(|head| head.no());
+        let newer = |it: &&Incarnation| before.is_none_or(|before| it.no() >= before);
+        let newer: Vec<_> = self.sealed.iter().filter(newer).collect();
+        let head = newer[dice.roll(newer.len() as u32) as usize].clone();
         let heads = vec![(policy, head)];
         let other = (id(&name(dice.roll(ASSETS))), Pin::Default);
         let moves = vec![(asset, pin), other];
@@ -406,30 +409,28 @@ impl Chaos {
             0 => Scope::Asset(asset.clone()),
             _ => Scope::Partition,
         };
-        self.step(Event::Person(match dice.roll(5) {
-            0 => Command::Pause(Pause {
-                scope,
-                who: "me".into(),
-                why: "so".into(),
-                until: None,
-            }),
-            1 | 2 => Command::Resume(scope),
-            3 => Command::Acknowledge(asset),
-            _ => Command::LookNow(asset),
+        let by = by();
+        self.step(Event::Person(match dice.roll(6) {
+            0 => {
+                let until = None;
+                Command::Pause { scope, until, by }
+            }
+            1 | 2 => Command::Resume { scope, by },
+            3 => Command::Acknowledge { asset, by },
+            4 => Command::PushIsOver { asset, by },
+            _ => Command::LookNow { asset, by },
         }));
     }
 
     fn ask(&mut self, dice: &mut Dice) {
-        let asking = self.rig.calls.iter().find_map(|call| match call {
-            Call::Check(check) => Some(check.target.run),
-            _ => None,
-        });
-        let Some(asker) = asking else { return };
+        let checking = |call: &Call| matches!(call, Call::Check(_));
+        if !self.rig.calls.iter().any(checking) {
+            return;
+        }
         self.ticket += 1;
         let asset = id(&name(dice.roll(ASSETS)));
         self.step(Event::Observe {
             ticket: self.ticket,
-            asker,
             asset,
         });
     }
@@ -450,19 +451,20 @@ impl Chaos {
                 Record::Asset(asset, state) => drop(assets.insert(asset, state)),
                 Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
                 Record::Floor(no) => recovered.floor = sealed(no),
-                Record::Person(command, _) => recovered.people.push(command),
-                Record::Spent(asset, change, check) => recovered
-                    .people
-                    .retain(|word| !is_spent(word, &asset, change, check.as_deref())),
+                Record::Pause(_) | Record::Approval(_) | Record::Override(_) => {}
                 Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
                 Record::Head(policy, no) => drop(heads.insert(policy, no)),
                 Record::Taken(no) => recovered.latest = sealed(no).unwrap(),
+                Record::Owned(owned) => recovered.owned = owned,
                 Record::Decision(..) => {}
             }
         }
         recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);
         let some = |(asset, state): (_, Option<_>)| Some((asset, state?));
         recovered.assets = assets.into_iter().filter_map(some).collect();
+        recovered.words = self.rig.words();
+        let kept = self.sealed.iter().map(|it| (it.no(), it.clone()));
+        recovered.named = kept.collect();
         let orphans = orphans.into_values().flatten();
         recovered.orphans = orphans
             .map(|orphan| {
@@ -498,9 +500,9 @@ impl Chaos {
     /// All is well again: plugins tell the truth, checks say yes, people let everything through.
     fn heal(&mut self) {
         self.step(Event::Renewed(Mono(u64::MAX)));
-        self.step(Event::Person(Command::Resume(Scope::Partition)));
-        for at in 0..ASSETS {
-            self.step(Event::Person(Command::Resume(Scope::Asset(id(&name(at))))));
+        let assets = (0..ASSETS).map(|at| Scope::Asset(id(&name(at))));
+        for scope in assets.chain([Scope::Partition]) {
+            self.step(Event::Person(Command::Resume { scope, by: by() }));
         }
         let end = self.rig.now.mono + Duration::from_secs(3_600);
         while self.rig.now.mono < end {
@@ -569,16 +571,6 @@ fn an_error(dice: &mut Dice) -> plugin::Error {
         },
         _ => plugin::Error::transient("down"),
     }
-}
-
-/// Whether a word is the one that was used up.
-fn is_spent(word: &Command, asset: &AssetId, change: Digest, check: Option<&str>) -> bool {
-    let (of, which, named) = match word {
-        Command::Approve(word) => (&word.asset, word.change, None),
-        Command::Override(word) => (&word.asset, word.change, Some(word.check.as_str())),
-        _ => return false,
-    };
-    of == asset && which == change && named == check
 }
 
 fn a_diff(dice: &mut Dice, asset: &Asset) -> Result<Diff, plugin::Error> {

@@ -9,7 +9,7 @@ use prodspec_model::{
 };
 
 use super::rig::{Rig, delay, differs, exclusive, id, thing};
-use crate::kernel::{Command, Event, Kernel, Pin};
+use crate::kernel::{Event, Kernel, Pin};
 
 /// So many assets at a time, so many times.
 const LOT: usize = 100;
@@ -32,6 +32,7 @@ impl Kernel {
             ("edges", self.edges.len()),
             ("touched", self.edges.touched()),
             ("early pins", self.early_pins.len()),
+            ("last settled", self.last_settled.cited().count()),
             ("standings", self.standings.len() + self.behind.len()),
             ("unrecorded", self.unrecorded.len()),
             (
@@ -133,9 +134,24 @@ fn an_orphan_that_is_known_about_is_forgotten() {
         removed(rig, names);
         assert_eq!(rig.kernel.status().orphans.len(), LOT);
         for name in names {
-            rig.step(Event::Person(Command::Acknowledge(id(name))));
+            rig.acknowledge(name);
         }
     });
+}
+
+#[test]
+fn an_asset_that_waited_for_itself_is_not_queued_once_it_is_forgotten() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| {
+        let itself = delay(Recheck::WhenSettled(id("a")));
+        plugin_sdk::Verdict::delay(verdict.as_of, itself)
+    });
+    rig.publish(Vec::new(), &["a"]);
+    rig.step(Event::Renewed(rig.now.mono));
+    rig.acknowledge("a");
+    assert_eq!(rig.kernel.kinds[0].queued, 0);
+    rig.kernel.check_invariants(rig.now);
 }
 
 #[test]
@@ -196,7 +212,6 @@ fn what_checks_ask_of_a_plugin_without_room_is_bounded() {
             tickets += 1;
             rig.step(Event::Observe {
                 ticket: tickets,
-                asker: check.target.run,
                 asset: id("d"),
             });
         }
@@ -235,7 +250,7 @@ fn s5_whoever_comes_back_is_called_with_higher_numbers() {
     });
     for name in ["a", "b"] {
         rig.publish(Vec::new(), &[name]);
-        rig.step(Event::Person(Command::Acknowledge(id(name))));
+        rig.acknowledge(name);
     }
     // Another slot than it had.
     rig.publish(vec![thing("a", 1)], &[]);

@@ -100,7 +100,7 @@ fn waits_for_a_drifted_one() -> Rig {
     rig.in_sync("b");
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
-    rig.observe(check.target.run, "b", differs(&thing("b", 1)));
+    rig.observe("b", differs(&thing("b", 1)));
     let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
     verdict.delays = vec![delay(Recheck::WhenSettled(id("b")))];
     rig.step(Event::CheckDone {

@@ -1,17 +1,22 @@
 //! The kernel's rules, each with a test that carries its number; the kernel is driven by hand.
 
 mod admission;
+mod breakers;
 mod chaos;
 mod churn;
 mod corners;
+mod cures;
 mod explain;
 mod invariants;
 mod loops;
 mod modelled;
+mod neighbours;
 mod pins;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod pushes;
+mod restarts;
 mod rig;
 mod takeover;
 mod throttled;
+mod words;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, delay, differs, id, kind, thing};
 use crate::{
     config::Config,
-    kernel::{AssetStatus, Branch, Command, Event, Pin, Recovered, slot::NONE},
+    kernel::{AssetStatus, Branch, Event, Pin, Recovered, slot::NONE},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -64,7 +64,7 @@ fn r15_an_asset_that_becomes_modelled_only_is_left_alone() {
     assert!(rig.is_diffing("a"), "it has a plugin again");
     rig.in_sync("a");
     rig.publish(vec![idea("a", 2)], &[]);
-    rig.step(Event::Person(Command::Acknowledge(id("a"))));
+    rig.acknowledge("a");
     assert!(rig.kernel.table.find("a").is_none(), "nobody's business");
     rig.publish(vec![thing("a", 3)], &[]);
     assert!(rig.is_diffing("a"));
@@ -177,14 +177,9 @@ fn r8_a_neighbour_of_another_type_is_looked_at_by_that_type_s_plugin() {
     rig.in_sync("b");
     rig.until_diff("a");
     rig.diffed("a", differs);
-    let check = rig.check("a").unwrap();
     rig.pass(Duration::from_secs(6));
     let (ticket, asset) = (1, id("b"));
-    rig.step(Event::Observe {
-        ticket,
-        asker: check.target.run,
-        asset,
-    });
+    rig.step(Event::Observe { ticket, asset });
     assert_eq!(rig.diff("b").unwrap().plugin, 1);
 }
 

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use plane_runtime::Kernel as _;
-use plane_store::records::{Approval, AssetRecord};
+use plane_store::records::{AssetRecord, By, Scope};
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Observed, Pushed, Recheck, Run, Verdict, plugin,
+    Observation, Observed, Pushed, Recheck, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
@@ -19,7 +19,7 @@ use crate::{
     config::{Config, TypeConfig},
     kernel::{
         Call, CheckCall, Command, Effects, Event, FeedItem, Kernel, PushCall, Record, Recovered,
-        Target,
+        Target, Words,
     },
 };
 
@@ -98,6 +98,8 @@ pub(super) struct Rig {
     pub(super) kernel: Kernel,
     pub(super) now: Now,
     pub(super) latest: Incarnation,
+    /// Every incarnation published, by number.
+    pub(super) sealed: BTreeMap<IncarnationNo, Incarnation>,
     pub(super) calls: Vec<Call>,
     pub(super) records: Vec<Record>,
     pub(super) replies: BTreeMap<u64, Result<Observation, String>>,
@@ -139,6 +141,10 @@ impl Rig {
     ) -> Self {
         let mut out = Effects::default();
         let latest = recovered.latest.clone();
+        let mut config = config;
+        if config.checks.is_empty() {
+            config.checks.push("test".into());
+        }
         #[cfg(feature = "planted-bugs")]
         let config = Config {
             planted: PLANTED.get(),
@@ -155,6 +161,7 @@ impl Rig {
         let mut rig = Self {
             kernel,
             now,
+            sealed: [(latest.no(), latest.clone())].into(),
             latest,
             calls: Vec::new(),
             records: Vec::new(),
@@ -236,6 +243,7 @@ impl Rig {
 
     pub(super) fn publish(&mut self, put: Vec<Asset>, removed: &[&str]) {
         self.latest = seal(Some(&self.latest), put, removed);
+        self.sealed.insert(self.latest.no(), self.latest.clone());
         self.step(Event::Publish(self.latest.clone()));
     }
 
@@ -329,13 +337,12 @@ impl Rig {
         self.push(name)
     }
 
-    /// A check of `asker` observes `name`, whose plugin answers at once unless a push is in flight.
-    pub(super) fn observe(&mut self, asker: Run, name: &str, answer: Diff) -> Observation {
+    /// A check observes `name`, whose plugin answers at once unless a push is in flight.
+    pub(super) fn observe(&mut self, name: &str, answer: Diff) -> Observation {
         self.tickets += 1;
         let ticket = self.tickets;
         self.step(Event::Observe {
             ticket,
-            asker,
             asset: id(name),
         });
         if !self.replies.contains_key(&ticket) {
@@ -346,17 +353,84 @@ impl Rig {
 
     /// A person asks for an asset to be looked at.
     pub(super) fn look_now(&mut self, name: &str) {
-        self.step(Event::Person(Command::LookNow(id(name))));
+        let asset = id(name);
+        self.say(Command::LookNow { asset, by: by() });
     }
 
     pub(super) fn approve(&mut self, name: &str, change: Digest) {
-        let approval = Approval {
+        let asset = id(name);
+        self.say(Command::Approve {
+            asset,
+            change,
+            until: None,
+            by: by(),
+        });
+    }
+
+    /// A person overrides a check; `Err`: why that is refused.
+    pub(super) fn lift(&mut self, name: &str, change: Digest, check: &str) -> Result<(), String> {
+        self.try_say(Command::Override {
             asset: id(name),
             change,
-            who: "me".into(),
-            why: "seen".into(),
-        };
-        self.step(Event::Person(Command::Approve(approval)));
+            check: check.into(),
+            until: None,
+            by: by(),
+        })
+    }
+
+    /// A person says something that fits.
+    pub(super) fn say(&mut self, command: Command) {
+        let what = format!("{command:?}");
+        if let Err(why) = self.try_say(command) {
+            panic!("{what} is refused: {why}");
+        }
+    }
+
+    /// A person says something; `Err`: why it is refused.
+    pub(super) fn try_say(&mut self, command: Command) -> Result<(), String> {
+        let mut out = Effects::default();
+        self.kernel.step(self.now, Event::Person(command), &mut out);
+        let refused = out.refused.take();
+        assert!(refused.is_none() || out.records.is_empty());
+        self.absorb(&mut out);
+        refused.map_or(Ok(()), Err)
+    }
+
+    pub(super) fn pause(&mut self, scope: Scope, until: Option<Timestamp>) {
+        self.say(Command::Pause {
+            scope,
+            until,
+            by: by(),
+        });
+    }
+
+    pub(super) fn resume(&mut self, scope: Scope) {
+        self.say(Command::Resume { scope, by: by() });
+    }
+
+    pub(super) fn acknowledge(&mut self, name: &str) {
+        let asset = id(name);
+        self.say(Command::Acknowledge { asset, by: by() });
+    }
+
+    /// What is remembered of people's words.
+    pub(super) fn words(&self) -> Words {
+        let mut pauses = BTreeMap::new();
+        let mut approvals = BTreeMap::new();
+        let mut overrides = BTreeMap::new();
+        for record in &self.records {
+            match record {
+                Record::Pause(word) => drop(pauses.insert(word.scope.clone(), word.clone())),
+                Record::Approval(word) => drop(approvals.insert(word.name(), word.clone())),
+                Record::Override(word) => drop(overrides.insert(word.name(), word.clone())),
+                _ => {}
+            }
+        }
+        Words {
+            pauses: pauses.into_values().collect(),
+            approvals: approvals.into_values().collect(),
+            overrides: overrides.into_values().collect(),
+        }
     }
 
     /// What is remembered of an asset.
@@ -373,23 +447,31 @@ impl Rig {
         let mut assets = BTreeMap::new();
         for record in &self.records {
             match record {
-                Record::Asset(asset, state) => assets.insert(asset.clone(), state.clone()),
-                _ => None,
-            };
+                Record::Asset(asset, state) => {
+                    assets.insert(asset.clone(), state.clone());
+                }
+                Record::Owned(owned) => recovered.owned = *owned,
+                Record::Floor(no) => recovered.floor = self.sealed.get(no).cloned(),
+                _ => {}
+            }
         }
         recovered.assets = assets
             .into_iter()
             .filter_map(|(asset, state)| Some((asset, state?)))
             .collect();
-        let kinds = self.kinds.clone();
-        Self::recover(
-            self.config.clone(),
-            kinds,
-            FencingToken(2),
-            recovered,
-            self.now,
-        )
+        recovered.words = self.words();
+        recovered.named = self.sealed.clone();
+        let (config, kinds) = (self.config.clone(), self.kinds.clone());
+        let mut next = Self::recover(config, kinds, FencingToken(2), recovered, self.now);
+        next.records.splice(0..0, self.records.iter().cloned());
+        next.sealed = self.sealed.clone();
+        next
     }
+}
+
+/// Who speaks in all tests.
+pub(super) fn by() -> By {
+    By::new("me", "seen")
 }
 
 pub(super) fn exclusive(key: &str) -> Claim {

@@ -34,6 +34,29 @@ async fn what_is_missing_is_named() {
 }
 
 #[tokio::test]
+async fn r7_two_checks_of_one_name_are_refused() {
+    let service = || {
+        tower::service_fn(|request: CheckRequest| async move {
+            Ok::<_, BoxError>(Verdict::proceed(request.now))
+        })
+    };
+    let two = parts().store(MemoryStore::new()).checks(|base| {
+        ServiceBuilder::new()
+            .layer(CheckLayer::new(service()))
+            .layer(CheckLayer::new(service()))
+            .service(base)
+    });
+    let Err(BuildError::Enforcer(refused)) = two.build() else {
+        panic!("two checks are named `service`")
+    };
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("`service`") && refused.contains(".named("),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
 async fn a_type_is_enforced_or_modelled_only() {
     let both = parts()
         .store(MemoryStore::new())

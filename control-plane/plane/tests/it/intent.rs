@@ -164,7 +164,7 @@ async fn r15_what_disappears_is_an_orphan_until_somebody_acknowledges_it() {
             .is_some()
     );
 
-    running.handle.acknowledge(&id("us")).await.unwrap();
+    running.handle.acknowledge(&id("us"), ann()).await.unwrap();
     assert_eq!(orphans().await, []);
     assert_eq!(production.size("us"), Some(1));
     let forgotten = running.handle.explain(&id("us")).await;

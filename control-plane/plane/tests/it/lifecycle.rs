@@ -79,7 +79,7 @@ async fn a_restart_resumes_from_the_directory_and_pushes_nothing_again() {
     );
     second
         .handle
-        .resume(PauseScope::Asset(id("us")))
+        .resume(PauseScope::Asset(id("us")), ann())
         .await
         .unwrap();
     second.handle.settle(LONG).await.unwrap();

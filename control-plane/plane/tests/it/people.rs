@@ -1,8 +1,10 @@
 //! What people say takes effect, and is needed where it is needed.
 
-use control_plane::prelude::*;
+use std::time::Duration;
 
-use crate::world::{LONG, Production, Running, Service, Text, ann, id};
+use control_plane::{prelude::*, sdk::service::Proceed};
+
+use crate::world::{LONG, Production, QUIET, Running, Service, Text, ann, id};
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_holds_pushes_until_somebody_resumes() {
@@ -30,7 +32,7 @@ async fn a_pause_holds_pushes_until_somebody_resumes() {
         let explained = running.handle.explain(&id("eu")).await.unwrap();
         let said = format!("{:?}", explained.enforced().unwrap().chain[0].waiting);
         assert!(said.contains("ann") && said.contains("a test"), "{said}");
-        running.handle.resume(scope).await.unwrap();
+        running.handle.resume(scope, ann()).await.unwrap();
         running.handle.settle(LONG).await.unwrap();
         assert_eq!(production.pushes(), pushes + 1);
     }
@@ -54,24 +56,28 @@ async fn r12_a_turndown_waits_for_an_approval_of_this_very_change() {
         .unwrap();
     assert!(change.effects.destructive);
     let other = prodspec_model::Digest::of(b"another change");
-    running
-        .handle
-        .approve(&id("us"), other, ann())
-        .await
-        .unwrap();
+    let handle = &running.handle;
+    let refused = handle.approve(&id("us"), other, ann(), None).await;
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains(&change.digest.to_string()), "{why}");
     running.quiet().await;
     assert_eq!(production.size("us"), Some(1));
 
-    running
-        .handle
-        .approve(&id("us"), change.digest, ann())
-        .await
-        .unwrap();
+    let us = id("us");
+    let approved = handle.approve(&us, change.digest, ann(), None);
+    approved.await.unwrap();
     running.handle.settle(LONG).await.unwrap();
     assert_eq!(
         (production.size("eu"), production.size("us")),
         (Some(1), None)
     );
+    // The push names who let it through, and used the approval up.
+    let explained = handle.explain(&us).await.unwrap();
+    let decisions = &explained.enforced().unwrap().decisions;
+    let allowed: Vec<_> = decisions.iter().flat_map(|it| &it.allowed_by).collect();
+    assert_eq!(allowed.len(), 1);
+    assert_eq!(allowed[0].by, ann());
+    assert_eq!(handle.words().await.unwrap().approvals, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +97,7 @@ async fn an_override_lifts_one_check_for_one_change() {
         .unwrap();
     let handle = &running.handle;
     handle
-        .override_check(&id("a"), change.digest, "dependency-solver", ann())
+        .override_check(&id("a"), change.digest, "dependency-solver", ann(), None)
         .await
         .unwrap();
     let newest = handle.latest().await.unwrap().no();
@@ -105,6 +111,90 @@ async fn an_override_lifts_one_check_for_one_change() {
     );
 }
 
+/// A check named `incident` whose delays say that they are another check's.
+struct Pretends(&'static str);
+
+#[async_trait]
+impl CheckPlugin for Pretends {
+    fn info(&self) -> CheckInfo {
+        CheckInfo {
+            name: "incident".into(),
+            causes: Causes::ALL,
+        }
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        Ok(Verdict::delay(request.now, not_now(self.0)))
+    }
+}
+
+fn not_now(check: &str) -> Delay {
+    Delay {
+        check: check.into(),
+        reason: "not now".into(),
+        evidence: Default::default(),
+        recheck: Recheck::After(Duration::from_secs(1)),
+    }
+}
+
+/// Runs a plane with these checks, overrides the check named `lifted` for the first change of `eu`, and says whether it
+/// was pushed within the quiet time.
+async fn pushed_in_spite_of<S>(checks: impl FnOnce(Proceed) -> S, lifted: &str) -> bool
+where
+    S: tower::Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    let production = Production::default();
+    let plane = crate::world::plane(&production)
+        .checks(checks)
+        .store(MemoryStore::new())
+        .source(Text::new("services: {eu: {size: 1}}"));
+    let running = Running::start(plane.build().unwrap());
+    running.handle.owned().await.next_run().await;
+    running.quiet().await;
+    let explained = running.handle.explain(&id("eu")).await.unwrap();
+    let change = explained.enforced().unwrap().chain[0].change.clone();
+    let handle = &running.handle;
+    let _ = handle
+        .override_check(&id("eu"), change.unwrap().digest, lifted, ann(), None)
+        .await;
+    let newest = handle.latest().await.unwrap().no();
+    let settled = handle.wait_settled(Settle::All(newest), QUIET).await;
+    assert_eq!(settled.is_ok(), production.size("eu").is_some());
+    settled.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r7_a_delay_carries_the_name_under_which_its_check_was_registered() {
+    let pretends = |base| {
+        ServiceBuilder::new()
+            .layer(DependencySolverLayer::standard())
+            .layer(CheckLayer::new(Pretends("dependency-solver")))
+            .service(base)
+    };
+    assert!(!pushed_in_spite_of(pretends, "dependency-solver").await);
+    assert!(pushed_in_spite_of(pretends, "incident").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r7_what_a_layer_that_is_no_check_adds_is_lifted_under_no_name() {
+    for name in ["dependency-solver", "checks", "stack", "mine"] {
+        let adds = move |base| {
+            ServiceBuilder::new()
+                .map_response(move |verdict: Verdict| {
+                    let delay = Verdict::delay(verdict.as_of, not_now(name));
+                    verdict.join(delay)
+                })
+                .layer(DependencySolverLayer::standard())
+                .service(base)
+        };
+        assert!(!pushed_in_spite_of(adds, name).await, "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn looking_now_finds_what_somebody_changed_by_hand() {
     let (text, production) = (
@@ -114,9 +204,9 @@ async fn looking_now_finds_what_somebody_changed_by_hand() {
     let running = Running::over(&text, &production);
     running.handle.settle(LONG).await.unwrap();
     // Nothing comes of it, and it is answered all the same.
-    running.handle.look_now(&id("eu")).await.unwrap();
+    running.handle.look_now(&id("eu"), ann()).await.unwrap();
     production.state().sizes.insert(id("eu"), 9);
-    running.handle.look_now(&id("eu")).await.unwrap();
+    running.handle.look_now(&id("eu"), ann()).await.unwrap();
     running.handle.settle(LONG).await.unwrap();
     assert_eq!(production.size("eu"), Some(1));
 }

@@ -62,7 +62,7 @@ impl CheckPlugin for Nosy {
         );
         let all = consumers.into_iter().chain(providers);
         for link in all.filter(|_| no.0 >= self.0) {
-            view.observe(&link.asset, no).await?;
+            view.observe(&link.asset).await?;
             verdict.delays.push(Delay {
                 check: "nosy".into(),
                 reason: link.asset.to_string(),

@@ -1,10 +1,11 @@
 //! What production cannot tell about an asset: the pushes that may be under way, and the edges that may be in force.
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Claim, FencingToken};
+use plugin_sdk::{Cause, Claim};
 use prodspec_model::{Digest, IncarnationNo, addons::Edge};
 use serde::{Deserialize, Serialize};
 
+use super::OpenPush;
 use crate::record::Record;
 
 /// One asset as the enforcer left it.
@@ -45,23 +46,6 @@ pub struct Unhealthy {
     pub incarnation: IncarnationNo,
     /// What it said.
     pub why: String,
-}
-
-/// A push that may be under way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenPush {
-    /// What is being pushed.
-    pub incarnation: IncarnationNo,
-    /// The change that was checked.
-    pub change: Digest,
-    /// Under which ownership.
-    pub token: FencingToken,
-    /// When it was admitted.
-    pub at: Timestamp,
-    /// When its deadline passes.
-    pub until: Timestamp,
-    /// The consumers or providers it relies on.
-    pub relies_on: Vec<prodspec_model::AssetId>,
 }
 
 /// Every asset of this incarnation without a record of its own was in sync with it.

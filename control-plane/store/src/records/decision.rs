@@ -5,12 +5,17 @@ use plugin_sdk::{Cause, Delay, FencingToken};
 use prodspec_model::{Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
+use super::By;
 use crate::{limit, record::Record};
 
 /// The longest text that is kept whole, in bytes.
 const TEXT: usize = 4 << 10;
 /// The longest reason of a delay, and the longest evidence, in bytes.
 const REASON: usize = 1 << 10;
+/// How many words of people are named in one decision, and how many bytes of each text are kept there. The records of
+/// the words themselves keep all.
+const WORDS: usize = 2;
+const WORD: usize = 160;
 /// How much the delays of one decision may take together, in bytes.
 const DELAYS: usize = 32 << 10;
 
@@ -54,6 +59,21 @@ pub struct Decision {
     pub summary: String,
     /// What was decided.
     pub outcome: Outcome,
+    /// The words of people that let a push through: what each lifted, who said it and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_by: Vec<AllowedBy>,
+}
+
+/// A person's word without which a push would not have been admitted. It is used up by that push.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowedBy {
+    /// What it lifted: `approval`, or `override of` and the name of a check.
+    pub word: String,
+    /// Who said it, and why.
+    #[serde(flatten)]
+    pub by: By,
+    /// When it was said.
+    pub at: Timestamp,
 }
 
 impl Decision {
@@ -63,9 +83,18 @@ impl Decision {
     /// Cuts what plugins and checks said, until it fits into [`Decision::BYTES`] whatever they said.
     fn cut(&mut self) {
         self.summary = excerpt(std::mem::take(&mut self.summary));
+        self.allowed_by.truncate(WORDS);
+        for word in &mut self.allowed_by {
+            cut_by(&mut word.by);
+            word.word = cut_to(std::mem::take(&mut word.word), WORD);
+        }
         match &mut self.outcome {
             Outcome::Failed(why) | Outcome::Held(why) => *why = excerpt(std::mem::take(why)),
             Outcome::Delayed(delays) => cut_delays(delays),
+            Outcome::Told { what, by } => {
+                *what = excerpt(std::mem::take(what));
+                cut_by(by);
+            }
             Outcome::Admitted | Outcome::Pushed => {}
         }
     }
@@ -86,6 +115,14 @@ pub enum Outcome {
     Delayed(Vec<Delay>),
     /// It waits for something other than a check.
     Held(String),
+    /// A person said something of it.
+    Told {
+        /// What was said.
+        what: String,
+        /// Who said it, and why.
+        #[serde(flatten)]
+        by: By,
+    },
 }
 
 /// An asset's last decisions, oldest first.
@@ -123,6 +160,11 @@ pub fn excerpt(text: String) -> String {
     cut_to(text, TEXT)
 }
 
+fn cut_by(by: &mut By) {
+    by.who = cut_to(std::mem::take(&mut by.who), WORD);
+    by.why = cut_to(std::mem::take(&mut by.why), WORD);
+}
+
 fn cut_to(mut text: String, most: usize) -> String {
     let bytes = text.len();
     if bytes > most {
@@ -136,7 +178,7 @@ fn cut_to(mut text: String, most: usize) -> String {
 fn cut_delays(delays: &mut Vec<Delay>) {
     let (mut bytes, mut kept) = (0, 0);
     for delay in delays.iter_mut() {
-        if delay.check.0.len() > REASON {
+        if delay.check.as_str().len() > REASON {
             delay.check = cut_to(delay.check.to_string(), REASON).as_str().into();
         }
         delay.reason = cut_to(std::mem::take(&mut delay.reason), REASON);
@@ -175,6 +217,14 @@ mod tests {
             change: Some(Digest([255; 32])),
             summary: "\0".repeat(100_000),
             outcome,
+            allowed_by: vec![
+                AllowedBy {
+                    word: "\0".repeat(10_000),
+                    by: By::new("\0".repeat(10_000), "\0".repeat(10_000)),
+                    at: Timestamp::MAX,
+                };
+                20
+            ],
         }
     }
 
@@ -190,7 +240,12 @@ mod tests {
     #[test]
     fn whatever_is_said_the_record_fits() {
         let long = "\u{1}\u{fffd}".repeat(50_000);
+        let told = Outcome::Told {
+            what: long.clone(),
+            by: By::new(long.clone(), long.clone()),
+        };
         let said = [
+            told,
             Outcome::Failed(long.clone()),
             Outcome::Held(long.clone()),
             Outcome::Delayed(vec![delay(long.clone(), json!({ "page": long })); 2]),

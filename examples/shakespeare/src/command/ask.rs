@@ -5,6 +5,7 @@ use control_plane::{
     enforcer::kernel::{Explanation, Waiting},
     model::AssetId,
     rollout::InRollout,
+    sdk::Delay,
     store::records::Outcome,
 };
 
@@ -17,7 +18,7 @@ use crate::{
     place::Place,
     plugins::JOB,
     production::{api::Caller, client::Cell},
-    voice::say,
+    voice::{say, say_all, say_json},
 };
 
 /// How the partition stands, for people or as JSON.
@@ -25,9 +26,9 @@ use crate::{
 /// # Errors
 /// When no control plane runs.
 pub async fn status(place: &Place, json: bool) -> Result<(), Failure> {
-    let status = Control::find(place)?.status().await?;
+    let status = Control::find(place).await?.status().await?;
     if json {
-        say(serde_json::to_string_pretty(&status)?);
+        say_json(&status)?;
     } else {
         show_status(&status);
     }
@@ -45,10 +46,8 @@ fn show_status(standing: &Standing) {
             None => say("in force   nothing yet"),
         }
         if !generation.problems.is_empty() {
-            say(format_args!(
-                "the manifest is not followed:\n{}",
-                generation.problems
-            ));
+            say("the manifest is not followed:");
+            say_all(generation.problems.iter());
         }
     }
     for trouble in &status.troubles {
@@ -75,7 +74,7 @@ fn show_status(standing: &Standing) {
 /// # Errors
 /// When no control plane runs.
 pub async fn plan(place: &Place) -> Result<(), Failure> {
-    let plan = Control::find(place)?.plan().await?;
+    let plan = Control::find(place).await?.plan().await?;
     for planned in &plan.assets {
         let what = planned.change.as_ref().map(|change| change.summary.clone());
         let what = what.or_else(|| planned.note.clone()).unwrap_or_default();
@@ -98,7 +97,7 @@ pub async fn plan(place: &Place) -> Result<(), Failure> {
 /// # Errors
 /// When no control plane runs, or it does not know the asset.
 pub async fn explain(place: &Place, asset: Option<&AssetId>) -> Result<(), Failure> {
-    let control = Control::find(place)?;
+    let control = Control::find(place).await?;
     match asset {
         Some(asset) => {
             show_whole(&control.explain(asset).await?);
@@ -123,7 +122,7 @@ fn show_line(explained: &Explained) {
         )),
         Explained::Enforced { enforced, .. } => {
             if let Some(first) = enforced.chain.first() {
-                say(line(first));
+                say_all(standing(first));
             }
         }
         _ => {}
@@ -135,7 +134,7 @@ fn show_whole(explained: &Explained) {
         return show_line(explained);
     };
     for link in &enforced.chain {
-        say(line(link));
+        say_all(standing(link));
         if let Some(change) = &link.change {
             say(format_args!("  change {}", change.digest));
             for field in &change.fields {
@@ -152,6 +151,12 @@ fn show_whole(explained: &Explained) {
     if !enforced.cycle.is_empty() {
         let names: Vec<&str> = enforced.cycle.iter().map(|id| id.as_str()).collect();
         say(format_args!("  wait for each other: {}", names.join(", ")));
+    }
+    for end in &enforced.dead_ends {
+        say(format_args!(
+            "  dead end: {} {}; {}",
+            end.asset, end.reason, end.way_out
+        ));
     }
     for decision in &enforced.decisions {
         say(format_args!(
@@ -215,7 +220,7 @@ fn show_rollout(rollout: &InRollout) {
     }
 }
 
-fn line(link: &Explanation) -> String {
+fn standing(link: &Explanation) -> Vec<String> {
     let status = format!("{:?}", link.status).to_lowercase();
     let at = link.incarnation.map(|no| format!("@{no}"));
     let mut line = format!(
@@ -227,27 +232,28 @@ fn line(link: &Explanation) -> String {
     if let Some(change) = &link.change {
         line.push_str(&format!(": {}", change.summary));
     }
-    match &link.waiting {
-        Some(Waiting::Checks(delays)) => {
-            for delay in delays {
-                line.push_str(&format!("\n  {}: {}", delay.check, delay.reason));
-            }
+    let mut lines = vec![line];
+    lines.extend(link.waiting.iter().flat_map(waits));
+    lines
+}
+
+/// What an asset waits for, a line for each.
+fn waits(waiting: &Waiting) -> Vec<String> {
+    let one = |why: &str| vec![format!("  {why}")];
+    match waiting {
+        Waiting::Checks(delays) => {
+            let said = |delay: &Delay| format!("  {}: {}", delay.check, delay.reason);
+            delays.iter().map(said).collect()
         }
-        Some(Waiting::Failure(why) | Waiting::Person(why)) => {
-            line.push_str(&format!("\n  {why}"));
+        Waiting::Failure(why) | Waiting::Person(why) => one(why),
+        Waiting::Others { why, by } => {
+            let behind = by.iter().map(|other| format!("  behind {other}"));
+            one(why).into_iter().chain(behind).collect()
         }
-        Some(Waiting::Others { why, by }) => {
-            line.push_str(&format!("\n  {why}"));
-            for other in by {
-                line.push_str(&format!("\n  behind {other}"));
-            }
-        }
-        Some(Waiting::UnknownOutcome) => line.push_str("\n  a push may still be under way"),
-        Some(Waiting::Production) => line.push_str("\n  work on it is under way"),
-        Some(Waiting::Time) => line.push_str("\n  falls due by time"),
-        Some(Waiting::Ownership) => line.push_str("\n  nobody owns the partition for sure"),
-        Some(other) => line.push_str(&format!("\n  waits for {other:?}")),
-        None => {}
+        Waiting::UnknownOutcome => one("a push may still be under way"),
+        Waiting::Production => one("work on it is under way"),
+        Waiting::Time => one("falls due by time"),
+        Waiting::Ownership => one("it is not certain that this process owns the partition"),
+        other => one(&format!("waits for {other:?}")),
     }
-    line
 }

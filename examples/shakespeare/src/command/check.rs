@@ -14,7 +14,7 @@ use crate::{
     model::MANIFEST_LIMIT,
     place::Place,
     plane,
-    voice::say,
+    voice::{say, say_all},
 };
 
 /// Says what `file` would give. Fails if it would give nothing.
@@ -32,7 +32,8 @@ pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
                 1 => "a problem".to_owned(),
                 n => format!("{n} problems"),
             };
-            say(format_args!("{} has {many}:\n{problems}", file.display()));
+            say(format_args!("{} has {many}:", file.display()));
+            say_all(problems.iter());
             Ok(ExitCode::FAILURE)
         }
     }
@@ -43,11 +44,11 @@ async fn would_give(place: &Place, file: &Path) -> Result<Result<Checked, Proble
     if let Err(problems) = plane::source(YamlFile::new(file)).read().await {
         return Ok(Err(problems));
     }
-    if let Ok(control) = Control::find(place) {
+    if let Ok(control) = Control::find(place).await {
         match control.check(read(file)?).await {
             Ok(checked) => return Ok(Ok(checked)),
             Err(client::Error::Problems(problems)) => return Ok(Err(problems)),
-            // It was killed, and left its address behind.
+            // It was killed meanwhile.
             Err(client::Error::NotRunning(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -42,18 +42,20 @@ pub async fn down(place: &Place) -> Result<(), Failure> {
 }
 
 async fn stop_controlling(place: &Place) -> Result<(), Failure> {
-    let control = match Control::find(place) {
+    let control = match Control::find(place).await {
         Ok(control) => control,
         Err(Error::NotRunning(_)) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     match control.tell(&Word::Stop).await {
         Ok(()) => {
-            gone(control.pid()).await;
+            if let Some(pid) = control.pid() {
+                gone(pid).await;
+            }
             say("stopped the control plane");
             Ok(())
         }
-        // It was killed, and left its address behind.
+        // It was killed meanwhile.
         Err(Error::NotRunning(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -15,6 +15,16 @@ use std::path::PathBuf;
 /// Why a command could not do its work: shown with its causes.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// A failure that takes several lines to say.
+#[derive(Debug, thiserror::Error)]
+#[error("{first}")]
+pub struct Several {
+    /// What failed.
+    pub first: String,
+    /// What else there is to say.
+    pub rest: Vec<String>,
+}
+
 /// This very program, even if the file it was started from has been replaced since.
 ///
 /// # Errors

@@ -1,9 +1,6 @@
 //! `rollout`: how the rollout is, live in a terminal and line by line elsewhere, and what people say to it.
 
-use std::{
-    io::{IsTerminal, Write},
-    time::Duration,
-};
+use std::time::Duration;
 
 use control_plane::{
     model::AssetId,
@@ -14,13 +11,13 @@ use control_plane::{
 use tokio::time::Instant;
 
 use super::{
-    Failure,
+    Failure, Several,
     tell::{self, Signed},
 };
 use crate::{
     control::{Rolling, Word, client::Control},
     place::Place,
-    voice::say,
+    voice::{Screen, is_watched, say, say_all, say_json},
 };
 
 /// The longest wait, in seconds: a day.
@@ -87,13 +84,13 @@ pub async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
         Some(Verb::Retry(signed)) => (Command::Retry, signed),
         Some(Verb::Rollback(signed)) => (Command::RollBack, signed),
     };
-    let by = signed.into();
-    tell::tell(place, Word::Rollout { command, by }).await
+    let said = signed.into();
+    tell::tell(place, Word::Rollout { command, said }).await
 }
 
 async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
     let within = Duration::from_secs(within);
-    let rested = Control::find(place)?.rolled_out(within).await?;
+    let rested = Control::find(place).await?.rolled_out(within).await?;
     let ended = rested.rollout.as_ref().map(outcome);
     let mut lines: Vec<String> = ended.into_iter().collect();
     lines.extend(rested.left_out.iter().map(left_out));
@@ -103,21 +100,26 @@ async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
             if !rested.rollout.is_some_and(|rollout| completed(&rollout)) {
                 lines.push("everything is as the manifest says".into());
             }
-            say(lines.join("\n"));
+            say_all(lines);
             Ok(())
         }
-        false => Err(lines.join("\n").into()),
+        false => {
+            let mut lines = lines.into_iter();
+            let first = lines.next().unwrap_or_default();
+            let rest = lines.collect();
+            Err(Several { first, rest }.into())
+        }
     }
 }
 
 async fn status(place: &Place, json: bool, once: bool) -> Result<(), Failure> {
-    let control = Control::find(place)?;
+    let control = Control::find(place).await?;
     let rolling = control.rollouts().await?;
     if json {
-        say(serde_json::to_string_pretty(&rolling)?);
+        say_json(&rolling)?;
     } else if once {
-        say(lines(&rolling).join("\n"));
-    } else if std::io::stdout().is_terminal() {
+        say_all(lines(&rolling));
+    } else if is_watched() {
         live(place, control, rolling).await?;
     } else {
         log(place, control, rolling).await?;
@@ -131,7 +133,7 @@ async fn live(
     mut control: Control,
     mut rolling: Vec<Rolling>,
 ) -> Result<(), Failure> {
-    let mut shown = Vec::new();
+    let mut screen = Screen::default();
     let (mut heard, mut unheard) = (Instant::now(), String::new());
     loop {
         let mut now = lines(&rolling);
@@ -143,42 +145,17 @@ async fn live(
                 format!("no answer for {secs} s ({unheard}); this is how it was"),
             );
         }
-        let now = fitting(now);
-        if now != shown {
-            let mut out = std::io::stdout().lock();
-            if !shown.is_empty() {
-                // Up to where the last one began, and everything from there on away.
-                write!(out, "\x1b[{}F\x1b[J", shown.len())?;
-            }
-            writeln!(out, "{}", now.join("\n"))?;
-            out.flush()?;
-            shown = now;
-        }
+        screen.show(&now)?;
         tokio::time::sleep(REST).await;
         match tokio::time::timeout(SILENT, control.rollouts()).await {
             Ok(Ok(news)) => (rolling, heard) = (news, Instant::now()),
             Ok(Err(error)) => {
                 unheard = error.to_string();
-                control = Control::find(place).unwrap_or(control);
+                control = Control::find(place).await.unwrap_or(control);
             }
             Err(late) => unheard = late.to_string(),
         }
     }
-}
-
-/// What of the lines a terminal of usual size can show without wrapping or scrolling.
-fn fitting(mut lines: Vec<String>) -> Vec<String> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    let known = size.ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
-    let (rows, columns) = known.map_or((24, 80), |size| (size.ws_row.max(4), size.ws_col.max(20)));
-    lines.truncate(usize::from(rows) - 1);
-    for line in &mut lines {
-        if line.chars().count() >= usize::from(columns) {
-            *line = line.chars().take(usize::from(columns) - 2).collect();
-            line.push('…');
-        }
-    }
-    lines
 }
 
 /// Says each line that is new, until no rollout is under way. A control plane that is restarted is found again.
@@ -202,7 +179,7 @@ async fn log(
         match control.rollouts().await {
             Ok(news) => (rolling, heard) = (news, Instant::now()),
             Err(error) if heard.elapsed() > GONE => return Err(error.into()),
-            Err(_) => control = Control::find(place).unwrap_or(control),
+            Err(_) => control = Control::find(place).await.unwrap_or(control),
         }
     }
 }

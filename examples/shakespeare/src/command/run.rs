@@ -4,7 +4,7 @@ use std::{fmt::Display, net::SocketAddr, time::Duration};
 
 use control_plane::{
     Handle,
-    prelude::{Settle, SqliteStore},
+    prelude::{Problems, Settle, SqliteStore},
     strategist::Entry,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,7 +16,7 @@ use crate::{
     place::Place,
     plane,
     production::{api::Caller, client::Cell},
-    voice::say,
+    voice::{say, say_all},
 };
 
 /// How long to follow one incarnation until production is as it says, before saying that it is not.
@@ -35,7 +35,7 @@ pub async fn run(mut place: Place) -> Result<(), Failure> {
     let plane = plane::build(&place, this_program()?, store)?;
     greet(&place, fresh);
     let (handle, stop) = (plane.handle(), Stop::new());
-    let server = Server::start(&place, handle.clone(), stop.clone()).await?;
+    let server = Server::start(&place, handle.clone(), stop.clone())?;
     let tellers = [
         tokio::spawn(tell_news(place.clone(), handle.clone())),
         tokio::spawn(tell_rollouts(handle)),
@@ -50,12 +50,14 @@ pub async fn run(mut place: Place) -> Result<(), Failure> {
         teller.abort();
     }
     drop(server);
-    say("\nstopped controlling; still running, with nobody to heal whole cells or follow edits:");
-    say(running::describe(&place).await.trim_end());
+    say("");
+    say(
+        "stopped controlling; still running, while whole cells are not healed and edits not followed:",
+    );
+    say_all(running::describe(&place).await);
     let (me, state) = (called(), place.dir().display());
-    say(format_args!(
-        "control it again: {me} --state {state} run\nremove all of it: {me} --state {state} down"
-    ));
+    say(format_args!("control it again: {me} --state {state} run"));
+    say(format_args!("remove all of it: {me} --state {state} down"));
     Ok(ended?)
 }
 
@@ -67,14 +69,22 @@ fn greet(place: &Place, fresh: bool) {
         say(format_args!("wrote a manifest to begin with: {manifest}"));
     }
     say(format_args!(
-        "controlling what {manifest} says. Edit it, kill what runs: see it followed and healed.
-  ask      {me} --state {state} status | plan | explain [ASSET] | check FILE
-  follow   {me} --state {state} rollout: a new version goes slowly, and goes back if it answers with errors
-  load     {me} --state {state} load: requests, without which nobody can tell whether a version is well
-  look     {state}/cells/*/journal.jsonl: all that ever changed, on whose word
-  stop     Ctrl-C: production goes on without being controlled
-"
+        "controlling what {manifest} says. Edit it, kill what runs: see it followed and healed."
     ));
+    let verb =
+        |verb: &str, what: &str| say(format_args!("  {verb:<8} {me} --state {state} {what}"));
+    verb("ask", "status | plan | explain [ASSET] | check FILE");
+    let slowly = "rollout: a new version goes slowly, and goes back if it answers with errors";
+    verb("follow", slowly);
+    verb(
+        "load",
+        "load: requests, without which the health of a version is unknown",
+    );
+    say(format_args!(
+        "  look     {state}/cells/*/journal.jsonl: all that ever changed, on whose word"
+    ));
+    say("  stop     Ctrl-C: production goes on without being controlled");
+    say("");
 }
 
 /// Returns at Ctrl-C or a termination signal.
@@ -93,7 +103,7 @@ pub(crate) async fn signalled() {
 async fn tell_news(place: Place, handle: Handle) {
     let generation = handle.owned().await;
     let mut status = generation.watch();
-    let mut told = (None, None);
+    let mut told = (None, Problems::none());
     let mut following: Option<tokio::task::JoinHandle<()>> = None;
     loop {
         let now = status.borrow_and_update().clone();
@@ -109,14 +119,12 @@ async fn tell_news(place: Place, handle: Handle) {
                 following = Some(tokio::spawn(follow));
             }
         }
-        let problems = (!now.problems.is_empty()).then(|| now.problems.to_string());
-        if problems != told.1 {
-            if let Some(problems) = &problems {
-                say(format_args!(
-                    "the manifest is not followed, the last good one is:\n{problems}"
-                ));
+        if now.problems != told.1 {
+            if !now.problems.is_empty() {
+                say("the manifest is not followed, the last good one is:");
+                say_all(now.problems.iter());
             }
-            told.1 = problems;
+            told.1 = now.problems;
         }
         if status.changed().await.is_err() {
             return;

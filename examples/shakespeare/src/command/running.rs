@@ -8,18 +8,18 @@ use crate::{
 };
 
 /// One line per cell, and where to send requests.
-pub async fn describe(place: &Place) -> String {
-    let mut text = String::new();
+pub async fn describe(place: &Place) -> Vec<String> {
+    let mut lines = Vec::new();
     for name in place.cell_names().unwrap_or_default() {
         let Ok(cell) = Cell::connect(&place.cell(&name), &name).await else {
             continue;
         };
-        let _ = writeln!(text, "  {}", cell_line(&cell).await);
+        lines.push(format!("  {}", cell_line(&cell).await));
     }
-    if text.is_empty() {
-        text.push_str("  nothing\n");
+    if lines.is_empty() {
+        lines.push("  nothing".into());
     }
-    text
+    lines
 }
 
 async fn cell_line(cell: &Cell) -> String {

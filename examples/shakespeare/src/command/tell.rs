@@ -1,13 +1,10 @@
 //! `approve`, `override`, `acknowledge`, `pause`, `resume`: what people say to the running control plane.
 
-use control_plane::{
-    By,
-    model::{AssetId, Digest},
-};
+use control_plane::model::{AssetId, Digest};
 
 use super::Failure;
 use crate::{
-    control::{Word, client::Control},
+    control::{Said, Word, client::Control},
     place::Place,
     voice::say,
 };
@@ -18,7 +15,7 @@ const LONGEST_PAUSE: u64 = 365 * 24 * 3600;
 /// Who says it, and why.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Signed {
-    /// Who says so; the user of this terminal if not said.
+    /// What you call yourself: noted beside the user that runs this command.
     #[arg(long)]
     who: Option<String>,
     /// Why.
@@ -26,10 +23,9 @@ pub struct Signed {
     why: String,
 }
 
-impl From<Signed> for By {
-    fn from(signed: Signed) -> Self {
-        let user = || std::env::var("USER").unwrap_or_else(|_| "somebody".into());
-        Self::new(signed.who.unwrap_or_else(user), signed.why)
+impl From<Signed> for Said {
+    fn from(Signed { who, why }: Signed) -> Self {
+        Self { who, why }
     }
 }
 
@@ -72,31 +68,76 @@ pub struct Pause {
     signed: Signed,
 }
 
+/// Lets pushes start again.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Resume {
+    /// One asset only.
+    asset: Option<AssetId>,
+    #[command(flatten)]
+    signed: Signed,
+}
+
+/// Says something of one asset.
+#[derive(Debug, Clone, clap::Args)]
+pub struct About {
+    /// Which asset.
+    asset: AssetId,
+    #[command(flatten)]
+    signed: Signed,
+}
+
+impl About {
+    /// The orphan is known about.
+    pub fn acknowledged(self) -> Word {
+        Word::Acknowledge {
+            asset: self.asset,
+            said: self.signed.into(),
+        }
+    }
+
+    /// The push of unknown outcome does not run any more.
+    pub fn is_over(self) -> Word {
+        Word::PushIsOver {
+            asset: self.asset,
+            said: self.signed.into(),
+        }
+    }
+}
+
+impl From<Resume> for Word {
+    fn from(said: Resume) -> Self {
+        Self::Resume {
+            asset: said.asset,
+            said: said.signed.into(),
+        }
+    }
+}
+
 impl From<Approve> for Word {
     fn from(said: Approve) -> Self {
         Self::Approve {
             asset: said.asset,
             change: said.change,
-            by: said.signed.into(),
+            said: said.signed.into(),
         }
     }
 }
 
 impl From<Override> for Word {
     fn from(said: Override) -> Self {
-        let by = said.signed.into();
+        let signed = said.signed.into();
         match (said.asset, said.change) {
             (Some(asset), change) => Self::OverrideCheck {
                 check: said.name,
                 asset,
                 change,
-                by,
+                said: signed,
             },
             (None, digest) => Self::OverrideGuard {
                 guard: said.name,
                 // The command line asks for it.
                 digest: digest.unwrap_or(Digest([0; 32])),
-                by,
+                said: signed,
             },
         }
     }
@@ -107,7 +148,7 @@ impl From<Pause> for Word {
         Self::Pause {
             asset: said.asset,
             seconds: said.seconds,
-            by: said.signed.into(),
+            said: said.signed.into(),
         }
     }
 }
@@ -117,7 +158,7 @@ impl From<Pause> for Word {
 /// # Errors
 /// When no control plane runs, or it says no.
 pub async fn tell(place: &Place, word: Word) -> Result<(), Failure> {
-    Control::find(place)?.tell(&word).await?;
+    Control::find(place).await?.tell(&word).await?;
     say("noted");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The other side: finds the running control plane of a state directory, asks and tells it.
 
-use std::{fs, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use control_plane::{
@@ -9,13 +9,13 @@ use control_plane::{
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
 use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
 
-use super::{Address, Refusal, Rolling, Standing, Word};
-use crate::{
-    command::{called, processes},
-    place::Place,
-    production::http::{self, Http},
+use super::{
+    Refusal, Rolling, Standing, Word,
+    socket::{User, connect},
 };
+use crate::{command::called, place::Place, production::http};
 
 /// A plan looks at everything; it may take a while.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,12 +27,20 @@ pub enum Error {
     /// No control plane runs in this state directory.
     #[error("no control plane is running in {0}: start one with `{me} --state {0} run`", me = called())]
     NotRunning(String),
-    /// The manifest makes no incarnation.
-    #[error("the manifest makes no incarnation:\n{0}")]
+    /// The manifest makes no incarnation. Shown without its problems: each of them is a line of its own.
+    #[error("the manifest makes no incarnation")]
     Problems(Problems),
     /// It said no.
     #[error("{0}")]
     Refused(String),
+    /// It is another user's.
+    #[error("the control plane in {dir} is run by {by}, and answers that user only")]
+    Foreign {
+        /// Which.
+        dir: String,
+        /// The user that runs it.
+        by: String,
+    },
     /// It does not answer, or not what it should.
     #[error("the control plane in {dir} does not answer as it should: is it of another version?")]
     Garbled {
@@ -47,38 +55,52 @@ pub enum Error {
 /// The running control plane.
 #[derive(Debug, Clone)]
 pub struct Control {
-    base: String,
+    socket: PathBuf,
     dir: String,
-    pid: u32,
-    http: Http,
+    pid: Option<u32>,
 }
 
 impl Control {
-    /// The control plane that runs in `place`, if the address it left is still good.
+    /// The control plane that runs in `place`.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when there is none.
-    pub fn find(place: &Place) -> Result<Self, Error> {
-        let dir = place.dir().display().to_string();
-        let file = fs::read(place.control()).map_err(|_| Error::NotRunning(dir.clone()))?;
-        let found: Address = serde_json::from_slice(&file).map_err(|source| Error::Garbled {
-            dir: dir.clone(),
-            source: source.into(),
-        })?;
-        // One that was killed leaves its address behind, and its port may be another's by now.
-        if cfg!(target_os = "linux") && !processes::running(found.pid) {
-            return Err(Error::NotRunning(dir));
-        }
-        Ok(Self {
-            base: format!("http://{}", found.address),
-            dir,
-            pid: found.pid,
-            http: http::client(),
-        })
+    /// [`Error::NotRunning`] when there is none, [`Error::Foreign`] when another user runs it.
+    pub async fn find(place: &Place) -> Result<Self, Error> {
+        let mut control = Self {
+            socket: place.control(),
+            dir: place.dir().display().to_string(),
+            pid: None,
+        };
+        let stream = control.connect().await?;
+        let peer = stream
+            .peer_cred()
+            .map_err(|source| control.garbled(source))?;
+        control.pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+        Ok(control)
     }
 
-    /// Its process.
-    pub fn pid(&self) -> u32 {
+    /// A connection to it, and to no process of another user.
+    async fn connect(&self) -> Result<UnixStream, Error> {
+        let foreign = |by: String| {
+            let dir = self.dir.clone();
+            Error::Foreign { dir, by }
+        };
+        let stream = match connect(&self.socket).await {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(foreign(format!("another user than {}", User::own())));
+            }
+            Err(_) => return Err(Error::NotRunning(self.dir.clone())),
+        };
+        let user = User::of(&stream).map_err(|source| self.garbled(source))?;
+        match user.may_speak_to(User::own()) || User::own().may_speak_to(user) {
+            true => Ok(stream),
+            false => Err(foreign(user.to_string())),
+        }
+    }
+
+    /// Its process, where the system says which it is.
+    pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
@@ -168,11 +190,13 @@ impl Control {
     ) -> Result<T, Error> {
         let request = Request::builder()
             .method(method)
-            .uri(format!("{}/{path}", self.base))
+            .uri(format!("/{path}"))
+            .header(header::HOST, "control")
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|source| self.garbled(source))?;
-        let answer = match http::call(&self.http, request, patience).await {
+        let stream = self.connect().await?;
+        let answer = match http::call_over(stream, request, patience).await {
             Ok(answer) => answer,
             Err(http::Error::Transport { .. }) => return Err(Error::NotRunning(self.dir.clone())),
             Err(late) => return Err(self.garbled(late)),

@@ -1,28 +1,31 @@
-//! Asking and telling the running control plane, over HTTP on loopback: any local user may, nobody else can. The file
-//! `control.json` in the state directory says where.
+//! Asking and telling the running control plane, over HTTP on a unix socket in the state directory: `control.sock`.
+//!
+//! It is for the user that runs the control plane, and root: the socket's mode keeps others out, and each side looks at
+//! the user of the process at the other end. That user is the speaker of every word; a name that a request gives is
+//! noted beside it (R70, R72).
 
 pub mod client;
 mod server;
+pub(crate) mod socket;
 
 pub use server::{Server, Stop};
 
-use std::net::SocketAddr;
-
 use control_plane::{
-    By, Status,
+    Status,
     model::{AssetId, Digest},
     prelude::Problems,
     strategist::{Command, Rollout, View},
 };
 use serde::{Deserialize, Serialize};
 
-/// Where the running control plane listens.
+/// What a request says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Address {
-    /// On loopback.
-    pub address: SocketAddr,
-    /// Its process.
-    pub pid: u32,
+#[serde(deny_unknown_fields)]
+pub struct Said {
+    /// What the speaker calls itself; noted beside the user of its process.
+    pub who: Option<String>,
+    /// Why.
+    pub why: String,
 }
 
 /// How the partition stands, rollouts and all.
@@ -54,8 +57,8 @@ pub enum Word {
         asset: AssetId,
         /// Which change; the one that it would be pushed with now, if not said.
         change: Option<Digest>,
-        /// On whose word.
-        by: By,
+        /// Who says so, and why.
+        said: Said,
     },
     /// A check does not delay a change of an asset.
     OverrideCheck {
@@ -65,8 +68,8 @@ pub enum Word {
         asset: AssetId,
         /// Which change; the one that it would be pushed with now, if not said.
         change: Option<Digest>,
-        /// On whose word.
-        by: By,
+        /// Who says so, and why.
+        said: Said,
     },
     /// A guard lets one seal pass.
     OverrideGuard {
@@ -74,13 +77,22 @@ pub enum Word {
         guard: String,
         /// What may pass, as the guard's problem names it.
         digest: Digest,
-        /// On whose word.
-        by: By,
+        /// Who says so, and why.
+        said: Said,
     },
     /// An orphan is known about.
     Acknowledge {
         /// Which asset.
         asset: AssetId,
+        /// Who says so, and why.
+        said: Said,
+    },
+    /// A push whose outcome is unknown does not run any more.
+    PushIsOver {
+        /// The asset that was pushed.
+        asset: AssetId,
+        /// Who says so, and why.
+        said: Said,
     },
     /// No pushes, of one asset or at all.
     Pause {
@@ -88,20 +100,22 @@ pub enum Word {
         asset: Option<AssetId>,
         /// For so many seconds; until somebody resumes it, if not said.
         seconds: Option<u64>,
-        /// On whose word.
-        by: By,
+        /// Who says so, and why.
+        said: Said,
     },
     /// Pushes again.
     Resume {
         /// Which asset; all, if not said.
         asset: Option<AssetId>,
+        /// Who says so, and why.
+        said: Said,
     },
     /// Something to the rollout.
     Rollout {
         /// What.
         command: Command,
-        /// On whose word.
-        by: By,
+        /// Who says so, and why.
+        said: Said,
     },
     /// Stop controlling. Production goes on.
     Stop,

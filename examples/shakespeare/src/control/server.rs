@@ -1,25 +1,30 @@
 //! The control plane's ear: translates between HTTP and [`Handle`], decides nothing.
 
-use std::{fs, io, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{io, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, Path, State},
+    extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State, connect_info::Connected},
     http::StatusCode,
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
+    serve::IncomingStream,
 };
 use control_plane::{
-    Checked, Error, Explained, Given, Handle,
+    By, Checked, Error, Explained, Given, Handle,
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
     store::records::Scope,
     strategist::Rested,
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::UnixListener, sync::watch};
 
-use super::{Address, Refusal, Rolling, Standing, Word};
+use super::{
+    Refusal, Rolling, Said, Standing, Word,
+    socket::{Socket, User},
+};
 use crate::{
     model::{MANIFEST_LIMIT, POLICY, SOURCE},
     place::Place,
@@ -55,28 +60,20 @@ impl Default for Stop {
     }
 }
 
-/// Listens until it is dropped, and takes its address file along.
+/// Listens until it is dropped, and takes its socket along.
 #[derive(Debug)]
 pub struct Server {
-    file: PathBuf,
+    _socket: Socket,
     serving: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
-    /// Listens on loopback, and leaves its address in the state directory.
+    /// Listens on a socket in the state directory.
     ///
     /// # Errors
-    /// When it cannot listen, or the address cannot be written.
-    pub async fn start(place: &Place, handle: Handle, stop: Stop) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = Address {
-            address: listener.local_addr()?,
-            pid: std::process::id(),
-        };
-        let file = place.control();
-        let draft = file.with_extension("draft");
-        fs::write(&draft, serde_json::to_vec(&address)?)?;
-        fs::rename(draft, &file)?;
+    /// When it cannot listen there.
+    pub fn start(place: &Place, handle: Handle, stop: Stop) -> io::Result<Self> {
+        let (listener, socket) = Socket::listen(&place.control())?;
         let router = Router::new()
             .route("/status", get(status))
             .route("/rollouts", get(rollouts))
@@ -87,20 +84,24 @@ impl Server {
             .route("/check", post(check))
             .route("/tell", post(tell))
             .layer(DefaultBodyLimit::max(MANIFEST_LIMIT as usize))
-            .with_state(Ear { handle, stop });
+            .layer(middleware::from_fn(known))
+            .with_state(Ear { handle, stop })
+            .into_make_service_with_connect_info::<Peer>();
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "nobody can ask any more");
+                tracing::error!(%error, "the control socket failed; restart the control plane to be able to ask it");
             }
         });
-        Ok(Self { file, serving })
+        Ok(Self {
+            _socket: socket,
+            serving,
+        })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.serving.abort();
-        let _ = fs::remove_file(&self.file);
     }
 }
 
@@ -108,6 +109,45 @@ impl Drop for Server {
 struct Ear {
     handle: Handle,
     stop: Stop,
+}
+
+/// The user at the other end of a connection, if the system says who it is.
+#[derive(Debug, Clone, Copy)]
+struct Peer(Option<User>);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(User::of(stream.io()).ok())
+    }
+}
+
+/// Turns away requests of other users, before anything is made of them.
+async fn known(
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let own = User::own();
+    match peer {
+        Some(user) if user.may_speak_to(own) => next.run(request).await,
+        _ => {
+            let peer = peer.map_or_else(
+                || "a process without a user".into(),
+                |user| user.to_string(),
+            );
+            let why = format!("this control plane answers {own} only, and was asked by {peer}");
+            tracing::warn!("{why}");
+            (StatusCode::FORBIDDEN, Json(Refusal::Other(why))).into_response()
+        }
+    }
+}
+
+/// The speaker of a word: the user of the process it comes from, with what it calls itself beside it.
+fn spoken(peer: Peer, said: Said) -> Result<By, Refusal> {
+    let Some(user) = peer.0 else {
+        return Err(Refusal::Other("who says so is unknown".into()));
+    };
+    Ok(By::new(user.speaking(said.who.as_deref()), said.why))
 }
 
 type Answer<T> = Result<Json<T>, Refused>;
@@ -163,33 +203,52 @@ async fn check(State(ear): State<Ear>, body: axum::body::Bytes) -> Answer<Checke
     Ok(Json(ear.handle.check(&[&given]).await?))
 }
 
-async fn tell(State(ear): State<Ear>, Json(word): Json<Word>) -> Answer<()> {
-    let Ear { handle, stop } = ear;
+async fn tell(
+    State(Ear { handle, stop }): State<Ear>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Json(word): Json<Word>,
+) -> Answer<()> {
+    let by = |said: Said| spoken(peer, said);
     match word {
-        Word::Approve { asset, change, by } => {
+        Word::Approve {
+            asset,
+            change,
+            said,
+        } => {
             let change = present(&handle, &asset, change).await?;
-            handle.approve(&asset, change, by).await?;
+            handle.approve(&asset, change, by(said)?, None).await?;
         }
         Word::OverrideCheck {
             check,
             asset,
             change,
-            by,
+            said,
         } => {
             let change = present(&handle, &asset, change).await?;
-            handle.override_check(&asset, change, &check, by).await?;
+            let by = by(said)?;
+            let lifted = handle.override_check(&asset, change, &check, by, None);
+            lifted.await?;
         }
-        Word::OverrideGuard { guard, digest, by } => {
-            handle.override_guard(&guard, digest, by).await?;
+        Word::OverrideGuard {
+            guard,
+            digest,
+            said,
+        } => {
+            handle.override_guard(&guard, digest, by(said)?).await?;
         }
-        Word::Acknowledge { asset } => handle.acknowledge(&asset).await?,
-        Word::Pause { asset, seconds, by } => {
+        Word::Acknowledge { asset, said } => handle.acknowledge(&asset, by(said)?).await?,
+        Word::PushIsOver { asset, said } => handle.push_is_over(&asset, by(said)?).await?,
+        Word::Pause {
+            asset,
+            seconds,
+            said,
+        } => {
             let until = seconds.map(in_seconds);
-            handle.pause(scope(asset), by, until).await?;
+            handle.pause(scope(asset), by(said)?, until).await?;
         }
-        Word::Resume { asset } => handle.resume(scope(asset)).await?,
-        Word::Rollout { command, by } => {
-            handle.tell_rollout(&policy()?, command, by).await?;
+        Word::Resume { asset, said } => handle.resume(scope(asset), by(said)?).await?,
+        Word::Rollout { command, said } => {
+            handle.tell_rollout(&policy()?, command, by(said)?).await?;
         }
         Word::Stop => stop.now(),
     }

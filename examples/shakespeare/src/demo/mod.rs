@@ -32,7 +32,7 @@ use self::{
 use crate::{
     command::{Failure, run::signalled},
     model::{Canary, Cluster, Global, Manifest, Rollout},
-    voice::say,
+    voice::{say, say_all},
 };
 
 /// All of it ends within this long.
@@ -64,7 +64,8 @@ pub async fn run(Options { seed, only }: Options) -> Result<ExitCode, Failure> {
     let mut dice = Dice::new(seed);
     let steps = Step::in_some_order(&mut dice, &only);
     let expected = steps.len();
-    say(format_args!("seed {seed}, in {}\n", dir.path().display()));
+    say(format_args!("seed {seed}, in {}", dir.path().display()));
+    say("");
     let mut manifest = manifest();
     dice.shuffle(&mut manifest.rollout.domains);
     let session = Session::new(town, dice, manifest);
@@ -94,10 +95,11 @@ pub async fn run(Options { seed, only }: Options) -> Result<ExitCode, Failure> {
     }
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
+    say("");
     say(format_args!(
-        "\nthe control plane said last, with seed {seed}:"
+        "the control plane said last, with seed {seed}:"
     ));
-    say(lines[lines.len().saturating_sub(TAIL)..].join("\n"));
+    say_all(&lines[lines.len().saturating_sub(TAIL)..]);
     Ok(ExitCode::FAILURE)
 }
 
@@ -125,7 +127,7 @@ async fn explain(session: &Session) {
     ];
     for question in questions {
         if let Ok(said) = session.town.command(question).await {
-            say(said);
+            say_all(said.lines());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::broken::Held;
-use crate::voice::say;
+use crate::voice::{say, say_all};
 
 /// The rows so far.
 #[derive(Debug, Clone, Default)]
@@ -28,16 +28,17 @@ impl Table {
             held,
             took,
         };
-        say(row.line());
+        say_all(row.lines());
         self.rows().push(row);
     }
 
     /// Shows all of it. Says whether everything held.
     pub(super) fn show(&self, expected: usize) -> bool {
         let rows = self.rows().clone();
-        say("\nstep                          result    time  looked at");
+        say("");
+        say("step                          result    time  looked at");
         for row in &rows {
-            say(row.line());
+            say_all(row.lines());
         }
         let good = rows.iter().filter(|row| row.held.is_ok()).count();
         say(format_args!("{good} of {expected} steps held"));
@@ -50,13 +51,18 @@ impl Table {
 }
 
 impl Row {
-    fn line(&self) -> String {
+    /// One line, and one for each further line of what does not hold: of what a command said, say.
+    fn lines(&self) -> Vec<String> {
         let (result, words) = match &self.held {
             Ok(evidence) => ("held", evidence.clone()),
             Err(why) => ("BROKEN", why.to_string()),
         };
         let took = self.took.as_secs_f64();
-        format!("{:<29} {result:<7} {took:5.1} s  {words}", self.step)
+        let mut words = words.lines();
+        let first = words.next().unwrap_or_default();
+        let first = format!("{:<29} {result:<7} {took:5.1} s  {first}", self.step);
+        let rest = words.map(|line| format!("    {line}"));
+        std::iter::once(first).chain(rest).collect()
     }
 }
 

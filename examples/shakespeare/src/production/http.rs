@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, Response};
+use hyper::{Request, Response, body::Incoming};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioIo},
 };
+use tokio::net::UnixStream;
 
 /// The most that is read of an answer.
 pub(crate) const ANSWER_LIMIT: usize = 4 << 20;
@@ -65,17 +66,46 @@ pub(crate) async fn call_at_most(
                 unsent: error.is_connect(),
                 source: error.into(),
             })?;
-        let (parts, body) = answer.into_parts();
-        let body = Limited::new(body, limit)
-            .collect()
-            .await
-            .map_err(|source| Error::Transport {
-                unsent: false,
-                source,
-            })?;
-        Ok(Response::from_parts(parts, body.to_bytes()))
+        whole(answer, limit).await
     };
     tokio::time::timeout(within, answer)
         .await
         .unwrap_or(Err(Error::Timeout(within)))
+}
+
+/// Sends `request` over a connection of its own, and reads the whole answer.
+pub(crate) async fn call_over(
+    stream: UnixStream,
+    request: Request<Full<Bytes>>,
+    within: Duration,
+) -> Result<Response<Bytes>, Error> {
+    let broke = |source: hyper::Error| Error::Transport {
+        unsent: false,
+        source: source.into(),
+    };
+    let answer = async {
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+        let (mut sender, connection) = handshake.await.map_err(broke)?;
+        // It ends with the answer, or with the sender.
+        let connection = tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(broke)?;
+        let answer = whole(answer, ANSWER_LIMIT).await;
+        connection.abort();
+        answer
+    };
+    tokio::time::timeout(within, answer)
+        .await
+        .unwrap_or(Err(Error::Timeout(within)))
+}
+
+async fn whole(answer: Response<Incoming>, limit: usize) -> Result<Response<Bytes>, Error> {
+    let (parts, body) = answer.into_parts();
+    let body = Limited::new(body, limit)
+        .collect()
+        .await
+        .map_err(|source| Error::Transport {
+            unsent: false,
+            source,
+        })?;
+    Ok(Response::from_parts(parts, body.to_bytes()))
 }

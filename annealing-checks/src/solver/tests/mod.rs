@@ -1,0 +1,99 @@
+//! The rules one by one, on a partition that the test fills.
+
+mod order;
+mod rules;
+
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use jiff::ToSpan;
+use plugin_sdk::{
+    Change, CheckPlugin, CheckRequest, Diff, Effects, Observed, Recheck, Verdict,
+    testing::{self, FakeView, NOW},
+};
+use prodspec_model::{AssetId, addons::Need};
+
+use super::*;
+
+pub(super) fn id(text: &str) -> AssetId {
+    AssetId::new(text).unwrap()
+}
+
+pub(super) fn qps() -> Need {
+    Need::Capacity { unit: "qps".into() }
+}
+
+pub(super) fn capacity(from: u64, to: u64) -> Effects {
+    Effects {
+        capacity: [("qps".to_owned(), (from, to))].into(),
+        ..Effects::default()
+    }
+}
+
+pub(super) fn version(from: Option<u64>, to: Option<u64>) -> Effects {
+    Effects {
+        version: Some((from, to)),
+        ..Effects::default()
+    }
+}
+
+/// What production has before a change with these effects.
+pub(super) fn before(effects: &Effects) -> Observed {
+    let froms = effects.capacity.iter();
+    Observed {
+        capacity: froms
+            .map(|(unit, (from, _))| (unit.clone(), *from))
+            .collect(),
+        version: effects.version.and_then(|(from, _)| from),
+    }
+}
+
+pub(super) fn differs(asset: &str, effects: Effects) -> Diff {
+    let observed = before(&effects);
+    let change = Change::new(&testing::asset(asset), "change it", vec![], effects);
+    Diff::Differs {
+        change: Box::new(change),
+        observed,
+    }
+}
+
+pub(super) fn in_sync(effects: Effects) -> Diff {
+    Diff::InSync {
+        observed: before(&effects),
+        look_again_at: None,
+    }
+}
+
+/// A partition, with the edges `(consumer, provider, need)`.
+pub(super) fn partition(edges: &[(&str, &str, Need)], diffs: Vec<(&str, Diff)>) -> Arc<FakeView> {
+    let view = FakeView::new(NOW - 10.seconds());
+    for (consumer, provider, need) in edges {
+        view.edge(&id(consumer), &id(provider), need.clone());
+    }
+    for (asset, diff) in diffs {
+        view.set(&id(asset), diff);
+    }
+    Arc::new(view)
+}
+
+pub(super) fn push(view: &Arc<FakeView>, asset: &str, effects: Effects) -> Verdict {
+    let asset = testing::asset(asset);
+    let request = CheckRequest {
+        observed: before(&effects),
+        change: Arc::new(Change::new(&asset, "change it", vec![], effects)),
+        view: Some(view.clone()),
+        ..testing::check_request(&asset)
+    };
+    block_on(DependencySolver::standard().check(request)).unwrap()
+}
+
+/// Whom a push waits for.
+pub(super) fn waits(verdict: &Verdict) -> Vec<String> {
+    let on = |recheck: &Recheck| match recheck {
+        Recheck::WhenSettled(asset) => asset.to_string(),
+        other => panic!("waits for {other:?}"),
+    };
+    let mut waits: Vec<_> = verdict.delays.iter().map(|d| on(&d.recheck)).collect();
+    waits.sort();
+    waits
+}

@@ -1,0 +1,93 @@
+//! Static order (R16): what a push for each cause waits for, and what is a dead end.
+
+use plugin_sdk::Cause;
+
+use super::*;
+
+/// The verdict on a push of `job` for `cause`, whose provider `db` differs at its own pin and would be pushed for `of`.
+fn pushed_for(cause: Cause, of: Option<Cause>) -> Verdict {
+    let view = partition(
+        &[("job", "db", Need::Order)],
+        vec![("db", differs("db", Effects::default()))],
+    );
+    view.cause(&id("db"), of);
+    let asset = testing::asset("job");
+    let request = CheckRequest {
+        cause,
+        view: Some(view),
+        ..testing::check_request(&asset)
+    };
+    block_on(DependencySolver::standard().check(request)).unwrap()
+}
+
+#[test]
+fn r16_a_cure_does_not_wait_for_an_edit_of_its_provider() {
+    for cure in [Cause::Drift, Cause::Rollback] {
+        assert!(
+            pushed_for(cure, Some(Cause::Intent)).is_proceed(),
+            "{cure:?}"
+        );
+        assert!(pushed_for(cure, None).is_proceed(), "{cure:?}");
+    }
+    for new in [Cause::Intent, Cause::Emergency] {
+        let verdict = pushed_for(new, Some(Cause::Intent));
+        assert_eq!(waits(&verdict), ["db"], "{new:?}");
+    }
+}
+
+#[test]
+fn r16_a_cure_waits_for_a_provider_that_is_being_cured_too() {
+    for cure in [Cause::Drift, Cause::Rollback] {
+        for of in [Cause::Drift, Cause::Rollback] {
+            assert_eq!(waits(&pushed_for(cure, Some(of))), ["db"]);
+        }
+    }
+}
+
+#[test]
+fn r16_a_provider_without_intent_that_differs_is_a_dead_end() {
+    let verdict = pushed_for(Cause::Intent, None);
+    assert_eq!(waits(&verdict), ["db"]);
+    let way_out = verdict.delays[0].dead_end().unwrap();
+    assert!(way_out.contains("remove the edge"), "{way_out}");
+    let pending = pushed_for(Cause::Intent, Some(Cause::Intent));
+    assert_eq!(pending.delays[0].dead_end(), None, "its own push ends it");
+}
+
+#[test]
+fn r16_a_provider_that_no_consumer_makes_room_on_is_a_dead_end() {
+    let view = partition(
+        &[("lb", "job", qps())],
+        vec![("lb", in_sync(capacity(60, 60)))],
+    );
+    let verdict = push(&view, "job", capacity(100, 50));
+    assert_eq!(waits(&verdict), ["lb"]);
+    assert!(verdict.delays[0].dead_end().is_some());
+    view.set(&id("lb"), differs("lb", capacity(60, 40)));
+    let verdict = push(&view, "job", capacity(100, 50));
+    assert_eq!(verdict.delays[0].dead_end(), None, "lb will shrink");
+}
+
+#[test]
+fn r16_a_provider_that_will_not_grow_is_a_dead_end() {
+    let view = partition(
+        &[("lb", "job", qps())],
+        vec![("job", in_sync(capacity(50, 50)))],
+    );
+    let verdict = push(&view, "lb", capacity(40, 60));
+    assert_eq!(waits(&verdict), ["job"]);
+    assert!(verdict.delays[0].dead_end().is_some());
+    view.set(&id("job"), differs("job", capacity(50, 80)));
+    let verdict = push(&view, "lb", capacity(40, 60));
+    assert_eq!(verdict.delays[0].dead_end(), None, "job will grow");
+}
+
+#[test]
+fn r16_a_provider_leaves_room_for_consumers_that_have_still_to_grow() {
+    let view = partition(
+        &[("lb", "job", qps())],
+        vec![("lb", differs("lb", capacity(30, 50)))],
+    );
+    assert_eq!(waits(&push(&view, "job", capacity(100, 40))), ["lb"]);
+    assert!(push(&view, "job", capacity(100, 50)).is_proceed());
+}

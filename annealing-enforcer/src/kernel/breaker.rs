@@ -1,0 +1,224 @@
+//! The circuit breaker in front of a plugin's calls: it keeps calls from a plugin that fails for most of its assets, and
+//! probes it with one call at a time.
+//!
+//! What counts is the share of *distinct assets* whose calls fail. An asset that is known to fail, since its last call
+//! failed too, is its own trouble: it neither opens the breaker nor, while there is any other, probes.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use plugin_sdk::Mono;
+
+use crate::config::Config;
+
+/// Answers are counted for between one and two of these.
+const SPAN: Duration = Duration::from_secs(30);
+
+/// How many of the assets whose calls succeeded last are remembered, to probe with.
+const WELL: usize = 8;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    now: Span,
+    before: Span,
+    began: Mono,
+    /// Rises with every span; marks assets that are counted in the present one.
+    span: u8,
+    well: [Option<u32>; WELL],
+    next: usize,
+    open: Option<Open>,
+}
+
+/// Distinct assets whose calls ended in one span.
+#[derive(Debug, Default)]
+struct Span {
+    succeeded: u32,
+    failed: BTreeSet<u32>,
+}
+
+#[derive(Debug)]
+struct Open {
+    probe_at: Mono,
+    probing: bool,
+    wait: Duration,
+}
+
+impl Breaker {
+    /// Whether a call may go.
+    pub(super) fn allows(&self, now: Mono) -> bool {
+        let allows = |open: &Open| now >= open.probe_at && !open.probing;
+        self.open.as_ref().is_none_or(allows)
+    }
+
+    /// A call goes.
+    pub(super) fn called(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.probing = true;
+        }
+    }
+
+    /// What was to be the probe does not go: another call may.
+    pub(super) fn spared(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.probing = false;
+        }
+    }
+
+    /// When a probe may go, if the breaker is open and none is under way.
+    pub(super) fn probe_at(&self) -> Option<Mono> {
+        let waits = self.open.as_ref().filter(|open| !open.probing);
+        waits.map(|open| open.probe_at)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The asset whose call succeeded last, to probe with. Each is given once, until it succeeds again.
+    pub(super) fn last_well(&mut self) -> Option<u32> {
+        for back in 1..=WELL {
+            let at = (self.next + WELL - back) % WELL;
+            if let Some(slot) = self.well[at].take() {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// The number of the present span, for [`Breaker::succeeded`].
+    pub(super) fn span(&mut self, now: Mono) -> u8 {
+        let passed = now.since(self.began);
+        if passed >= SPAN {
+            let before = std::mem::take(&mut self.now);
+            self.before = if passed < SPAN * 2 {
+                before
+            } else {
+                Span::default()
+            };
+            self.began = now;
+            self.span = self.span.wrapping_add(1);
+        }
+        self.span
+    }
+
+    /// A call for `slot` succeeded; `first` in this span.
+    pub(super) fn succeeded(&mut self, slot: u32, first: bool) {
+        if self.open.take().is_some() {
+            (self.now, self.before) = Default::default();
+        }
+        self.now.succeeded += u32::from(first);
+        if !self.now.failed.is_empty() {
+            self.now.failed.remove(&slot);
+        }
+        self.well[self.next] = Some(slot);
+        self.next = (self.next + 1) % WELL;
+    }
+
+    /// A call for `slot` failed in a way that may be the plugin's fault and not the asset's; `known`: the asset's last
+    /// call failed too. Says whether the breaker opened now.
+    pub(super) fn failed(&mut self, now: Mono, slot: u32, known: bool, config: &Config) -> bool {
+        if let Some(open) = &mut self.open {
+            // Others were under way when it opened.
+            if open.probing {
+                open.wait = (open.wait * 2).min(config.backoff_cap);
+                (open.probe_at, open.probing) = (now + open.wait, false);
+            }
+            return false;
+        }
+        self.span(now);
+        if known {
+            return false;
+        }
+        self.now.failed.insert(slot);
+        let failed = self.now.failed.union(&self.before.failed).count();
+        let succeeded = self.now.succeeded + self.before.succeeded;
+        if failed < config.breaker_failures as usize || failed < succeeded as usize {
+            return false;
+        }
+        self.open = Some(Open {
+            probe_at: now + config.breaker_wait,
+            probing: false,
+            wait: config.breaker_wait,
+        });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            breaker_failures: 2,
+            breaker_wait: Duration::from_secs(5),
+            backoff_cap: Duration::from_secs(60),
+            ..Config::default()
+        }
+    }
+
+    fn at(seconds: u64) -> Mono {
+        Mono(0) + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn s9_a_breaker_opens_probes_once_and_closes() {
+        let (mut breaker, config) = (Breaker::default(), config());
+        assert!(!breaker.failed(at(0), 1, false, &config));
+        assert!(breaker.allows(at(0)));
+        assert!(breaker.failed(at(0), 2, false, &config));
+        assert!(!breaker.allows(at(4)));
+        assert!(breaker.allows(at(5)));
+        breaker.called();
+        assert!(!breaker.allows(at(5)), "one probe at a time");
+        breaker.failed(at(6), 2, true, &config);
+        assert!(
+            !breaker.allows(at(15)) && breaker.allows(at(16)),
+            "the wait doubles"
+        );
+        breaker.called();
+        breaker.spared();
+        assert!(breaker.allows(at(16)), "another one may be the probe");
+        breaker.called();
+        breaker.succeeded(3, true);
+        assert!(breaker.allows(at(16)));
+    }
+
+    #[test]
+    fn s9_the_share_of_distinct_assets_opens_a_breaker() {
+        let (mut breaker, config) = (Breaker::default(), config());
+        for slot in 0..10 {
+            breaker.succeeded(slot, true);
+        }
+        for slot in 10..19 {
+            assert!(!breaker.failed(at(1), slot, false, &config), "{slot}");
+            assert!(!breaker.failed(at(1), slot, false, &config), "the same");
+        }
+        assert!(!breaker.failed(at(1), 30, true, &config), "known to fail");
+        assert!(breaker.failed(at(1), 19, false, &config), "half of them");
+    }
+
+    #[test]
+    fn s9_old_successes_do_not_keep_a_breaker_closed() {
+        let (mut breaker, config) = (Breaker::default(), config());
+        for slot in 0..10 {
+            breaker.succeeded(slot, true);
+        }
+        assert!(!breaker.failed(at(100), 1, false, &config));
+        assert!(breaker.failed(at(101), 2, false, &config));
+    }
+
+    #[test]
+    fn s9_a_breaker_is_probed_with_what_succeeded_last() {
+        let mut breaker = Breaker::default();
+        for slot in 0..20 {
+            breaker.succeeded(slot, true);
+        }
+        assert_eq!(breaker.last_well(), Some(19));
+        assert_eq!(breaker.last_well(), Some(18));
+        breaker.succeeded(7, true);
+        assert_eq!(breaker.last_well(), Some(7));
+        let rest: Vec<_> = std::iter::from_fn(|| breaker.last_well()).collect();
+        assert_eq!(rest, [17, 16, 15, 14, 13]);
+    }
+}

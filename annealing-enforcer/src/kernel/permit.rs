@@ -1,0 +1,165 @@
+//! Between a difference and its checks: what keeps an asset from being pushed whatever checks say, and whose turn it is
+//! at the plugin's capacity.
+
+use std::time::Duration;
+
+use plane_store::records::Outcome;
+use plugin_sdk::{Change, Now};
+
+use super::{
+    Kernel,
+    branch::Branch,
+    event::Effects,
+    iteration::{Phase, Wait},
+    slot::{Class, Trigger},
+};
+
+/// A finding older than this is looked at again before checks are asked: it would be too old when they answer.
+const FRESH: Duration = Duration::from_secs(25);
+
+/// From so many successful pushes without being in sync, each further one is waited for longer.
+const MANY_PUSHES: u32 = 10;
+
+impl Kernel {
+    /// Whether checks named a time before which they will not pass this very change: then it sleeps on.
+    pub(super) fn sleeps_on(
+        &mut self,
+        now: Now,
+        at: u32,
+        change: &Change,
+        out: &mut Effects,
+    ) -> bool {
+        let it = self.iterations.at_mut(at);
+        let asleep = it.and_then(|it| Some((it.slot, it.asleep.take()?)));
+        let Some((slot, mut asleep)) = asleep else {
+            return false;
+        };
+        let turn = self.claims.rates.moved_up(slot, now.mono);
+        if asleep.change != change.digest || !asleep.lasts(now, turn) {
+            return false;
+        }
+        self.count(Branch::Asleep);
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.asleep = Some(asleep.clone());
+        }
+        if !self.look_for_drift(now, slot, out) {
+            self.sleep(now, slot, asleep.delays, asleep.until, out);
+        }
+        true
+    }
+
+    /// Whether the provider asked for pushes to wait longer: then it waits on.
+    pub(super) fn throttled(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
+        let it = self.iterations.at(at);
+        let told = it.and_then(|it| Some((it.slot, it.throttled.clone()?)));
+        let Some((slot, (then, why))) = told.filter(|(_, (then, _))| now.mono < *then) else {
+            return false;
+        };
+        self.wait_for(now, slot, Wait::Backoff(why), then.since(now.mono), out);
+        true
+    }
+
+    /// Why assets of a type are never pushed, or never in this way.
+    pub(super) fn may_not_push(&mut self, kind: u16, turndown: bool) -> Option<String> {
+        let config = &self.kinds[kind as usize].config;
+        if turndown && !config.turndown {
+            let why = format!(
+                "no plugin turns {} down; register one with Turndown",
+                config.name
+            );
+            self.count(Branch::NoTurndown);
+            return Some(why);
+        }
+        if self.config.observe_only || config.observe_only {
+            self.count(Branch::ObserveOnly);
+            return Some("observe-only: it is diffed, never pushed".into());
+        }
+        None
+    }
+
+    /// The same change again after successful pushes: flagged, and slowed down.
+    pub(super) fn not_converging(
+        &mut self,
+        now: Now,
+        at: u32,
+        change: &Change,
+        out: &mut Effects,
+    ) -> bool {
+        let Some(iteration) = self.iterations.at_mut(at) else {
+            return true;
+        };
+        let Some((digest, times)) = iteration.pushed else {
+            return false;
+        };
+        if digest != change.digest || times < 3 {
+            return self.slowed_down(now, at, out);
+        }
+        // After the wait, one more push.
+        iteration.pushed = Some((digest, times - 1));
+        let (slot, period) = (iteration.slot, self.config.drift_period);
+        self.count(Branch::NotConverging);
+        let why = "not converging: the same change again after 3 successful pushes; look at the plugin's diff".to_owned();
+        self.decide(now, slot, Outcome::Held(why.clone()), out);
+        self.wait_for(now, slot, Wait::Backoff(why), period, out);
+        true
+    }
+
+    /// Another change after every push, without end: a plugin that flaps is not pushed in a hot loop.
+    pub(super) fn slowed_down(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
+        let Some(iteration) = self.iterations.at_mut(at) else {
+            return true;
+        };
+        let (slot, pushes) = (iteration.slot, iteration.pushes);
+        if pushes < MANY_PUSHES || iteration.slowed == pushes {
+            return false;
+        }
+        iteration.slowed = pushes;
+        self.count(Branch::NotConverging);
+        let why = "not converging: it still differs after many successful pushes; look at the plugin's diff".to_owned();
+        self.decide(now, slot, Outcome::Held(why.clone()), out);
+        let wait = self.backoff(pushes - MANY_PUSHES);
+        self.wait_for(now, slot, Wait::Backoff(why), wait, out);
+        true
+    }
+
+    /// Gives push capacity to those who wait for it, in order, and starts their checks.
+    pub(super) fn grant_permits(&mut self, now: Now, kind: u16, out: &mut Effects) {
+        loop {
+            let state = &mut self.kinds[kind as usize];
+            if !state.may_push(now.mono) {
+                return;
+            }
+            let well = |(at, _): &(u32, u32)| {
+                let it = self.iterations.at(*at);
+                it.is_some_and(|it| it.failures == 0)
+            };
+            // An open breaker is probed with an asset that is not known to fail, if there is one.
+            let is_open = state.push_breaker.is_open();
+            let probe = is_open.then(|| state.permits.iter().position(well));
+            let next = probe.flatten().unwrap_or_default();
+            let Some((at, generation)) = state.permits.remove(next) else {
+                return;
+            };
+            let Some(iteration) = self
+                .iterations
+                .at_mut(at)
+                .filter(|it| it.generation == generation)
+            else {
+                continue;
+            };
+            if !matches!(iteration.phase, Phase::Permit) {
+                continue;
+            }
+            if now.mono.since(iteration.diff_started) > FRESH {
+                let slot = iteration.slot;
+                self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
+                continue;
+            }
+            iteration.permit = true;
+            iteration.probes = state.push_breaker.is_open();
+            state.push_breaker.called();
+            state.pushes += 1;
+            self.start_check(now, at, out);
+        }
+    }
+}

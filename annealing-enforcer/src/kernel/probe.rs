@@ -1,0 +1,103 @@
+//! What answers tell a plugin's breakers, and which asset an open one is probed with.
+
+use plugin_sdk::{Now, plugin};
+
+use super::{
+    Kernel,
+    branch::Branch,
+    event::Effects,
+    slot::{State, Trigger},
+};
+
+/// Whether a failure may be the plugin's rather than the asset's.
+fn may_be_the_plugins(error: &plugin::Error) -> bool {
+    matches!(
+        error,
+        plugin::Error::Transient { .. } | plugin::Error::Unknown { .. }
+    )
+}
+
+impl Kernel {
+    /// Probes a plugin behind an open breaker with an asset that was well last, if anything waits for the plugin and
+    /// there is such an asset. Says whether it did.
+    pub(super) fn start_probe(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
+        let state = &self.kinds[kind as usize];
+        let waits = state.queued > 0 || !state.asked.is_empty();
+        if !waits || !self.may_diff(now, kind) {
+            return false;
+        }
+        while let Some(slot) = self.kinds[kind as usize].breaker.last_well() {
+            let entry = self.table.slot(slot);
+            let rests = match entry.state {
+                State::Running => false,
+                State::Waiting => !self.must_wait(slot),
+                State::Idle | State::Queued => true,
+            };
+            if entry.kind != kind || !rests || !self.table.has_intent(slot) {
+                continue;
+            }
+            if entry.state == State::Queued {
+                self.kinds[kind as usize].queued -= 1;
+            }
+            self.table.slot_mut(slot).trigger = Trigger::RetryDue;
+            self.start_diff(now, slot, out);
+            return true;
+        }
+        false
+    }
+
+    /// A diff for `slot` ended: its plugin's capacity is free, its breaker hears of it.
+    pub(super) fn diff_ended(
+        &mut self,
+        now: Now,
+        kind: u16,
+        slot: u32,
+        answer: Option<&plugin::Error>,
+        is_late: bool,
+    ) {
+        let known = self.is_known_to_fail(slot);
+        let kind = &mut self.kinds[kind as usize];
+        kind.diffs -= 1;
+        match answer {
+            // The deadline passed because this process stood still.
+            Some(_) if is_late => kind.breaker.spared(),
+            Some(error) if may_be_the_plugins(error) => {
+                if kind.breaker.failed(now.mono, slot, known, &self.config) {
+                    self.count(Branch::BreakerOpened);
+                }
+            }
+            _ => {
+                let span = kind.breaker.span(now.mono);
+                let entry = self.table.slot_mut(slot);
+                let first = std::mem::replace(&mut entry.counted, span) != span;
+                kind.breaker.succeeded(slot, first);
+            }
+        }
+    }
+
+    /// A call of push for `slot` ended: its plugin's breaker for pushes hears of it.
+    pub(super) fn push_call_ended(&mut self, now: Now, slot: u32, error: Option<&plugin::Error>) {
+        let known = self.is_known_to_fail(slot);
+        let kind = &mut self.kinds[self.table.slot(slot).kind as usize];
+        match error {
+            Some(error) if may_be_the_plugins(error) => {
+                if kind
+                    .push_breaker
+                    .failed(now.mono, slot, known, &self.config)
+                {
+                    self.count(Branch::BreakerOpened);
+                }
+            }
+            _ => {
+                kind.push_breaker.span(now.mono);
+                kind.push_breaker.succeeded(slot, true);
+            }
+        }
+    }
+
+    /// Whether the last call for an asset failed too.
+    pub(super) fn is_known_to_fail(&self, slot: u32) -> bool {
+        let it = self.iterations.at(self.table.slot(slot).iteration);
+        it.is_some_and(|it| it.failures > 0)
+    }
+}

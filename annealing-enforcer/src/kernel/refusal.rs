@@ -1,0 +1,206 @@
+//! What follows when a push is not let through: what its asset waits for, and who wakes it.
+
+use std::time::Duration;
+
+use plane_store::records::Outcome;
+use plugin_sdk::{Delay, Now, Recheck};
+use prodspec_model::AssetId;
+
+use super::{
+    Kernel,
+    admission::Refusal,
+    branch::Branch,
+    claims::Taken,
+    event::Effects,
+    iteration::{Behind, Phase, Wait},
+    slot::{Class, Trigger},
+    waiting::{until, wall_at},
+};
+
+impl Kernel {
+    pub(super) fn refused(&mut self, now: Now, at: u32, refusal: Refusal, out: &mut Effects) {
+        let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
+            return;
+        };
+        if !matches!(refusal, Refusal::Taken(Taken::UsedUp(..))) {
+            self.claims.rates.forget(slot);
+        }
+        let delays = matches!(
+            refusal,
+            Refusal::Delayed(_) | Refusal::Taken(_) | Refusal::Held(_)
+        );
+        if delays && self.look_for_drift(now, slot, out) {
+            return;
+        }
+        match refusal {
+            Refusal::NoLease => {
+                self.count(Branch::NoLease);
+                self.wait_for(now, slot, Wait::Lease, Duration::from_secs(1), out);
+            }
+            Refusal::Moved => {
+                self.release_permit(now, slot, out);
+                self.overtaken_by_neighbour(at);
+                self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
+            }
+            Refusal::Stale => self.look_again(now, at, Branch::StaleEvidence, out),
+            Refusal::Aged => self.look_again(now, at, Branch::Aged, out),
+            Refusal::Delayed(delays) => self.delayed(now, at, delays, out),
+            Refusal::InFlight(other) => {
+                self.count(Branch::HeldByOther);
+                let name = self
+                    .table
+                    .id(other)
+                    .map_or_else(String::new, |id| id.to_string());
+                self.hold_waiters.entry(other).or_default().insert(slot);
+                let why = format!("a push of {name}, or one that relies on it, is in flight");
+                let behind = Behind::Push(other);
+                let wait = Wait::Parked { why, behind };
+                self.wait_for(now, slot, wait, self.config.drift_period, out);
+            }
+            Refusal::Taken(taken) => self.claim_taken(now, slot, taken, out),
+            Refusal::Paused(why, ends) => {
+                self.count(Branch::Paused);
+                let wait = ends.map_or(self.config.drift_period, |then| until(now, then));
+                self.held_for(now, slot, why, wait, out);
+            }
+            Refusal::Held(why) => {
+                self.count(Branch::Unapproved);
+                self.held(now, slot, why, out);
+            }
+        }
+    }
+
+    /// Waits for a claim: behind others, or for the time at which it is free.
+    pub(super) fn claim_taken(&mut self, now: Now, slot: u32, taken: Taken, out: &mut Effects) {
+        self.count(Branch::ClaimTaken);
+        match taken {
+            Taken::Held(key) => {
+                self.claims.park(slot, &key);
+                let why = format!("`{}` is taken", key.0);
+                let behind = Behind::Claim(key);
+                let wait = Wait::Parked { why, behind };
+                self.wait_for(now, slot, wait, self.config.drift_period, out);
+            }
+            Taken::UsedUp(key, quota) => {
+                let turn = self.claims.rates.turn(slot, &key, &quota, now.mono);
+                let then = wall_at(now, turn);
+                let delay = Delay {
+                    check: "rate".into(),
+                    reason: format!("the rate of `{}` is used up", key.0),
+                    evidence: serde_json::Value::Null,
+                    recheck: Recheck::At(then),
+                };
+                self.sleep(now, slot, vec![delay], then, out);
+            }
+        }
+    }
+
+    /// R11 counts voids by a neighbour's content like those by the asset's own.
+    pub(super) fn overtaken_by_neighbour(&mut self, at: u32) {
+        self.count(Branch::MovedIntent);
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.voids = it.voids.saturating_add(1);
+        }
+    }
+
+    /// Evidence was overtaken: once more from the diff, and not in a hot loop.
+    pub(super) fn look_again(&mut self, now: Now, at: u32, branch: Branch, out: &mut Effects) {
+        self.count(branch);
+        let Some(it) = self.iterations.at_mut(at) else {
+            return;
+        };
+        it.stales = it.stales.saturating_add(1);
+        let (slot, stales) = (it.slot, it.stales);
+        self.release_permit(now, slot, out);
+        if stales <= 3 {
+            return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
+        }
+        let most = self.config.backoff_base.as_nanos() as u64;
+        let wait = Duration::from_nanos(self.random(most));
+        let parked = Wait::Parked {
+            why: "evidence was overtaken by other pushes".into(),
+            behind: Behind::Many,
+        };
+        self.wait_for(now, slot, parked, wait, out);
+    }
+
+    /// Checks delay: sleep until the time they know of, or until what they wait for settles.
+    pub(super) fn delayed(&mut self, now: Now, at: u32, delays: Vec<Delay>, out: &mut Effects) {
+        self.count(Branch::Delayed);
+        let Some(it) = self.iterations.at(at) else {
+            return;
+        };
+        let (slot, settles_seen) = (it.slot, it.settles_seen);
+        self.stands_waiting(slot, &delays, out);
+        self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
+        let known = |delay: &Delay| match delay.recheck {
+            Recheck::At(then) => Some(then),
+            _ => None,
+        };
+        if let Some(then) = delays
+            .iter()
+            .filter_map(known)
+            .max()
+            .filter(|then| *then > now.wall)
+        {
+            return self.sleep(now, slot, delays, then, out);
+        }
+        let mut soonest = self.config.drift_period;
+        let mut settled_meanwhile = false;
+        for delay in &delays {
+            match &delay.recheck {
+                Recheck::At(then) => soonest = soonest.min(until(now, *then)),
+                Recheck::After(wait) => soonest = soonest.min(*wait),
+                Recheck::WhenSettled(other) => {
+                    settled_meanwhile |= self.wake_when_settled(slot, other, settles_seen)
+                }
+                _ => {}
+            }
+        }
+        self.wait_for(
+            now,
+            slot,
+            Wait::Delayed(delays, None),
+            soonest.max(Duration::from_millis(100)),
+            out,
+        );
+        if settled_meanwhile {
+            self.count(Branch::WokenBySettling);
+            self.trigger(now, slot, Trigger::DependencySettled, Class::Retry);
+        }
+    }
+
+    /// Wakes `slot` once `other` is found in sync. Says whether it was since the check started, which saw `seen` before.
+    pub(super) fn wake_when_settled(&mut self, slot: u32, other: &AssetId, seen: u64) -> bool {
+        let Some(other) = self.table.find(other.as_str()) else {
+            return false;
+        };
+        if self.settle_log.get(&other).is_some_and(|&at| at > seen) {
+            return true;
+        }
+        self.settle_waiters.entry(other).or_default().insert(slot);
+        false
+    }
+
+    /// Wakes the next asset that waits for a claim, when the one woken for it did not take it.
+    pub(super) fn pass_on(&mut self, now: Now, key: Option<plugin_sdk::Key>) {
+        let Some((key, next)) = key.and_then(|key| self.claims.next_waiting(&key)) else {
+            return;
+        };
+        self.wake_for(now, next, key);
+    }
+
+    pub(super) fn wake_for(&mut self, now: Now, slot: u32, key: plugin_sdk::Key) {
+        let at = self.table.slot(slot).iteration;
+        let waits = |it: &&mut super::iteration::Iteration| {
+            matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))
+        };
+        match self.iterations.at_mut(at).filter(waits) {
+            Some(it) => {
+                it.woken_for = Some(key);
+                self.trigger(now, slot, Trigger::DependencySettled, Class::Retry);
+            }
+            None => self.pass_on(now, Some(key)),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Pushes that an owner before left open: taken as in flight, with what they hold (R13).
+
+use std::collections::BTreeMap;
+
+use plane_store::records::{AssetRecord, OpenPush, ReliedOn};
+use plugin_sdk::Now;
+use prodspec_model::{Incarnation, IncarnationNo};
+
+use super::{
+    Kernel,
+    branch::Bug,
+    event::Effects,
+    slot::{Class, Trigger},
+};
+
+impl Kernel {
+    /// R13: an open push is in flight until a diff under the new token, or until its deadline. Claims of a push that is
+    /// over are held until the asset settles.
+    pub(super) fn recover_push(
+        &mut self,
+        now: Now,
+        at: u32,
+        record: &AssetRecord,
+        named: &BTreeMap<IncarnationNo, Incarnation>,
+        out: &mut Effects,
+    ) {
+        let held = !record.claims.is_empty() && self.table.has_intent(at);
+        let open = record
+            .open
+            .as_ref()
+            .filter(|_| !self.planted(Bug::LoseOpenPush));
+        if open.is_none() && !held {
+            return;
+        }
+        let pushed = open.and_then(|open| named.get(&open.incarnation).cloned());
+        let incarnation = pushed.clone().unwrap_or_else(|| self.intended(at));
+        let number = self
+            .iterations
+            .insert(at, incarnation, plugin_sdk::Cause::Intent);
+        self.table.slot_mut(at).iteration = number;
+        if let Some(iteration) = self.iterations.at_mut(number) {
+            iteration.claims = record.claims.clone();
+            iteration.pushed_at = pushed;
+        }
+        self.claims.restore(at, &record.claims);
+        if let Some(open) = open {
+            self.recover_open(now, at, open, out);
+        }
+    }
+
+    /// The incarnation that is the asset's intent, or that had it last.
+    pub(super) fn intended(&self, at: u32) -> Incarnation {
+        if let Some((_, incarnation)) = self.table.intent(at) {
+            return incarnation;
+        }
+        let there = self.table.elsewhere(at).map(|there| there.last.clone());
+        there.unwrap_or_else(|| self.table.latest().clone())
+    }
+
+    pub(super) fn recover_open(&mut self, now: Now, at: u32, open: &OpenPush, out: &mut Effects) {
+        let relies_on = self.relied_on(&open.relies_on);
+        for &relied in &relies_on {
+            *self.holds.entry(relied).or_default() += 1;
+        }
+        // It is looked at by the plugin that was called, whatever type the asset has now.
+        if let Some(kind) = self.kind_of(open.type_name.as_str()) {
+            self.table.slot_mut(at).kind = kind;
+        }
+        let number = self.table.slot(at).iteration;
+        let left = open.until.saturating_sub(self.owned.total(now.mono));
+        let kind = self.table.slot(at).kind;
+        let wait = left.min(self.kinds[kind as usize].config.push_total);
+        if let Some(iteration) = self.iterations.at_mut(number) {
+            iteration.relies_on = relies_on;
+            iteration.pushed_guard = Some(open.guard);
+            (iteration.push_until, iteration.call_until) = (now.mono + wait, now.mono + wait);
+        }
+        self.table.slot_mut(at).seq = 1;
+        if self.is_guarded(at) {
+            self.enqueue(now, at, Trigger::RetryDue, Class::Retry);
+        } else {
+            self.wait_unknown(now, at, wait, out);
+        }
+    }
+
+    pub(super) fn relied_on(&self, recorded: &ReliedOn) -> Vec<u32> {
+        if let Some(ids) = recorded.named() {
+            let known = ids.iter().filter_map(|id| self.table.find(id.as_str()));
+            return known.collect();
+        }
+        let relied = |at: &u32| {
+            let asset = self.table.known(*at);
+            asset.is_some_and(|asset| recorded.contains(asset.id_str()))
+        };
+        (0..self.table.len()).filter(relied).collect()
+    }
+}

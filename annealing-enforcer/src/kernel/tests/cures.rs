@@ -1,0 +1,202 @@
+//! R6: drift is repaired to the content settled last while a change of intent is delayed.
+
+use std::time::Duration;
+
+use plane_store::records::Outcome;
+use plugin_sdk::{Cause, Diff, Pushed, Recheck, plugin};
+
+use super::rig::*;
+use crate::kernel::{Branch, Event, Pin, Record};
+
+/// A little more than a drift period.
+const PERIOD: Duration = Duration::from_secs(301);
+
+/// `a` is in sync with size 1, edited to size 2, and its push waits until Monday.
+fn held_edit() -> Rig {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.diffed("a", differs);
+    wait_for_monday(&mut rig);
+    rig
+}
+
+/// The check of a change of intent says: not before Monday.
+fn wait_for_monday(rig: &mut Rig) {
+    let check = rig.check("a").expect("a check is asked");
+    assert_eq!(check.cause, Cause::Intent);
+    let monday = rig.now.wall + Duration::from_secs(86_400);
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+    verdict.delays = vec![delay(Recheck::At(monday))];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict),
+    });
+}
+
+/// Answers diffs of `a` as if production had `size`, until no diff is asked for.
+fn production_has(rig: &mut Rig, size: u32) {
+    while let Some(target) = rig.diff("a") {
+        let same = target.asset.digest() == thing("a", size).digest();
+        let answer = Ok(match same {
+            true => Diff::in_sync(),
+            false => differs(&target.asset),
+        });
+        rig.step(Event::DiffDone {
+            run: target.run,
+            answer,
+        });
+    }
+}
+
+#[test]
+fn r6_drift_under_a_held_edit_is_repaired_to_what_was_settled_last() {
+    let mut rig = held_edit();
+    rig.pass(PERIOD);
+    production_has(&mut rig, 7);
+    let check = rig.check("a").expect("drift is checked");
+    assert_eq!(check.cause, Cause::Drift);
+    assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
+    let proceed = plugin_sdk::Verdict::proceed(rig.now.wall);
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(proceed),
+    });
+    rig.durable();
+    let push = rig.push("a").expect("drift is repaired");
+    assert_eq!(push.cause, Cause::Drift);
+    assert_eq!(push.target.asset.digest(), thing("a", 1).digest());
+    let run = push.target.run;
+    rig.step(Event::PushDone {
+        run,
+        answer: Ok(Pushed::Done),
+    });
+    let decided = rig.records.iter().rev().find_map(|record| match record {
+        Record::Decision(_, decision) if decision.outcome == Outcome::Pushed => {
+            Some((decision.cause, decision.incarnation.0))
+        }
+        _ => None,
+    });
+    assert_eq!(decided, Some((Cause::Drift, 1)));
+    production_has(&mut rig, 1);
+    wait_for_monday(&mut rig);
+    production_has(&mut rig, 1);
+    assert_eq!(rig.kernel.branches()[&Branch::CuresUnderEdit], 1);
+    assert_eq!(rig.kernel.unsettled(), 1, "the edit is still to be pushed");
+}
+
+#[test]
+fn r6_production_that_has_the_edit_already_is_not_taken_back() {
+    let mut rig = held_edit();
+    rig.pass(PERIOD);
+    production_has(&mut rig, 2);
+    assert!(!rig.check_is_asked("a"));
+    assert_eq!(rig.kernel.unsettled(), 0);
+}
+
+#[test]
+fn r6_a_held_edit_is_looked_at_for_drift_once_in_a_period() {
+    let mut rig = held_edit();
+    let mut looks = 0;
+    for _ in 0..10 {
+        rig.pass(PERIOD);
+        while let Some(target) = rig.diff("a") {
+            looks += u32::from(target.asset.digest() == thing("a", 1).digest());
+            let same = target.asset.digest() == thing("a", 1).digest();
+            let answer = Ok(match same {
+                true => Diff::in_sync(),
+                false => differs(&target.asset),
+            });
+            let run = target.run;
+            rig.step(Event::DiffDone { run, answer });
+        }
+    }
+    assert!((9..=10).contains(&looks), "{looks}");
+    assert!(!rig.kernel.branches().contains_key(&Branch::CuresUnderEdit));
+}
+
+#[test]
+fn r6_after_a_push_of_the_edit_nothing_is_taken_back() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2)], &[]);
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Err(plugin::Error::transient("down")),
+    });
+    for _ in 0..5 {
+        rig.pass(PERIOD);
+        production_has(&mut rig, 7);
+        if rig.check_is_asked("a") {
+            wait_for_monday(&mut rig);
+        }
+    }
+    assert!(!rig.kernel.branches().contains_key(&Branch::CuresUnderEdit));
+    assert_eq!(rig.remembered("a").unwrap().settled, None);
+}
+
+#[test]
+fn r6_drift_is_repaired_after_a_takeover_too() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.until_push("a", |verdict| verdict).unwrap();
+    let slot = rig.kernel.table.find("a").unwrap();
+    let run = plugin_sdk::Run {
+        slot,
+        n: rig.kernel.table.slot(slot).n,
+        incarnation: rig.latest.no(),
+    };
+    rig.step(Event::PushDone {
+        run,
+        answer: Ok(Pushed::Done),
+    });
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.diffed("a", differs);
+    wait_for_monday(&mut rig);
+    let mut next = rig.taken_over();
+    production_has(&mut next, 7);
+    wait_for_monday(&mut next);
+    production_has(&mut next, 7);
+    let check = next.check("a").expect("drift is checked");
+    assert_eq!(check.cause, Cause::Drift);
+    assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
+}
+
+#[test]
+fn r6_an_edit_that_waits_for_an_approval_does_not_keep_drift_from_being_repaired() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.diffed("a", destroys);
+    rig.checked("a", |verdict| verdict);
+    rig.pass(PERIOD);
+    rig.diffed("a", destroys);
+    rig.checked("a", |verdict| verdict);
+    let target = rig.diff("a").expect("a look for drift");
+    assert_eq!(target.asset.digest(), thing("a", 1).digest());
+}
+
+#[test]
+fn r6_a_pinned_asset_that_waits_to_go_on_is_repaired_to_where_it_was() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    let first = rig.latest.clone();
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin: Pin::At(first, Cause::Intent),
+    });
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin: Pin::At(rig.latest.clone(), Cause::Intent),
+    });
+    rig.diffed("a", differs);
+    wait_for_monday(&mut rig);
+    rig.pass(PERIOD);
+    production_has(&mut rig, 7);
+    let check = rig.check("a").expect("drift is checked");
+    assert_eq!(check.cause, Cause::Drift);
+    assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
+}

@@ -1,0 +1,107 @@
+//! R8, R16: how the asset at the other end of an edge is looked at, and what makes that look void.
+
+use plugin_sdk::{Cause, Diff, Verdict};
+
+use super::rig::*;
+use crate::kernel::{Branch, Event, Pin, PushCall};
+
+/// `a` pinned at the first incarnation, `b` edited since.
+fn edited_since() -> Rig {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let first = rig.latest.clone();
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin: Pin::At(first, Cause::Intent),
+    });
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2), thing("b", 2)], &[]);
+    rig
+}
+
+#[test]
+fn r16_a_neighbour_is_looked_at_by_its_own_pin() {
+    let mut rig = edited_since();
+    rig.in_sync("b");
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    assert_eq!(rig.check("a").unwrap().target.incarnation.no().0, 1);
+    rig.pass(rig.config.observation_ttl * 2);
+    rig.step(Event::Observe {
+        ticket: 7,
+        asset: id("b"),
+    });
+    let seen = rig.diff("b").unwrap();
+    assert_eq!(seen.incarnation.no().0, 2, "where b is to be, not a");
+    assert_eq!(seen.asset.digest(), thing("b", 2).digest());
+}
+
+#[test]
+fn r16_a_neighbour_that_is_pinned_behind_is_looked_at_there() {
+    let mut rig = edited_since();
+    rig.in_sync("b");
+    rig.step(Event::Observe {
+        ticket: 7,
+        asset: id("a"),
+    });
+    let seen = rig.diff("a").unwrap();
+    assert_eq!(seen.incarnation.no().0, 1);
+    assert_eq!(seen.asset.digest(), thing("a", 1).digest());
+}
+
+#[test]
+fn r16_an_observation_tells_why_the_neighbour_would_be_pushed() {
+    let mut rig = edited_since();
+    let edit = rig.diff("b").unwrap();
+    let seen = rig.observe("b", Diff::in_sync());
+    assert_eq!(seen.cause, Some(Cause::Intent), "an edit to be pushed");
+    let (run, answer) = (edit.run, Ok(Diff::in_sync()));
+    rig.step(Event::DiffDone { run, answer });
+    rig.pass(rig.config.observation_ttl * 2);
+    let seen = rig.observe("b", differs(&thing("b", 2)));
+    assert_eq!(seen.cause, Some(Cause::Drift), "it was in sync with this");
+    rig.step(Event::Pin {
+        asset: id("b"),
+        pin: Pin::NotYet,
+    });
+    let seen = rig.observe("b", Diff::in_sync());
+    assert_eq!(seen.cause, None, "no intent");
+}
+
+/// `a` is checked, its check has seen `b`, then `between` happens: the push of `a`, if it is let through.
+fn pushed_after(between: impl FnOnce(&mut Rig)) -> (Rig, Option<PushCall>) {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.publish(vec![thing("a", 2), thing("b", 2)], &[]);
+    rig.in_sync("b");
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    let seen = rig.observe("b", Diff::in_sync());
+    between(&mut rig);
+    let mut verdict = Verdict::proceed(rig.now.wall);
+    verdict.relies_on = vec![seen.stamp];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict),
+    });
+    rig.durable();
+    let push = rig.push("a");
+    (rig, push)
+}
+
+#[test]
+fn r8_a_neighbour_that_is_pinned_anew_voids_the_evidence() {
+    let (_, push) = pushed_after(|_| ());
+    assert!(push.is_some());
+    let (rig, push) = pushed_after(|rig| {
+        let back = seal(None, vec![thing("a", 1), thing("b", 1)], &[]);
+        rig.step(Event::Pin {
+            asset: id("b"),
+            pin: Pin::At(back, Cause::Intent),
+        });
+    });
+    assert!(push.is_none(), "b is to be somewhere else now");
+    assert_eq!(rig.kernel.branches()[&Branch::StaleEvidence], 1);
+}

@@ -1,0 +1,170 @@
+//! R13 over takeovers: waits go on where they were, and are for the plugin that was called. L2: so does the drift scan.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use plane_store::records::AssetRecord;
+use plugin_sdk::{Diff, FencingToken, Guard, Stamp};
+use prodspec_model::{Asset, Message, TypeName};
+use serde::{Deserialize, Serialize};
+
+use super::rig::*;
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Call, Event, Recovered, Waiting},
+};
+
+#[derive(Serialize, Deserialize)]
+struct Other {
+    size: u32,
+}
+
+impl Message for Other {
+    const TYPE: &'static str = "test.v1.Other";
+}
+
+fn other(name: &str) -> Asset {
+    let builder = Asset::builder(id(name)).payload(&Other { size: 1 });
+    builder.unwrap().build().unwrap()
+}
+
+/// Things are advisory, with a deadline of ten minutes; others are guarded.
+fn kinds() -> Vec<TypeConfig> {
+    let thing = TypeConfig::new(TypeName::new(Thing::TYPE).unwrap());
+    let other = TypeConfig {
+        guard: Guard::Guarded,
+        ..TypeConfig::new(TypeName::new(Other::TYPE).unwrap())
+    };
+    vec![thing, other]
+}
+
+fn rig(assets: Vec<Asset>) -> Rig {
+    let now = Rig::new(Vec::new()).now;
+    let recovered = Recovered::nothing(seal(None, assets, &[]));
+    Rig::recover(Config::default(), kinds(), FencingToken(1), recovered, now)
+}
+
+/// A push of `a` is under way when its owner dies.
+fn cut_off() -> Rig {
+    let mut rig = rig(vec![thing("a", 1)]);
+    rig.until_push("a", |verdict| verdict).unwrap();
+    rig
+}
+
+#[test]
+fn r13_takeovers_do_not_start_the_wait_for_a_push_anew() {
+    let mut rig = cut_off();
+    let mut waited = Duration::ZERO;
+    let lifetime = Duration::from_secs(20);
+    while rig.diff("a").is_none() {
+        assert!(waited < Duration::from_secs(900), "it never ends");
+        rig = rig.taken_over();
+        rig.pass(lifetime);
+        waited += lifetime;
+    }
+    assert!(
+        waited >= Duration::from_secs(600),
+        "the deadline is waited for"
+    );
+}
+
+#[test]
+fn r13_what_is_noted_of_the_wait_is_at_most_what_has_passed() {
+    let mut rig = cut_off().taken_over();
+    rig.pass(Duration::from_secs(599));
+    assert!(rig.diff("a").is_none());
+    let mut next = rig.taken_over();
+    assert!(next.diff("a").is_none(), "a second is left at least");
+    next.pass(Duration::from_secs(7));
+    assert!(next.diff("a").is_some());
+}
+
+#[test]
+fn r13_an_open_push_is_resolved_by_the_plugin_that_was_called() {
+    let mut rig = cut_off();
+    rig.publish(vec![other("a")], &[]);
+    for mut next in [rig.taken_over(), rig] {
+        next.pass(Duration::from_secs(2));
+        assert!(next.diff("a").is_none(), "the advisory push may be running");
+        next.pass(Duration::from_secs(600));
+        let looked = next.diff("a").expect("its deadline is over");
+        assert_eq!(looked.plugin, 0, "by the plugin that was called");
+        let (run, answer) = (looked.run, Ok(Diff::in_sync()));
+        next.step(Event::DiffDone { run, answer });
+        assert_eq!(next.diff("a").expect("the new intent").plugin, 1);
+        assert_eq!(next.remembered("a").unwrap().open, None);
+    }
+}
+
+#[test]
+fn r13_a_guard_registered_since_does_not_resolve_an_old_push() {
+    let mut rig = cut_off();
+    rig.kinds[0].guard = Guard::Guarded;
+    let mut next = rig.taken_over();
+    assert!(
+        next.diff("a").is_none(),
+        "the push was begun without a guard"
+    );
+    let explained = next.kernel.explain(next.now, &id("a")).unwrap();
+    assert_eq!(explained.waiting, Some(Waiting::UnknownOutcome));
+    next.pass(Duration::from_secs(601));
+    assert!(next.diff("a").is_some());
+}
+
+/// Six thousand consumers with ids of 253 bytes.
+#[test]
+fn r13_a_push_may_rely_on_thousands_of_assets_with_long_names() {
+    let name = |n: usize| format!("{n:0>253}");
+    let mut assets: Vec<_> = (0..6_000).map(|n| thing(&name(n), 1)).collect();
+    assets.push(thing("provider", 1));
+    let mut rig = Rig::new(assets);
+    while !rig.is_diffing("provider") {
+        let run = rig.calls.iter().find_map(|call| match call {
+            Call::Diff(target) => Some(target.run),
+            _ => None,
+        });
+        let run = run.unwrap();
+        rig.calls.remove(0);
+        let answer = Ok(Diff::in_sync());
+        rig.step(Event::DiffDone { run, answer });
+    }
+    let consumers: Vec<_> = (0..6_000)
+        .map(|n| rig.kernel.table.find(&name(n)).unwrap())
+        .collect();
+    let stamps = consumers.iter().map(|&slot| Stamp { slot, seq: 0 });
+    rig.until_push("provider", |mut verdict| {
+        verdict.relies_on = stamps.collect();
+        verdict
+    })
+    .expect("it is pushed");
+    let record: AssetRecord = rig.remembered("provider").unwrap();
+    let bytes = serde_json::to_vec(&record).unwrap().len();
+    assert!(bytes < plane_store::limit::VALUE, "{bytes}");
+    let next = rig.taken_over();
+    assert_eq!(next.kernel.holds.len(), 6_000, "each is held again");
+}
+
+#[test]
+fn l2_short_owners_look_at_every_asset_between_them() {
+    let assets = (0..200).map(|n| thing(&format!("a{n:03}"), 1)).collect();
+    let mut rig = rig(assets);
+    let in_sync = |rig: &mut Rig, seen: &mut BTreeSet<String>| {
+        while !rig.calls.is_empty() {
+            if let Call::Diff(target) = rig.calls.remove(0) {
+                seen.insert(target.asset.id_str().to_owned());
+                let (run, answer) = (target.run, Ok(Diff::in_sync()));
+                rig.step(Event::DiffDone { run, answer });
+            }
+        }
+    };
+    in_sync(&mut rig, &mut BTreeSet::new());
+    let mut seen = BTreeSet::new();
+    // Two drift periods of 300 s.
+    for _ in 0..15 {
+        rig = rig.taken_over();
+        for _ in 0..40 {
+            rig.pass(Duration::from_secs(1));
+            in_sync(&mut rig, &mut seen);
+        }
+    }
+    assert_eq!(seen.len(), 200);
+}

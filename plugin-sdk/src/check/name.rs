@@ -1,0 +1,109 @@
+//! Names of checks, and how a name that was registered is told from one that was only written down.
+
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a check, unique in its stack. Overrides name it; `explain` shows it.
+///
+/// The layer that puts a check into a stack registers its name and stamps it on every delay of that check. A name that a
+/// check or another layer writes into a delay is text without a stamp: it is replaced, see
+/// [`Checks`](crate::service::Checks). Two names are equal if their texts are.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CheckName {
+    text: Arc<str>,
+    #[serde(skip)]
+    stack: Option<StackId>,
+}
+
+/// Which stack a name is registered in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StackId(u64);
+
+impl StackId {
+    /// One that no other stack of this process has.
+    pub(crate) fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
+}
+
+impl CheckName {
+    /// The name of the stack itself: of delays that no check of it made, such as the failure of a whole stack. No check
+    /// can have it, and no override lifts it.
+    pub const STACK: &'static str = "checks";
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The same name, registered in `stack`.
+    pub(crate) fn stamped(&self, stack: Option<StackId>) -> Self {
+        Self {
+            text: self.text.clone(),
+            stack,
+        }
+    }
+
+    /// Which stack it is registered in.
+    pub(crate) fn stack(&self) -> Option<StackId> {
+        self.stack
+    }
+}
+
+impl From<&str> for CheckName {
+    fn from(name: &str) -> Self {
+        Self {
+            text: name.into(),
+            stack: None,
+        }
+    }
+}
+
+impl PartialEq for CheckName {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for CheckName {}
+
+impl PartialOrd for CheckName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for CheckName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl Hash for CheckName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl fmt::Debug for CheckName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CheckName").field(&self.text).finish()
+    }
+}
+
+impl fmt::Display for CheckName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
