@@ -143,6 +143,14 @@ pub enum Recheck {
 #[serde(transparent)]
 pub struct Key(pub Arc<str>);
 
+impl Key {
+    /// Under which the enforcer counts what consumers use of `provider` in `unit`. See
+    /// [`PartitionView::usage`](crate::PartitionView::usage).
+    pub fn capacity(provider: &AssetId, unit: &str) -> Self {
+        Self(format!("capacity of {provider} in {unit}").into())
+    }
+}
+
 impl From<&str> for Key {
     fn from(key: &str) -> Self {
         Self(key.into())
@@ -158,6 +166,16 @@ pub enum Claim {
     Exclusive(Key),
     /// At most so many holders, each until its asset settles, fails for good or is re-pinned.
     AtMost(Key, u32),
+    /// So many units, of `limit` in all, until the push's outcome is known. Under [`Key::capacity`], what the other
+    /// consumers were last seen to use counts too.
+    Amount {
+        /// What it is counted under.
+        key: Key,
+        /// How many units the asset has at most while the push runs, those that it had before included.
+        units: u64,
+        /// How many units there are.
+        limit: u64,
+    },
     /// Pushes per time; never given back.
     Rate(Key, Quota),
 }
@@ -166,7 +184,10 @@ impl Claim {
     /// What it is counted under.
     pub fn key(&self) -> &Key {
         match self {
-            Self::Exclusive(key) | Self::AtMost(key, _) | Self::Rate(key, _) => key,
+            Self::Exclusive(key)
+            | Self::AtMost(key, _)
+            | Self::Amount { key, .. }
+            | Self::Rate(key, _) => key,
         }
     }
 }

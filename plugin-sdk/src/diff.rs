@@ -78,6 +78,21 @@ impl Diff {
             look_again_at: None,
         }
     }
+
+    /// How much capacity in `unit` production has of the asset, and how much it has after a push, if one is to come.
+    /// `None`: the diff does not tell.
+    pub fn capacity(&self, unit: &str) -> Option<(u64, Option<u64>)> {
+        let of = |observed: &Observed| observed.capacity.get(unit).copied().unwrap_or_default();
+        match self {
+            Self::InSync { observed, .. } => Some((of(observed), None)),
+            Self::Differs { change, observed } => {
+                let now = of(observed);
+                let soon = change.effects.capacity.get(unit);
+                Some((now, Some(soon.map_or(now, |(_, to)| *to))))
+            }
+            Self::InProgress { .. } | Self::Foreign { .. } => None,
+        }
+    }
 }
 
 /// What a push would change.

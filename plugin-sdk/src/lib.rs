@@ -42,7 +42,7 @@ pub use health::{
     Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
     Watched,
 };
-pub use observe::{Observation, PartitionView};
+pub use observe::{Observation, PartitionView, Shared, Usage};
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use plugin_sdk::observe::Link;
+use plugin_sdk::{Shared, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::{Value, json};
 
-use super::{OrderRule, Push, Question, Seen, Wait};
+use super::{Answered, OrderRule, Push, Question, Seen, Wait};
 
 /// Orders changes of serving capacity along `Need::Capacity` edges.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,7 +59,7 @@ fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
         return None;
     }
     let unit = unit.to_owned();
-    Some(Question::new(consumers.clone(), move |seen| {
+    Some(Question::new(consumers.clone(), move |seen: &Seen| {
         let demand = Demand::soon(seen, &consumers, &unit);
         if demand.total <= u128::from(left) {
             return Vec::new();
@@ -86,39 +86,54 @@ fn dead_ends(waits: Vec<Wait>) -> Vec<Wait> {
 fn grow(push: &Push<'_>, unit: &str, to: u64, providers: &[Link]) -> Vec<Question> {
     let providers = ends(providers, unit, push.asset());
     let question = |provider: AssetId| {
-        let others = ends(&push.consumers_of(&provider), unit, push.asset());
         let unit = unit.to_owned();
-        let about: Vec<_> = others.iter().chain([&provider]).cloned().collect();
-        Question::new(about, move |seen| {
-            let demand = Demand::new(seen, &others, &unit, to);
-            let there = seen.capacity(&provider, &unit);
-            if demand.total <= u128::from(there) {
-                return Vec::new();
-            }
-            let total = demand.total;
-            let short = format!("{total} {unit} of `{provider}` would be used, it has {there}");
-            let grows = change(seen, &provider, &unit) > 0;
-            let mut first = demand.shrinking(seen);
-            if first.is_empty() && !grows {
-                first = demand.leaving(seen);
-            }
-            first.retain(|consumer| *consumer != provider);
-            let mut found = waits(
-                first,
-                &format!("must shrink first: {short}"),
-                &demand,
-                there,
-            );
-            let reason = format!("must grow first: {short}");
-            if grows {
-                found.extend(waits(vec![provider], &reason, &demand, there));
-            } else if found.is_empty() {
-                found = dead_ends(waits(vec![provider], &reason, &demand, there));
-            }
-            found
-        })
+        let shared = Shared { provider, unit };
+        let asked = shared.clone();
+        let about = [shared.provider.clone()];
+        Question::new(about, move |seen| more(seen, &shared, to)).and_usage(asked)
     };
     providers.into_iter().map(question).collect()
+}
+
+/// Takes `to` units of a shared capacity, beside what its other consumers use; or names what has to come first.
+fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
+    let Shared { provider, unit } = shared;
+    let Some(usage) = seen.usage(shared) else {
+        return Answered::default();
+    };
+    let there = seen.capacity(provider, unit);
+    let total = u128::from(usage.used) + u128::from(to);
+    if total <= u128::from(there) {
+        return shared.claim(to, there).into();
+    }
+    let evidence = |uses: Option<u64>| {
+        let demand = u64::try_from(total).unwrap_or(u64::MAX);
+        let mut evidence = json!({"unit": unit, "demand": demand, "capacity": there});
+        if let Some(uses) = uses {
+            evidence["uses"] = uses.into();
+        }
+        evidence
+    };
+    let short = format!("{total} {unit} of `{provider}` would be used, it has {there}");
+    let grows = change(seen, provider, unit) > 0;
+    let first = match &usage.shrinking[..] {
+        [] if !grows => &usage.leaving[..],
+        shrinking => shrinking,
+    };
+    let wait = |(consumer, uses): &(AssetId, u64)| {
+        let reason = format!("must shrink first: {short}");
+        Wait::on(consumer.clone(), reason).because(evidence(Some(*uses)))
+    };
+    let others = first.iter().filter(|(consumer, _)| consumer != provider);
+    let mut found: Vec<_> = others.map(wait).collect();
+    let reason = format!("must grow first: {short}");
+    let waits_for_provider = || Wait::on(provider.clone(), reason).because(evidence(None));
+    if grows {
+        found.push(waits_for_provider());
+    } else if found.is_empty() {
+        found = dead_ends(vec![waits_for_provider()]);
+    }
+    found.into()
 }
 
 /// What consumers use of one provider.
@@ -129,12 +144,6 @@ struct Demand<'a> {
 }
 
 impl<'a> Demand<'a> {
-    /// What `consumers` use in production, and `more` beside.
-    fn new(seen: &Seen, consumers: &'a [AssetId], unit: &'a str, more: u64) -> Self {
-        let used = |consumer: &'a AssetId| (consumer, seen.capacity(consumer, unit));
-        Self::of(consumers.iter().map(used).collect(), unit, more)
-    }
-
     /// What `consumers` use in production or will use once they are as their own pins say. A provider that shrinks
     /// leaves room for both: a consumer that drifted down, or has still to grow, is not locked out.
     fn soon(seen: &Seen, consumers: &'a [AssetId], unit: &'a str) -> Self {
@@ -142,16 +151,9 @@ impl<'a> Demand<'a> {
             1 => (consumer, seen.capacity_soon(consumer, unit)),
             _ => (consumer, seen.capacity(consumer, unit)),
         };
-        Self::of(consumers.iter().map(used).collect(), unit, 0)
-    }
-
-    fn of(each: Vec<(&'a AssetId, u64)>, unit: &'a str, more: u64) -> Self {
-        let total = each.iter().map(|(_, used)| u128::from(*used)).sum::<u128>();
-        Self {
-            unit,
-            each,
-            total: total + u128::from(more),
-        }
+        let each: Vec<_> = consumers.iter().map(used).collect();
+        let total = each.iter().map(|(_, used)| u128::from(*used)).sum();
+        Self { unit, each, total }
     }
 
     /// The consumers that a push would make smaller.
@@ -159,13 +161,6 @@ impl<'a> Demand<'a> {
         let shrinks = |(consumer, _): &&(&AssetId, u64)| change(seen, consumer, self.unit) < 0;
         let shrinking = self.each.iter().filter(shrinks);
         shrinking.map(|(consumer, _)| (*consumer).clone()).collect()
-    }
-
-    /// The consumers that use anything and are to be pushed: one of them may leave.
-    fn leaving(&self, seen: &Seen) -> Vec<AssetId> {
-        let mut positive = self.positive();
-        positive.retain(|consumer| seen.effects(consumer).is_some());
-        positive
     }
 
     /// The consumers that use anything.

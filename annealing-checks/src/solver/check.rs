@@ -1,12 +1,17 @@
 //! The solver itself: asks every rule, looks at the neighbours at once, and says whom the push waits for.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use plugin_sdk::{
     BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Diff, Observation,
-    PartitionView, Recheck, Verdict,
+    PartitionView, Recheck, Shared, Usage, Verdict,
 };
 use prodspec_model::AssetId;
 use serde_json::{Value, json};
@@ -83,6 +88,78 @@ impl DependencySolver {
         let observations = join_all(looks).await;
         about.into_iter().zip(observations).collect()
     }
+
+    /// What others use of `shared`, and those of which it cannot be told.
+    async fn usage(
+        request: &CheckRequest,
+        view: &dyn PartitionView,
+        shared: Shared,
+    ) -> (Shared, Result<Usage, Vec<Wait>>) {
+        let ask = || view.usage(&shared, request.incarnation.no, &request.asset, request.now);
+        let mut usage = ask().await;
+        let mut untold = Vec::new();
+        if let Ok(first) = &usage
+            && !first.unknown.is_empty()
+        {
+            for (asset, seen) in Self::look(first.unknown.clone(), view).await {
+                let told = seen.as_ref().is_ok_and(|seen| comparable(&seen.diff));
+                untold.extend((!told).then(|| cannot_tell(asset, seen)));
+            }
+            usage = ask().await;
+        }
+        let found = match usage {
+            Ok(usage) if usage.unknown.is_empty() => Ok(usage),
+            Ok(_) if !untold.is_empty() => Err(untold),
+            Ok(usage) => {
+                let moves = |asset| Wait::on(asset, "what it uses is changing");
+                Err(usage.unknown.into_iter().map(moves).collect())
+            }
+            Err(error) => Err(vec![cannot_tell(shared.provider.clone(), Err(error))]),
+        };
+        (shared, found)
+    }
+
+    /// Looks at the assets and usages, and notes in `verdict` what that rests on and what cannot be seen.
+    async fn see(
+        &self,
+        request: &CheckRequest,
+        view: &dyn PartitionView,
+        (about, shared): (BTreeSet<AssetId>, BTreeSet<Shared>),
+        verdict: &mut Verdict,
+    ) -> Seen {
+        let usages = shared
+            .into_iter()
+            .map(|shared| Self::usage(request, view, shared));
+        let looks = Self::look(about.into_iter().collect(), view);
+        let (looks, asked) = join(looks, join_all(usages)).await;
+        let (mut seen, mut unseen) = (Vec::with_capacity(looks.len()), BTreeMap::new());
+        for (asset, observation) in looks {
+            if let Ok(observation) = &observation {
+                verdict.relies_on.push(observation.stamp);
+                verdict.as_of = verdict.as_of.min(observation.as_of);
+            }
+            match observation {
+                Ok(observation) if comparable(&observation.diff) => seen.push((asset, observation)),
+                other => {
+                    unseen.insert(asset.clone(), cannot_tell(asset, other));
+                }
+            }
+        }
+        let mut usages = BTreeMap::new();
+        for (shared, usage) in asked {
+            match usage {
+                Ok(usage) => {
+                    verdict.relies_on.extend(&usage.stamps);
+                    verdict.as_of = verdict.as_of.min(usage.as_of);
+                    usages.insert(shared, usage);
+                }
+                Err(waits) => unseen.extend(waits.into_iter().map(|wait| (wait.on.clone(), wait))),
+            }
+        }
+        let unseen = unseen.into_values().map(|wait| self.delay(wait));
+        verdict.delays.extend(unseen);
+        Seen::new(seen, usages)
+    }
 }
 
 #[async_trait]
@@ -101,32 +178,18 @@ impl CheckPlugin for DependencySolver {
             return Ok(verdict);
         };
         let questions = self.questions(&request, view.as_ref());
-        let mut about: Vec<_> = questions.iter().flat_map(|q| q.about.clone()).collect();
-        about.sort_unstable();
-        about.dedup();
-        let (mut seen, mut unseen) = (Vec::with_capacity(about.len()), Vec::new());
-        for (asset, observation) in Self::look(about, view.as_ref()).await {
-            if let Ok(observation) = &observation {
-                verdict.relies_on.push(observation.stamp);
-                verdict.as_of = verdict.as_of.min(observation.as_of);
-            }
-            match observation {
-                Ok(observation) if comparable(&observation.diff) => seen.push((asset, observation)),
-                other => unseen.push(cannot_tell(asset, other)),
-            }
-        }
-        let seen = Seen::new(seen);
-        let known = |asset: &AssetId| seen.diff(asset).is_some();
+        let about = questions.iter().flat_map(|it| it.about.clone());
+        let shared = questions.iter().filter_map(|it| it.shared.clone());
+        let all = (about.collect(), shared.collect());
+        let seen = self.see(&request, view.as_ref(), all, &mut verdict).await;
         for question in questions {
-            if question.about.iter().all(known) {
-                let waits = (question.answer)(&seen);
-                verdict
-                    .delays
-                    .extend(waits.into_iter().map(|wait| self.delay(wait)));
+            if question.is_answerable(&seen) {
+                let answered = (question.answer)(&seen);
+                let waits = answered.waits.into_iter().map(|wait| self.delay(wait));
+                verdict.delays.extend(waits);
+                verdict.claims.extend(answered.claims);
             }
         }
-        let unseen = unseen.into_iter().map(|wait| self.delay(wait));
-        verdict.delays.extend(unseen);
         Ok(verdict)
     }
 }

@@ -25,7 +25,7 @@ pub use capacity::Capacity;
 pub use check::DependencySolver;
 pub use cycles::wait_cycles;
 pub use layer::DependencySolverLayer;
-pub use rule::{OrderRule, Push, Question, Wait};
+pub use rule::{Answered, OrderRule, Push, Question, Wait};
 pub use seen::Seen;
 pub use static_order::StaticOrder;
 pub use version_order::VersionOrder;

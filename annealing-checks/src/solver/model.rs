@@ -6,9 +6,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{executor::block_on, future::BoxFuture};
+use jiff::Timestamp;
 use plugin_sdk::{
-    BoxError, Cause, Change, CheckPlugin, CheckRequest, Diff, Effects, Observation, Observed,
-    PartitionView, Recheck, Stamp, Verdict,
+    BoxError, Cause, Change, CheckPlugin, CheckRequest, Claim, Diff, Effects, Key, Observation,
+    Observed, PartitionView, Recheck, Shared, Stamp, Usage, Verdict,
     observe::Link,
     testing::{self, NOW},
 };
@@ -154,6 +155,28 @@ impl World {
         })
     }
 
+    /// The most that an asset may use of a provider, whichever way its push in flight has gone so far.
+    fn uses(&self, consumer: usize, provider: usize) -> u64 {
+        let possible = self.possible(consumer);
+        let demands = possible.map(|intent| intent.demand(consumer, provider));
+        demands.max().unwrap_or_default()
+    }
+
+    /// What all but `asset` use of a provider.
+    fn used_by_others(&self, asset: usize, provider: usize) -> u64 {
+        let others = (0..ASSETS).filter(|other| *other != asset);
+        others.map(|other| self.uses(other, provider)).sum()
+    }
+
+    /// Whether what is claimed fits beside what all others have, or may have by their pushes in flight.
+    fn fits(&self, asset: usize, claim: &Claim) -> bool {
+        let Claim::Amount { key, units, limit } = claim else {
+            return true;
+        };
+        let provider = (0..ASSETS).find(|it| *key == Key::capacity(&id(*it), &unit(*it)));
+        self.used_by_others(asset, provider.unwrap()) + units <= *limit
+    }
+
     /// The enforcer's admission, as far as it concerns order.
     fn admit(&mut self, asset: usize, checked: &Checked) -> bool {
         let slot = self.slots[asset];
@@ -170,7 +193,12 @@ impl World {
             && slot.seq == checked.seq
             && slot.relied_on == checked.relied_on
             && unchanged(asset)
-            && checked.verdict.relies_on.iter().all(still_true);
+            && checked.verdict.relies_on.iter().all(still_true)
+            && checked
+                .verdict
+                .claims
+                .iter()
+                .all(|claim| self.fits(asset, claim));
         if admitted {
             self.slots[asset].seq += 1;
             self.slots[asset].pushing = Some(checked.intent);
@@ -272,6 +300,34 @@ impl PartitionView for World {
                 cause: Some(Cause::Intent),
             })
         })
+    }
+
+    /// As the enforcer counts: nothing is observed, so nothing is relied on.
+    fn usage(
+        &self,
+        shared: &Shared,
+        _at: IncarnationNo,
+        but: &AssetId,
+        now: Timestamp,
+    ) -> BoxFuture<'static, Result<Usage, BoxError>> {
+        let (provider, but) = (number(&shared.provider), number(but));
+        let latest = &self.intents[self.latest()];
+        let others = || (0..ASSETS).filter(|other| *other != but);
+        let named = |which: &dyn Fn(usize) -> bool| {
+            let which = others().filter(|other| which(*other));
+            which
+                .map(|other| (id(other), self.uses(other, provider)))
+                .collect()
+        };
+        let usage = Usage {
+            used: self.used_by_others(but, provider),
+            as_of: now,
+            unknown: vec![],
+            shrinking: named(&|other| latest.demand(other, provider) < self.uses(other, provider)),
+            leaving: named(&|other| self.uses(other, provider) > 0 && !self.in_sync(other)),
+            stamps: vec![],
+        };
+        Box::pin(async move { Ok(usage) })
     }
 
     fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link> {

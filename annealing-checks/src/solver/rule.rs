@@ -2,7 +2,7 @@
 
 use std::{cell::OnceCell, fmt};
 
-use plugin_sdk::{CheckRequest, DEAD_END, Effects, PartitionView, observe::Link};
+use plugin_sdk::{CheckRequest, Claim, DEAD_END, Effects, PartitionView, Shared, observe::Link};
 use prodspec_model::AssetId;
 use serde_json::{Map, Value};
 
@@ -106,24 +106,66 @@ impl fmt::Debug for Push<'_> {
     }
 }
 
-type Answer = Box<dyn FnOnce(&Seen) -> Vec<Wait> + Send>;
+type Answer = Box<dyn FnOnce(&Seen) -> Answered + Send>;
+
+/// What follows from an answered question.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answered {
+    /// Whom the push waits for.
+    pub waits: Vec<Wait>,
+    /// What the push takes, if it waits for nothing.
+    pub claims: Vec<Claim>,
+}
+
+impl From<Vec<Wait>> for Answered {
+    fn from(waits: Vec<Wait>) -> Self {
+        let claims = Vec::new();
+        Self { waits, claims }
+    }
+}
+
+impl From<Claim> for Answered {
+    fn from(claim: Claim) -> Self {
+        let (waits, claims) = (Vec::new(), vec![claim]);
+        Self { waits, claims }
+    }
+}
 
 /// A question about some neighbours: answered once all of them were seen. A push waits for those that cannot be seen.
 pub struct Question {
     pub(super) about: Vec<AssetId>,
+    pub(super) shared: Option<Shared>,
     pub(super) answer: Answer,
 }
 
 impl Question {
     /// Looks at `about`, then asks `answer` whom to wait for.
-    pub fn new(
+    pub fn new<A: Into<Answered>>(
         about: impl IntoIterator<Item = AssetId>,
-        answer: impl FnOnce(&Seen) -> Vec<Wait> + Send + 'static,
+        answer: impl FnOnce(&Seen) -> A + Send + 'static,
     ) -> Self {
         Self {
             about: about.into_iter().collect(),
-            answer: Box::new(answer),
+            shared: None,
+            answer: Box::new(|seen| answer(seen).into()),
         }
+    }
+
+    /// Whether everything that it asks about was seen.
+    pub(super) fn is_answerable(&self, seen: &Seen) -> bool {
+        let shared = self.shared.iter();
+        let mut about = self.about.iter();
+        about.all(|asset| seen.diff(asset).is_some())
+            && shared
+                .into_iter()
+                .all(|shared| seen.usage(shared).is_some())
+    }
+
+    /// Asks also what the other consumers use of `shared`: see [`Seen::usage`].
+    #[must_use]
+    pub fn and_usage(mut self, shared: Shared) -> Self {
+        self.shared = Some(shared);
+        self
     }
 }
 

@@ -1,16 +1,32 @@
 //! What production has, as far as a push's neighbours go.
 
-use plugin_sdk::{Cause, Diff, Effects, Observation, Observed};
+use std::collections::BTreeMap;
+
+use plugin_sdk::{Cause, Diff, Effects, Observation, Observed, Shared, Usage};
 use prodspec_model::AssetId;
 
 /// The neighbours that were looked at and could be seen, each in sync or to be pushed.
 #[derive(Debug, Default)]
-pub struct Seen(Vec<(AssetId, Observation)>);
+pub struct Seen {
+    observations: Vec<(AssetId, Observation)>,
+    usages: BTreeMap<Shared, Usage>,
+}
 
 impl Seen {
     /// `observations` must be sorted by asset.
-    pub(super) fn new(observations: Vec<(AssetId, Observation)>) -> Self {
-        Self(observations)
+    pub(super) fn new(
+        observations: Vec<(AssetId, Observation)>,
+        usages: BTreeMap<Shared, Usage>,
+    ) -> Self {
+        Self {
+            observations,
+            usages,
+        }
+    }
+
+    /// What the other consumers use of a provider. `None`: it was not asked for.
+    pub fn usage(&self, shared: &Shared) -> Option<&Usage> {
+        self.usages.get(shared)
     }
 
     /// How an asset compares with production. `None`: it was not asked for.
@@ -19,8 +35,8 @@ impl Seen {
     }
 
     fn find(&self, asset: &AssetId) -> Option<&Observation> {
-        let found = self.0.binary_search_by(|(id, _)| id.cmp(asset));
-        found.ok().map(|at| &self.0[at].1)
+        let found = self.observations.binary_search_by(|(id, _)| id.cmp(asset));
+        found.ok().map(|at| &self.observations[at].1)
     }
 
     /// Why a push of an asset would start now. `None`: it has no intent, so enforcement will not push it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use plane_store::records::{ReliedOn, Used};
-use plugin_sdk::{CheckName, Claim, Delay, Now, Recheck, Verdict};
+use plugin_sdk::{CheckName, Claim, Delay, Key, Now, Recheck, Verdict};
 use prodspec_model::{AssetId, Digest};
 
 use super::{
@@ -92,8 +92,12 @@ impl Kernel {
         {
             return Err(Refusal::Aged);
         }
+        let destroys = change.effects.destructive || it.turndown;
+        if !self.amounts_are_known(now, slot, verdict) {
+            return Err(Refusal::Stale);
+        }
         // R12: here, not in an optional layer.
-        if change.effects.destructive || it.turndown {
+        if destroys {
             let digest = change.digest;
             let Some(word) = self.people.approval(&asset, digest, now.wall) else {
                 return Err(Refusal::Held(format!(
@@ -195,16 +199,28 @@ impl Kernel {
             return Err(Refusal::InFlight(it.slot));
         }
         let touched = |slot: u32| {
-            let id = self.table.id(slot);
-            let since = id.and_then(|id| self.edges.touched_since(&id, it.edges_seen));
-            // The asset's own pin was compared above.
-            since.is_some_and(|since| since == Touch::Consumer || slot != it.slot)
+            let id = self.table.id(slot)?;
+            let since = self.edges.touched_since(&id, it.edges_seen)?;
+            // What a counted claim takes is compared with what all consumers have now.
+            let counted = || {
+                verdict
+                    .claims
+                    .iter()
+                    .any(|claim| is_of_capacity(claim, &id))
+            };
+            let is_void = match since {
+                // The asset's own pin was compared above.
+                Touch::Pinned => slot != it.slot,
+                Touch::Consumer => slot == it.slot || !counted(),
+            };
+            is_void.then_some(())
         };
         let relied = verdict.relies_on.iter().map(|stamp| stamp.slot);
-        if std::iter::once(it.slot).chain(relied).any(touched) {
-            return Err(Refusal::Stale);
+        let mut all = std::iter::once(it.slot).chain(relied);
+        match all.find_map(touched) {
+            Some(()) => Err(Refusal::Stale),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The push counter becomes odd; holds and claims are the iteration's until the outcome is known.
@@ -320,6 +336,12 @@ fn can_be_remembered(verdict: &Verdict) -> Result<(), Refusal> {
         )));
     }
     Ok(())
+}
+
+/// Whether `claim` is of the capacity of `provider`, in whatever unit.
+fn is_of_capacity(claim: &Claim, provider: &AssetId) -> bool {
+    let of_any = Key::capacity(provider, "");
+    matches!(claim, Claim::Amount { key, .. } if key.0.starts_with(&*of_any.0))
 }
 
 /// A check stack that failed or timed out is a delay.

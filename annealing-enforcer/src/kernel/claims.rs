@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use plugin_sdk::{Claim, Key, Mono, Quota};
 
-use super::rates::Rates;
+use super::{amounts::Amounts, rates::Rates};
 
 /// Who holds what, and who waits for it.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     held: BTreeMap<Key, BTreeMap<u32, u32>>,
     pub(super) rates: Rates,
+    pub(super) amounts: Amounts,
     waiting: BTreeMap<Key, VecDeque<u32>>,
 }
 
@@ -44,6 +45,11 @@ impl Claims {
         match claim {
             Claim::Exclusive(key) if others(key) > 0 => Err(Taken::Held(key.clone())),
             Claim::AtMost(key, most) if others(key) >= *most => Err(Taken::Held(key.clone())),
+            Claim::Amount { key, units, limit }
+                if !self.amounts.fits(slot, key, *units, *limit) =>
+            {
+                Err(Taken::Held(key.clone()))
+            }
             Claim::Rate(key, quota) if !self.rates.is_open(slot, key, quota, now) => {
                 Err(Taken::UsedUp(key.clone(), *quota))
             }
@@ -54,9 +60,13 @@ impl Claims {
     /// Holds again what `slot` held under the last owner, free or not.
     pub(super) fn restore(&mut self, slot: u32, claims: &[Claim]) {
         for claim in claims {
-            if let Claim::Exclusive(key) | Claim::AtMost(key, _) = claim {
-                let holders = self.held.entry(key.clone()).or_default();
-                *holders.entry(slot).or_default() += 1;
+            match claim {
+                Claim::Exclusive(key) | Claim::AtMost(key, _) => {
+                    let holders = self.held.entry(key.clone()).or_default();
+                    *holders.entry(slot).or_default() += 1;
+                }
+                Claim::Amount { key, units, .. } => self.amounts.claim(slot, key, *units),
+                _ => {}
             }
         }
     }
@@ -78,14 +88,20 @@ impl Claims {
 
     /// Who holds `key` now.
     pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = u32> {
-        let holders = self.held.get(key);
-        holders.into_iter().flat_map(BTreeMap::keys).copied()
+        let holders = self.held.get(key).into_iter();
+        let amounts = self.amounts.holders(key);
+        holders.flat_map(BTreeMap::keys).copied().chain(amounts)
     }
 
     /// Gives one claim back and says whom to wake.
     pub(super) fn give_back(&mut self, slot: u32, claim: &Claim) -> Option<(Key, u32)> {
-        let (Claim::Exclusive(key) | Claim::AtMost(key, _)) = claim else {
-            return None;
+        let key = match claim {
+            Claim::Exclusive(key) | Claim::AtMost(key, _) => key,
+            Claim::Amount { key, .. } => {
+                self.amounts.release(slot, key);
+                return self.next_waiting(key);
+            }
+            _ => return None,
         };
         if let Some(holders) = self.held.get_mut(key) {
             if let Some(count) = holders.get_mut(&slot) {
@@ -111,11 +127,15 @@ impl Claims {
         slot.map(|slot| (key.clone(), slot))
     }
 
-    /// Puts `slot` behind the others who wait for `key`.
-    pub(super) fn park(&mut self, slot: u32, key: &Key) {
+    /// Puts `slot` behind the others who wait for `key`; before them, if it was woken for it and came too late.
+    pub(super) fn park(&mut self, slot: u32, key: &Key, was_first: bool) {
         let queue = self.waiting.entry(key.clone()).or_default();
-        if !queue.contains(&slot) {
-            queue.push_back(slot);
+        if queue.contains(&slot) {
+            return;
+        }
+        match was_first {
+            true => queue.push_front(slot),
+            false => queue.push_back(slot),
         }
     }
 }
@@ -138,7 +158,7 @@ mod tests {
             Ok(()),
             "b was not taken with a"
         );
-        claims.park(2, &a);
+        claims.park(2, &a, false);
         assert_eq!(
             claims.give_back(1, &Claim::Exclusive(a.clone())),
             Some((a, 2))

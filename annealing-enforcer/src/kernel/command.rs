@@ -245,6 +245,7 @@ impl Kernel {
             entry.set(flag::ORPHAN | flag::THERE, false)
         });
         self.edges.settle(asset, Vec::new());
+        self.claims.amounts.next_round();
         self.record(Record::Orphan(asset.clone(), None), out);
         self.record(Record::Asset(asset.clone(), None), out);
         self.give_up(now, slot);

@@ -96,6 +96,11 @@ impl Edges {
         self.pinned.insert(asset, self.count);
     }
 
+    /// The edges that `consumer` had while it was in sync, or was pushed with since, if its intent is another one now.
+    pub(super) fn had_by(&self, consumer: &AssetId) -> Option<&BTreeSet<Edge>> {
+        self.had.get(consumer)
+    }
+
     /// All edges kept for `consumer`.
     pub(super) fn of(&self, consumer: &AssetId) -> Vec<Edge> {
         self.shared.of(consumer).cloned().collect()

@@ -28,6 +28,8 @@ impl Kernel {
             return;
         };
         self.edges.settle(&id, Vec::new());
+        self.claims.amounts.set_consumed(slot, std::iter::empty());
+        self.claims.amounts.next_round();
         self.behind.remove(&slot);
         self.last_settled.forget(slot);
         self.observations.forget(slot);

@@ -12,7 +12,7 @@ use super::{
     event::{Call, CheckCall, Effects, Target},
     iteration::{Phase, Wait},
     slot::{Class, NONE, State, Trigger, flag},
-    waiting::until,
+    waiting::{until, wall_then},
 };
 
 impl Kernel {
@@ -176,7 +176,19 @@ impl Kernel {
                 return self.enqueue(now, run.slot, Trigger::IntentChanged, Class::Intent);
             }
         }
+        self.own_level_seen(now, run.slot, at, &diff);
         self.found(now, run.slot, at, diff, out);
+    }
+
+    /// What the diff of an iteration tells of production, whatever follows from it for the asset itself.
+    fn own_level_seen(&mut self, now: Now, slot: u32, at: u32, diff: &Diff) {
+        let entry = self.table.slot(slot);
+        let it = self.iterations.at(at).filter(|it| it.seq == entry.seq);
+        if let Some(it) = it.filter(|_| !entry.in_flight()) {
+            let (of_intent, mono) = (!it.cures, it.diff_started);
+            let wall = wall_then(now, mono);
+            self.level_seen(now, slot, diff, of_intent, Now { wall, mono });
+        }
     }
 
     /// What a diff found of an asset that has no push in flight.

@@ -4,6 +4,7 @@
 //! where a push is admitted is `admission`, what becomes of it is in `outcome`, what is remembered in `memory`.
 
 mod admission;
+mod amounts;
 mod branch;
 mod breaker;
 mod claims;
@@ -37,6 +38,7 @@ mod standing;
 mod table;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod waiting;
 
 use std::{
@@ -405,6 +407,8 @@ impl Kernel {
             self.expire_observations(now, out);
         }
         self.expire_asked(now, out);
+        let amounts = &mut self.claims.amounts;
+        amounts.forget(now.mono, self.config.evidence_age);
         if self.has_lease(now) {
             self.note_owned(now, out);
             for kind in 0..self.kinds.len() as u16 {

@@ -284,6 +284,10 @@ impl Kernel {
                 .push((ticket, found.map_err(|error| error.to_string())));
         }
         if let Ok(diff) = answer {
+            let entry = self.table.slot(run.slot);
+            if entry.seq == running.seq && !entry.in_flight() {
+                self.level_seen(now, run.slot, &diff, true, running.started);
+            }
             let fresh = Fresh {
                 diff,
                 seq: running.seq,

@@ -42,6 +42,7 @@ impl Kernel {
         let before = self.edges.count();
         if let Some(asset) = incarnation.asset(&id) {
             self.edges.bring(&id, &edges::declared(&asset));
+            self.level_at_push(now, slot, at);
         }
         if self.edges.count() > before {
             self.count(Branch::NewEdge);
@@ -402,6 +403,7 @@ impl Kernel {
                 .unwrap_or_default();
             if let Some(id) = self.table.id(slot) {
                 self.edges.settle(&id, kept);
+                self.edges_changed(slot);
             }
         }
         if pushed || pinned || self.table.slot(slot).has(flag::RECORDED) {

@@ -115,6 +115,7 @@ impl Kernel {
         let slot = self
             .table
             .insert(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
+        self.claims.amounts.next_round();
         self.pin_new(now, slot, &asset, out);
         self.unsettled += u32::from(self.counts_as_unsettled(slot));
         out.settled_changed = true;
@@ -176,6 +177,7 @@ impl Kernel {
 
     /// Production may have the edges of what was an asset's intent; it has them if that was in sync.
     pub(super) fn had(&mut self, slot: u32, before: &Asset) {
+        self.claims.amounts.next_round();
         let (id, edges) = (before.id(), edges::declared(before));
         self.edges.keep(&id, &edges);
         if self.table.slot(slot).has(flag::REACHED) {
@@ -193,6 +195,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let no = self.table.latest().no();
+        self.claims.amounts.next_round();
         self.remember_settled(now, slot, was);
         self.mark(slot, out, |entry| {
             entry.changed = no;
@@ -234,6 +237,7 @@ impl Kernel {
                 entry.set(flag::ORPHAN | found, false);
             });
             self.edges.settle(&id, Vec::new());
+            self.claims.amounts.next_round();
             self.record(Record::Asset(id, None), out);
         } else {
             self.count(Branch::Orphaned);

@@ -75,7 +75,12 @@ impl Kernel {
         self.count(Branch::ClaimTaken);
         match taken {
             Taken::Held(key) => {
-                self.claims.park(slot, &key);
+                // R9: it keeps its place, and is woken again by what gives the key back.
+                let at = self.table.slot(slot).iteration;
+                let woken_for = self.iterations.at_mut(at).map(|it| &mut it.woken_for);
+                let was_first =
+                    woken_for.is_some_and(|woken| woken.take_if(|it| *it == key).is_some());
+                self.claims.park(slot, &key, was_first);
                 let why = format!("`{}` is taken", key.0);
                 let behind = Behind::Claim(key);
                 let wait = Wait::Parked { why, behind };

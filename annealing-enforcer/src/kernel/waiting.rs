@@ -264,6 +264,13 @@ pub(super) fn until(now: Now, then: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now.wall)).unwrap_or(Duration::ZERO)
 }
 
+/// The time on the wall clock, as it goes now, when the monotonic clock showed `then`.
+pub(super) fn wall_then(now: Now, then: Mono) -> Timestamp {
+    now.wall
+        .checked_sub(now.mono.since(then))
+        .unwrap_or(Timestamp::MIN)
+}
+
 /// The time on the wall clock when the monotonic clock will show `then`.
 pub(super) fn wall_at(now: Now, then: Mono) -> Timestamp {
     now.wall

@@ -7,6 +7,7 @@ mod cited;
 mod error;
 mod feed;
 mod handle;
+mod input;
 mod inside;
 mod intent;
 mod membership;
@@ -20,7 +21,7 @@ mod tests;
 mod view;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -39,7 +40,7 @@ use plugin_sdk::{
     Diff, DiffRequest, FencingToken, Mono, Now, Observation, PushRequest, Pushed,
     service::{Checks, Stack},
 };
-use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+use prodspec_model::PartitionId;
 
 pub use build::{BuildError, EnforcerBuilder, Plugin};
 pub use error::Error;
@@ -49,14 +50,15 @@ pub use plan::{Plan, Planned, Planner};
 
 use crate::{
     config::Config,
-    kernel::{Branch, Command, Effects, Event, Explanation, FeedItem, Kernel, Pin, Status, Words},
+    kernel::{Command, Effects, Event, Kernel, Pin},
     registry::Registry,
 };
 use beside::{Beside, Troubles, said};
 use calls::Calls;
 pub(crate) use handle::Actuation;
+pub(crate) use input::Input;
 use inside::Inside;
-use retire::{Refused, Reply, Retired, Retiring};
+use retire::{Refused, Reply, Retired};
 use scribe::{Entry, Scribe};
 
 /// Answers that are there at once are steps of one moment; in a long row of them the clock is read again so often.
@@ -64,36 +66,6 @@ const CLOCK_EVERY: usize = 16;
 
 /// Events taken before the shell lets others run.
 const BATCH: usize = 2048;
-
-/// What comes in from outside the kernel's own calls.
-pub(crate) enum Input {
-    Kernel(Event),
-    Observe {
-        asset: AssetId,
-        reply: oneshot::Sender<Result<Observation, String>>,
-    },
-    Status(oneshot::Sender<Status>),
-    Words(oneshot::Sender<Words>),
-    Branches(oneshot::Sender<BTreeMap<Branch, u64>>),
-    Explain(AssetId, oneshot::Sender<Option<Explanation>>),
-    Assets(oneshot::Sender<Vec<AssetId>>),
-    Cited(oneshot::Sender<Vec<IncarnationNo>>),
-    /// Answers whether there is such an asset.
-    WaitSettled(Settle, oneshot::Sender<bool>),
-    Tell(Box<Command>, Reply),
-    Pin(AssetId, Pin, Reply),
-    Actuate(Box<Actuation>, Reply),
-    Retire(Retiring),
-    /// What was to be retired, and is not.
-    Spared(BTreeSet<IncarnationNo>),
-    Feed(UnboundedSender<FeedItem>),
-    /// From something that an ownership started, for that one only.
-    Of(FencingToken, Box<Input>),
-    /// Another process owns the partition.
-    Lost,
-    /// The store is broken.
-    Stopped(String),
-}
 
 /// Enforces one partition: pin, diff, check, push for every asset, for ever.
 pub struct Enforcer<R> {
@@ -360,6 +332,10 @@ impl<R: Runtime> Ownership<R> {
                 self.observers.insert(self.tickets, reply);
                 let ticket = self.tickets;
                 self.step(Event::Observe { ticket, asset });
+            }
+            Input::Usage { shared, but, reply } => {
+                let usage = self.kernel.usage(self.runtime.now(), &shared, &but);
+                drop(reply.send(usage));
             }
             // Whoever asked has given up, and may have asked somebody else since: too late to do it now.
             given_up if given_up.is_given_up() => {}

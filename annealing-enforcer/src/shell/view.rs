@@ -3,7 +3,11 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{channel::oneshot, future::BoxFuture};
-use plugin_sdk::{BoxError, Observation, PartitionView, observe::Link};
+use jiff::Timestamp;
+use plugin_sdk::{
+    BoxError, Observation, PartitionView, Shared, Usage,
+    observe::{Link, usage_by_observing},
+};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo,
     addons::{DependsOn, Edge},
@@ -83,6 +87,28 @@ impl PartitionView for View {
                 })
             }
         }
+    }
+
+    fn usage(
+        &self,
+        shared: &Shared,
+        at: IncarnationNo,
+        but: &AssetId,
+        now: Timestamp,
+    ) -> BoxFuture<'static, Result<Usage, BoxError>> {
+        let Eyes::Kernel(kernel) = &self.eyes else {
+            return usage_by_observing(self, shared, at, but, now);
+        };
+        let (reply, answer) = oneshot::channel();
+        let sent = kernel.send(Input::Usage {
+            shared: shared.clone(),
+            but: but.clone(),
+            reply,
+        });
+        Box::pin(async move {
+            sent.then_some(()).ok_or("the enforcer has stopped")?;
+            answer.await.map_err(|_| "the enforcer has stopped".into())
+        })
     }
 
     /// Those of the push itself: a newer incarnation is not what it goes to.

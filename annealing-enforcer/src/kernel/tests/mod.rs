@@ -1,6 +1,7 @@
 //! The kernel's rules, each with a test that carries its number; the kernel is driven by hand.
 
 mod admission;
+mod amounts;
 mod breakers;
 mod chaos;
 mod churn;

@@ -1,0 +1,168 @@
+//! What a check asks about a shared capacity: who consumes it, and what they were last seen to use (R16).
+
+use std::collections::BTreeSet;
+
+use plugin_sdk::{Claim, Diff, Key, Mono, Now, Shared, Usage, Verdict};
+use prodspec_model::{
+    AssetId,
+    addons::{Edge, Need},
+};
+
+use super::{Kernel, edges, slot::flag, waiting::wall_then};
+
+impl Kernel {
+    /// What all consumers of `shared` but one use of it in production. Costs the same however many they are, but for the
+    /// first question after intent, pins or edges have changed.
+    pub fn usage(&mut self, now: Now, shared: &Shared, but: &AssetId) -> Usage {
+        if self.claims.amounts.watch(shared, now.mono) {
+            self.look_up_consumers(shared);
+        }
+        let key = Key::capacity(&shared.provider, &shared.unit);
+        // Young enough to be so still when the checks have answered.
+        let not_before = now.mono - self.config.evidence_age / 2;
+        let slot = self.table.find(but.as_str()).unwrap_or(u32::MAX);
+        let sum = self.sum(&key, slot, not_before, Usage::NAMED);
+        let named = |all: Vec<(u32, u64)>| {
+            let named = all.into_iter();
+            let named = named.filter_map(|(slot, uses)| Some((self.table.id(slot)?, uses)));
+            named.collect()
+        };
+        let unknown = sum.unknown.iter().filter_map(|&slot| self.table.id(slot));
+        Usage {
+            used: u64::try_from(sum.used).unwrap_or(u64::MAX),
+            as_of: sum
+                .oldest
+                .map_or(now.wall, |oldest| oldest.wall.min(now.wall)),
+            unknown: unknown.chain(sum.strangers).collect(),
+            shrinking: named(sum.shrinking),
+            leaving: named(sum.leaving),
+            stamps: Vec::new(),
+        }
+    }
+
+    fn sum(&self, key: &Key, slot: u32, not_before: Mono, most: usize) -> super::amounts::Sum {
+        let in_flight = |slot: u32| self.table.slot(slot).in_flight();
+        self.claims
+            .amounts
+            .sum(key, slot, not_before, most, in_flight)
+    }
+
+    /// R16: whatever a push takes of a shared capacity is compared with young findings about all other consumers.
+    pub(super) fn amounts_are_known(&mut self, now: Now, slot: u32, verdict: &Verdict) -> bool {
+        let not_before = now.mono - self.config.evidence_age;
+        for claim in &verdict.claims {
+            let Claim::Amount { key, .. } = claim else {
+                continue;
+            };
+            if let Some(shared) = self.claims.amounts.outdated(key) {
+                self.look_up_consumers(&shared);
+            }
+            let sum = self.sum(key, slot, not_before, 0);
+            if !sum.unknown.is_empty() || !sum.strangers.is_empty() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn look_up_consumers(&mut self, shared: &Shared) {
+        let latest = self.table.latest().clone();
+        let in_production = self.edges.shared();
+        let declared = latest.snapshot().referrers(shared.provider.as_str());
+        let mut ids: BTreeSet<AssetId> = declared.into_iter().collect();
+        ids.extend(in_production.consumers(&shared.provider).cloned());
+        let (mut slots, mut strangers) = (BTreeSet::new(), Vec::new());
+        for id in ids {
+            match self.table.find(id.as_str()) {
+                Some(slot) => {
+                    let uses = self.consumed_by(slot, &id).any(|used| used == *shared);
+                    slots.extend(uses.then_some(slot));
+                }
+                None => {
+                    let declared = latest.asset(&id).map(|asset| edges::declared(&asset));
+                    let mut uses = declared.into_iter().flatten().filter_map(capacity);
+                    strangers.extend(uses.any(|used| used == *shared).then_some(id));
+                }
+            }
+        }
+        let amounts = &mut self.claims.amounts;
+        amounts.set_consumers(shared, slots, strangers);
+    }
+
+    /// The shared capacities that an asset may use in production: those of all it was pushed with since it was in sync,
+    /// and of its intent unless it is known to be without them still.
+    fn consumed_by(&self, slot: u32, id: &AssetId) -> impl Iterator<Item = Shared> + use<> {
+        let mut all: BTreeSet<Edge> = self.edges.of(id).into_iter().collect();
+        let entry = self.table.slot(slot);
+        match self.edges.had_by(id) {
+            Some(had) => all.extend(had.iter().cloned()),
+            // It was in sync or pushed before its intent changed, without any edges.
+            None if entry.has(flag::THERE) && !entry.has(flag::REACHED) => {}
+            None => {
+                let intent = self.table.intent(slot);
+                let declared = intent.map(|(asset, _)| edges::declared(&asset));
+                all.extend(declared.into_iter().flatten());
+            }
+        }
+        all.into_iter().filter_map(capacity)
+    }
+
+    /// The edges of one asset may have changed.
+    pub(super) fn edges_changed(&mut self, slot: u32) {
+        if self.claims.amounts.watches_nothing() {
+            return;
+        }
+        let consumed = self.table.id(slot);
+        let consumed: Vec<_> = consumed
+            .into_iter()
+            .flat_map(|id| self.consumed_by(slot, &id))
+            .collect();
+        let amounts = &mut self.claims.amounts;
+        amounts.set_consumed(slot, consumed.into_iter());
+    }
+
+    /// A push of `slot` starts that may make it a consumer: what its diff found is what it has.
+    pub(super) fn level_at_push(&mut self, now: Now, slot: u32, at: u32) {
+        self.edges_changed(slot);
+        let Some(it) = self.iterations.at(at) else {
+            return;
+        };
+        let effects = it.change.as_ref().map(|change| &change.effects.capacity);
+        let capacity = |unit: &str| {
+            let now = it.observed.capacity.get(unit).copied().unwrap_or_default();
+            let soon = effects.and_then(|capacity| capacity.get(unit));
+            Some((now, Some(soon.map_or(now, |(_, to)| *to))))
+        };
+        let (wall, mono) = (wall_then(now, it.diff_started), it.diff_started);
+        let amounts = &mut self.claims.amounts;
+        amounts.observed(slot, capacity, Now { wall, mono }, !it.cures);
+    }
+
+    /// A diff of `slot` tells what production has of it: no push of it began since the diff did.
+    pub(super) fn level_seen(
+        &mut self,
+        now: Now,
+        slot: u32,
+        diff: &Diff,
+        of_intent: bool,
+        started: Now,
+    ) {
+        let amounts = &mut self.claims.amounts;
+        for key in amounts.observed(slot, |unit| diff.capacity(unit), started, of_intent) {
+            let next = self.claims.next_waiting(&key);
+            if let Some((key, next)) = next {
+                self.wake_for(now, next, key);
+            }
+        }
+    }
+}
+
+fn capacity(edge: Edge) -> Option<Shared> {
+    match edge.need {
+        Need::Capacity { unit } => Some(Shared {
+            provider: edge.provider.id,
+            unit,
+        }),
+        _ => None,
+    }
+}
