@@ -40,23 +40,52 @@ pub struct ExternalRef {
     pub digest: Digest,
 }
 
-const MARK: &[u8] = br#"{"$asset":""#;
+/// How the key of a reference is written in canonical JSON. Inside a string the quotes would be escaped.
+const KEY: &[u8] = br#""$asset":"#;
+
+/// Why an object with the key `$asset` is no reference.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidReference {
+    /// Its target is no asset id.
+    #[error("the target is no asset id")]
+    Target(#[from] InvalidId),
+    /// Other keys stand beside it, or its value is no text.
+    #[error(
+        "an object with the key `$asset` must have one text for it and no other key; rename the key if no reference is meant"
+    )]
+    Shape,
+}
 
 /// Every asset that canonical JSON refers to, sorted, each once. Costs one scan of the bytes.
 ///
 /// # Errors
-/// When a marked object does not hold a valid asset id.
-pub(crate) fn targets(json: &[u8]) -> Result<Vec<AssetId>, InvalidId> {
+/// When an object with the key of a reference is none.
+pub(crate) fn targets(json: &[u8]) -> Result<Vec<AssetId>, InvalidReference> {
     let mut found = Vec::new();
-    for at in memmem::find_iter(json, MARK) {
-        let rest = &json[at + MARK.len()..];
-        let end = memchr::memchr(b'"', rest).unwrap_or(rest.len());
-        let id = std::str::from_utf8(&rest[..end]).unwrap_or("\u{fffd}");
-        found.push(AssetId::new(id)?);
+    for at in memmem::find_iter(json, KEY) {
+        match json[..at].last() {
+            Some(b'{') => found.push(target(&json[at + KEY.len()..])?),
+            // The end of a longer key.
+            Some(b'\\') => {}
+            _ => return Err(InvalidReference::Shape),
+        }
     }
     found.sort();
     found.dedup();
     Ok(found)
+}
+
+/// The id in what follows the key of a reference, which ends the object.
+fn target(rest: &[u8]) -> Result<AssetId, InvalidReference> {
+    let text = rest.strip_prefix(b"\"").ok_or(InvalidReference::Shape)?;
+    let end = memchr::memchr2(b'"', b'\\', text).ok_or(InvalidReference::Shape)?;
+    let id = std::str::from_utf8(&text[..end]).unwrap_or("\u{fffd}");
+    match &text[end..] {
+        [b'"', b'}', ..] => Ok(AssetId::new(id)?),
+        [b'\\', ..] => Ok(AssetId::new("\u{fffd}")?),
+        _ => Err(InvalidReference::Shape),
+    }
 }
 
 /// Every reference in `value` with its field path, such as `edges[0].provider`.
@@ -97,6 +126,27 @@ mod tests {
         )
         .unwrap();
         assert_eq!(targets(&json).unwrap(), []);
+    }
+
+    #[test]
+    fn an_object_with_the_key_of_a_reference_is_one_or_an_error() {
+        let targets = |value: serde_json::Value| targets(&canonical::to_bytes(&value).unwrap());
+        for shape in [
+            serde_json::json!({"to": {"$asset": "job/eu", "weight": 1}}),
+            serde_json::json!({"to": {"": 1, "$asset": "job/eu"}}),
+            serde_json::json!([{"$asset": 5}]),
+            serde_json::json!([{"$asset": {"id": "job/eu"}}]),
+            serde_json::json!({"$asset": null}),
+        ] {
+            let said = targets(shape.clone());
+            assert_eq!(said, Err(InvalidReference::Shape), "{shape}");
+        }
+        for id in ["../b", "", "a\"b", "a\\b", "ä"] {
+            let said = targets(serde_json::json!({"to": {"$asset": id}}));
+            assert!(matches!(said, Err(InvalidReference::Target(_))), "{id}");
+        }
+        let none = serde_json::json!({"$assets": 1, "x\"$asset": 2, "$asset\"": 3, "a": "$asset", "b": ["$asset"]});
+        assert_eq!(targets(none), Ok(vec![]));
     }
 
     #[test]

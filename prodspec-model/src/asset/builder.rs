@@ -13,7 +13,7 @@ use crate::{
     canonical,
     id::{AssetId, InvalidId, TypeName},
     message::Message,
-    reference,
+    reference::{self, InvalidReference},
 };
 
 /// Why an asset cannot be built.
@@ -57,13 +57,13 @@ pub enum Error {
         /// Why.
         source: InvalidId,
     },
-    /// A reference does not hold a valid asset id.
-    #[error("{asset} holds a reference that is no asset id")]
+    /// A reference has other keys beside it, or no valid asset id.
+    #[error("{asset} holds an invalid reference")]
     Reference {
         /// Which asset.
         asset: AssetId,
         /// Why.
-        source: InvalidId,
+        source: InvalidReference,
     },
 }
 
@@ -159,7 +159,7 @@ impl AssetBuilder {
     /// Finishes the asset.
     ///
     /// # Errors
-    /// When there is no payload, the encoding is over [`MAX_BYTES`], or a reference is no asset id.
+    /// When there is no payload, the encoding is over [`MAX_BYTES`], or a reference is invalid.
     pub fn build(self) -> Result<Asset, Error> {
         let Some((type_name, payload)) = &self.payload else {
             return Err(Error::NoPayload(self.id));

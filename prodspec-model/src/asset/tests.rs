@@ -105,13 +105,18 @@ fn provenance_is_outside_the_digest() {
 }
 
 #[test]
-fn references_to_invalid_ids_are_refused() {
-    let type_name = TypeName::new("test.v1.Any").unwrap();
-    let built = Asset::builder(id("a"))
-        .payload_value(type_name, &json!({"to": {"$asset": "../b"}}))
-        .unwrap()
-        .build();
-    assert!(matches!(built, Err(Error::Reference { .. })));
+fn references_to_invalid_ids_or_with_a_second_key_are_refused() {
+    for to in [
+        json!({"$asset": "../b"}),
+        json!({"$asset": "b", "weight": 1}),
+    ] {
+        let type_name = TypeName::new("test.v1.Any").unwrap();
+        let built = Asset::builder(id("a"))
+            .payload_value(type_name, &json!({"to": to}))
+            .unwrap()
+            .build();
+        assert!(matches!(built, Err(Error::Reference { .. })), "{to}");
+    }
 }
 
 #[test]
