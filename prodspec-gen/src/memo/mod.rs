@@ -44,6 +44,15 @@ impl Made {
     }
 }
 
+/// What one call of one generator gave.
+#[derive(Debug, Clone, Default)]
+struct Call {
+    /// The assets, in the order in which they were made.
+    made: Vec<Asset>,
+    /// What it warned of: said again by every run that does not repeat the call.
+    warnings: Problems,
+}
+
 /// The last good run.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
@@ -52,10 +61,12 @@ pub(crate) struct Memo {
     /// The content that it led to.
     digest: Option<Digest>,
     documents: BTreeMap<DocumentKey, Document>,
-    /// What each call made, in order.
-    units: BTreeMap<(usize, UnitKey), Vec<Asset>>,
+    /// What each call gave.
+    units: BTreeMap<(usize, UnitKey), Call>,
     /// Every version of every asset, in the order of the stages; the last one counts.
     versions: BTreeMap<AssetId, Vec<Made>>,
+    /// What validators warned of at each asset: said again by every run that does not ask them again.
+    remarks: BTreeMap<AssetId, Problems>,
 }
 
 /// A run that found no error.
@@ -90,8 +101,10 @@ impl From<Problems> for Refused {
 #[derive(Debug, Default)]
 struct Overlay {
     documents: BTreeMap<DocumentKey, Option<Document>>,
-    units: BTreeMap<(usize, UnitKey), Vec<Asset>>,
+    units: BTreeMap<(usize, UnitKey), Call>,
     versions: BTreeMap<AssetId, Vec<Made>>,
+    /// Of the assets that validators were asked about.
+    remarks: BTreeMap<AssetId, Problems>,
 }
 
 impl Memo {
@@ -166,6 +179,10 @@ impl Memo {
     ) {
         let mut there = BTreeMap::new();
         for document in documents {
+            if document.key().source != *source {
+                problems.push(misnamed(source, &document));
+                continue;
+            }
             if let Some(twin) = there.insert(document.key().clone(), document) {
                 let message = format!("two documents of the source {} have this name", source.0);
                 problems.push(twin.problem(message));
@@ -246,6 +263,7 @@ impl Memo {
             documents,
             units,
             versions,
+            remarks,
         } = draft.overlay;
         for (key, document) in documents {
             match document {
@@ -253,11 +271,18 @@ impl Memo {
                 None => self.documents.remove(&key),
             };
         }
-        for (key, assets) in units {
-            if assets.is_empty() {
+        for (key, call) in units {
+            if call.made.is_empty() && call.warnings.is_empty() {
                 self.units.remove(&key);
             } else {
-                self.units.insert(key, assets);
+                self.units.insert(key, call);
+            }
+        }
+        for (id, remarks) in remarks {
+            if remarks.is_empty() {
+                self.remarks.remove(&id);
+            } else {
+                self.remarks.insert(id, remarks);
             }
         }
         for (id, versions) in versions {
@@ -270,6 +295,16 @@ impl Memo {
         self.warm = true;
         self.digest = Some(draft.candidate.digest);
     }
+}
+
+/// A document that one source gave under the name of another.
+fn misnamed(source: &SourceName, document: &Document) -> Problem {
+    let other = &document.key().source.0;
+    let message = format!(
+        "a document of the source {} carries the name of the source {other}; key it by the source that gives it",
+        source.0
+    );
+    document.problem(message).by(format!("source {}", source.0))
 }
 
 /// The one place that edits snapshots.

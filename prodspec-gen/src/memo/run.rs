@@ -1,6 +1,7 @@
 //! One run: the calls that changed inputs make necessary, stage by stage, on an overlay over the memo.
 
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -8,7 +9,7 @@ use std::{
 use plugin_sdk::{Document, Problems, document::DocumentKey, generate::Unit};
 use prodspec_model::{Asset, AssetId, SourceName};
 
-use super::{Made, Memo, Overlay, UnitKey, twins, unit::Shared};
+use super::{Call, Made, Memo, Overlay, UnitKey, twins, unit::Shared};
 use crate::pipeline::Pipeline;
 
 /// A run under way.
@@ -21,7 +22,9 @@ pub(super) struct Run<'p> {
     unread: bool,
     /// Stages of which a call failed: what they would make is not known.
     failed: BTreeSet<usize>,
-    /// Those calls: what they made last time is no evidence.
+    /// Stages that were left out: what they made last time is no evidence.
+    left_out: BTreeSet<usize>,
+    /// Calls that failed: what they made last time is no evidence.
     stale: BTreeSet<(usize, UnitKey)>,
 }
 
@@ -39,6 +42,7 @@ impl<'p> Run<'p> {
             unread: !problems.is_empty(),
             problems,
             failed: BTreeSet::new(),
+            left_out: BTreeSet::new(),
             stale: BTreeSet::new(),
         }
     }
@@ -48,6 +52,7 @@ impl<'p> Run<'p> {
         for stage in 0..self.pipeline.0.generators.len() {
             if self.waits_for_failed(stage) {
                 self.failed.insert(stage);
+                self.left_out.insert(stage);
                 continue;
             }
             let shared = self.shared_changed(stage);
@@ -56,6 +61,20 @@ impl<'p> Run<'p> {
             }
         }
         self.find_twins();
+        self.problems.extend(self.warnings());
+    }
+
+    /// What every call warns of, those included that did not have to be repeated.
+    fn warnings(&self) -> Problems {
+        let kept = self.memo.units.iter();
+        let kept = kept.filter(|(key, _)| !self.overlay.units.contains_key(*key));
+        let valid = |(stage, unit): &(usize, UnitKey)| {
+            !self.left_out.contains(stage) && !self.stale.contains(&(*stage, unit.clone()))
+        };
+        kept.chain(&self.overlay.units)
+            .filter(|(key, _)| valid(key))
+            .flat_map(|(_, call)| call.warnings.iter().cloned())
+            .collect()
     }
 
     /// Whether everything that should be there was made, so that what is missing is a problem of its own.
@@ -92,13 +111,14 @@ impl<'p> Run<'p> {
     fn shared_changed(&self, stage: usize) -> bool {
         let info = &self.pipeline.0.generators[stage].info;
         let reads = |key: &DocumentKey| info.reads.contains(&key.source);
+        let wanted = |asset: &&Asset| {
+            let mut wanted = info.consumes.iter();
+            wanted.any(|wanted| **wanted == *asset.type_str())
+        };
         let consumes = |id: &AssetId| {
-            let either = [self.remembered(id), self.last(id)];
-            either.into_iter().flatten().any(|asset| {
-                info.consumes
-                    .iter()
-                    .any(|wanted| **wanted == *asset.type_str())
-            })
+            let was = self.remembered(id, stage).filter(wanted);
+            let is = self.before(id, stage).filter(wanted);
+            !same(was.as_slice(), is.as_slice())
         };
         !self.memo.warm
             || self.overlay.documents.keys().any(reads)
@@ -113,7 +133,7 @@ impl<'p> Run<'p> {
         let shared = self.shared(stage);
         for unit in units {
             match self.call(stage, &unit, &shared) {
-                Ok(made) => self.put(stage, unit, made),
+                Ok(call) => self.put(stage, unit, call),
                 Err(problems) => {
                     self.failed.insert(stage);
                     self.stale.insert((stage, unit));
@@ -149,7 +169,8 @@ impl<'p> Run<'p> {
                 let rest = self.memo.versions.keys().filter(|_| all);
                 let concerned = |id: &&AssetId| {
                     let is = |asset: &Asset| asset.type_str() == &**type_name;
-                    self.remembered(id).is_some_and(is) || self.before(id, stage).is_some_and(is)
+                    self.remembered(id, stage).is_some_and(is)
+                        || self.before(id, stage).is_some_and(is)
                 };
                 changed
                     .chain(rest)
@@ -225,12 +246,12 @@ impl<'p> Run<'p> {
 
     /// The asset as the stages before `stage` made it.
     pub(super) fn before(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
-        let made = self
-            .versions(id)
-            .iter()
-            .rev()
-            .find(|made| made.stage < stage);
-        made.map(|made| &made.asset)
+        before(self.versions(id), stage)
+    }
+
+    /// The asset as the stages before `stage` made it in the last good run.
+    fn remembered(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
+        before(self.memo.versions.get(id)?, stage)
     }
 
     /// The asset as all stages made it.
@@ -238,24 +259,19 @@ impl<'p> Run<'p> {
         self.versions(id).last().map(|made| &made.asset)
     }
 
-    /// The asset as the last good run had it.
-    fn remembered(&self, id: &AssetId) -> Option<&Asset> {
-        self.memo.versions.get(id)?.last().map(|made| &made.asset)
-    }
-
     /// Replaces what one call made. What comes out the same is no change.
-    fn put(&mut self, stage: usize, unit: UnitKey, made: Vec<Asset>) {
+    fn put(&mut self, stage: usize, unit: UnitKey, call: Call) {
         let key = (stage, unit);
         let changed = self.overlay.units.get(&key);
         let old = changed
             .or_else(|| self.memo.units.get(&key))
             .cloned()
             .unwrap_or_default();
-        if same(&old, &made) {
+        if same(&old.made, &call.made) && old.warnings == call.warnings {
             return;
         }
         let mut by_id: BTreeMap<AssetId, [Vec<Asset>; 2]> = BTreeMap::new();
-        for (side, assets) in [old, made.clone()].into_iter().enumerate() {
+        for (side, assets) in [old.made, call.made.clone()].into_iter().enumerate() {
             for asset in assets {
                 by_id.entry(asset.id()).or_default()[side].push(asset);
             }
@@ -274,7 +290,7 @@ impl<'p> Run<'p> {
             versions.sort_by(|a, b| (a.stage, &a.unit).cmp(&(b.stage, &b.unit)));
             self.overlay.versions.insert(id, versions);
         }
-        self.overlay.units.insert(key, made);
+        self.overlay.units.insert(key, call);
     }
 
     /// An asset has one maker; others may amend it, each once.
@@ -287,7 +303,10 @@ impl<'p> Run<'p> {
                     made.asset.clone(),
                 )
             };
-            let fresh = |made: &&Made| !self.stale.contains(&(made.stage, made.unit.clone()));
+            let fresh = |made: &&Made| {
+                !self.left_out.contains(&made.stage)
+                    && !self.stale.contains(&(made.stage, made.unit.clone()))
+            };
             let makers = versions.iter().filter(|made| !made.amends()).filter(fresh);
             let repeated = versions
                 .windows(2)
@@ -306,8 +325,16 @@ impl<'p> Run<'p> {
     }
 }
 
-/// Equal to the byte, provenance included: who is called for an asset sees where it came from.
-fn same(before: &[Asset], after: &[Asset]) -> bool {
-    let same = |(before, after): (&Asset, &Asset)| before.block().bytes() == after.block().bytes();
+/// The last of an asset's versions that a stage before `stage` made.
+fn before(versions: &[Made], stage: usize) -> Option<&Asset> {
+    let made = versions.iter().rev().find(|made| made.stage < stage);
+    made.map(|made| &made.asset)
+}
+
+/// Equal to the byte, provenance included: a generator that is called for an asset sees where it came from.
+fn same<A: Borrow<Asset>>(before: &[A], after: &[A]) -> bool {
+    let same = |(before, after): (&A, &A)| {
+        before.borrow().block().bytes() == after.borrow().block().bytes()
+    };
     before.len() == after.len() && before.iter().zip(after).all(same)
 }

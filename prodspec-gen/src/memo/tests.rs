@@ -1,9 +1,10 @@
-//! An incremental run is a full run, whatever happened before; and nothing runs that need not.
+//! Only what has to run runs, and every problem is told. `incremental` compares incremental runs with full ones.
+
+mod incremental;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input};
-use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{self, Items, document, items, reading, sealed, whole_pipeline};
@@ -19,7 +20,6 @@ struct World {
 enum Edit {
     Put(u8, u32, BTreeMap<String, testing::Written>),
     Shift(u8),
-    Drop(u8),
     Owners(Vec<String>),
 }
 
@@ -28,7 +28,6 @@ impl World {
         match edit {
             Edit::Put(nth, line, items) => drop(self.documents.insert(nth, (line, items))),
             Edit::Shift(nth) => drop(self.documents.get_mut(&nth).map(|(line, _)| *line += 1)),
-            Edit::Drop(nth) => drop(self.documents.remove(&nth)),
             Edit::Owners(owners) => self.owners = owners,
         }
     }
@@ -49,67 +48,6 @@ impl World {
         ]
         .map(|(name, reading)| (SourceName(name.into()), Ok(reading)))
         .into()
-    }
-}
-
-fn items_of_a_document() -> impl Strategy<Value = BTreeMap<String, testing::Written>> {
-    let item = (0_u64..15, prop::collection::vec("[a-f]", 0..2)).prop_map(|(n, refers)| {
-        testing::Written {
-            n,
-            refers,
-            ..Default::default()
-        }
-    });
-    prop::collection::btree_map("[a-f]", item, 0..3)
-}
-
-fn edits() -> impl Strategy<Value = Edit> {
-    prop_oneof![
-        4 => (0_u8..4, 1_u32..5, items_of_a_document()).prop_map(|(nth, line, items)| Edit::Put(nth, line, items)),
-        1 => (0_u8..4).prop_map(Edit::Shift),
-        1 => (0_u8..4).prop_map(Edit::Drop),
-        1 => prop::collection::vec("[a-z]", 0..2).prop_map(Edit::Owners),
-    ]
-}
-
-/// Everything of an incarnation, byte for byte, provenance included.
-fn bytes(candidate: &Candidate) -> Vec<Vec<u8>> {
-    candidate
-        .snapshot
-        .iter()
-        .map(|asset| asset.block().bytes().to_vec())
-        .collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    #[test]
-    fn r1_incremental_equals_full(edits in prop::collection::vec(edits(), 1..25)) {
-        let pipeline = whole_pipeline();
-        let (mut world, mut memo, mut parent) = (World::default(), Memo::new(), None);
-        for edit in edits {
-            world.edit(edit);
-            let incremental = memo.draft(&pipeline, world.readings(), parent.as_ref());
-            let full = Memo::new().draft(&pipeline, world.readings(), parent.as_ref());
-            match (incremental, full) {
-                (Ok(incremental), Ok(full)) => {
-                    prop_assert_eq!(bytes(&incremental.candidate), bytes(&full.candidate));
-                    prop_assert_eq!(incremental.candidate.digest, full.candidate.digest);
-                    prop_assert_eq!(&incremental.candidate.changes, &full.candidate.changes);
-                    parent = Some(sealed(&incremental));
-                    memo.accept(incremental);
-                }
-                (Err(incremental), Err(full)) => {
-                    let of_generators = |problems: &Problems| -> Vec<Problem> {
-                        let by = |problem: &&Problem| matches!(&*problem.by, "items" | "owners");
-                        problems.iter().filter(by).cloned().collect()
-                    };
-                    prop_assert_eq!(of_generators(&incremental.problems), of_generators(&full.problems));
-                }
-                (incremental, full) => prop_assert!(false, "incremental: {:?}\nfull: {:?}", incremental.map(|draft| draft.put), full.map(|draft| draft.put)),
-            }
-        }
     }
 }
 
@@ -296,6 +234,72 @@ fn r3_a_generator_that_panics_or_makes_undeclared_types_is_an_error() {
             "m#0:1:0: z: makes a test.v1.Item without declaring it; add `.makes` to its info (says rogue)"
         ]
     );
+}
+
+/// Makes one asset, then returns an error that holds these problems.
+struct Failing(Problems);
+
+impl Generator for Failing {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::whole("failing")
+            .reads("docs")
+            .makes::<testing::Group>()
+    }
+    fn generate(&self, _: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        let group = testing::Group { items: vec![] };
+        out.asset(
+            Asset::builder(testing::id("half")).payload(&group)?,
+            Default::default(),
+        )?;
+        Err(self.0.clone())
+    }
+}
+
+/// Errors that do not say what is wrong: nothing, and warnings only.
+fn errors_without_a_word() -> [Problems; 2] {
+    [Problems::none(), Problem::new("odd").warning().into()]
+}
+
+#[test]
+fn r3_a_generator_error_without_a_word_or_with_warnings_only_seals_nothing() {
+    for error in errors_without_a_word() {
+        let warnings = error.len();
+        let pipeline = testing::builder()
+            .generator(Failing(error))
+            .build()
+            .unwrap();
+        let docs = items(serde_json::json!({"a": {"n": 1}}));
+        let said = problems(vec![("docs", docs)], &pipeline);
+        assert_eq!(said.len(), warnings + 1, "{said:?}");
+        assert!(
+            said.contains(
+                &"m#0:1:0: failed without saying why; return the error as a problem (says failing)"
+                    .to_owned()
+            ),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn r44_a_document_that_carries_another_sources_name_is_refused() {
+    let pipeline = whole_pipeline();
+    let readings = || -> Readings {
+        let stray = document("owners", "m", 3, serde_json::json!({"a": {"n": 1}}));
+        [("docs", vec![stray]), ("owners", vec![])]
+            .map(|(name, documents)| (SourceName(name.into()), Ok(reading(documents))))
+            .into()
+    };
+    let mut warm = Memo::new();
+    let first = warm.draft(&pipeline, World::default().readings(), None);
+    warm.accept(first.unwrap());
+    for memo in [Memo::new(), warm] {
+        let refused = memo.draft(&pipeline, readings(), None).unwrap_err();
+        assert_eq!(
+            refused.problems.to_string(),
+            "m#0:3:0: a document of the source docs carries the name of the source owners; key it by the source that gives it (says source docs)"
+        );
+    }
 }
 
 /// Called per asset of one type, makes another.

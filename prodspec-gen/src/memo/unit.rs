@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use plugin_sdk::{Document, Drafts, Input, Problem, Problems};
 use prodspec_model::Asset;
 
-use super::{UnitKey, run::Run};
+use super::{Call, UnitKey, run::Run};
 use crate::pipeline::Stage;
 
 /// What every call of a stage sees.
@@ -17,20 +17,20 @@ pub(super) struct Shared {
 impl Run<'_> {
     /// Calls a generator for one unit. A unit that is gone makes nothing.
     pub(super) fn call(
-        &mut self,
+        &self,
         stage: usize,
         unit: &UnitKey,
         shared: &Shared,
-    ) -> Result<Vec<Asset>, Problems> {
+    ) -> Result<Call, Problems> {
         let (document, asset) = match unit {
             UnitKey::Whole => (None, None),
             UnitKey::Document(key) => match self.document(key) {
                 Some(document) => (Some(document.clone()), None),
-                None => return Ok(Vec::new()),
+                None => return Ok(Call::default()),
             },
             UnitKey::Asset(id) => match self.before(id, stage) {
                 Some(asset) if self.is_called_for(stage, asset) => (None, Some(asset.clone())),
-                _ => return Ok(Vec::new()),
+                _ => return Ok(Call::default()),
             },
         };
         let documents = document.iter().chain(
@@ -53,12 +53,11 @@ impl Run<'_> {
             document: document.as_ref().or(only),
             asset: asset.as_ref(),
         };
-        let (made, problems) = place.generate(&input);
-        if problems.any_error() {
-            return Err(problems);
+        let (made, warnings) = place.generate(&input);
+        if warnings.any_error() {
+            return Err(warnings);
         }
-        self.problems.extend(problems);
-        Ok(made)
+        Ok(Call { made, warnings })
     }
 
     fn is_called_for(&self, stage: usize, asset: &Asset) -> bool {
@@ -83,10 +82,13 @@ impl Place<'_> {
         let (made, mut problems) = out.finish();
         match ended {
             Ok(Ok(())) => {}
-            Ok(Err(found)) if found.is_empty() => {
-                problems.push(Problem::new("failed without saying why"));
+            Ok(Err(found)) => {
+                problems.extend(found);
+                if !problems.any_error() {
+                    let message = "failed without saying why; return the error as a problem";
+                    problems.push(Problem::new(message));
+                }
             }
-            Ok(Err(found)) => problems.extend(found),
             Err(_) => problems.push(Problem::new("panicked; mend the generator")),
         }
         problems.extend(made.iter().filter_map(|asset| self.undeclared(asset)));

@@ -11,21 +11,29 @@ use prodspec_model::{Asset, AssetId};
 use super::run::Run;
 
 impl Run<'_> {
-    /// Validates what the run changed and its neighbours (`incremental`), or everything.
+    /// Validates what the run changed and its neighbours (`incremental`), or everything. What was warned of the rest
+    /// is said again.
     pub(super) fn validate(&mut self, candidate: &Candidate, incremental: bool) {
         let complete = self.is_complete();
-        let mut found = Problems::none();
-        if incremental {
-            for id in concerned(candidate) {
-                if let Some(asset) = candidate.snapshot.get(id.as_str()) {
-                    self.validate_asset(&asset, candidate, complete, &mut found);
-                }
-            }
+        let remembered = self.memo.remarks.keys().cloned();
+        let asked: BTreeSet<AssetId> = if incremental {
+            concerned(candidate)
         } else {
-            for asset in candidate.snapshot.iter() {
+            remembered
+                .chain(candidate.snapshot.iter().map(|asset| asset.id()))
+                .collect()
+        };
+        for id in asked {
+            let mut found = Problems::none();
+            if let Some(asset) = candidate.snapshot.get(id.as_str()) {
                 self.validate_asset(&asset, candidate, complete, &mut found);
             }
+            self.overlay.remarks.insert(id, found);
         }
+        let kept = self.memo.remarks.iter();
+        let kept = kept.filter(|(id, _)| !self.overlay.remarks.contains_key(*id));
+        let all = kept.chain(&self.overlay.remarks);
+        let mut found: Problems = all.flat_map(|(_, remarks)| remarks).cloned().collect();
         if complete {
             for validator in &self.pipeline.0.validators {
                 let problems = ask(|problems| validator.incarnation(candidate, problems));

@@ -137,12 +137,11 @@ impl Pipeline {
         let deadline = runtime.now().mono + self.0.timing.read_deadline;
         let read = AssertUnwindSafe(source.read()).catch_unwind();
         let message = match timeout_at(runtime, deadline, read).await {
-            Some(Ok(reading)) => return reading,
+            Some(Ok(reading)) => return reading.map_err(|said| with_error(source, said)),
             Some(Err(_)) => "panicked; mend the source",
             None => "could not be read in time",
         };
-        let problem = Problem::new(message).by(format!("source {}", source.name().0));
-        Err(problem.into())
+        Err(Problem::new(message).by(by(source)).into())
     }
 
     /// What these readings would make of `parent`, without touching anything. External validators are not asked.
@@ -166,6 +165,19 @@ impl Pipeline {
         problems.extend(candidate.iter().flat_map(|it| judge(it).problems));
         candidate.filter(|_| !problems.any_error()).ok_or(problems)
     }
+}
+
+/// What a source says that could not be read: one error at least, whatever it returned.
+fn with_error(source: &dyn SourceOfTruth, mut said: Problems) -> Problems {
+    if !said.any_error() {
+        let message = "failed without saying why; return the error as a problem";
+        said.push(Problem::new(message).by(by(source)));
+    }
+    said
+}
+
+fn by(source: &dyn SourceOfTruth) -> String {
+    format!("source {}", source.name().0)
 }
 
 impl std::fmt::Debug for Pipeline {

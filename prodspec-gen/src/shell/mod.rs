@@ -12,7 +12,7 @@ use futures::{
 };
 use plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{Candidate, Mono, Problem, Problems};
-use prodspec_model::{Incarnation, SourceName};
+use prodspec_model::{Digest, Incarnation, SourceName};
 use tokio::sync::{mpsc, watch};
 
 pub use handle::Handle;
@@ -79,6 +79,10 @@ pub struct Regeneration<R> {
     /// What is no good already, and is shown to guards and external validators all the same.
     refused: Option<Candidate>,
     spent: Vec<SealOverride>,
+    /// What external validators warned of in the draft.
+    remarks: Problems,
+    /// What they warned of when the content with this digest was sealed: they are not asked about it again.
+    in_force: Option<(Digest, Problems)>,
     work: Option<BoxFuture<'static, Finished>>,
     wake: Option<Mono>,
     asked: mpsc::Receiver<()>,
@@ -98,6 +102,8 @@ impl<R: Runtime> Regeneration<R> {
             draft: None,
             refused: None,
             spent: Vec::new(),
+            remarks: Problems::none(),
+            in_force: None,
             work: None,
             wake: None,
             runtime,
@@ -202,6 +208,7 @@ impl<R: Runtime> Regeneration<R> {
                 if changed {
                     Generated::Changed
                 } else {
+                    self.repeat_remarks();
                     Generated::Unchanged
                 }
             }
@@ -244,6 +251,7 @@ impl<R: Runtime> Regeneration<R> {
             Finished::Validated(Ok(judged)) => {
                 let refused = self.refused.is_some() || judged.problems.any_error();
                 self.spent = judged.used;
+                self.remarks = judged.problems.clone();
                 self.add_problems(judged.problems);
                 Event::Validated(if refused {
                     Verdict::Refused
@@ -260,6 +268,8 @@ impl<R: Runtime> Regeneration<R> {
                 let header = incarnation.header().clone();
                 self.status
                     .send_modify(|status| status.incarnation = Some(header));
+                let digest = incarnation.header().digest;
+                self.in_force = Some((digest, std::mem::take(&mut self.remarks)));
                 self.latest = Some(incarnation);
                 self.accept();
                 Event::Recorded(true)
@@ -281,6 +291,17 @@ impl<R: Runtime> Regeneration<R> {
             let seen = draft.sources.clone();
             self.status.send_modify(|status| status.seen = seen);
             self.memo.accept(draft);
+        }
+    }
+
+    /// Says again what external validators warned of in the incarnation in force.
+    fn repeat_remarks(&self) {
+        let latest = self.latest.as_ref().map(|latest| latest.header().digest);
+        match &self.in_force {
+            Some((digest, remarks)) if Some(*digest) == latest => {
+                self.add_problems(remarks.clone());
+            }
+            _ => {}
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
 /// A source that tests edit.
 #[derive(Clone)]
 struct Edited {
-    content: Arc<Mutex<Result<Json, String>>>,
+    content: Arc<Mutex<Result<Json, Problems>>>,
     reads: Arc<std::sync::atomic::AtomicUsize>,
     hint: Arc<Mutex<Vec<hints::UnboundedSender<()>>>>,
 }
@@ -33,7 +33,13 @@ impl Edited {
 
     /// Changes the content without a hint.
     fn set(&self, content: Result<Json, &str>) {
-        *self.content.lock().unwrap() = content.map_err(str::to_owned);
+        let said = |message| Problem::new(message).by("source docs").into();
+        *self.content.lock().unwrap() = content.map_err(said);
+    }
+
+    /// Fails from now on, with these problems.
+    fn fail(&self, problems: Problems) {
+        *self.content.lock().unwrap() = Err(problems);
     }
 
     fn hint(&self) {
@@ -54,10 +60,7 @@ impl SourceOfTruth for Edited {
     }
     async fn read(&self) -> Result<Reading, Problems> {
         self.reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        match self.content.lock().unwrap().clone() {
-            Ok(content) => Ok(items(content)),
-            Err(message) => Err(Problem::new(message).by("source docs").into()),
-        }
+        self.content.lock().unwrap().clone().map(items)
     }
     fn changes(&self) -> BoxStream<'static, ()> {
         let (send, hints) = hints::unbounded();
@@ -192,6 +195,28 @@ async fn r3_any_error_seals_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r3_a_source_error_without_a_word_or_with_warnings_only_seals_nothing() {
+    for error in [Problems::none(), Problem::new("odd").warning().into()] {
+        let world = start(manifest(2), |builder| builder);
+        world.source.fail(error.clone());
+        let cold = world.run().await;
+        world.source.set(Ok(manifest(2)));
+        assert!(world.handle.next_run().await.is_good());
+        world.source.fail(error);
+        let warm = world.handle.next_run().await;
+        for status in [cold, warm] {
+            let said = status.problems.to_string();
+            let says =
+                "failed without saying why; return the error as a problem (says source docs)";
+            assert!(said.contains(says), "{said}");
+            assert!(!status.is_good());
+        }
+        assert_eq!(world.seals.sealed().len(), 1);
+        assert_eq!(world.sealed(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn r2_many_hints_are_one_run() {
     let world = start(manifest(2), |builder| builder);
     world.run().await;
@@ -308,6 +333,24 @@ async fn r3_what_validators_refuse_is_shown_to_guards_and_outside_too() {
     assert_eq!(world.sealed(), 1);
     world.source.set(Ok(manifest(20)));
     assert!(world.handle.next_run().await.is_good());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r3_warnings_of_external_validators_stay_while_their_content_is_in_force() {
+    let outside: Answer = |candidate| match candidate.snapshot.len() {
+        2 => Some(Ok(Problem::new("few").warning().into())),
+        _ => Some(Ok(Problems::none())),
+    };
+    let world = start(manifest(2), |builder| {
+        builder.external_validator(Board(outside), Duration::from_secs(5))
+    });
+    let said = world.run().await.problems.to_string();
+    assert_eq!(said, "warning: few (says board)");
+    let unchanged = world.handle.next_run().await.problems.to_string();
+    assert_eq!(unchanged, said);
+    world.source.set(Ok(manifest(3)));
+    assert!(world.handle.next_run().await.problems.is_empty());
+    assert!(world.handle.next_run().await.problems.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
