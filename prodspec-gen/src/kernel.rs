@@ -21,6 +21,8 @@ pub struct Timing {
     pub retry: Duration,
     /// So long may one source take to be read. 30 s by default.
     pub read_deadline: Duration,
+    /// So long may generators and validators of one run take. 5 min by default.
+    pub generate_deadline: Duration,
 }
 
 impl Default for Timing {
@@ -31,6 +33,7 @@ impl Default for Timing {
             reread: Duration::from_secs(60),
             retry: Duration::from_secs(1),
             read_deadline: Duration::from_secs(30),
+            generate_deadline: Duration::from_secs(300),
         }
     }
 }

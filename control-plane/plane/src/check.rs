@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use annealing_enforcer::Plan;
 use async_trait::async_trait;
 use futures::future::join_all;
-use plane_runtime::Runtime;
-use plugin_sdk::{Candidate, Problems, Reading, SourceOfTruth};
+use plane_runtime::{Runtime, blocking};
+use plugin_sdk::{Candidate, Problem, Problems, Reading, SourceOfTruth};
 use prodspec_model::{
     AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Revision, SourceName,
     incarnation::Header, snapshot::Change,
@@ -160,7 +160,12 @@ impl<R: Runtime> Handle<R> {
         let named = readings
             .into_iter()
             .map(|(name, reading)| (name.0, reading));
-        let candidate = self.shared.pipeline.check(named, parent.as_ref());
+        let pipeline = self.shared.pipeline.clone();
+        let checked = blocking(&self.shared.runtime, move || {
+            pipeline.check(named, parent.as_ref())
+        });
+        let panicked = || Err(Problem::new("the check panicked").into());
+        let candidate = checked.await.unwrap_or_else(panicked);
         let candidate = candidate.map_err(Error::Refused)?;
         let incarnation = self.hypothetical(&candidate, sources);
         Ok((candidate, incarnation))

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{channel::oneshot, future::BoxFuture};
 use plugin_sdk::{Mono, Now};
 
 pub use tokio_runtime::TokioRuntime;
@@ -31,6 +31,12 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// Runs `task` to its end beside everything else. A panic in it ends the task only.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 
+    /// Runs `work`, which may keep a thread busy for long, where it holds up nothing else. A panic in it ends the work
+    /// only. A runtime without threads, such as a simulated one, runs it as one step of a task.
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.spawn(Box::pin(async move { work() }));
+    }
+
     /// Completes after `duration`.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.sleep_until(self.now().mono + duration)
@@ -48,4 +54,28 @@ pub async fn timeout_at<R: Runtime, F: Future>(
         futures::future::Either::Left((output, _)) => Some(output),
         futures::future::Either::Right(_) => None,
     }
+}
+
+/// What `work` returns, which [`Runtime::spawn_blocking`] runs. `None` when it panicked. Dropping the future does not
+/// end the work.
+///
+/// ```
+/// use plane_runtime::{TokioRuntime, blocking};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let runtime = TokioRuntime::current();
+/// let sum = blocking(&runtime, || (1_u64..=1_000).sum::<u64>()).await;
+/// assert_eq!(sum, Some(500_500));
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub async fn blocking<R: Runtime, T: Send + 'static>(
+    runtime: &R,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (answer, answered) = oneshot::channel();
+    runtime.spawn_blocking(Box::new(move || {
+        // Where it is not waited for any more, its result is dropped.
+        let _ = answer.send(work());
+    }));
+    answered.await.ok()
 }

@@ -54,4 +54,8 @@ impl Runtime for TokioRuntime {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         self.handle.spawn(task);
     }
+
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.handle.spawn_blocking(work);
+    }
 }

@@ -72,7 +72,8 @@ pub struct Regeneration<R> {
     pipeline: Pipeline,
     seals: Arc<dyn Seals>,
     kernel: Kernel,
-    memo: Memo,
+    /// Shared with generators under way only.
+    memo: Arc<Memo>,
     latest: Option<Incarnation>,
     readings: Readings,
     draft: Option<Draft>,
@@ -96,7 +97,7 @@ impl<R: Runtime> Regeneration<R> {
         let (status, watched) = watch::channel(Status::default());
         let regeneration = Self {
             kernel: Kernel::new(pipeline.0.timing),
-            memo: Memo::new(),
+            memo: Arc::default(),
             latest: None,
             readings: BTreeMap::new(),
             draft: None,
@@ -132,36 +133,31 @@ impl<R: Runtime> Regeneration<R> {
     }
 
     fn step(&mut self, event: Event) {
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            let before = self.kernel.is_running();
-            let mut effects = Vec::new();
-            self.kernel.step(self.runtime.now(), event, &mut effects);
-            if before && (!self.kernel.is_running() || effects.contains(&Effect::ReadSources)) {
-                self.status.send_modify(|status| status.runs += 1);
-                (self.draft, self.refused) = (None, None);
-            }
-            let running = self.kernel.is_running();
-            self.status.send_if_modified(|status| {
-                std::mem::replace(&mut status.running, running) != running
-            });
-            for effect in effects {
-                events.extend(self.perform(effect));
-            }
+        let before = self.kernel.is_running();
+        let mut effects = Vec::new();
+        self.kernel.step(self.runtime.now(), event, &mut effects);
+        if before && (!self.kernel.is_running() || effects.contains(&Effect::ReadSources)) {
+            self.status.send_modify(|status| status.runs += 1);
+            (self.draft, self.refused) = (None, None);
+        }
+        let running = self.kernel.is_running();
+        self.status
+            .send_if_modified(|status| std::mem::replace(&mut status.running, running) != running);
+        for effect in effects {
+            self.perform(effect);
         }
     }
 
-    /// Starts what takes time, does what does not.
-    fn perform(&mut self, effect: Effect) -> Option<Event> {
+    /// Starts what takes time.
+    fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::ReadSources => self.work = Some(self.read()),
-            Effect::RunGenerators => return Some(Event::Generated(self.generate())),
+            Effect::RunGenerators => self.work = Some(self.generate()),
             Effect::Validate => self.work = self.validate(),
             Effect::Seal => self.work = self.seal(),
             Effect::RecordRevisions => self.work = self.record(),
             Effect::Wake(then) => self.wake = Some(then),
         }
-        None
     }
 
     async fn next_event(&mut self, hints: &mut SelectAll<BoxStream<'static, ()>>) -> Option<Event> {
@@ -194,13 +190,9 @@ impl<R: Runtime> Regeneration<R> {
         Some(self.finish(finished))
     }
 
-    fn generate(&mut self) -> Generated {
-        let readings = std::mem::take(&mut self.readings);
-        let unread = readings.values().any(Result::is_err);
-        match self
-            .memo
-            .draft(&self.pipeline, readings, self.latest.as_ref())
-        {
+    /// Takes in what the generators made. `unread`: a source could not be read.
+    fn take_drafted(&mut self, drafted: Result<Draft, Refused>, unread: bool) -> Generated {
+        match drafted {
             Ok(draft) => {
                 let changed = self.latest.is_none() || !draft.candidate.changes.is_empty();
                 self.report(draft.warnings.clone());
@@ -248,6 +240,13 @@ impl<R: Runtime> Regeneration<R> {
                 }
                 Event::Read
             }
+            Finished::Generated { drafted, unread } => {
+                Event::Generated(self.take_drafted(drafted, unread))
+            }
+            Finished::NotGenerated(problem) => {
+                self.report(problem.into());
+                Event::Generated(Generated::Failed)
+            }
             Finished::Validated(Ok(judged)) => {
                 let refused = self.refused.is_some() || judged.problems.any_error();
                 self.spent = judged.used;
@@ -290,7 +289,11 @@ impl<R: Runtime> Regeneration<R> {
         if let Some(draft) = self.draft.take() {
             let seen = draft.sources.clone();
             self.status.send_modify(|status| status.seen = seen);
-            self.memo.accept(draft);
+            match Arc::get_mut(&mut self.memo) {
+                Some(memo) => memo.accept(draft),
+                // Not while generators end before they are answered for. Without it the next run is a full one.
+                None => self.memo = Arc::default(),
+            }
         }
     }
 

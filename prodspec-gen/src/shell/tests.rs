@@ -373,6 +373,112 @@ async fn r3_an_override_lets_this_very_content_past_a_dead_validator() {
     assert!(!world.handle.next_run().await.is_good());
 }
 
+/// A runtime in virtual time, of which the clock goes on while other threads work.
+#[derive(Clone)]
+struct Apart(TokioRuntime);
+
+impl Runtime for Apart {
+    fn now(&self) -> plugin_sdk::Now {
+        self.0.now()
+    }
+    fn sleep_until(&self, at: Mono) -> BoxFuture<'static, ()> {
+        self.0.sleep_until(at)
+    }
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        self.0.spawn(task);
+    }
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(work);
+    }
+}
+
+/// Says when it begins, and goes on when it is told to, or no more can be told.
+struct Slow {
+    begins: mpsc::UnboundedSender<()>,
+    goes_on: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl plugin_sdk::Generator for Slow {
+    fn info(&self) -> plugin_sdk::GeneratorInfo {
+        plugin_sdk::GeneratorInfo::whole("slow").reads("docs")
+    }
+    fn generate(
+        &self,
+        _: &plugin_sdk::Input<'_>,
+        _: &mut plugin_sdk::Drafts,
+    ) -> Result<(), Problems> {
+        let _ = self.begins.send(());
+        let told = self.goes_on.lock().unwrap();
+        match told.recv_timeout(Duration::from_secs(10)) {
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                Err(Problem::new("generating held the executor").into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A world with a slow generator; what says that it begins, and what tells it to go on.
+fn start_slow<R: Runtime>(
+    runtime: R,
+) -> (
+    Handle,
+    mpsc::UnboundedReceiver<()>,
+    std::sync::mpsc::Sender<()>,
+) {
+    let (begins, begun) = mpsc::unbounded_channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let goes_on = Mutex::new(goes_on);
+    let pipeline = Pipeline::builder(prodspec_model::PartitionId::new("test").unwrap())
+        .source(Edited::new(manifest(2)))
+        .generator(testing::Items)
+        .generator(Slow { begins, goes_on })
+        .asset_type(plugin_sdk::AssetType::<testing::Item>::new())
+        .build()
+        .unwrap();
+    let (regeneration, handle) = Regeneration::new(runtime, pipeline, Arc::new(InMemory::new()));
+    tokio::spawn(regeneration.run());
+    (handle, begun, go_on)
+}
+
+#[tokio::test]
+async fn r44_generating_does_not_hold_the_executor() {
+    let (handle, mut begun, go_on) = start_slow(TokioRuntime::current());
+    let mut status = handle.watch();
+    begun.recv().await.unwrap();
+    assert!(handle.status().running);
+    go_on.send(()).unwrap();
+    let ended = status.wait_for(|status| status.runs == 1).await.unwrap();
+    assert!(ended.is_good(), "{}", ended.problems);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r44_generators_that_do_not_end_are_told_and_no_second_run_is_started_beside_them() {
+    let (handle, mut begun, go_on) = start_slow(Apart(TokioRuntime::current()));
+    begun.recv().await.unwrap();
+    let mut status = handle.watch();
+    let first = status
+        .wait_for(|status| status.runs == 1)
+        .await
+        .unwrap()
+        .problems
+        .to_string();
+    assert!(
+        first.contains("generators did not end within 300s"),
+        "{first}"
+    );
+    let second = handle.next_run().await.problems.to_string();
+    assert!(
+        second.contains("generators of an earlier run have not ended yet"),
+        "{second}"
+    );
+    assert!(begun.try_recv().is_err(), "it began once");
+    tokio::time::resume();
+    drop(go_on);
+    while !handle.next_run().await.is_good() {}
+    assert_eq!(handle.status().incarnation.unwrap().assets, 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_second_sealer_is_noticed_and_built_upon() {
     let world = start(manifest(2), |builder| builder);

@@ -1,19 +1,20 @@
-//! What takes time in a run: reading, asking validators outside, sealing. Each is a future that owns what it needs.
+//! What takes time in a run: reading, generating, asking validators outside, sealing. Each is a future that owns what
+//! it needs.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{
     FutureExt,
-    future::{BoxFuture, join_all},
+    future::{BoxFuture, join_all, ready},
 };
-use plane_runtime::{Runtime, timeout_at};
-use plugin_sdk::{BoxError, Problems};
+use plane_runtime::{Runtime, blocking, timeout_at};
+use plugin_sdk::{BoxError, Problem, Problems};
 use prodspec_model::{Digest, Incarnation};
 
 use super::Regeneration;
 use crate::{
     guard::{Judged, SealOverride, judge},
-    memo::Readings,
+    memo::{Draft, Readings, Refused},
     pipeline::External,
     seal::Seal,
 };
@@ -24,6 +25,13 @@ pub(super) enum Finished {
         readings: Readings,
         latest: Result<Option<Incarnation>, BoxError>,
     },
+    Generated {
+        drafted: Result<Draft, Refused>,
+        /// Whether a source could not be read.
+        unread: bool,
+    },
+    /// Generators did not end, or their run panicked.
+    NotGenerated(Problem),
     Validated(Result<Judged, BoxError>),
     Sealed(Result<Incarnation, BoxError>),
     Recorded(Result<(), BoxError>),
@@ -44,6 +52,36 @@ impl<R: Runtime> Regeneration<R> {
                 readings: readings.into_iter().collect(),
                 latest: seals.latest().await,
             }
+        })
+    }
+
+    /// Runs generators and validators, outside of the executor: they compute for as long as they like. What does not end
+    /// in time is left to itself, and nothing else is generated until it has ended.
+    pub(super) fn generate(&mut self) -> BoxFuture<'static, Finished> {
+        if Arc::get_mut(&mut self.memo).is_none() {
+            let message = "generators of an earlier run have not ended yet; mend the one that takes so long, then start the process again";
+            return Box::pin(ready(Finished::NotGenerated(Problem::new(message))));
+        }
+        let readings = std::mem::take(&mut self.readings);
+        let unread = readings.values().any(Result::is_err);
+        let (memo, parent) = (Arc::clone(&self.memo), self.latest.clone());
+        let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
+        let allowed = pipeline.0.timing.generate_deadline;
+        let deadline = runtime.now().mono + allowed;
+        Box::pin(async move {
+            let drafted = blocking(&runtime, move || {
+                memo.draft(&pipeline, readings, parent.as_ref())
+            });
+            let message = match timeout_at(&runtime, deadline, drafted).await {
+                Some(Some(drafted)) => return Finished::Generated { drafted, unread },
+                Some(None) => "the run of generators panicked; it is tried again".to_owned(),
+                None => {
+                    format!(
+                        "generators did not end within {allowed:?}; mend the one that takes so long"
+                    )
+                }
+            };
+            Finished::NotGenerated(Problem::new(message))
         })
     }
 
