@@ -1,6 +1,7 @@
 //! A directory of files as one source of truth: every file of the format below it, by path.
 
 use std::{
+    fs,
     marker::PhantomData,
     path::{Path, PathBuf},
 };
@@ -10,7 +11,11 @@ use futures::stream::BoxStream;
 use plugin_sdk::{Problem, Problems, Reading, SourceOfTruth};
 use prodspec_model::{Digest, Revision, SourceName};
 
-use super::{Settings, stable};
+use super::{
+    Settings,
+    links::Links,
+    stable::{self, Files, Found, at, cannot_read},
+};
 use crate::format::{Format, Limits};
 
 /// How deep directories may lie within directories.
@@ -76,33 +81,6 @@ impl<F: Format> Directory<F> {
         self.settings.limits = limits;
         self
     }
-
-    fn parse(&self, files: Vec<(String, Vec<u8>)>) -> Result<Reading, Problems> {
-        let mut documents = Vec::new();
-        let mut problems = Problems::none();
-        let mut digests = Vec::new();
-        for (path, bytes) in &files {
-            digests.extend_from_slice(&Digest::of(path.as_bytes()).0);
-            digests.extend_from_slice(&Digest::of(bytes).0);
-            match self.settings.documents::<F>(path, bytes) {
-                Ok(of_file) => documents.extend(of_file),
-                Err(of_file) => problems.extend(of_file),
-            }
-        }
-        if files.is_empty() {
-            let message = format!("no {} file in the directory", F::NAME);
-            let place = self.settings.path.display().to_string();
-            problems.push(self.settings.said(Problem::new(message).at(place, 0, 0)));
-        }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        let revision = Revision(Digest::of(&digests).to_string().into());
-        Ok(Reading {
-            revision,
-            documents,
-        })
-    }
 }
 
 #[async_trait]
@@ -112,17 +90,15 @@ impl<F: Format> SourceOfTruth for Directory<F> {
     }
 
     async fn read(&self) -> Result<Reading, Problems> {
-        let Settings { path, limits, .. } = self.settings.clone();
-        let read = tokio::task::spawn_blocking(move || read_all::<F>(&path, limits.bytes)).await;
-        let files = read
-            .unwrap_or_else(|panic| Err(Problem::new(panic).into()))
-            .map_err(|problems: Problems| -> Problems {
-                problems
-                    .into_iter()
-                    .map(|problem| self.settings.said(problem))
-                    .collect()
-            })?;
-        self.parse(files)
+        let read = |settings: &Settings| {
+            let Settings { path, limits, .. } = settings;
+            let files = stable::read_all(path, || list::<F>(path), limits.bytes);
+            parse::<F>(
+                settings,
+                files.map_err(|problems| settings.said_all(problems))?,
+            )
+        };
+        self.settings.aside(read).await
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
@@ -130,67 +106,83 @@ impl<F: Format> SourceOfTruth for Directory<F> {
     }
 }
 
-/// Every file with its path below `root`, sorted; the same set of files before and after reading.
-fn read_all<F: Format>(root: &Path, cap: u64) -> Result<Vec<(String, Vec<u8>)>, Problems> {
-    let paths = list::<F>(root)?;
-    let mut left = cap;
-    let mut files = Vec::new();
+/// The documents of all files. One without a document is left out, unless it is empty; there must be one at least.
+fn parse<F: Format>(settings: &Settings, files: Files) -> Result<Reading, Problems> {
+    let mut documents = Vec::new();
     let mut problems = Problems::none();
-    for path in &paths {
-        match stable::read(path, left) {
-            Ok(bytes) => {
-                left -= bytes.len() as u64;
-                let below = path.strip_prefix(root).unwrap_or(path);
-                files.push((below.to_string_lossy().into_owned(), bytes));
-            }
-            Err(problem) => problems.push(problem),
+    let mut digests = Vec::new();
+    for (path, bytes) in &files {
+        let below = path.strip_prefix(&settings.path).unwrap_or(path);
+        let below = below.to_string_lossy();
+        digests.extend_from_slice(&Digest::of(below.as_bytes()).0);
+        digests.extend_from_slice(&Digest::of(bytes).0);
+        match settings.documents::<F>(&below, bytes) {
+            Ok(of_file) => documents.extend(of_file),
+            Err(of_file) => problems.extend(of_file),
         }
     }
-    if problems.is_empty() && list::<F>(root)? != paths {
-        let message = "files come and go while the directory is being read; it is read again when it is quiet";
-        problems.push(Problem::new(message).at(root.display().to_string(), 0, 0));
+    if documents.is_empty() && problems.is_empty() {
+        let message = match files.len() {
+            0 => format!("no {} file in the directory", F::NAME),
+            _ => format!("no document in any {} file of the directory", F::NAME),
+        };
+        problems.push(settings.said(at(&settings.path, message)));
     }
-    if problems.is_empty() {
-        Ok(files)
-    } else {
-        Err(problems)
+    if !problems.is_empty() {
+        return Err(problems);
     }
+    let revision = Revision(Digest::of(&digests).to_string().into());
+    Ok(Reading {
+        revision,
+        documents,
+    })
 }
 
-fn list<F: Format>(root: &Path) -> Result<Vec<PathBuf>, Problem> {
+/// Every file of the format below `root`, by path. Links on the way to `root` are resolved once, so that all are
+/// files of one directory.
+fn list<F: Format>(root: &Path) -> Result<Vec<Found>, Problem> {
+    let mut links = Links::default();
+    let reached = links
+        .resolve(root)
+        .map_err(|error| cannot_read(root, &error))?;
     let mut files = Vec::new();
-    let mut folders = vec![(root.to_owned(), 0)];
+    let mut folders = vec![(PathBuf::new(), 0)];
     while let Some((folder, level)) = folders.pop() {
-        let cannot = |error| {
-            let message = format!("cannot be read: {error}");
-            Problem::new(message).at(folder.display().to_string(), 0, 0)
+        let cannot = |error| match level {
+            0 => cannot_read(root, &error),
+            _ => cannot_read(&root.join(&folder), &error),
         };
-        for entry in std::fs::read_dir(&folder).map_err(cannot)? {
+        for entry in fs::read_dir(reached.join(&folder)).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
-            let path = entry.path();
             if is_hidden(&entry) {
                 continue;
             }
-            let is_folder = entry.file_type().map_err(cannot)?.is_dir();
-            if is_folder && level < MAX_LEVELS {
-                folders.push((path, level + 1));
-            } else if is_folder {
-                return Err(cannot(std::io::Error::other(
-                    "too many levels of directories",
-                )));
-            } else if path
-                .extension()
-                .is_some_and(|extension| F::EXTENSIONS.iter().any(|known| extension == *known))
-            {
-                files.push(path);
+            let below = folder.join(entry.file_name());
+            let kind = entry.file_type().map_err(cannot)?;
+            if kind.is_dir() && level < MAX_LEVELS {
+                folders.push((below, level + 1));
+            } else if kind.is_dir() {
+                return Err(at(&root.join(below), "too many levels of directories"));
+            } else if is_of::<F>(&below) {
+                let (path, target) = (root.join(&below), reached.join(&below));
+                files.push(if kind.is_symlink() {
+                    Found::linked(path, &target, &mut links)
+                } else {
+                    Found::direct(path, target)
+                });
             }
         }
     }
-    files.sort();
+    files.sort_by(|a, b| a.path().cmp(b.path()));
     Ok(files)
 }
 
+fn is_of<F: Format>(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| F::EXTENSIONS.iter().any(|known| extension == *known))
+}
+
 /// Whether an entry is left out, whatever it is.
-pub(super) fn is_hidden(entry: &std::fs::DirEntry) -> bool {
+pub(super) fn is_hidden(entry: &fs::DirEntry) -> bool {
     entry.file_name().to_string_lossy().starts_with('.')
 }

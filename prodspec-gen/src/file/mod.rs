@@ -1,6 +1,7 @@
 //! Files and directories as sources of truth.
 
 mod directory;
+mod links;
 mod scope;
 mod stable;
 mod watch;
@@ -54,7 +55,7 @@ impl Settings {
         }
     }
 
-    /// The documents of one file's bytes.
+    /// The documents of one file's bytes: none where there are comments only.
     fn documents<F: Format>(&self, path: &str, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let good = &bytes[..error.valid_up_to()];
@@ -78,9 +79,8 @@ impl Settings {
             self.said(problem)
         };
         let nodes = nodes.map_err(place)?;
-        if nodes.is_empty() {
-            let empty = "the file is empty; to remove everything on purpose, see Turndown";
-            return Err(place(Problem::new(empty).at("", 1, 1)).into());
+        if bytes.trim_ascii().is_empty() {
+            return Err(self.empty(path).into());
         }
         let numbered = (0..).zip(nodes);
         Ok(numbered
@@ -88,8 +88,42 @@ impl Settings {
             .collect())
     }
 
+    /// The file at `path` holds no document. It may have been cut off before the first byte.
+    fn empty(&self, path: &str) -> Problem {
+        let message = "the file is empty; to remove everything on purpose, see Turndown";
+        self.said(Problem::new(message).at(path, 1, 1))
+    }
+
     fn said(&self, problem: Problem) -> Problem {
         problem.by(format!("source {}", self.name))
+    }
+
+    /// Runs `read` where it holds up nothing else: reading waits for disks, parsing takes time.
+    async fn aside(
+        &self,
+        read: impl FnOnce(&Self) -> Result<Reading, Problems> + Send + 'static,
+    ) -> Result<Reading, Problems> {
+        let settings = self.clone();
+        let read = tokio::task::spawn_blocking(move || read(&settings)).await;
+        read.unwrap_or_else(|panic| Err(self.said(Problem::new(panic)).into()))
+    }
+
+    /// Everything that the system says, under the name of the source.
+    fn said_all(&self, problems: Problems) -> Problems {
+        let said = problems.into_iter().map(|problem| self.said(problem));
+        said.collect()
+    }
+
+    /// The one file's bytes as a reading.
+    fn file<F: Format>(&self, bytes: &[u8]) -> Result<Reading, Problems> {
+        let documents = self.documents::<F>(&self.name, bytes)?;
+        if documents.is_empty() {
+            return Err(self.empty(&self.name).into());
+        }
+        Ok(Reading {
+            revision: Revision(Digest::of(bytes).to_string().into()),
+            documents,
+        })
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
@@ -169,10 +203,7 @@ impl<F: Format> File<F> {
     /// # Errors
     /// As reading the file.
     pub fn parse(&self, bytes: &[u8]) -> Result<Reading, Problems> {
-        Ok(Reading {
-            revision: Revision(Digest::of(bytes).to_string().into()),
-            documents: self.settings.documents::<F>(&self.settings.name, bytes)?,
-        })
+        self.settings.file::<F>(bytes)
     }
 }
 
@@ -183,12 +214,11 @@ impl<F: Format> SourceOfTruth for File<F> {
     }
 
     async fn read(&self) -> Result<Reading, Problems> {
-        let Settings { path, limits, .. } = self.settings.clone();
-        let read = tokio::task::spawn_blocking(move || stable::read(&path, limits.bytes)).await;
-        let bytes = read
-            .unwrap_or_else(|panic| Err(Problem::new(panic)))
-            .map_err(|problem| self.settings.said(problem))?;
-        self.parse(&bytes)
+        let read = |settings: &Settings| {
+            let bytes = stable::read_file(&settings.path, settings.limits.bytes);
+            settings.file::<F>(&bytes.map_err(|problems| settings.said_all(problems))?)
+        };
+        self.settings.aside(read).await
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {

@@ -1,10 +1,16 @@
 //! Files on a real disk: read whole or not at all, watched through every way an editor writes.
 
-use std::{fs, path::Path};
+use std::{
+    cell::Cell,
+    fs,
+    path::Path,
+    sync::{Mutex, mpsc},
+    time::Duration,
+};
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{stable::Found, *};
 
 const MANIFEST: &str = "clusters:\n  eu: {replicas: 2, weight: 1.5}\n  us: {replicas: 30}\n---\nversion: 12\nnotes:\n- plain\n- \"quoted\"\n...\n";
 
@@ -42,6 +48,14 @@ async fn broken_files_say_what_is_wrong_and_where() {
     );
     let long = says(&file(b"a: 45678901").limits(small)).await;
     assert!(long.contains("11 bytes long, 10 are allowed"), "{long}");
+    let documents = file(b"---\n# c\n---\na: 1\n---\n---\nb: 1\n---\n");
+    let documents = documents.read().await.unwrap().documents;
+    let names: Vec<_> = documents.iter().map(Document::name).collect();
+    assert_eq!(
+        names,
+        ["m.yaml#0", "m.yaml#1"],
+        "documents that are skipped do not count"
+    );
     let missing = says(&YamlFile::new(dir.path().join("none.yaml"))).await;
     assert!(missing.contains("none.yaml: cannot be read"), "{missing}");
 }
@@ -72,6 +86,9 @@ async fn a_directory_is_one_source_and_reports_every_broken_file() {
     let reading = source.read().await.unwrap();
     let names: Vec<_> = reading.documents.iter().map(Document::name).collect();
     assert_eq!(names, ["eu/b.yaml#0", "us.yml#0"]);
+    write(dir.path(), "comments.yaml", "# nothing yet\n---\n");
+    let reading = source.read().await.unwrap();
+    assert_eq!(reading.documents.len(), 2, "comments are no document");
     write(dir.path(), "us.yml", "a: 1\na: 2");
     write(dir.path(), "eu/b.yaml", "");
     let said = says(&source).await;
@@ -79,6 +96,245 @@ async fn a_directory_is_one_source_and_reports_every_broken_file() {
         said.contains("eu/b.yaml:1:1:") && said.contains("us.yml:2:1:"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_directory_of_comments_only_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", "# nothing\n");
+    let said = says(&YamlDirectory::new(dir.path())).await;
+    assert!(
+        said.contains("no document in any YAML file of the directory"),
+        "{said}"
+    );
+}
+
+/// What is read where `happens` runs after the first look of each try (0, 2, ...) and before the second (1, 3, ...).
+#[cfg(unix)]
+fn read_while(link: &Path, happens: impl Fn(u32)) -> Result<Vec<String>, Problems> {
+    let looks = Cell::new(0);
+    let list = || {
+        let nth = looks.replace(looks.get() + 1);
+        if nth % 2 == 1 {
+            happens(nth);
+        }
+        let reached = fs::canonicalize(link).unwrap();
+        let found = ["a", "b"].map(|name| Found::direct(link.join(name), reached.join(name)));
+        if nth % 2 == 0 {
+            happens(nth);
+        }
+        Ok(found.into())
+    };
+    let files = stable::read_all(link, list, 100)?;
+    let text = |(_, bytes): (PathBuf, Vec<u8>)| String::from_utf8(bytes).unwrap();
+    Ok(files.into_iter().map(text).collect())
+}
+
+/// Two versions of a directory with the files `a` and `b`, and a link to the first.
+#[cfg(unix)]
+fn versions(dir: &Path) -> PathBuf {
+    for version in ["1", "2"] {
+        fs::create_dir(dir.join(version)).unwrap();
+        for name in ["a", "b"] {
+            write(&dir.join(version), name, version);
+        }
+    }
+    switch(dir, "1");
+    dir.join("link")
+}
+
+#[cfg(unix)]
+fn switch(dir: &Path, version: &str) {
+    std::os::unix::fs::symlink(version, dir.join("new")).unwrap();
+    fs::rename(dir.join("new"), dir.join("link")).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn r44_a_reading_is_of_one_state_whatever_happens_meanwhile() {
+    let read = |happens: &dyn Fn(&Path, u32)| {
+        let dir = tempfile::tempdir().unwrap();
+        let link = versions(dir.path());
+        let read = read_while(&link, |nth| happens(dir.path(), nth));
+        read.map_err(|problems| problems.to_string())
+    };
+    let first = |change: fn(&Path)| {
+        move |dir: &Path, nth: u32| {
+            if nth == 0 {
+                change(dir)
+            }
+        }
+    };
+    let both = |text: &str| Ok(vec![text.to_owned(), text.to_owned()]);
+    assert_eq!(read(&|_, _| {}), both("1"));
+    assert_eq!(
+        read(&first(|dir| switch(dir, "2"))),
+        both("2"),
+        "the link is switched"
+    );
+    let rewritten = first(|dir| {
+        for name in ["a", "b"] {
+            fs::write(dir.join("1").join(name), "new").unwrap();
+        }
+    });
+    assert_eq!(read(&rewritten), both("new"), "files are written anew");
+    let replaced = first(|dir| {
+        fs::rename(dir.join("1"), dir.join("0")).unwrap();
+        fs::rename(dir.join("2"), dir.join("1")).unwrap();
+    });
+    assert_eq!(
+        read(&replaced),
+        both("2"),
+        "the directory is swapped for another"
+    );
+    let there_and_back = |dir: &Path, nth: u32| {
+        let moves = match nth {
+            0 => [("1/a", "a"), ("2/a", "1/a")],
+            1 => [("1/a", "2/a"), ("a", "1/a")],
+            _ => return,
+        };
+        for (from, to) in moves {
+            fs::rename(dir.join(from), dir.join(to)).unwrap();
+        }
+    };
+    assert_eq!(
+        read(&there_and_back),
+        both("1"),
+        "a file is swapped for a moment"
+    );
+    let restless = |dir: &Path, nth: u32| switch(dir, if nth % 4 < 2 { "2" } else { "1" });
+    let said = read(&restless).unwrap_err();
+    assert!(
+        said.contains("link: changes while it is being read"),
+        "{said}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn r44_a_directory_switched_by_a_link_is_never_mixed() {
+    let dir = tempfile::tempdir().unwrap();
+    for version in ["1", "2"] {
+        fs::create_dir(dir.path().join(version)).unwrap();
+        for file in 0..8 {
+            let text = format!("a: {version}");
+            write(&dir.path().join(version), &format!("{file}.yaml"), text);
+        }
+    }
+    switch(dir.path(), "1");
+    // As releases are switched, and as Kubernetes mounts a ConfigMap.
+    let mounted = dir.path().join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    for file in 0..8 {
+        let to = format!("../link/{file}.yaml");
+        std::os::unix::fs::symlink(to, mounted.join(format!("{file}.yaml"))).unwrap();
+    }
+    let (stop, stopped) = mpsc::channel::<()>();
+    let root = dir.path().to_owned();
+    let switching = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+            switch(&root, "2");
+            switch(&root, "1");
+        }
+    });
+    for source in [dir.path().join("link"), mounted].map(YamlDirectory::new) {
+        for _ in 0..50 {
+            let Ok(reading) = source.read().await else {
+                continue;
+            };
+            let read: Result<std::collections::BTreeSet<_>, _> =
+                reading.documents.iter().map(a).collect();
+            assert_eq!(read.unwrap().len(), 1);
+        }
+    }
+    drop(stop);
+    switching.join().unwrap();
+}
+
+#[cfg(target_os = "linux")]
+fn make_pipe(path: &Path) {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn r44_what_is_no_regular_file_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("m.yaml");
+    make_pipe(&pipe);
+    fs::create_dir(dir.path().join("d")).unwrap();
+    std::os::unix::fs::symlink("../m.yaml", dir.path().join("d/n.yaml")).unwrap();
+    let sources: [Box<dyn SourceOfTruth>; 4] = [
+        Box::new(YamlFile::new(&pipe)),
+        Box::new(YamlFile::new(dir.path().join("d"))),
+        Box::new(YamlDirectory::new(dir.path())),
+        Box::new(YamlDirectory::new(dir.path().join("d"))),
+    ];
+    for source in sources {
+        let read = tokio::time::timeout(Duration::from_secs(10), source.read()).await;
+        let said = read.unwrap().unwrap_err().to_string();
+        assert!(said.contains("is no regular file"), "{said}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn r44_a_pipe_that_was_put_in_the_place_of_a_file_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = versions(dir.path());
+    let (done, answer) = mpsc::channel();
+    let root = dir.path().to_owned();
+    std::thread::spawn(move || {
+        let read = read_while(&link, |nth| {
+            if nth == 0 {
+                fs::remove_file(root.join("1/a")).unwrap();
+                make_pipe(&root.join("1/a"));
+            }
+        });
+        done.send(read.unwrap_err().to_string())
+    });
+    let said = answer.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert!(said.contains("link/a: is no regular file"), "{said}");
+}
+
+/// A format that takes its time: it begins, and goes on when it is told to.
+struct Slow;
+
+type Steps = (tokio::sync::mpsc::UnboundedSender<()>, mpsc::Receiver<()>);
+
+static SLOW: Mutex<Option<Steps>> = Mutex::new(None);
+
+impl Format for Slow {
+    const NAME: &'static str = "slow";
+    const EXTENSIONS: &'static [&'static str] = &["slow"];
+    const END: Option<&'static str> = None;
+
+    fn parse(_: &str, _: &Limits) -> Result<Vec<plugin_sdk::document::Node>, Problem> {
+        let (begun, go_on) = SLOW.lock().unwrap().take().unwrap();
+        begun.send(()).unwrap();
+        let told = go_on.recv_timeout(Duration::from_secs(10));
+        told.map_err(|_| Problem::new("parsing held the executor"))?;
+        Ok(vec![serde_json::json!({"a": 1}).into()])
+    }
+}
+
+#[tokio::test]
+async fn r44_parsing_does_not_hold_the_executor() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), "m.slow", "slow");
+    let sources: [Box<dyn SourceOfTruth>; 2] = [
+        Box::new(File::<Slow>::new(path)),
+        Box::new(Directory::<Slow>::new(dir.path())),
+    ];
+    for source in sources {
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let (go_on, goes_on) = mpsc::channel();
+        *SLOW.lock().unwrap() = Some((begun, goes_on));
+        let read = tokio::spawn(async move { source.read().await });
+        begins.recv().await.unwrap();
+        let _ = go_on.send(());
+        assert_eq!(read.await.unwrap().unwrap().documents.len(), 1);
+    }
 }
 
 #[tokio::test]
@@ -195,13 +451,14 @@ async fn a_directory_that_is_swapped_for_another_is_watched() {
     }
 }
 
+/// The `a` of a document.
+fn a(document: &Document) -> Result<String, Problem> {
+    let read = document.read::<serde_json::Value>();
+    read.map(|it| it["a"].to_string())
+}
+
 /// Waits for the hint after which reading gives each document's `a` as told; hints may repeat. On a busy machine too.
 async fn sees(source: &impl SourceOfTruth, changes: &mut BoxStream<'static, ()>, what: &str) {
-    let a = |document: &Document| {
-        document
-            .read::<serde_json::Value>()
-            .map(|it| it["a"].to_string())
-    };
     let told = async {
         loop {
             changes.next().await.unwrap();

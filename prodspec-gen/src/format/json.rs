@@ -6,7 +6,7 @@ use plugin_sdk::{
     document::{Node, Value},
 };
 
-use super::{Format, Limits, Lines, check_root, check_unique, number, too_deep};
+use super::{Format, Limits, Lines, check_root, check_unique, number, template, too_deep};
 
 /// JSON files, one document each.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,8 @@ struct Builder<'t> {
 
 impl Builder<'_> {
     fn wrong(&self, error: &JiterError) -> Problem {
-        self.lines.wrong(&error.error_type, error.index)
+        let problem = self.lines.wrong(&error.error_type, error.index);
+        template::explain(self.text, problem, true)
     }
 
     fn node(&mut self, peek: Peek, depth: usize) -> Result<Node, Problem> {

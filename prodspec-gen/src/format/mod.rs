@@ -1,10 +1,12 @@
 //! File formats: text to trees with positions, strictly and in bounded time.
 //!
 //! What no format here lets through: duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and
-//! alias expansion beyond the limits, a root that is a bare value.
+//! alias expansion beyond the limits, a root that is a bare value, templates that were not rendered.
 
 mod json;
 mod number;
+mod scalar;
+mod template;
 mod toml;
 mod yaml;
 
@@ -47,7 +49,7 @@ pub trait Format: Send + Sync + 'static {
     /// The line that declares a file's end, where one is asked for. `None`: every file of the format shows its end.
     const END: Option<&'static str>;
 
-    /// Reads all documents of `text`.
+    /// Reads all documents of `text` that hold something: none where there are comments only.
     ///
     /// # Errors
     /// The first thing that is wrong, with line and column.
@@ -101,7 +103,7 @@ fn check_root(node: Node) -> Result<Node, Problem> {
     match node.value {
         Value::Map(_) | Value::Sequence(_) => Ok(node),
         Value::Null => Err(wrong(
-            "an empty document; remove it or fill it",
+            "a document that is null; remove it or fill it",
             line,
             column,
         )),

@@ -155,7 +155,8 @@ fn yaml_beyond_the_core_schema_is_refused() {
         ("<<: {a: 1}", "1:1: merge keys are not YAML 1.2"),
         ("? [a]\n: 1", "1:3: a key must be plain text"),
         ("a: !secret x", "a tag that is not of the core schema"),
-        ("a: 1\n---\n", "an empty document"),
+        ("a: 1\n--- null\n", "2:5: a document that is null"),
+        ("a: 1\n--- ~\n", "2:5: a document that is null"),
         ("just text", "1:1: a document must be a map or a list"),
         ("a: [1, 2\n", ": "),
         ("a: \"x\n", ": "),
@@ -166,6 +167,193 @@ fn yaml_beyond_the_core_schema_is_refused() {
             "{text:?}: {said}"
         );
     }
+}
+
+#[test]
+fn r45_block_scalars_at_the_end_of_a_file_keep_the_line_breaks_of_the_reference_reader() {
+    // As PyYAML 6.0.3 reads them.
+    for (text, read) in [
+        ("a: |\n  x", "x"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |+\n  x", "x"),
+        ("a: |+\n  x\n", "x\n"),
+        ("a: |\n  x\n  ", "x\n"),
+        ("a: |\n  x\n     ", "x\n   "),
+        ("a: |+\n  x\n  ", "x\n"),
+        ("a: |+\n  x\n     ", "x\n   "),
+        ("a: |+\n  x\n \n ", "x\n\n"),
+        ("a: |\n", ""),
+        ("a: |+\n\n", "\n"),
+        ("a: |+\n", ""),
+        ("a: |+\n  ", ""),
+        ("a: |", ""),
+        ("a: >\n  x\n  y", "x y"),
+        ("a: >\n  x\n  y\n", "x y\n"),
+        ("a: >+\n  x\n\n", "x\n\n"),
+        ("a: |-\n  x", "x"),
+        ("a: |\n  x\n# c", "x\n"),
+        ("a: |\n  x\n   y  ", "x\n y  "),
+        ("a: >\n  x\n   y", "x\n y"),
+        ("a: |\n  x\r\n", "x\n"),
+        ("a: |\n\n  x\n\n\n", "\nx\n"),
+        ("a: |+\n\n  x\n\n\n", "\nx\n\n\n"),
+        ("a: >\n  x\n\n ", "x\n"),
+        ("a: |\n  x\n\n   ", "x\n\n "),
+        ("a: |+\n  x\n\n   ", "x\n\n "),
+        ("a: |+\n  x\n\n ", "x\n\n"),
+        ("a: |\n  ä", "ä"),
+        ("b: {a: 1}\na: |\n  x\nc: |\n  y", "x\n"),
+    ] {
+        let document = plain(&yaml(text)[0]);
+        assert_eq!(document["a"], serde_json::json!(read), "{text:?}");
+    }
+    assert_eq!(plain(&yaml("- |\n x")[0]), serde_json::json!(["x"]));
+}
+
+#[test]
+fn r45_integers_with_leading_zeros_are_refused_with_their_place() {
+    for written in [
+        "0400",
+        "-0400",
+        "+01",
+        "00",
+        "089",
+        "!!int 0400",
+        "!!float 01",
+    ] {
+        let said = refused::<Yaml>(&format!("a: 1\nb: {written}\n"));
+        assert!(
+            said.starts_with("2:") && said.contains("octal in YAML 1.1; write it without"),
+            "{written}: {said}"
+        );
+    }
+    let document = yaml("[0, -0, 0o400, 0x1F, 01.5, '0400', !!str 0400, 0400a]");
+    let values = serde_json::json!([0, 0, 256, 31, 1.5, "0400", "0400", "0400a"]);
+    assert_eq!(plain(&document[0]), values);
+}
+
+#[test]
+fn r45_explicit_tags_hold_or_are_refused_with_their_place() {
+    let holds = yaml(
+        "[!!int '3', !!float 3, !!float '1.5', !!bool true, !!null '', !!str 3, !!str, !!seq [], !!map {}, !!int 0x1F]",
+    );
+    let values = serde_json::json!([3, 3.0, 1.5, true, null, "3", "", [], {}, 31]);
+    assert_eq!(plain(&holds[0]), values);
+    for written in [
+        "!!int abc",
+        "!!int 'x'",
+        "!!int 1.5",
+        "!!int",
+        "!!int true",
+        "!!float x",
+        "!!float true",
+        "!!bool 3",
+        "!!bool yes",
+        "!!null x",
+        "!!null 0",
+    ] {
+        let said = refused::<Yaml>(&format!("a: {written}\n"));
+        assert!(
+            said.starts_with("1:") && said.contains("correct one of them"),
+            "{written}: {said}"
+        );
+    }
+    for written in [
+        "!!seq x",
+        "!!map x",
+        "!!int [1]",
+        "!!seq {}",
+        "!x y",
+        "! y",
+        "!!binary eA==",
+    ] {
+        let said = refused::<Yaml>(&format!("a: {written}\n"));
+        assert!(said.contains("not of the core schema"), "{written}: {said}");
+    }
+}
+
+#[test]
+fn r45_other_versions_of_yaml_are_refused_with_their_place() {
+    let said = refused::<Yaml>("# c\n%YAML 1.1\n---\na: yes\n");
+    assert!(said.starts_with("2:1: declares YAML 1.1,"), "{said}");
+    let said = refused::<Yaml>("%YAML 1.2\n---\na: 1\n...\n%YAML 1.1\n---\nb: 1\n");
+    assert!(said.starts_with("5:1: declares YAML 1.1,"), "{said}");
+    assert!(refused::<Yaml>("%YAML 1.3\n---\na: 1\n").starts_with("1:1: declares YAML 1.3,"));
+    let next = Yaml::parse("%YAML 2.0\n---\na: 1\n", &Limits::default());
+    assert!(next.is_err());
+    assert_eq!(yaml("%YAML 1.2\n---\na: 1\n").len(), 1);
+}
+
+#[test]
+fn r45_documents_in_which_nothing_stands_are_skipped() {
+    for (text, names) in [
+        ("", &[] as &[&str]),
+        ("# only\n", &[]),
+        ("---\n", &[]),
+        ("---\n---\n# c\n...\n---\n", &[]),
+        ("a: 1\n---\n", &["a"]),
+        ("---\na: 1\n---\n# end\n", &["a"]),
+        (
+            "# first\n---\n# c\n---\na: 1\n---\n---\nb: 1\n--- # last",
+            &["a", "b"],
+        ),
+    ] {
+        let read: Vec<_> = yaml(text).iter().map(plain).collect();
+        let wanted: Vec<_> = names
+            .iter()
+            .map(|name| serde_json::json!({*name: 1}))
+            .collect();
+        assert_eq!(read, wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn r45_templates_are_refused_as_templates() {
+    for (text, place) in [
+        ("a: {{ .Values.x }}\n", "1:4"),
+        ("a: app-{{ .Values.name }}\n", "1:4"),
+        ("a: 1\n{{ .Values.name }}: x\n", "2:1"),
+        ("app-{{ .Values.name }}: x\n", "1:1"),
+        ("a:\n  {{- if .Values.x }}\n  b: 1\n  {{- end }}\n", "2:3"),
+        (
+            "a:\n  b: 1\n  {{- range .Values.x }}\n  - {{ . }}\n  {{- end }}\n",
+            "3:3",
+        ),
+        ("{% if x %}\na: 1\n{% endif %}\n", "1:1"),
+        ("a: <%= x %>\n", "1:4"),
+    ] {
+        let said = refused::<Yaml>(text);
+        let says = format!("{place}: looks like a template: ");
+        assert!(said.starts_with(&says), "{text:?}: {said}");
+    }
+    let json = refused::<Json>("{\n\"a\": {{ .x }}\n}");
+    assert!(
+        json.starts_with("2:6: looks like a template: `{{` begins an expression; render it"),
+        "{json}"
+    );
+    assert!(
+        json.contains("Read as it is, 2:"),
+        "the cause stays: {json}"
+    );
+    let toml = refused::<Toml>("a = {{ x }}\n");
+    assert!(toml.starts_with("1:5: looks like a template: "), "{toml}");
+    // Text that is rendered by others later.
+    for text in [
+        "a: \"{{ $labels.x }}\"\n",
+        "a: 'is {{ x }}'\n",
+        "a: |\n  {{ x }}\n",
+        "a: {b: {c: 1}}\n",
+        "# {{ x }}\na: 1\n",
+        "a: 5 {% is not\n",
+    ] {
+        let parsed = Yaml::parse(text, &Limits::default());
+        assert!(parsed.is_ok(), "{text:?}: {parsed:?}");
+    }
+    let twice = refused::<Yaml>("a: \"{{ x }}\"\na: '{{ x }}'\n");
+    assert!(
+        twice.starts_with("2:1: the key `a` stands twice"),
+        "{twice}"
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use toml::{
     de::{DeInteger, DeTable, DeValue},
 };
 
-use super::{Format, Limits, Lines, number, too_deep};
+use super::{Format, Limits, Lines, number, template, too_deep};
 
 /// TOML files, one document each.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ impl Format for Toml {
         let lines = Lines::of(text);
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
-            lines.wrong(error.message(), offset)
+            template::explain(text, lines.wrong(error.message(), offset), true)
         })?;
         if table.get_ref().is_empty() {
             return Ok(Vec::new());

@@ -1,15 +1,21 @@
-//! YAML 1.2, core schema, from the events of granit-parser (the parser beneath serde-saphyr): trees are built only as
-//! far as the limits allow.
+//! YAML 1.2 from the events of granit-parser (the parser beneath serde-saphyr): trees are built only as far as the
+//! limits allow. What scalars mean: see `scalar`.
 
 use std::collections::BTreeMap;
 
-use granit_parser::{ErrorKind, Event, Marker, Options, Parser, ScalarStyle, Span, StrInput, Tag};
+use granit_parser::{
+    ErrorKind, Event, Marker, Options, Parser, ScalarStyle, Span, StrInput, YamlVersion,
+};
 use plugin_sdk::{
     Problem,
     document::{Name, Node, Value},
 };
 
-use super::{Format, Limits, check_root, check_unique, node, number, too_deep, wrong};
+use super::{
+    Format, Limits, check_root, check_unique, node,
+    scalar::{self, only_core},
+    template, too_deep, wrong,
+};
 
 /// YAML files with one document or several.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +30,7 @@ impl Format for Yaml {
         let mut options = Options::default();
         options.set_emit_comments(false);
         Builder {
+            text,
             events: Parser::new_from_str_with_options(text, options),
             limits,
             anchors: BTreeMap::new(),
@@ -35,6 +42,7 @@ impl Format for Yaml {
 
 /// Builds trees from events.
 struct Builder<'t> {
+    text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     limits: &'t Limits,
     anchors: BTreeMap<usize, Anchored>,
@@ -75,7 +83,7 @@ impl<'t> Builder<'t> {
                     ErrorKind::RecursionLimitExceeded => {
                         too_deep(self.limits, line(mark), column(mark))
                     }
-                    _ => at(error.info(), mark),
+                    _ => template::explain(self.text, at(error.info(), mark), true),
                 })
             }
             None => Ok((Event::StreamEnd, Span::default())),
@@ -87,13 +95,35 @@ impl<'t> Builder<'t> {
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(documents),
-                (Event::DocumentStart(..), _) => {
+                (Event::DocumentStart(_, version), span) => {
+                    self.check_version(version, &span.start)?;
                     let (event, span) = self.next()?;
-                    documents.push(check_root(self.node(event, span, 1)?.0)?);
+                    if !is_empty(&event, &span) {
+                        documents.push(check_root(self.node(event, span, 1)?.0)?);
+                    }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Refuses a version that gives values other meanings. `start` is where the document starts, after its directives.
+    fn check_version(&self, version: Option<YamlVersion>, start: &Marker) -> Result<(), Problem> {
+        let Some(YamlVersion { major, minor }) =
+            version.filter(|it| (it.major, it.minor) != (1, 2))
+        else {
+            return Ok(());
+        };
+        let until = (1..).zip(self.text.lines()).take(line(start));
+        let directive = until.filter(|(_, line)| line.starts_with("%YAML")).last();
+        let message = format!(
+            "declares YAML {major}.{minor}, and is read as YAML 1.2, where `yes`, `0400` and others may have other values; write the values for YAML 1.2 and take the line away"
+        );
+        Err(wrong(
+            message,
+            directive.map_or(line(start), |(line, _)| line),
+            1,
+        ))
     }
 
     fn node(
@@ -112,7 +142,9 @@ impl<'t> Builder<'t> {
         let start = span.start;
         let (value, anchor, size) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar(&text, style, tag.as_deref()).map_err(|why| at(why, &start))?;
+                let text = self.without_added_break(&text, style, &span);
+                let value = scalar::value(text, style, tag.as_deref());
+                let value = value.map_err(|why| at(why, &start))?;
                 let size = Size {
                     bytes: 64 + text.len(),
                     depth: 1,
@@ -140,6 +172,29 @@ impl<'t> Builder<'t> {
             self.anchors.insert(anchor, Anchored { node, size });
         }
         Ok((node, size))
+    }
+
+    /// A block scalar whose last line ends with the file has no line break there; the parser adds one.
+    fn without_added_break<'s>(&self, text: &'s str, style: ScalarStyle, span: &Span) -> &'s str {
+        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        if !block || span.end.byte_offset() != Some(self.text.len()) {
+            return text;
+        }
+        let (Some(without), Some(at)) = (text.strip_suffix('\n'), self.text.rfind(['\n', '\r']))
+        else {
+            return text;
+        };
+        let (tail, last) = (
+            &self.text[at + 1..],
+            without.rsplit('\n').next().unwrap_or_default(),
+        );
+        let added = match span.indent {
+            Some(indent) => tail.len() > indent,
+            // Nothing but spaces: either the last line is longer than its indentation, or no line ended at all.
+            None if !last.is_empty() => tail.len() > last.len() && tail.ends_with(last),
+            None => without.is_empty() && line(&span.end) == line(&span.start) + 1,
+        };
+        if added { without } else { text }
     }
 
     fn items(&mut self, depth: usize) -> Result<(Vec<Node>, Size), Problem> {
@@ -174,12 +229,38 @@ impl<'t> Builder<'t> {
             if event == Event::MappingEnd {
                 return Ok((entries, size));
             }
-            let name = key(event, &span.start)?;
+            let name = self.key(event, &span.start)?;
             let (event, span) = self.next()?;
             let (value, inner) = self.node(event, span, depth + 1)?;
             size = size.around(inner);
             size.bytes = size.bytes.saturating_add(name.text.len());
             entries.push((name, value));
+        }
+    }
+
+    fn key(&self, event: Event<'_>, start: &Marker) -> Result<Name, Problem> {
+        if let Event::Scalar(text, ScalarStyle::Plain, ..) = &event
+            && let Some(open) = template::expression(text)
+        {
+            return Err(at(template::refusal(open), start));
+        }
+        match event {
+            Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<" => Err(at(
+                "merge keys are not YAML 1.2; write the fields out, or quote the key",
+                start,
+            )),
+            Event::Scalar(text, ScalarStyle::Plain, ..) if matches!(&*text, "" | "~" | "null") => {
+                Err(at("a key must have a name; quote it if this is one", start))
+            }
+            Event::Scalar(text, ..) => Ok(Name {
+                line: number_of(line(start)),
+                column: number_of(column(start)),
+                text: text.into(),
+            }),
+            _ => {
+                let problem = at("a key must be plain text, not a map, list or alias", start);
+                Err(template::explain(self.text, problem, false))
+            }
         }
     }
 
@@ -232,80 +313,8 @@ fn number_of(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-fn key(event: Event<'_>, start: &Marker) -> Result<Name, Problem> {
-    match event {
-        Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<" => Err(at(
-            "merge keys are not YAML 1.2; write the fields out, or quote the key",
-            start,
-        )),
-        Event::Scalar(text, ScalarStyle::Plain, ..) if matches!(&*text, "" | "~" | "null") => {
-            Err(at("a key must have a name; quote it if this is one", start))
-        }
-        Event::Scalar(text, ..) => Ok(Name {
-            line: number_of(line(start)),
-            column: number_of(column(start)),
-            text: text.into(),
-        }),
-        _ => Err(at(
-            "a key must be plain text, not a map, list or alias",
-            start,
-        )),
-    }
-}
-
-/// The value of a scalar by the core schema.
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
-    match (style, tag.map(Tag::core_suffix)) {
-        (ScalarStyle::Plain, None) => plain(text),
-        (_, None | Some(Some("str"))) => Ok(Value::String(text.into())),
-        (_, Some(Some("int" | "float" | "bool" | "null"))) => plain(text),
-        (_, Some(_)) => Err("a tag that is not of the core schema; remove it".to_owned()),
-    }
-}
-
-fn only_core(tag: Option<&Tag>, suffix: &str) -> Result<(), String> {
-    match tag {
-        Some(tag) if tag.core_suffix() != Some(suffix) => {
-            Err("a tag that is not of the core schema; remove it".to_owned())
-        }
-        _ => Ok(()),
-    }
-}
-
-fn plain(text: &str) -> Result<Value, String> {
-    match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
-        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
-        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
-        _ => {}
-    }
-    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
-        let digits = text
-            .strip_prefix(prefix)
-            .filter(|digits| !digits.is_empty());
-        if let Some(digits) = digits.filter(|digits| digits.chars().all(|c| c.is_digit(radix))) {
-            return number::integer(digits, radix);
-        }
-    }
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if !unsigned.is_empty() && unsigned.bytes().all(|b| b.is_ascii_digit()) {
-        return number::integer(text, 10);
-    }
-    if matches!(
-        unsigned,
-        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN"
-    ) {
-        return Err(format!(
-            "{text} is not a finite number; leave the field out, or quote it if it is text"
-        ));
-    }
-    let numeric = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
-        && unsigned.contains(|c: char| c.is_ascii_digit())
-        && unsigned
-            .bytes()
-            .all(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
-    if numeric && text.parse::<f64>().is_ok() {
-        return number::float(text);
-    }
-    Ok(Value::String(text.into()))
+/// A document in which nothing stands: there are comments only, or less. The parser makes it a null without length.
+fn is_empty(event: &Event<'_>, span: &Span) -> bool {
+    matches!(event, Event::Scalar(_, ScalarStyle::Plain, 0, None))
+        && span.start.index() == span.end.index()
 }

@@ -1,0 +1,94 @@
+//! Links on the way to files, each followed once: what lies behind one link is of one state, though the link leads
+//! elsewhere a moment later. The system's own resolution would follow it anew for each file.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs, io,
+    path::{Component, Path, PathBuf},
+};
+
+/// How many links one path may pass, as on most systems.
+const MOST_LINKS: usize = 40;
+
+/// Where links lead, as they were found.
+#[derive(Debug, Default)]
+pub(super) struct Links(BTreeMap<PathBuf, Option<PathBuf>>);
+
+impl Links {
+    /// Where `path` leads: a path without links. Nothing has to be there.
+    ///
+    /// # Errors
+    /// When links lead in circles.
+    pub(super) fn resolve(&mut self, path: &Path) -> io::Result<PathBuf> {
+        let path = std::path::absolute(path)?;
+        let mut ahead: VecDeque<PathBuf> = path.components().map(owned).collect();
+        let (mut here, mut links) = (PathBuf::new(), 0);
+        while let Some(next) = ahead.pop_front() {
+            match next.components().next() {
+                Some(Component::Normal(_)) => {}
+                Some(Component::ParentDir) => {
+                    here.pop();
+                    continue;
+                }
+                _ => {
+                    here.push(next);
+                    continue;
+                }
+            }
+            let passed = here.join(next);
+            let Some(target) = self.target(&passed) else {
+                here = passed;
+                continue;
+            };
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(io::Error::other("its links lead in circles"));
+            }
+            let target = target.components().rev().map(owned);
+            target.for_each(|next| ahead.push_front(next));
+        }
+        Ok(here)
+    }
+
+    /// What the link at `path` names. `None`: there is no link.
+    fn target(&mut self, path: &Path) -> Option<&Path> {
+        let known = self.0.entry(path.to_owned());
+        known.or_insert_with(|| fs::read_link(path).ok()).as_deref()
+    }
+}
+
+fn owned(component: Component<'_>) -> PathBuf {
+    component.as_os_str().into()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn r44_what_lies_behind_one_link_is_of_one_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        symlink("1", root.join("link")).unwrap();
+        for file in ["a", "b"] {
+            symlink(format!("./x/../link/{file}"), root.join(file)).unwrap();
+        }
+        let mut links = Links::default();
+        assert_eq!(links.resolve(&root.join("a")).unwrap(), root.join("1/a"));
+        symlink("2", root.join("new")).unwrap();
+        fs::rename(root.join("new"), root.join("link")).unwrap();
+        assert_eq!(links.resolve(&root.join("b")).unwrap(), root.join("1/b"));
+        let mut anew = Links::default();
+        assert_eq!(anew.resolve(&root.join("b")).unwrap(), root.join("2/b"));
+    }
+
+    #[test]
+    fn links_in_circles_are_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("loop", dir.path().join("loop")).unwrap();
+        let said = Links::default().resolve(&dir.path().join("loop/m.yaml"));
+        assert!(said.unwrap_err().to_string().contains("in circles"));
+    }
+}

@@ -1,0 +1,103 @@
+//! What a YAML scalar means: by the core schema of YAML 1.2, with an error where a file is likely to mean something
+//! else, or says that it does.
+
+use granit_parser::{ScalarStyle, Tag};
+use plugin_sdk::document::Value;
+
+use super::{number, template};
+
+const FOREIGN: &str = "a tag that is not of the core schema; remove it";
+
+/// The value of a scalar.
+///
+/// # Errors
+/// When its tag does not hold, or its value is not finite, does not fit, or could be meant differently.
+pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+    let Some(tag) = tag else {
+        return match style {
+            ScalarStyle::Plain => plain(text),
+            _ => Ok(Value::String(text.into())),
+        };
+    };
+    let name = tag.core_suffix().ok_or(FOREIGN)?;
+    if name == "str" {
+        return Ok(Value::String(text.into()));
+    }
+    match (name, plain(text)?) {
+        ("int", value @ (Value::Int(_) | Value::Uint(_)))
+        | ("float", value @ Value::Float(_))
+        | ("bool", value @ Value::Bool(_))
+        | ("null", value @ Value::Null) => Ok(value),
+        ("float", Value::Int(_) | Value::Uint(_)) => number::float(text),
+        ("int" | "float" | "bool" | "null", _) => {
+            let shown = number::shorten(text);
+            Err(format!(
+                "tagged !!{name}, which `{shown}` is not; correct one of them"
+            ))
+        }
+        _ => Err(FOREIGN.to_owned()),
+    }
+}
+
+/// A map or a list may be tagged as what it is.
+///
+/// # Errors
+/// When it is tagged as something else.
+pub(super) fn only_core(tag: Option<&Tag>, suffix: &str) -> Result<(), String> {
+    match tag {
+        Some(tag) if tag.core_suffix() != Some(suffix) => Err(FOREIGN.to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn plain(text: &str) -> Result<Value, String> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
+        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        _ => {}
+    }
+    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+        let digits = text
+            .strip_prefix(prefix)
+            .filter(|digits| !digits.is_empty());
+        if let Some(digits) = digits.filter(|digits| digits.chars().all(|c| c.is_digit(radix))) {
+            return number::integer(digits, radix);
+        }
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if !unsigned.is_empty() && unsigned.bytes().all(|b| b.is_ascii_digit()) {
+        if unsigned.len() > 1 && unsigned.starts_with('0') {
+            return Err(leading_zero(text));
+        }
+        return number::integer(text, 10);
+    }
+    if matches!(
+        unsigned,
+        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN"
+    ) {
+        return Err(format!(
+            "{text} is not a finite number; leave the field out, or quote it if it is text"
+        ));
+    }
+    let numeric = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && unsigned.contains(|c: char| c.is_ascii_digit())
+        && unsigned
+            .bytes()
+            .all(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+    if numeric && text.parse::<f64>().is_ok() {
+        return number::float(text);
+    }
+    match template::expression(text) {
+        Some(open) => Err(template::refusal(open)),
+        None => Ok(Value::String(text.into())),
+    }
+}
+
+/// YAML 1.2 reads `0400` as 400, YAML 1.1 as 256: neither is taken for granted.
+fn leading_zero(text: &str) -> String {
+    let shown = number::shorten(text);
+    format!(
+        "`{shown}` is decimal in YAML 1.2 and octal in YAML 1.1; write it without the leading zero or with `0o`, or quote it if it is text"
+    )
+}
