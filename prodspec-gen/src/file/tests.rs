@@ -120,7 +120,7 @@ fn read_while(link: &Path, happens: impl Fn(u32)) -> Result<Vec<String>, Problem
         }
         let reached = fs::canonicalize(link).unwrap();
         let found = ["a", "b"].map(|name| Found::direct(link.join(name), reached.join(name)));
-        if nth % 2 == 0 {
+        if nth.is_multiple_of(2) {
             happens(nth);
         }
         Ok(found.into())
