@@ -1,26 +1,32 @@
 //! The tables, and how rows are read from them and written to them.
 //!
-//! SQLite guards its log with checksums but not its pages, so every row carries a sum of its own.
+//! SQLite guards its log with checksums but not its pages, so every row carries a sum of its own. Each commit records the
+//! sum over all rows after it: rows that are missing, or from another moment than the rest, are noticed at opening.
 
 use std::path::Path;
 
 use bytes::Bytes;
-use plane_store::{BatchId, Key, KeyRange, Page, Version, Versioned, limit};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use plane_store::{BatchId, Key, KeyRange, Page, Version, Versioned, Write, limit, records};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, config::DbConfig, params};
 
 use crate::{
     Error,
+    acked::State,
     error::{damaged, open_error},
 };
 
 /// The format of the tables.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 /// Exactly as SQLite keeps them, so that a flipped byte in a definition is noticed.
-const TABLES: [(&str, &str); 2] = [
+const TABLES: [(&str, &str); 3] = [
+    (
+        "aside",
+        "CREATE TABLE aside (key ANY, version ANY, sum ANY, value ANY) STRICT",
+    ),
     (
         "batches",
-        "CREATE TABLE batches (slot INTEGER PRIMARY KEY, id BLOB NOT NULL, version INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT",
+        "CREATE TABLE batches (slot INTEGER PRIMARY KEY, id BLOB NOT NULL, version INTEGER NOT NULL, content INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT",
     ),
     (
         "rows",
@@ -31,14 +37,22 @@ const TABLES: [(&str, &str); 2] = [
 /// What is wrong with a database.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Damage {
-    #[error("the row `{0}` does not match its checksum")]
+    #[error("the row `{}` does not match its checksum", .0.escape_debug())]
     Row(String),
     #[error("the record of batches does not match its checksums")]
     Batches,
+    #[error("rows are missing, or are not of the commit that it says it is at")]
+    Content,
     #[error("the definition of its tables is not what was written")]
     Tables,
     #[error("{0}")]
     Structure(String),
+    #[error("it has another commit {} than the one that was acknowledged", .0.0)]
+    Other(Version),
+    #[error("the newest acknowledged commit cannot be completed from its record")]
+    Redo,
+    #[error("the newest acknowledged commit cannot be recorded")]
+    Acked(#[source] std::io::Error),
     #[error("SQLite cannot read it")]
     Sqlite(#[source] rusqlite::Error),
 }
@@ -52,6 +66,8 @@ impl From<rusqlite::Error> for Damage {
 /// Opens one more connection. The first one creates the tables.
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
+    // A log that was refused is evidence, and one that could not be synced is not tried again.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.execute_batch(
         "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000;",
@@ -59,8 +75,19 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// What was found in a database that can be used.
+#[derive(Debug)]
+pub(crate) struct Verified {
+    /// Where it is.
+    pub(crate) state: State,
+    /// History that cannot be read: the rows, and their keys.
+    pub(crate) unreadable: Vec<(i64, Key)>,
+    /// The sum over the rows that can be read.
+    readable: i64,
+}
+
 /// Creates the tables if there are none, and makes sure that they are ours and undamaged: reads all of them once.
-pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), Error> {
+pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Result<Verified, Error> {
     let wrap = |source| open_error(path, source);
     let format = |connection: &Connection| {
         connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
@@ -94,7 +121,7 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-fn verify(connection: &Connection) -> Result<(), Damage> {
+fn verify(connection: &Connection) -> Result<Verified, Damage> {
     for (name, sql) in TABLES {
         let found: String = connection.query_row(
             "SELECT sql FROM sqlite_schema WHERE name = ?1",
@@ -110,50 +137,116 @@ fn verify(connection: &Connection) -> Result<(), Damage> {
     if structure != "ok" {
         return Err(Damage::Structure(structure));
     }
-    let newest = batches(connection)?
-        .last()
-        .map_or(0, |(_, version)| version.0);
-    let mut select = connection.prepare("SELECT key, version, sum, value FROM rows")?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        let (key, row) = read_row(row)?;
-        if row.version.0 > newest {
-            return Err(Damage::Row(key.to_string()));
-        }
-    }
-    Ok(())
+    let newest = batches(connection)?.pop();
+    let state = newest.map_or(State::default(), |(_, state)| state);
+    verify_rows(connection, state)
 }
 
-/// The batches remembered, oldest first.
-pub(crate) fn batches(connection: &Connection) -> Result<Vec<(BatchId, Version)>, Damage> {
-    let mut select =
-        connection.prepare("SELECT slot, id, version, sum FROM batches ORDER BY version")?;
+fn verify_rows(connection: &Connection, state: State) -> Result<Verified, Damage> {
+    let mut unreadable = Vec::new();
+    // Of rows that cannot be read either the value was hit or the sum.
+    let (mut readable, mut as_stored, mut as_read) = (0_i64, 0_i64, 0_i64);
+    let mut select = connection.prepare("SELECT key, version, sum, value, rowid FROM rows")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let stored = row.get::<_, i64>(2)?;
+        match read_row(row) {
+            Ok((key, row)) if row.version > state.version => {
+                return Err(Damage::Row(key.to_string()));
+            }
+            Ok(_) => readable = readable.wrapping_add(stored),
+            Err(Damage::Row(key)) if records::is_history(&key) => {
+                unreadable.push((row.get(4)?, Key::from(key)));
+                as_stored = as_stored.wrapping_add(stored);
+                as_read = as_read.wrapping_add(actual_sum(row)?);
+            }
+            Err(damage) => return Err(damage),
+        }
+    }
+    if ![as_stored, as_read].contains(&state.content.wrapping_sub(readable)) {
+        return Err(Damage::Content);
+    }
+    Ok(Verified {
+        state,
+        unreadable,
+        readable,
+    })
+}
+
+/// Moves history that cannot be read out of the way, into the table `aside`, as a commit of its own.
+pub(crate) fn set_aside(connection: &mut Connection, found: &Verified) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for (row, _) in &found.unreadable {
+        transaction.execute(
+            "INSERT INTO aside SELECT key, version, sum, value FROM rows WHERE rowid = ?1",
+            [row],
+        )?;
+        transaction.execute("DELETE FROM rows WHERE rowid = ?1", [row])?;
+    }
+    let after = State {
+        version: Version(found.state.version.0 + 1),
+        content: found.readable,
+    };
+    remember(&transaction, BatchId::fresh(), after)?;
+    transaction.commit()
+}
+
+/// Copies the log into the database and empties it.
+pub(crate) fn fold(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+/// The batches remembered, oldest first, each with the state after it.
+pub(crate) fn batches(connection: &Connection) -> Result<Vec<(BatchId, State)>, Damage> {
+    let mut select = connection
+        .prepare("SELECT slot, id, version, content, sum FROM batches ORDER BY version")?;
     let rows = select.query_map([], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        let version = Version(row.get::<_, i64>(2)?.cast_unsigned());
+        let content = row.get(3)?;
+        Ok((
+            row.get(0)?,
+            row.get(1)?,
+            State { version, content },
+            row.get(4)?,
+        ))
     })?;
-    let mut batches = Vec::new();
+    let mut batches: Vec<(BatchId, State)> = Vec::new();
     for row in rows {
-        let (slot, id, version, sum): (i64, [u8; 16], i64, i64) = row?;
-        let version = Version(version.cast_unsigned());
-        if slot != slot_of(version) || sum != sum_of(&id, version, &[]) {
+        let (slot, id, state, sum): (i64, [u8; 16], State, i64) = row?;
+        let follows = |(_, last): &(BatchId, State)| last.version.0 + 1 == state.version.0;
+        if slot != slot_of(state.version)
+            || sum != sum_of(&id, state.version, &state.content.to_le_bytes())
+            || !batches.last().is_none_or(follows)
+        {
             return Err(Damage::Batches);
         }
-        batches.push((BatchId(u128::from_be_bytes(id)), version));
+        batches.push((BatchId(u128::from_be_bytes(id)), state));
+    }
+    let last = batches.last().map_or(0, |(_, last)| last.version.0);
+    if batches.len() as u64 != last.min(limit::REMEMBERED_BATCHES) {
+        return Err(Damage::Batches);
     }
     Ok(batches)
 }
 
-/// Remembers `id` in the place of one that is old enough to be forgotten.
+/// Remembers `id` in the place of one that is old enough to be forgotten, with the state after it.
 pub(crate) fn remember(
     transaction: &Transaction<'_>,
     id: BatchId,
-    version: Version,
+    after: State,
 ) -> rusqlite::Result<()> {
     let id = id.0.to_be_bytes();
-    let sum = sum_of(&id, version, &[]);
+    let State { version, content } = after;
+    let sum = sum_of(&id, version, &content.to_le_bytes());
     transaction
-        .prepare_cached("INSERT OR REPLACE INTO batches VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![slot_of(version), id, version.0.cast_signed(), sum])?;
+        .prepare_cached("INSERT OR REPLACE INTO batches VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![
+            slot_of(version),
+            id,
+            version.0.cast_signed(),
+            content,
+            sum
+        ])?;
     Ok(())
 }
 
@@ -173,12 +266,36 @@ pub(crate) fn version_of(
         .map(|version| version.map(|version| Version(version.cast_unsigned())))
 }
 
-pub(crate) fn put(
+/// Commits `writes` as the batch `id` on top of `state`, and leaves the state after it there.
+pub(crate) fn apply(
+    transaction: &Transaction<'_>,
+    id: BatchId,
+    writes: &[Write],
+    state: &mut State,
+) -> rusqlite::Result<()> {
+    state.version.0 += 1;
+    for write in writes {
+        let (gone, new) = match write {
+            Write::Put(key, value) => put(transaction, key, state.version, value)?,
+            Write::Delete(key) => (delete(transaction, key)?, 0),
+            Write::DeleteRange(range) => (delete_range(transaction, range)?, 0),
+        };
+        state.content = state.content.wrapping_sub(gone).wrapping_add(new);
+    }
+    remember(transaction, id, *state)
+}
+
+/// Writes a row. Says the sum of the row before it, and its own.
+fn put(
     transaction: &Transaction<'_>,
     key: &Key,
     version: Version,
     value: &[u8],
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<(i64, i64)> {
+    let before = transaction
+        .prepare_cached("SELECT sum FROM rows WHERE key = ?1")?
+        .query_row([key.as_str()], |row| row.get(0))
+        .optional()?;
     let sum = sum_of(key.as_str().as_bytes(), version, value);
     transaction
         .prepare_cached(
@@ -186,30 +303,34 @@ pub(crate) fn put(
              DO UPDATE SET version = excluded.version, sum = excluded.sum, value = excluded.value",
         )?
         .execute(params![key.as_str(), version.0.cast_signed(), sum, value])?;
-    Ok(())
+    Ok((before.unwrap_or(0), sum))
 }
 
-pub(crate) fn delete(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("DELETE FROM rows WHERE key = ?1")?
-        .execute([key.as_str()])?;
-    Ok(())
+/// Removes a row. Says its sum.
+fn delete(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<i64> {
+    let sum = transaction
+        .prepare_cached("DELETE FROM rows WHERE key = ?1 RETURNING sum")?
+        .query_row([key.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(sum.unwrap_or(0))
 }
 
-pub(crate) fn delete_range(
-    transaction: &Transaction<'_>,
-    range: &KeyRange,
-) -> rusqlite::Result<()> {
+/// Removes rows. Says the sum over them.
+fn delete_range(transaction: &Transaction<'_>, range: &KeyRange) -> rusqlite::Result<i64> {
+    const BOUNDED: &str = "DELETE FROM rows WHERE key >= ?1 AND key < ?2 RETURNING sum";
+    const OPEN: &str = "DELETE FROM rows WHERE key >= ?1 RETURNING sum";
     let start = range.start.as_str();
-    match &range.end {
-        Some(end) => transaction
-            .prepare_cached("DELETE FROM rows WHERE key >= ?1 AND key < ?2")?
-            .execute([start, end.as_str()])?,
-        None => transaction
-            .prepare_cached("DELETE FROM rows WHERE key >= ?1")?
-            .execute([start])?,
+    let mut delete =
+        transaction.prepare_cached(if range.end.is_some() { BOUNDED } else { OPEN })?;
+    let mut rows = match &range.end {
+        Some(end) => delete.query([start, end.as_str()])?,
+        None => delete.query([start])?,
     };
-    Ok(())
+    let mut gone = 0_i64;
+    while let Some(row) = rows.next()? {
+        gone = gone.wrapping_add(row.get(0)?);
+    }
+    Ok(gone)
 }
 
 /// The value of `key`.
@@ -218,7 +339,7 @@ pub(crate) fn get(transaction: &Transaction<'_>, key: &Key) -> Result<Option<Ver
         transaction.prepare_cached("SELECT key, version, sum, value FROM rows WHERE key = ?1")?;
     let mut rows = select.query([key.as_str()])?;
     match rows.next()? {
-        Some(row) => Ok(Some(read_row(row)?.1)),
+        Some(row) => Ok(usable(read_row(row))?.map(|(_, row)| row)),
         None => Ok(None),
     }
 }
@@ -241,27 +362,56 @@ pub(crate) fn scan(
     };
     let mut damage = None;
     let found = std::iter::from_fn(|| {
-        let next = rows.next().map_err(Damage::from).transpose()?;
-        next.and_then(read_row)
-            .map_err(|error| damage = Some(error))
-            .ok()
+        loop {
+            let next = rows.next().map_err(Damage::from).transpose()?;
+            match next.and_then(|row| usable(read_row(row))) {
+                Ok(Some(row)) => return Some(row),
+                Ok(None) => {}
+                Err(error) => {
+                    damage = Some(error);
+                    return None;
+                }
+            }
+        }
     });
     let page = Page::collect(range, limit, found);
     damage.map_or(Ok(page), Err)
 }
 
+/// Leaves out history that cannot be read. It is set aside when the database is opened next.
+fn usable<T>(row: Result<T, Damage>) -> Result<Option<T>, Damage> {
+    match row {
+        Err(Damage::Row(key)) if records::is_history(&key) => {
+            tracing::warn!(
+                key,
+                "a record of history cannot be read, and is taken for absent"
+            );
+            Ok(None)
+        }
+        row => row.map(Some),
+    }
+}
+
 /// Reads key, version, sum and value, in this order.
 fn read_row(row: &Row<'_>) -> Result<(Key, Versioned), Damage> {
-    let as_text = |error: std::str::Utf8Error| Damage::Row(error.to_string());
     let key = row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?;
-    let key = std::str::from_utf8(key).map_err(as_text)?;
+    if row.get::<_, i64>(2)? != actual_sum(row)? {
+        let key = String::from_utf8_lossy(key).into_owned();
+        return Err(Damage::Row(key));
+    }
+    let key = std::str::from_utf8(key).map_err(|error| Damage::Row(error.to_string()))?;
     let version = Version(row.get::<_, i64>(1)?.cast_unsigned());
     let value = row.get_ref(3)?.as_bytes().map_err(rusqlite::Error::from)?;
-    if row.get::<_, i64>(2)? != sum_of(key.as_bytes(), version, value) {
-        return Err(Damage::Row(key.escape_debug().to_string()));
-    }
     let value = Bytes::copy_from_slice(value);
     Ok((Key::from(key), Versioned { version, value }))
+}
+
+/// The sum over key, version and value of a row.
+fn actual_sum(row: &Row<'_>) -> Result<i64, Damage> {
+    let key = row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?;
+    let version = Version(row.get::<_, i64>(1)?.cast_unsigned());
+    let value = row.get_ref(3)?.as_bytes().map_err(rusqlite::Error::from)?;
+    Ok(sum_of(key, version, value))
 }
 
 fn sum_of(name: &[u8], version: Version, value: &[u8]) -> i64 {

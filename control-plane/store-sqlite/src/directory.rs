@@ -57,6 +57,21 @@ impl Directory {
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join("plane.sqlite3")
     }
+
+    /// SQLite's log beside the database.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join("plane.sqlite3-wal")
+    }
+
+    /// The record of the newest acknowledged commit.
+    pub(crate) fn acked(&self) -> PathBuf {
+        self.path.join("plane.acked")
+    }
+
+    /// Makes the files in it survive a power cut as their content does.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
 }
 
 fn lock_file(path: &Path) -> Result<File, Error> {
@@ -73,7 +88,7 @@ fn lock_file(path: &Path) -> Result<File, Error> {
     options.open(path.join("lock")).map_err(io)
 }
 
-fn io_error(path: &Path, source: io::Error) -> Error {
+pub(crate) fn io_error(path: &Path, source: io::Error) -> Error {
     let path = path.to_owned();
     Error::Io { path, source }
 }

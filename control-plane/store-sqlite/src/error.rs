@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use plane_store::{Cause, CommitError};
+use plane_store::{Cause, CommitError, Version};
 use rusqlite::ErrorCode;
 
 use crate::database::Damage;
@@ -41,6 +41,44 @@ pub enum Error {
         path: PathBuf,
         /// How it was noticed.
         source: Cause,
+    },
+    /// The database has less than was acknowledged.
+    #[error(
+        "{} is at commit {}, but commit {} was acknowledged: it or its log was cut, changed, or put back from an older \
+         copy; restore the whole directory from the newest backup, or remove {} to go on without what is lost",
+        path.display(), found.0, acked.0, record.display()
+    )]
+    Lost {
+        /// The database.
+        path: PathBuf,
+        /// The newest commit in it.
+        found: Version,
+        /// The newest commit that was acknowledged.
+        acked: Version,
+        /// The file that remembers it.
+        record: PathBuf,
+    },
+    /// The database is not there, but what lies beside it says that there was one.
+    #[error(
+        "{} is missing or empty, but {} is there; restore the whole directory from the newest backup, or remove it to \
+         begin anew",
+        path.display(), beside.display()
+    )]
+    Missing {
+        /// The database.
+        path: PathBuf,
+        /// What is there of it.
+        beside: PathBuf,
+    },
+    /// The record of the newest acknowledged commit cannot be read, so a loss would not be noticed.
+    #[error(
+        "{} is damaged; restore the whole directory from the newest backup, or remove this file to go on from what the \
+         database has",
+        path.display()
+    )]
+    Record {
+        /// The file.
+        path: PathBuf,
     },
     /// The database is of another program, or of another version of this one.
     #[error("{} has format {found}, this version reads {known}; use the version that wrote it", path.display())]
@@ -91,8 +129,32 @@ pub(crate) fn damaged(path: &Path, damage: Damage) -> Error {
     }
 }
 
+/// Why a group of commits failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Sqlite(rusqlite::Error),
+    /// The record of what is acknowledged was not written.
+    Acked(io::Error),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Acked(error)
+    }
+}
+
 /// What a failed commit means.
-pub(crate) fn commit_error(error: rusqlite::Error) -> CommitError {
+pub(crate) fn commit_error(failure: Failure) -> CommitError {
+    let error = match failure {
+        Failure::Sqlite(error) => error,
+        Failure::Acked(error) => return CommitError::poisoned(Damage::Acked(error)),
+    };
     match error.sqlite_error_code() {
         // SQLite undid all of it; nothing uncertain reached the medium.
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -20,7 +20,7 @@ use crate::{
     database::{self, Damage},
     directory::Directory,
     error::{damaged, open_error},
-    reader,
+    opening, reader,
     writer::{self, Poison, Writer},
 };
 
@@ -57,14 +57,16 @@ struct Inner {
 }
 
 impl SqliteStore {
-    /// Opens the store in `dir`, creating it if there is none. Reads all of it once, to be sure that it is undamaged;
-    /// blocks until then.
+    /// Opens the store in `dir`, creating it if there is none. Reads all of it once, to be sure that it is undamaged and
+    /// that no acknowledged commit is missing; blocks until then. One unreadable record of history stops nothing: it is
+    /// moved to the table `aside`, and a warning names it.
     ///
     /// No other process can be alive in this store, so the heartbeats of all others are removed: whatever they owned can
     /// be taken over at once.
     ///
     /// # Errors
-    /// When another process has it open, when it is damaged, or when the system refuses.
+    /// When another process has it open, when it is damaged or has lost what was acknowledged, or when the system
+    /// refuses. The error names the file and what to do.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
         Self::start(Directory::lock(dir.as_ref())?)
     }
@@ -80,10 +82,10 @@ impl SqliteStore {
     fn start(directory: Directory) -> Result<Self, Error> {
         let path = directory.database();
         let refused = |source| open_error(&path, source);
-        let mut connection = database::connect(&path).map_err(refused)?;
-        database::prepare(&mut connection, &path)?;
+        let (connection, recorder) = opening::open(&directory)?;
         let (poison, watchers) = (Poison::default(), Arc::default());
-        let mut writer = Writer::new(connection, Arc::clone(&poison), Arc::clone(&watchers))
+        let shared = (Arc::clone(&poison), Arc::clone(&watchers));
+        let mut writer = Writer::new(connection, recorder, shared.0, shared.1)
             .map_err(|damage| damaged(&path, damage))?;
         let bury = Batch::new().delete_range(owner::heartbeats());
         if let Err(source) = writer.commit_alone(bury) {
@@ -184,8 +186,8 @@ impl Store for SqliteStore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The threads end once nobody can ask them anything; what was asked is done first. SQLite folds its log into the
-        // database when the last connection closes, but not when two close at once: the writer goes last, alone.
+        // The threads end once there is no way to ask them anything; what was asked is done first. The writer goes last,
+        // alone: it copies the log into the database, which readers would hold up.
         self.reads = None;
         for reader in self.readers.drain(..) {
             let _ = reader.join();

@@ -1,4 +1,6 @@
 //! The one thread that writes: whatever waits is committed together and shares one write to the medium.
+//!
+//! A group is acknowledged once it is durable in SQLite's log and recorded outside of it (see `acked`), both at once.
 
 use std::{
     collections::BTreeMap,
@@ -6,12 +8,14 @@ use std::{
 };
 
 use futures::channel::oneshot;
-use plane_store::{Batch, BatchId, Cause, CommitError, Version, Watchers, Write, limit};
+use plane_store::{Batch, BatchId, Cause, CommitError, Version, Watchers, limit};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
+    acked::{self, Record, Recorder, State},
     database::{self, Damage},
-    error::commit_error,
+    error::{Failure, commit_error},
+    redo,
 };
 
 /// How many commits may share one write to the medium, and how many bytes.
@@ -31,7 +35,8 @@ pub(crate) struct Writer {
     connection: Connection,
     poison: Poison,
     watchers: Arc<Mutex<Watchers>>,
-    version: Version,
+    recorder: Recorder,
+    state: State,
     remembered: BTreeMap<BatchId, Version>,
     by_version: BTreeMap<Version, BatchId>,
 }
@@ -39,6 +44,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(
         connection: Connection,
+        recorder: Recorder,
         poison: Poison,
         watchers: Arc<Mutex<Watchers>>,
     ) -> Result<Self, Damage> {
@@ -46,7 +52,8 @@ impl Writer {
             connection,
             poison,
             watchers,
-            version: Version(0),
+            recorder,
+            state: State::default(),
             remembered: BTreeMap::new(),
             by_version: BTreeMap::new(),
         };
@@ -99,14 +106,17 @@ impl Writer {
         }
     }
 
-    fn transact(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Result<Version, CommitError>>> {
+    fn transact(&mut self, group: &[Job]) -> Result<Vec<Result<Version, CommitError>>, Failure> {
         let Self {
             connection,
-            version,
+            recorder,
+            state,
             remembered,
             by_version,
             ..
         } = self;
+        let before = *state;
+        let mut redo = Some(Vec::new());
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut results = Vec::with_capacity(group.len());
         for job in group {
@@ -118,13 +128,21 @@ impl Writer {
                 results.push(Err(conflict));
                 continue;
             }
-            version.0 += 1;
-            apply(&transaction, &job.batch, *version)?;
-            remembered.insert(job.batch.id, *version);
-            by_version.insert(*version, job.batch.id);
-            results.push(Ok(*version));
+            database::apply(&transaction, job.batch.id, &job.batch.writes, state)?;
+            redo = redo.filter(|redo| redo.len() + job.batch.bytes() <= acked::REDO / 2);
+            if let Some(redo) = &mut redo {
+                redo::append(redo, &job.batch, state.version);
+            }
+            remembered.insert(job.batch.id, state.version);
+            by_version.insert(state.version, job.batch.id);
+            results.push(Ok(state.version));
         }
-        transaction.commit()?;
+        let record = Record {
+            before,
+            after: *state,
+            redo: redo.filter(|redo| redo.len() <= acked::REDO),
+        };
+        finish(transaction, recorder, record)?;
         while by_version.len() as u64 > limit::REMEMBERED_BATCHES
             && let Some((_, oldest)) = by_version.pop_first()
         {
@@ -136,9 +154,9 @@ impl Writer {
     /// After a failure: goes on from what is on the medium, or never again.
     fn failed(&mut self, error: CommitError) -> CommitError {
         let error = match error {
-            CommitError::Unavailable { .. } => match self.recall() {
+            CommitError::Unavailable { .. } => match self.recall().and_then(|()| self.retract()) {
                 Ok(()) => error,
-                Err(damage) => CommitError::poisoned(damage),
+                Err(cause) => CommitError::poisoned(cause),
             },
             error => error,
         };
@@ -150,15 +168,19 @@ impl Writer {
         error
     }
 
+    /// What was refused must not be completed at the next opening: records the state without it.
+    fn retract(&mut self) -> Result<(), Damage> {
+        let written = self.recorder.write(Record::durable(self.state));
+        written.map_err(Damage::Acked)
+    }
+
     /// Reads from the medium which batches were committed.
     fn recall(&mut self) -> Result<(), Damage> {
         let batches = database::batches(&self.connection)?;
-        self.version = batches.last().map_or(Version(0), |(_, version)| *version);
-        self.remembered = batches.iter().copied().collect();
-        self.by_version = batches
-            .into_iter()
-            .map(|(id, version)| (version, id))
-            .collect();
+        self.state = batches.last().map_or(State::default(), |(_, state)| *state);
+        let versions = batches.iter().map(|(id, state)| (*id, state.version));
+        self.remembered = versions.clone().collect();
+        self.by_version = versions.map(|(id, version)| (version, id)).collect();
         Ok(())
     }
 
@@ -190,15 +212,26 @@ fn conflict(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<Op
     Ok(None)
 }
 
-fn apply(transaction: &Transaction<'_>, batch: &Batch, version: Version) -> rusqlite::Result<()> {
-    for write in &batch.writes {
-        match write {
-            Write::Put(key, value) => database::put(transaction, key, version, value)?,
-            Write::Delete(key) => database::delete(transaction, key)?,
-            Write::DeleteRange(range) => database::delete_range(transaction, range)?,
-        }
+/// Makes a group durable in the log and recorded outside of it, side by side if the record carries the group's writes:
+/// then it does not matter which of the two a power cut leaves.
+fn finish(
+    transaction: Transaction<'_>,
+    recorder: &Recorder,
+    record: Record,
+) -> Result<(), Failure> {
+    if record.before == record.after {
+        return Ok(transaction.commit()?);
     }
-    database::remember(transaction, batch.id, version)
+    if record.redo.is_none() {
+        let after = record.after;
+        transaction.commit()?;
+        return Ok(recorder.write(Record::durable(after))?);
+    }
+    recorder.begin(record);
+    let committed = transaction.commit();
+    let recorded = recorder.end();
+    committed?;
+    Ok(recorded?)
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use std::path::Path;
 use plane_store::CommitError;
 
 use super::*;
+use crate::{directory::Directory, opening};
 
 fn writer(dir: &Path) -> Writer {
-    let path = dir.join("plane.sqlite3");
-    let mut connection = database::connect(&path).unwrap();
-    database::prepare(&mut connection, &path).unwrap();
-    Writer::new(connection, Poison::default(), Arc::default()).unwrap()
+    let directory = Directory::lock(dir).unwrap();
+    let (connection, recorder) = opening::open(&directory).unwrap();
+    Writer::new(connection, recorder, Poison::default(), Arc::default()).unwrap()
 }
 
 fn commit(writer: &mut Writer, batches: &[Batch]) -> Vec<Result<Version, CommitError>> {
@@ -121,10 +121,10 @@ fn batches_are_forgotten_in_their_order() {
     assert_eq!(writer.remembered.len() as u64, limit::REMEMBERED_BATCHES);
     assert!(!writer.remembered.contains_key(&old.id));
     assert_eq!(writer.remembered[&next.id], Version(2));
-    let newest = writer.version;
+    let newest = writer.state.version;
     writer.recall().unwrap();
     assert_eq!(
-        (writer.version, writer.remembered[&next.id]),
+        (writer.state.version, writer.remembered[&next.id]),
         (newest, Version(2))
     );
     assert_eq!(writer.remembered.len() as u64, limit::REMEMBERED_BATCHES);
