@@ -15,6 +15,9 @@ use crate::{
     error::{damaged, open_error},
 };
 
+/// After how many pages the log is copied into the database.
+const LOG: i64 = 1000;
+
 /// The format of the tables.
 const FORMAT: i64 = 2;
 
@@ -70,7 +73,8 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.execute_batch(
-        "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000;",
+        "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+         PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 0;",
     )?;
     Ok(connection)
 }
@@ -189,6 +193,20 @@ pub(crate) fn set_aside(connection: &mut Connection, found: &Verified) -> rusqli
     };
     remember(&transaction, BatchId::fresh(), after)?;
     transaction.commit()
+}
+
+/// Copies the log into the database once it has [`LOG`] pages that are not there yet. SQLite does so by itself after
+/// commits, but says nothing when the sync of it fails, and tries again.
+pub(crate) fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+    let (log, copied): (i64, i64) = connection
+        .prepare_cached("PRAGMA wal_checkpoint(NOOP)")?
+        .query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    if log - copied < LOG {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?
+        .query_row([], |_| Ok(()))
 }
 
 /// Copies the log into the database and empties it.

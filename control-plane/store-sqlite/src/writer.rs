@@ -72,6 +72,32 @@ impl Writer {
                 group.push(job);
             }
             self.commit(group);
+            self.checkpoint();
+        }
+        self.close();
+    }
+
+    /// Keeps the log short. A failure poisons the store: what a sync that failed left behind is not known, and a second
+    /// one that succeeds does not say.
+    fn checkpoint(&mut self) {
+        if self.poison.get().is_some() {
+            return;
+        }
+        if let Err(error) = database::checkpoint(&self.connection) {
+            self.failed(commit_error(error.into()));
+        }
+    }
+
+    /// Leaves the whole database in one file. After a failure nothing is written any more.
+    fn close(&self) {
+        if self.poison.get().is_some() {
+            return;
+        }
+        if let Err(error) = database::fold(&self.connection) {
+            tracing::error!(
+                %error,
+                "the store's log was not copied into its database; it is, or is refused, when the store is opened next"
+            );
         }
     }
 

@@ -1,0 +1,129 @@
+//! R5: a sync that fails, of a checkpoint too, poisons the store for good, and nothing acknowledged is lost.
+//!
+//! The tests start themselves as children under a preloaded library, written in C, that makes syncs fail on demand.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test"
+)]
+
+use std::{
+    error::Error as _,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use futures::executor::block_on;
+use plane_store::{Batch, CommitError, Error, Store};
+use plane_store_sqlite::SqliteStore;
+
+/// Tells the child that it is one: where its store is, and which file's syncs fail.
+const DIR: &str = "STORE_DIR";
+const ENDING: &str = "FAIL_ENDING";
+/// Where the library looks: syncs of files whose name ends with what is written there fail.
+const CONTROL: &str = "FAIL_FSYNC";
+
+/// Enough for the log to be copied into the database several times.
+const MANY: u32 = 3_000;
+
+/// Commits until it is told that the store is poisoned, and what it was told.
+fn commit_until_poisoned(dir: &Path) {
+    let (control, ending) = (var(CONTROL), var(ENDING));
+    let store = SqliteStore::open(dir).unwrap();
+    let put = |n: u32| Batch::new().put(format!("k/{n:04}"), vec![b'x'; 20_000]);
+    block_on(store.commit(put(0))).unwrap();
+    fs::write(&control, ending).unwrap();
+    for n in 1..MANY {
+        match block_on(store.commit(put(n))) {
+            Ok(_) => fs::write(dir.join("acked"), n.to_string()).unwrap(),
+            Err(error) => {
+                assert!(matches!(error, CommitError::Poisoned { .. }), "{error:?}");
+                let cause = error.source().unwrap();
+                let causes = [Some(cause), cause.source()].map(|cause| format!("{cause:?}"));
+                // The medium is well again; the store is not.
+                fs::remove_file(&control).unwrap();
+                let again = block_on(store.commit(put(n))).unwrap_err();
+                assert!(matches!(again, CommitError::Poisoned { .. }), "{again:?}");
+                let read = block_on(store.get(&["k/0000".into()])).unwrap_err();
+                assert!(matches!(read, Error::Poisoned { .. }), "{read:?}");
+                eprintln!("poisoned {causes:?}");
+                return;
+            }
+        }
+    }
+    panic!("{MANY} commits, and no failure was noticed");
+}
+
+fn var(name: &str) -> String {
+    std::env::var(name).unwrap()
+}
+
+/// Runs the test named `test` as a child whose syncs of files named `...ending` fail, and looks at what it leaves.
+fn poisoned(test: &str, ending: &str) {
+    if let Some(dir) = std::env::var_os(DIR) {
+        return commit_until_poisoned(Path::new(&dir));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let library = dir.path().join("failing_fsync.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failing_fsync.c");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .status();
+    match compiled {
+        Ok(status) => assert!(status.success(), "{} does not compile", source.display()),
+        Err(error) => {
+            eprintln!(
+                "skipped: a C compiler is needed to make syncs fail, and `cc` is not there: {error}"
+            );
+            return;
+        }
+    }
+    let state = dir.path().join("state");
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(DIR, &state)
+        .env(ENDING, ending)
+        .env(CONTROL, dir.path().join("control"))
+        .env("LD_PRELOAD", &library)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&child.stdout);
+    let told = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{out}\n{told}");
+    assert!(told.contains("poisoned"), "{out}\n{told}");
+    let acked = fs::read_to_string(state.join("acked")).map_or(0, |n| n.parse().unwrap());
+    let store = SqliteStore::open(&state).unwrap();
+    for n in 0..=acked {
+        let row = block_on(store.get(&[format!("k/{n:04}").into()])).unwrap();
+        assert!(row[0].is_some(), "commit {n} was acknowledged and is gone");
+    }
+}
+
+#[test]
+fn r5_a_failed_sync_of_the_log_poisons_the_store() {
+    poisoned(
+        "r5_a_failed_sync_of_the_log_poisons_the_store",
+        "plane.sqlite3-wal",
+    );
+}
+
+#[test]
+fn r5_a_failed_sync_of_a_checkpoint_poisons_the_store() {
+    poisoned(
+        "r5_a_failed_sync_of_a_checkpoint_poisons_the_store",
+        "plane.sqlite3",
+    );
+}
+
+#[test]
+fn r5_a_failed_sync_of_the_record_poisons_the_store() {
+    poisoned(
+        "r5_a_failed_sync_of_the_record_poisons_the_store",
+        "plane.acked",
+    );
+}
