@@ -3,7 +3,7 @@
 //! SQLite guards its log with checksums but not its pages, so every row carries a sum of its own. Each commit records the
 //! sum over all rows after it: rows that are missing, or from another moment than the rest, are noticed at opening.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use plane_store::{BatchId, Key, KeyRange, Page, Version, Versioned, Write, limit, records};
@@ -50,6 +50,8 @@ pub(crate) enum Damage {
     Tables,
     #[error("{0}")]
     Structure(String),
+    #[error("{} was removed or replaced while the store was open", .0.display())]
+    Gone(PathBuf),
     #[error("it has another commit {} than the one that was acknowledged", .0.0)]
     Other(Version),
     #[error("the newest acknowledged commit cannot be completed from its record")]
@@ -228,21 +230,15 @@ pub(crate) fn batches(connection: &Connection) -> Result<Vec<(BatchId, State)>, 
             row.get(4)?,
         ))
     })?;
-    let mut batches: Vec<(BatchId, State)> = Vec::new();
+    let mut batches = Vec::new();
     for row in rows {
         let (slot, id, state, sum): (i64, [u8; 16], State, i64) = row?;
-        let follows = |(_, last): &(BatchId, State)| last.version.0 + 1 == state.version.0;
         if slot != slot_of(state.version)
             || sum != sum_of(&id, state.version, &state.content.to_le_bytes())
-            || !batches.last().is_none_or(follows)
         {
             return Err(Damage::Batches);
         }
         batches.push((BatchId(u128::from_be_bytes(id)), state));
-    }
-    let last = batches.last().map_or(0, |(_, last)| last.version.0);
-    if batches.len() as u64 != last.min(limit::REMEMBERED_BATCHES) {
-        return Err(Damage::Batches);
     }
     Ok(batches)
 }
@@ -284,17 +280,18 @@ pub(crate) fn version_of(
         .map(|version| version.map(|version| Version(version.cast_unsigned())))
 }
 
-/// Commits `writes` as the batch `id` on top of `state`, and leaves the state after it there.
+/// Commits `writes` as the batch `id` on top of `state`, at `version`, and leaves the state after it there.
 pub(crate) fn apply(
     transaction: &Transaction<'_>,
     id: BatchId,
+    version: Version,
     writes: &[Write],
     state: &mut State,
 ) -> rusqlite::Result<()> {
-    state.version.0 += 1;
+    state.version = version;
     for write in writes {
         let (gone, new) = match write {
-            Write::Put(key, value) => put(transaction, key, state.version, value)?,
+            Write::Put(key, value) => put(transaction, key, version, value)?,
             Write::Delete(key) => (delete(transaction, key)?, 0),
             Write::DeleteRange(range) => (delete_range(transaction, range)?, 0),
         };

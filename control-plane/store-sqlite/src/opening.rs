@@ -9,13 +9,13 @@ use crate::{
     Error,
     acked::{self, Acked, Found, Record, Recorder},
     database::{self, Damage, Verified},
-    directory::{Directory, io_error},
+    directory::{Directory, Identity, io_error},
     error::{damaged, open_error},
-    redo,
+    redo::{self, Commit},
 };
 
 /// Opens the database in `directory` for writing. Until it is found to be whole, nothing is changed.
-pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder), Error> {
+pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Identity), Error> {
     let (path, record) = (directory.database(), directory.acked());
     let found = acked::read(&record).map_err(|source| io_error(&record, source))?;
     refuse_missing(directory, &found)?;
@@ -44,7 +44,8 @@ pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder), Erro
     let io = |source| io_error(&record, source);
     let acked = Acked::open(&record, turn).map_err(io)?;
     directory.sync().map_err(io)?;
-    Ok((connection, Recorder::start(acked).map_err(io)?))
+    let identity = directory.identity().map_err(io)?;
+    Ok((connection, Recorder::start(acked).map_err(io)?, identity))
 }
 
 /// SQLite makes a new database where there is none, and throws away the log that it finds there.
@@ -78,7 +79,6 @@ fn compare(
         let mut states = batches.iter().map(|(_, state)| *state);
         return match states.find(|state| state.version == acked.version) {
             Some(at) if at.content != acked.content => Err(damage(Damage::Other(acked.version))),
-            None if acked.version > Version(0) => Err(damage(Damage::Other(acked.version))),
             _ => Ok(false),
         };
     }
@@ -104,10 +104,12 @@ fn complete(connection: &mut Connection, redo: &[u8], record: &Record) -> Result
     let transaction = connection.transaction()?;
     let mut state = record.before;
     for commit in commits {
-        database::apply(&transaction, commit.id, &commit.writes, &mut state)?;
-        if state.version != commit.version {
-            return Err(Damage::Redo);
-        }
+        let Commit {
+            id,
+            version,
+            writes,
+        } = commit;
+        database::apply(&transaction, id, version, &writes, &mut state)?;
     }
     if state != record.after {
         return Err(Damage::Redo);

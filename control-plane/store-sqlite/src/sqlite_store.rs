@@ -24,7 +24,8 @@ use crate::{
     writer::{self, Poison, Writer},
 };
 
-/// A [`Store`] in a directory. Clones are handles to the same store; the last one to go closes it.
+/// A [`Store`] in a directory. It is poisoned when a write or a sync fails, and when the directory or a file of it is
+/// removed or replaced under it: before each commit they are compared with what was opened. Clones are handles to the same store; the last one to go closes it.
 ///
 /// ```
 /// use plane_store::{Batch, Store};
@@ -82,11 +83,11 @@ impl SqliteStore {
     fn start(directory: Directory) -> Result<Self, Error> {
         let path = directory.database();
         let refused = |source| open_error(&path, source);
-        let (connection, recorder) = opening::open(&directory)?;
+        let opened = opening::open(&directory)?;
         let (poison, watchers) = (Poison::default(), Arc::default());
         let shared = (Arc::clone(&poison), Arc::clone(&watchers));
-        let mut writer = Writer::new(connection, recorder, shared.0, shared.1)
-            .map_err(|damage| damaged(&path, damage))?;
+        let mut writer =
+            Writer::new(opened, shared.0, shared.1).map_err(|damage| damaged(&path, damage))?;
         let bury = Batch::new().delete_range(owner::heartbeats());
         if let Err(source) = writer.commit_alone(bury) {
             return Err(Error::Refused { path, source });

@@ -14,6 +14,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::{
     acked::{self, Record, Recorder, State},
     database::{self, Damage},
+    directory::Identity,
     error::{Failure, commit_error},
     redo,
 };
@@ -36,6 +37,7 @@ pub(crate) struct Writer {
     poison: Poison,
     watchers: Arc<Mutex<Watchers>>,
     recorder: Recorder,
+    files: Identity,
     state: State,
     remembered: BTreeMap<BatchId, Version>,
     by_version: BTreeMap<Version, BatchId>,
@@ -43,8 +45,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(
-        connection: Connection,
-        recorder: Recorder,
+        (connection, recorder, files): (Connection, Recorder, Identity),
         poison: Poison,
         watchers: Arc<Mutex<Watchers>>,
     ) -> Result<Self, Damage> {
@@ -53,6 +54,7 @@ impl Writer {
             poison,
             watchers,
             recorder,
+            files,
             state: State::default(),
             remembered: BTreeMap::new(),
             by_version: BTreeMap::new(),
@@ -115,6 +117,11 @@ impl Writer {
             let source = Cause::clone(cause);
             return refuse(group, &CommitError::Poisoned { source });
         }
+        // Another process may have begun a new store at the same place: nothing more is acknowledged here.
+        if let Err(gone) = self.files.check() {
+            let error = self.failed(CommitError::poisoned(Damage::Gone(gone)));
+            return refuse(group, &error);
+        }
         match self.transact(&group) {
             Ok(results) => {
                 for (job, result) in group.into_iter().zip(results) {
@@ -154,7 +161,9 @@ impl Writer {
                 results.push(Err(conflict));
                 continue;
             }
-            database::apply(&transaction, job.batch.id, &job.batch.writes, state)?;
+            let Batch { id, writes, .. } = &job.batch;
+            let version = job.batch.version_after(state.version);
+            database::apply(&transaction, *id, version, writes, state)?;
             redo = redo.filter(|redo| redo.len() + job.batch.bytes() <= acked::REDO / 2);
             if let Some(redo) = &mut redo {
                 redo::append(redo, &job.batch, state.version);

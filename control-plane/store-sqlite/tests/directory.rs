@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::executor::block_on;
-use plane_store::{Batch, KeyRange, Store, owner};
+use plane_store::{Batch, CommitError, KeyRange, Store, owner};
 use plane_store_sqlite::{Error, SqliteStore};
 
 fn database(dir: &Path) -> PathBuf {
@@ -54,6 +54,39 @@ fn opening_removes_the_heartbeats_of_the_dead() {
 }
 
 #[test]
+fn s7_a_directory_removed_under_a_process_stops_it_and_says_so() {
+    let (root, put) = (tempfile::tempdir().unwrap(), || Batch::new().put("k", "1"));
+    let dir = root.path().join("state");
+    let poisoned = |store: &SqliteStore, file: &str| {
+        let error = block_on(store.commit(put())).unwrap_err();
+        let said = std::error::Error::source(&error).unwrap().to_string();
+        assert!(matches!(error, CommitError::Poisoned { .. }), "{error:?}");
+        assert!(
+            said.contains(file) && said.contains("removed or replaced"),
+            "{said}"
+        );
+        assert!(block_on(store.get(&["k".into()])).is_err());
+    };
+    let first = SqliteStore::open(&dir).unwrap();
+    block_on(first.commit(put())).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    // A second process finds nothing in its way; the first one does not go on beside it.
+    let second = SqliteStore::open(&dir).unwrap();
+    block_on(second.commit(put())).unwrap();
+    poisoned(&first, "lock");
+    block_on(second.commit(put())).unwrap();
+    for file in ["plane.sqlite3", "plane.sqlite3-wal", "plane.acked"] {
+        let dir = root.path().join(format!("state-{file}"));
+        let store = SqliteStore::open(&dir).unwrap();
+        block_on(store.commit(put())).unwrap();
+        let moved = dir.join("moved");
+        fs::rename(dir.join(file), &moved).unwrap();
+        fs::copy(&moved, dir.join(file)).unwrap();
+        poisoned(&store, file);
+    }
+}
+
+#[test]
 fn what_is_no_store_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(
@@ -94,7 +127,12 @@ fn refused(bytes: &[u8]) -> bool {
             }
             false
         }
-        Err(Error::Damaged { .. } | Error::Format { .. } | Error::Database { .. }) => true,
+        Err(
+            Error::Damaged { .. }
+            | Error::Format { .. }
+            | Error::Database { .. }
+            | Error::Refused { .. },
+        ) => true,
         Err(error) => panic!("{error:?}"),
     }
 }

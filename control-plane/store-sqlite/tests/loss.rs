@@ -173,7 +173,8 @@ fn refused_clearly(left: &Left, name: &str, bytes: Option<&[u8]>, what: &str) ->
             | Error::Damaged { .. }
             | Error::Missing { .. }
             | Error::Format { .. }
-            | Error::Database { .. },
+            | Error::Database { .. }
+            | Error::Refused { .. },
         ) => true,
         Err(error) => panic!("{name}, {what}: {error:?}"),
     }

@@ -19,6 +19,9 @@ pub mod limit {
     pub const KEY: usize = 1 << 10;
     /// The largest value, in bytes.
     pub const VALUE: usize = 1 << 20;
+    /// The greatest version that a batch may ask to be above. Far beyond any number of commits; a greater one is not of a
+    /// store.
+    pub const VERSION: u64 = i64::MAX as u64 / 2;
     /// The largest batch, in bytes: all its keys and values together.
     pub const BATCH: usize = 4 << 20;
     /// A scan ends its page once the page holds this many bytes of keys and values.
@@ -50,6 +53,8 @@ pub struct Batch {
     pub writes: Vec<Write>,
     /// Whom it wakes.
     pub announce: Vec<Topic>,
+    /// Its version is greater than this one, whatever the store's was before.
+    pub above: Version,
 }
 
 impl Batch {
@@ -64,6 +69,7 @@ impl Batch {
             expect: Vec::new(),
             writes: Vec::new(),
             announce: Vec::new(),
+            above: Version(0),
         }
     }
 
@@ -116,6 +122,19 @@ impl Batch {
     pub fn announce(mut self, topic: impl Into<Topic>) -> Self {
         self.announce.push(topic.into());
         self
+    }
+
+    /// Commits at a version above `version`, which production or people know from a store that was lost: what is given
+    /// out from here on is newer than all of that. At most [`limit::VERSION`].
+    #[must_use]
+    pub fn above(mut self, version: Version) -> Self {
+        self.above = self.above.max(version);
+        self
+    }
+
+    /// The version it gets in a store whose newest commit is `newest`. For backends.
+    pub fn version_after(&self, newest: Version) -> Version {
+        Version(newest.0.max(self.above.0.min(limit::VERSION)) + 1)
     }
 
     /// How much of [`limit::BATCH`] it takes.

@@ -127,6 +127,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the store does nothing any more until it is opened again.
+    pub fn is_poisoned(&self) -> bool {
+        use CommitError::Poisoned;
+        matches!(self, Self::Poisoned { .. } | Self::Commit(Poisoned { .. }))
+    }
+
     /// Out of reach.
     pub fn unavailable(source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
         let source = Cause::from(source.into());

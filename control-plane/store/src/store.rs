@@ -12,8 +12,8 @@ use crate::{Batch, CommitError, Error, Key, KeyRange, Topic, limit};
 ///   write to the medium. Expectations are judged against what is committed at that moment, never against old reads.
 /// - Each read is one snapshot of acknowledged commits, possibly a few versions old. Who must be sure expects what it
 ///   read in its next commit.
-/// - Versions rise over the whole store: every commit has a greater one than those before, and each value carries the
-///   version of the commit that wrote it.
+/// - Versions rise over the whole store: every commit has a greater one than those before, and than its batch asks to be
+///   [above](Batch::above). Each value carries the version of the commit that wrote it.
 /// - A batch submitted again under its id, among the last [`REMEMBERED_BATCHES`](crate::limit::REMEMBERED_BATCHES),
 ///   is not committed twice: the answer is the version of the first time.
 ///

@@ -9,8 +9,8 @@ use crate::{directory::Directory, opening};
 
 fn writer(dir: &Path) -> Writer {
     let directory = Directory::lock(dir).unwrap();
-    let (connection, recorder) = opening::open(&directory).unwrap();
-    Writer::new(connection, recorder, Poison::default(), Arc::default()).unwrap()
+    let opened = opening::open(&directory).unwrap();
+    Writer::new(opened, Poison::default(), Arc::default()).unwrap()
 }
 
 fn commit(writer: &mut Writer, batches: &[Batch]) -> Vec<Result<Version, CommitError>> {

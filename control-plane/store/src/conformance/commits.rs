@@ -25,6 +25,22 @@ pub(super) async fn versions_rise(store: &dyn Store) {
     assert_eq!(read(store, "a").await.unwrap().version, again);
 }
 
+pub(super) async fn versions_are_above_what_is_asked<F: Factory>(factory: &F) {
+    let store = factory.create().await;
+    let asked = Version(1_000_000);
+    store.commit(Batch::new().put("a", "1")).await.unwrap();
+    let batch = Batch::new().put("b", "1").above(asked);
+    let raised = store.commit(batch.clone()).await.unwrap();
+    assert!(raised > asked);
+    assert_eq!(read(&store, "b").await.unwrap().version, raised);
+    assert_eq!(store.commit(batch).await.unwrap(), raised, "the same batch");
+    let next = store.commit(Batch::new().above(Version(7))).await.unwrap();
+    assert!(next > raised, "a lower one asks for nothing");
+    let store = factory.reopen(store).await;
+    assert_eq!(value(&store, "a").await.unwrap(), "1");
+    assert!(store.commit(Batch::new().put("c", "1")).await.unwrap() > next);
+}
+
 pub(super) async fn all_or_nothing(store: &dyn Store) {
     let refused = Batch::new()
         .put("a", "1")

@@ -47,6 +47,7 @@ pub trait Factory: Send + Sync {
 /// When the backend breaks a promise.
 pub async fn run<F: Factory>(factory: &F) {
     commits::versions_rise(&*shared(factory).await).await;
+    commits::versions_are_above_what_is_asked(factory).await;
     commits::all_or_nothing(&*shared(factory).await).await;
     commits::expectations(&*shared(factory).await).await;
     commits::writes_take_effect_in_order(&*shared(factory).await).await;

@@ -42,7 +42,7 @@ impl Log {
                 return Err(CommitError::Conflict { key, found });
             }
         }
-        self.written += 1;
+        self.written = batch.version_after(Version(self.written)).0;
         let mut undo = Undo {
             version: self.written,
             batch: batch.id,
@@ -102,7 +102,7 @@ impl Log {
 
     /// Drops what was not synced. Answers how many commits were lost.
     pub(super) fn roll_back(&mut self) -> u64 {
-        let lost = self.written - self.synced;
+        let mut lost = 0;
         while let Some(undo) = self.undo.pop_back_if(|undo| undo.version > self.synced) {
             for (key, old) in undo.replaced.into_iter().rev() {
                 match old {
@@ -112,6 +112,7 @@ impl Log {
             }
             self.remembered.remove(&undo.batch);
             self.in_order.pop_back();
+            lost += 1;
         }
         self.written = self.synced;
         lost

@@ -56,6 +56,8 @@ pub struct Process {
     /// What it has tried to own: the answer may be outstanding.
     claimed: BTreeSet<PartitionId>,
     observer: Observer,
+    /// What production has seen of partitions: tokens are above.
+    seen: BTreeMap<PartitionId, FencingToken>,
 }
 
 /// What came of a heartbeat.
@@ -105,6 +107,7 @@ impl Process {
             held: BTreeMap::new(),
             claimed: BTreeSet::new(),
             observer: Observer::new(term),
+            seen: BTreeMap::new(),
         }
     }
 
@@ -192,6 +195,13 @@ impl Process {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Says that production has seen the token `seen` of `partition`: a store that was lost and begun anew gives out
+    /// smaller ones, which production refuses. From the next ownership on, tokens are above it.
+    pub fn raise(&mut self, partition: &PartitionId, seen: FencingToken) {
+        let highest = self.seen.entry(partition.clone()).or_insert(seen);
+        *highest = seen.max(*highest);
     }
 
     /// Gives `partition` up. Nothing happens if it is not owned. Also for a partition whose journal says that
@@ -289,7 +299,12 @@ impl Process {
         let found = owner.map(|owner| owner.version);
         let batch = Batch::new()
             .expect(self.id.heartbeat(), Expect::as_found(self.heartbeat))
-            .expect(key(partition), Expect::as_found(found));
+            .expect(key(partition), Expect::as_found(found))
+            .above(
+                self.seen
+                    .get(partition)
+                    .map_or(Version(0), |seen| Version(seen.0)),
+            );
         let mine = serde_json::json!({ "process": self.id.as_str() }).to_string();
         match owner {
             Some(owner) if owner.value.process != self.id => {

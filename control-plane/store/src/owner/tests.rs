@@ -66,6 +66,25 @@ fn token(acquired: Acquire) -> FencingToken {
 }
 
 #[test]
+fn s5_a_token_is_above_what_production_has_seen() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let [mut one, mut two] = two(&store, &time);
+    let first = token(block_on(one.acquire(&partition())).unwrap());
+    let seen = FencingToken(first.0 + 1_000_000);
+    one.raise(&partition(), seen);
+    one.raise(&partition(), first);
+    let held = token(block_on(one.acquire(&partition())).unwrap());
+    assert_eq!(held, first, "what is owned stays owned");
+    block_on(one.release(&partition())).unwrap();
+    let above = token(block_on(one.acquire(&partition())).unwrap());
+    assert!(above > seen, "{above:?}");
+    block_on(one.beat()).unwrap();
+    block_on(one.release(&partition())).unwrap();
+    let next = token(block_on(two.acquire(&partition())).unwrap());
+    assert!(next > above, "and so is that of every process after it");
+}
+
+#[test]
 fn a_dead_owner_is_replaced_after_a_term_and_learns_of_it() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let mut one = process(&store, &time, "one", 1_000_000);
