@@ -7,6 +7,7 @@ use plugin_sdk::{Mono, Now};
 
 pub use tokio_runtime::TokioRuntime;
 
+mod suspended;
 mod tokio_runtime;
 
 /// A decision maker without clock, randomness or IO: what happened goes in, what is to be done comes out.
@@ -22,7 +23,7 @@ pub trait Kernel {
 
 /// Time and tasks, handed in: tokio's, or the simulator's seeded virtual ones.
 pub trait Runtime: Clone + Send + Sync + 'static {
-    /// Reads both clocks.
+    /// Reads both clocks. The monotonic one counts the time that the machine was suspended: a lease ends meanwhile.
     fn now(&self) -> Now;
 
     /// Completes at `at`.
