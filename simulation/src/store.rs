@@ -111,13 +111,20 @@ impl Store for ProcessStore {
         }
         let begun = self.world.executor.now();
         let writes = batch.writes.clone();
-        self.world.state().may_be_held(&writes);
+        let early = {
+            let mut state = self.world.state();
+            state.may_be_held(&writes);
+            state.judge_heads(&writes)
+        };
         let mut submitted = self.submit(batch).await;
         let node = self.world.executor.current();
         if submitted.is_ok() && self.is_cut_off() {
             submitted = Err(CommitError::unknown("cut off before the answer"));
         }
         let version = submitted?;
+        if let Some(what) = early {
+            self.world.state().violated("R21", what);
+        }
         self.remember(node, begun, writes, version);
         if dies_here(&self.world, node) {
             return futures::future::pending().await;
@@ -197,6 +204,21 @@ impl State {
         self.judge_moves();
     }
 
+    /// A commit is made: what it says of heads is judged as things are now. Until it is acknowledged, newer ones may
+    /// follow. Nothing is wrong with it if it is refused.
+    fn judge_heads(&mut self, writes: &[Write]) -> Option<String> {
+        let mut found = None;
+        for write in writes {
+            let Write::Put(key, value) = write else {
+                continue;
+            };
+            if let Some((group, head)) = head_in(key.as_str(), value) {
+                found = found.or(self.judge_whole(group, head));
+            }
+        }
+        found
+    }
+
     /// Whoever makes a commit may die before it hears that it was made: content that failed may be remembered, or not.
     fn may_be_held(&mut self, writes: &[Write]) {
         for write in writes {
@@ -210,13 +232,11 @@ impl State {
     }
 
     fn remember_head(&mut self, key: &str, value: Option<&[u8]>) {
-        let (kind, name) = (key.split('/').next(), number(key));
         let Some(value) = value else { return };
-        match kind {
+        match key.split('/').next() {
             Some(GroupHead::KIND) => {
-                let head = serde_json::from_slice::<GroupHead>(value);
-                if let (Ok(head), Some(group)) = (head, policy_number(name)) {
-                    self.completed(group, head.incarnation.0);
+                if let Some((group, head)) = head_in(key, value) {
+                    self.completed(group, head);
                 }
             }
             Some(Rollout::KIND) => {
@@ -258,6 +278,14 @@ impl State {
                 .between(Duration::from_millis(10), Duration::from_secs(1)),
         }
     }
+}
+
+/// The group and the incarnation of a record that says where a group's head is.
+fn head_in(key: &str, value: &[u8]) -> Option<(usize, u32)> {
+    let kind = key.split('/').next();
+    let group = policy_number(number(key)).filter(|_| kind == Some(GroupHead::KIND))?;
+    let head = serde_json::from_slice::<GroupHead>(value).ok()?;
+    Some((group, head.incarnation.0))
 }
 
 /// Makes the store slow, faulty, and deadly to those who use it.

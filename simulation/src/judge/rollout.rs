@@ -114,7 +114,6 @@ impl State {
 
     /// A group has completed a rollout: content that failed, and is no longer wanted, is forgotten.
     pub fn completed(&mut self, group: usize, head: u32) {
-        self.judge_whole(group, head);
         self.goes_on(group);
         let now = self.now;
         let eye = &mut self.judge.groups[group];

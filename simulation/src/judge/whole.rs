@@ -3,17 +3,12 @@
 use crate::world::State;
 
 impl State {
-    /// R21: a group completes `to`: everything that is new in it has arrived, baked, and was found well since.
-    pub(super) fn judge_whole(&mut self, group: usize, to: u32) {
-        let Some(head) = self.judge.groups[group].head else {
-            return;
-        };
-        let Some(plan) = self.plan_at(to).cloned() else {
-            return;
-        };
-        let Some(bake) = self.least(group, to).map(|least| least.bake) else {
-            return;
-        };
+    /// R21: a group completes `to`: everything that is new in it has arrived, baked, and was found well since. Answers
+    /// what speaks against it.
+    pub fn judge_whole(&mut self, group: usize, to: u32) -> Option<String> {
+        let head = self.judge.groups[group].head?;
+        let plan = self.plan_at(to).cloned()?;
+        let bake = self.least(group, to)?.bake;
         let new = |it: &usize| {
             let here = plan.wishes[*it].group == Some(group) && self.plan.wishes[*it].steady;
             let there = self.mark_at(to, *it);
@@ -31,9 +26,10 @@ impl State {
             };
             if !over && !self.is_left_out(at) {
                 let what = format!("@{to} is completed before asset/{at:02} is over");
-                self.violated("R21", what);
+                return Some(what);
             }
         }
+        None
     }
 
     /// Whether an asset is kept where it is, because content of its own has failed or of one that edges tie it to.
