@@ -85,7 +85,29 @@ impl Kernel {
             self.move_head(now, &policy, head, out);
         }
         for (asset, pin) in moves {
-            self.move_pin(now, &asset, pin, out);
+            match pin {
+                Pin::Default => self.move_pin(now, &asset, pin, out),
+                _ if self.is_governed(&asset) => self.move_pin(now, &asset, pin, out),
+                _ => self.refuse_pin(now, &asset, out),
+            }
+        }
+    }
+
+    /// Whether a policy governs an asset, known or not: in the newest incarnation, or at a head that names itself.
+    fn is_governed(&self, id: &AssetId) -> bool {
+        let named = |of: &Incarnation| of.snapshot().get(id.as_str()).as_ref().and_then(policy_in);
+        let mut heads = self.table.heads();
+        named(self.table.latest()).is_some()
+            || heads.any(|(policy, head)| named(head).as_ref() == Some(policy))
+    }
+
+    /// R17: no pin outlives the group that made it. A rollout moves the pin of an asset that has left every group, and
+    /// has not heard of that yet: the asset goes by what it follows without a pin, and the rollout is told.
+    fn refuse_pin(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
+        self.move_pin(now, id, Pin::Default, out);
+        match self.table.find(id.as_str()) {
+            Some(slot) => self.tell_standing(slot, out),
+            None => self.tell_unknown(now, id, out),
         }
     }
 

@@ -169,13 +169,19 @@ impl Kernel {
     }
 
     pub(super) fn tell_standing(&mut self, slot: u32, out: &mut Effects) {
-        let Some(told) = self.standing(slot) else {
-            return;
-        };
-        match out.feed.last_mut() {
-            Some(FeedItem::Stands(stands)) => stands.push(told),
-            _ => out.feed.push(FeedItem::Stands(vec![told])),
+        if let Some(told) = self.standing(slot) {
+            tell(told, out);
         }
+    }
+
+    /// An asset that is not enforced here, or not known any more, has no pin of its own.
+    pub(super) fn tell_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
+        let standing = Standing {
+            pin: StandingPin::Default,
+            content: None,
+            state: Stands::InSync { since: now.wall },
+        };
+        tell((id.clone(), standing), out);
     }
 
     /// How every asset with a pin of its own stands.
@@ -220,6 +226,13 @@ impl Kernel {
         } else {
             out_of_sync(now)
         }
+    }
+}
+
+fn tell(told: (AssetId, Standing), out: &mut Effects) {
+    match out.feed.last_mut() {
+        Some(FeedItem::Stands(stands)) => stands.push(told),
+        _ => out.feed.push(FeedItem::Stands(vec![told])),
     }
 }
 

@@ -162,6 +162,38 @@ fn r17_an_asset_rolled_back_to_nothing_is_an_orphan_if_production_may_have_it() 
 }
 
 #[test]
+fn r17_a_rollout_pins_no_asset_that_has_left_every_group() {
+    let mut rig = rolled_out();
+    rig.publish(vec![governed("b", 1)], &[]);
+    let second = rig.latest.clone();
+    // It leaves intent, and its rollout, which has not heard of that, moves it, and then takes it back.
+    rig.publish(Vec::new(), &["b"]);
+    for to in [at(&second), Pin::NotYet] {
+        let moves = vec![(id("b"), to)];
+        let heads = Vec::new();
+        let told = rig.feed.len();
+        rig.step(Event::Actuate { heads, moves });
+        let told = &rig.feed[told..];
+        let [FeedItem::Stands(told)] = told else {
+            panic!("{told:?}")
+        };
+        assert_eq!(
+            (&told[0].0, told[0].1.pin),
+            (&id("b"), StandingPin::Default)
+        );
+    }
+    // What comes back without a policy is enforced.
+    rig.publish(vec![thing("b", 3)], &[]);
+    assert_eq!(size(&rig, "b"), Some(3));
+    assert!(rig.diff("b").is_some());
+    assert!(
+        !pins(&rig)
+            .iter()
+            .any(|(name, pin)| name == "b" && pin.is_some())
+    );
+}
+
+#[test]
 fn r17_an_asset_turned_down_where_its_group_is_leaves_no_orphan() {
     let mut rig = rolled_out();
     let (reason, approved_by) = ("moved".into(), "me".into());
