@@ -15,6 +15,9 @@ pub struct Config {
     pub select_again: Duration,
     /// Health that is unknown for so long is flagged for people. Default 10 min.
     pub unknown_deadline: Duration,
+    /// How long a rollout was watched is written down this often. A bake that a restart interrupts goes on from there.
+    /// Default 60 s.
+    pub remember_every: Duration,
     /// How many pins move in one step of the journal. Default 1000.
     pub lot: usize,
     /// A group's head follows after so many incarnations that change nothing of the group. Default 32.
@@ -32,6 +35,7 @@ impl Default for Config {
             select_deadline: Duration::from_secs(30),
             select_again: Duration::from_secs(10),
             unknown_deadline: Duration::from_secs(600),
+            remember_every: Duration::from_secs(60),
             lot: 1000,
             head_lag: 32,
             #[cfg(feature = "planted-bugs")]

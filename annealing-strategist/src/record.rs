@@ -1,6 +1,6 @@
 //! What a rollout is, as data: durable, and what people are shown.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 use plane_store::{Record, records::StandingPin};
@@ -34,21 +34,42 @@ pub struct Rollout {
     pub state: State,
     /// When it started.
     pub started_at: Timestamp,
+    /// When its first pin moved, by the wall clock of its owner then.
+    #[serde(default)]
+    pub moved_at: Option<Timestamp>,
     /// When it ended, if it has.
     pub ended_at: Option<Timestamp>,
     /// What it is at, as its policy calls it.
     pub stage: Option<String>,
-    /// A person let everything that had settled by then go on.
-    pub promoted: Option<Timestamp>,
+    /// A person let everything that had settled by then go on: so many settlings of targets, counted as they were written
+    /// down. Clocks of owners differ; their order does not.
+    pub promoted: Option<u64>,
     /// The newest verdict, with the worst of its findings and their evidence.
     pub health: Option<Health>,
     /// The verdicts that differed from the one before them, and the one that the rollout was completed with, oldest first;
     /// the newest eight.
     pub verdicts: Vec<Health>,
-    /// Since when health is unknown.
-    pub unknown_since: Option<Timestamp>,
+    /// For how long its owners have watched it in all, when this was written. What takes time is measured by it: it goes
+    /// on where the owner before left off, whatever the clocks of both show.
+    #[serde(default)]
+    pub watched: Duration,
+    /// For how long health has been unknown, if it is.
+    #[serde(default)]
+    pub unknown: Option<Lasting>,
+    /// For how long nothing of it has moved or settled, though it waited neither for a time nor for a person.
+    #[serde(default)]
+    pub idle: Option<Lasting>,
     /// What happened, oldest first; the newest hundred. What people said is kept longest.
     pub history: Vec<Entry>,
+}
+
+/// Something that lasts, and is flagged once when it lasts too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lasting {
+    /// Since when, as [`Rollout::watched`] counts.
+    pub since: Duration,
+    /// Whether that was said.
+    pub flagged: bool,
 }
 
 /// How a rollout is.
@@ -191,14 +212,17 @@ pub struct TargetRecord {
     pub policy: AssetId,
     /// Which rollout.
     pub rollout: RolloutId,
-    /// When its pin moved.
-    pub moved_at: Timestamp,
+    /// When its pin moved, as [`Rollout::watched`] counts; like all times here.
+    pub moved_at: Duration,
     /// When it was first in sync there.
-    pub updated_at: Option<Timestamp>,
+    pub updated_at: Option<Duration>,
+    /// Which settling of its rollout its last one was, counted from one. Zero: none yet.
+    #[serde(default)]
+    pub order: u64,
     /// Its pin before.
     pub was: StandingPin,
     /// When its pin moved back.
-    pub back_at: Option<Timestamp>,
+    pub back_at: Option<Duration>,
 }
 
 impl Record for TargetRecord {

@@ -32,6 +32,10 @@ pub struct HealthRequest {
     /// Other assets that those can hurt: of the same policy group in their failure domains, and those that an edge ties
     /// to them. Each since the last of `updated` settled; if none has, since the first of `under_way` went on its way.
     pub neighbours: Vec<Watched>,
+    /// When the first asset of the rollout was moved, by the wall clock. A neighbour that was unhealthy before speaks
+    /// neither against the rollout nor, all the more, against a fix. `None`: nothing has moved.
+    #[serde(default)]
+    pub began: Option<Timestamp>,
     /// Those of `updated` whose health decides whether the stage is over, where the policy names them
     /// ([`Selection::validate`](crate::Selection::validate)): what a validator compares with the rest. `None`: all.
     pub decisive: Option<Vec<AssetId>>,

@@ -32,6 +32,9 @@ pub struct Target {
     /// It has no signals: nobody enforces it, or it is being turned down. How it does says nothing of the others.
     #[serde(default)]
     pub silent: bool,
+    /// Which settling of its rollout its last one was, counted from one. Zero: it has not settled.
+    #[serde(default)]
+    pub order: u64,
     /// How far it is.
     pub progress: Progress,
 }
@@ -113,8 +116,8 @@ pub struct SelectRequest {
     pub targets: Arc<Vec<Target>>,
     /// What is known of the updated part's health. `None`: nothing yet.
     pub health: Option<Health>,
-    /// A person let everything that had settled by then go on.
-    pub promoted: Option<Timestamp>,
+    /// A person let everything that had settled by then go on: every target whose [`Target::order`] is not greater.
+    pub promoted: Option<u64>,
     /// The wall clock.
     pub now: Timestamp,
     /// Reads `to`; travels beside the data.

@@ -45,6 +45,12 @@ pub struct RolloutPolicy {
     pub hold: Option<String>,
     /// What is done when the updated part is unhealthy.
     pub on_unhealthy: OnUnhealthy,
+    /// Seconds after which a rollout is flagged of which nothing moves or settles, and that waits neither for a time nor
+    /// for a person. Half an hour if not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress_secs: Option<u64>,
+    /// What else is done then.
+    pub on_stall: OnStall,
     /// How a group that never had anything in production gets there.
     pub first_turnup: FirstTurnup,
     /// No caution but limits: everything at once, under the cause `Emergency`. Who asks for it, and why.
@@ -109,6 +115,19 @@ pub enum OnUnhealthy {
     RollBack,
     /// Nothing more is selected, until a person says so or newer intent is there.
     Stop,
+}
+
+/// What is done, beside flagging it, when a rollout makes no progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnStall {
+    /// Nothing: it goes on when it can.
+    #[default]
+    Flag,
+    /// Nothing more is selected, until a person says so or newer intent is there.
+    Stop,
+    /// Everything goes back.
+    RollBack,
 }
 
 /// How a group that never had anything in production gets there.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use plane_store::records::{Standing, StandingPin, Stands};
-use plugin_sdk::{Cause, Now, Progress, Selection, Target};
-use prodspec_model::{AssetId, rollout::OnUnhealthy};
+use plugin_sdk::{Cause, Now, Progress, RolloutId, Selection, Target};
+use prodspec_model::{AssetId, Digest, rollout::OnUnhealthy};
 
 use super::{Bug, Effects, Goes, Kernel, Record, Step, live::Live};
 use crate::record::{By, Quarantined, State, TargetRecord};
@@ -19,6 +19,47 @@ impl Kernel {
         }
     }
 
+    /// R22: a first turnup at once goes on without one whose push is unhealthy: that one stops, and its content stays away.
+    pub(super) fn leave_behind(&mut self, now: Now, place: usize, why: String, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        let asset = live.targets[place].asset.clone();
+        live.rollout
+            .note(at, format!("goes on without `{asset}`: {why}"), None);
+        live.drop_target(place);
+        live.left_out.push(asset.clone());
+        live.left_out.sort();
+        let (id, content) = (live.rollout.id, live.to.asset(&asset).map(|it| it.digest()));
+        let mut step = Step::default();
+        if let Some(content) = content {
+            step.records.push(self.has_failed_with(&asset, id, content));
+        }
+        step.records.push(Record::Target(asset.clone(), None));
+        let goes = self.stays(&asset);
+        self.pin(now, &asset, goes, &mut step);
+        self.close_anew();
+        if let Some(live) = &mut self.live {
+            live.look_again(true);
+            step.records.push(live.rollout.record());
+        }
+        out.steps.push(step);
+    }
+
+    /// Remembers that a content failed in a rollout.
+    fn has_failed_with(&mut self, asset: &AssetId, id: RolloutId, content: Digest) -> Record {
+        let new = || Quarantined::of(self.policy.clone());
+        let failed = self.quarantine.entry(asset.clone()).or_insert_with(new);
+        failed.add(id, content);
+        Record::Quarantine(asset.clone(), Some(failed.clone()))
+    }
+
+    /// R17: the newest incarnation takes back what the live rollout has moved: that goes back at once. It has not failed.
+    pub(super) fn take_back(&mut self, now: Now, out: &mut Effects) {
+        let why = format!("{} takes back what it brought", self.latest.id());
+        self.turn(now, State::RollingBack { why }, None, false, out);
+        self.send_back(now, out);
+    }
+
     /// Nothing moves any more, until a person says so or newer intent is there.
     pub(super) fn stop(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
         let failed = by.is_none();
@@ -28,12 +69,21 @@ impl Kernel {
     /// Everything that moved goes back.
     pub(super) fn roll_back(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
         self.turn(now, State::RollingBack { why }, by, true, out);
+        self.send_back(now, out);
+    }
+
+    fn send_back(&mut self, now: Now, out: &mut Effects) {
         let only_settled = self.planted(Bug::RollBackSettledOnly);
         let first_first = self.planted(Bug::BackFirstFirst);
         if let Some(live) = &mut self.live {
             live.turn_back(only_settled, first_first);
         }
         self.move_pins(now, &Selection::default(), out);
+    }
+
+    /// The same for what has not failed: its content stays welcome.
+    pub(super) fn halt(&mut self, now: Now, why: String, out: &mut Effects) {
+        self.turn(now, State::Stopped { why }, None, false, out);
     }
 
     fn turn(
@@ -63,16 +113,10 @@ impl Kernel {
     /// Remembers all content of the rollout as failed: what was not reached yet is no better.
     fn quarantine(&mut self, step: &mut Step) {
         let Some(live) = &self.live else { return };
-        for target in live.targets.iter() {
-            let Some(asset) = live.to.asset(&target.asset) else {
-                continue;
-            };
-            let id = target.asset.clone();
-            let new = || Quarantined::of(self.policy.clone());
-            let failed = self.quarantine.entry(id.clone()).or_insert_with(new);
-            failed.add(live.rollout.id, asset.digest());
-            step.records
-                .push(Record::Quarantine(id, Some(failed.clone())));
+        let (id, targets, to) = (live.rollout.id, live.targets.clone(), live.to.clone());
+        for asset in targets.iter().filter_map(|target| to.asset(&target.asset)) {
+            let record = self.has_failed_with(&asset.id(), id, asset.digest());
+            step.records.push(record);
         }
     }
 
@@ -108,7 +152,7 @@ impl Kernel {
             let Some(mut row) = live.rows[forward].clone() else {
                 continue;
             };
-            row.back_at = Some(at);
+            row.back_at = Some(live.watched(at));
             let goes = self.goes_back(&asset, row.was);
             let nobody = self.is_modelled_only(&live.to, &asset) || goes == Goes::NotYet;
             step.records
@@ -215,6 +259,7 @@ impl Live {
                 let row = TargetRecord {
                     rollout: self.rollout.id,
                     updated_at: None,
+                    order: 0,
                     back_at: None,
                     ..taken.clone()
                 };

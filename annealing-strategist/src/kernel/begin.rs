@@ -1,13 +1,20 @@
 //! When a rollout begins: there is something new, and nothing is under way that must be over first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{Cause, Now, RolloutId, Target};
 use prodspec_model::{Asset, AssetId, Incarnation, rollout::FirstTurnup};
 
-use super::{Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live};
+use super::{
+    Bug, Effects, Goes, Kernel, Record, Step,
+    closure::{Before, Closure},
+    live::Live,
+};
 use crate::{
     policy::target_of,
     record::{Rollout, State, TargetRecord},
@@ -27,6 +34,9 @@ pub(super) struct Candidates {
 impl Kernel {
     /// Begins what is due.
     pub(super) fn consider(&mut self, now: Now, out: &mut Effects) {
+        if self.look && self.is_taken_back() {
+            self.take_back(now, out);
+        }
         if !self.look || !self.may_begin() {
             return;
         }
@@ -57,6 +67,37 @@ impl Kernel {
         }
     }
 
+    /// R17: whether the newest incarnation has everything that the live rollout moved as it was before; if it has moved
+    /// nothing, everything that it was going to move.
+    fn is_taken_back(&self) -> bool {
+        let Some(live) = &self.live else { return false };
+        let goes_back = matches!(live.rollout.state, State::RollingBack { .. });
+        if goes_back || live.from.is_none() || self.latest.no() <= live.to.no() {
+            return false;
+        }
+        let moved = live.targets.iter().zip(&live.rows);
+        let moved = moved.filter(|(_, row)| row.is_some() || !live.has_moved());
+        let mut differs = false;
+        for (target, row) in moved {
+            let content = |of: &Incarnation| of.asset(&target.asset).map(|it| it.digest());
+            let before = match row {
+                Some(row) => self.held_to(row.was, &target.asset),
+                None => self.before(&target.asset),
+            };
+            let before = match before {
+                Before::Asset(asset) => Some(asset.digest()),
+                Before::Nothing => None,
+                Before::Unknown => return false,
+            };
+            let newest = content(&self.latest);
+            if newest != before {
+                return false;
+            }
+            differs |= newest != content(&live.to);
+        }
+        differs
+    }
+
     /// R17: one rollout at a time; what is sealed meanwhile is for the next one, unless this one has failed.
     fn may_begin(&self) -> bool {
         let Some(live) = &self.live else {
@@ -72,7 +113,7 @@ impl Kernel {
 
     /// Whether nothing was there before, and nobody has to be careful: what is newer takes over at once. Otherwise one
     /// asset that cannot come up would keep the mended one from everybody.
-    fn is_first(&self, live: &Live) -> bool {
+    pub(super) fn is_first(&self, live: &Live) -> bool {
         let policy = self.policy().unwrap_or_default();
         live.from.is_none() && policy.first_turnup == FirstTurnup::AtOnce
     }
@@ -200,7 +241,15 @@ impl Kernel {
         if let Some(old) = id.0.checked_sub(KEPT).filter(|old| *old > 0) {
             step.records.push(Record::Forget(RolloutId(old)));
         }
-        let mut live = Live::new(rollout, from, to, found.targets, found.left_out, closure);
+        let mut live = Live::new(
+            at,
+            rollout,
+            from,
+            to,
+            found.targets,
+            found.left_out,
+            closure,
+        );
         live.inherited = inherited.unwrap_or_default();
         self.live = Some(live);
         self.pending.clear();
@@ -210,6 +259,19 @@ impl Kernel {
         let released = std::mem::take(&mut out.released);
         self.let_go(&released, out);
         out.released = released;
+    }
+
+    /// The closure of the live rollout's targets as they are now: places have changed.
+    pub(super) fn close_anew(&mut self) {
+        let Some(live) = &self.live else { return };
+        let before = |id: &AssetId| {
+            let row = live.place(id).and_then(|place| live.rows[place].as_ref());
+            row.map_or_else(|| self.before(id), |row| self.held_to(row.was, id))
+        };
+        let closure = Closure::of(&live.targets, before, &live.to, &self.types);
+        if let Some(live) = &mut self.live {
+            live.closure = closure;
+        }
     }
 
     /// What is left out stays where it is when the group's head moves on.
@@ -231,12 +293,19 @@ impl Kernel {
             to: self.latest.no(),
             state: State::Running,
             started_at: at,
+            moved_at: None,
             ended_at: None,
             stage: None,
             promoted: None,
             health: None,
             verdicts: Vec::new(),
-            unknown_since: None,
+            // Of what is taken over the order counts.
+            watched: self
+                .live
+                .as_ref()
+                .map_or(Duration::ZERO, |live| live.rollout.watched),
+            unknown: None,
+            idle: None,
             history: Vec::new(),
         };
         let many = found.targets.len();
@@ -254,7 +323,7 @@ impl Kernel {
     }
 
     /// The pin that keeps an asset where it is by default now.
-    fn stays(&self, asset: &AssetId) -> Goes {
+    pub(super) fn stays(&self, asset: &AssetId) -> Goes {
         match &self.head {
             Some(head) if head.asset(asset).is_some() => Goes::At(head.no(), Cause::Intent),
             _ => Goes::NotYet,

@@ -97,6 +97,7 @@ impl Kernel {
             to: live.to.id().clone(),
             stage: live.rollout.stage.clone(),
             policy: self.latest.asset(&self.policy).map(|it| it.digest()),
+            began: live.rollout.moved_at,
             updated,
             under_way,
             neighbours: neighbours.map(|id| self.watched(now, &id, since)).collect(),

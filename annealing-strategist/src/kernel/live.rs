@@ -25,6 +25,12 @@ const APART: Duration = Duration::from_micros(10);
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) rollout: Rollout,
+    /// What time it would have been when its owners began to watch it, had this one watched it all the time.
+    base: Timestamp,
+    /// When to write down next how long it was watched.
+    pub(super) remember_at: Option<Mono>,
+    /// When it is flagged, if nothing moves or settles until then.
+    pub(super) stall_at: Option<Mono>,
     pub(super) from: Option<Incarnation>,
     pub(super) to: Incarnation,
     /// Sorted by id.
@@ -39,6 +45,8 @@ pub(super) struct Live {
     waiting: usize,
     settled: usize,
     moved: usize,
+    /// How often targets have settled.
+    pub(super) order: u64,
     /// Group assets whose content failed before, or that wait for such a one: they stay where they are.
     pub(super) left_out: Vec<AssetId>,
     /// Targets that left the group before they were moved, and that nobody has said are back: another rollout may hold them.
@@ -66,8 +74,9 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// A rollout whose targets have not moved.
+    /// A rollout whose targets have not moved, at this time.
     pub(super) fn new(
+        at: Timestamp,
         rollout: Rollout,
         from: Option<Incarnation>,
         to: Incarnation,
@@ -77,6 +86,9 @@ impl Live {
     ) -> Self {
         share_domains(&mut targets);
         Self {
+            base: at.checked_sub(rollout.watched).unwrap_or(Timestamp::MIN),
+            remember_at: None,
+            stall_at: None,
             rollout,
             from,
             to,
@@ -85,6 +97,7 @@ impl Live {
             waiting: targets.len(),
             settled: 0,
             moved: 0,
+            order: 0,
             targets: Arc::new(targets),
             back: None,
             left_out,
@@ -103,6 +116,21 @@ impl Live {
             emergency: false,
             keeps_others: false,
         }
+    }
+
+    /// How long it was watched by this time.
+    pub(super) fn watched(&self, at: Timestamp) -> Duration {
+        Duration::try_from(at.duration_since(self.base)).unwrap_or_default()
+    }
+
+    /// What time it was, as this owner counts, when it was watched for so long.
+    pub(super) fn time_of(&self, watched: Duration) -> Timestamp {
+        self.base.checked_add(watched).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Whether anything about it takes time that must not be lost.
+    pub(super) fn is_timed(&self) -> bool {
+        (self.is_watched() || self.is_moving()) && self.has_begun()
     }
 
     /// The targets whose pins have moved, with what is remembered of each.
@@ -162,6 +190,16 @@ impl Live {
         matches!(self.rollout.state, State::Running | State::Paused)
     }
 
+    /// Of these there is one less: it stays where it is. What was selected counts places no more.
+    pub(super) fn drop_target(&mut self, place: usize) {
+        let target = Arc::make_mut(&mut self.targets).remove(place);
+        let row = self.rows.remove(place);
+        self.moved -= usize::from(row.is_some());
+        self.waiting -= usize::from(target.is_waiting());
+        self.settled -= usize::from(target.settled().is_some());
+        self.selection = Selection::default();
+    }
+
     /// Changes how far a target is.
     pub(super) fn set_progress(&mut self, place: usize, progress: Progress) {
         let forward = self.back.is_none();
@@ -170,11 +208,33 @@ impl Live {
             if forward {
                 self.count(before, progress);
             }
+            self.got_on(progress);
         }
+    }
+
+    /// Whatever moves or settles is progress.
+    fn got_on(&mut self, progress: Progress) {
+        if !matches!(progress, Progress::Drifted { .. }) {
+            self.rollout.idle = None;
+        }
+    }
+
+    /// A target has settled. Says which settling that is.
+    pub(super) fn settle(&mut self, place: usize, at: Timestamp) -> u64 {
+        self.order += 1;
+        if let Some(target) = Arc::make_mut(&mut self.targets).get_mut(place) {
+            target.order = self.order;
+        }
+        self.set_progress(place, Progress::Updated { at });
+        self.order
     }
 
     /// Remembers what a target went through.
     pub(super) fn set_row(&mut self, place: usize, row: TargetRecord) {
+        self.order = self.order.max(row.order);
+        if let Some(target) = Arc::make_mut(&mut self.targets).get_mut(place) {
+            target.order = row.order;
+        }
         if let Some(slot) = self.rows.get_mut(place) {
             self.moved += usize::from(slot.is_none());
             *slot = Some(row);
@@ -203,6 +263,7 @@ impl Live {
         if let Some(target) = back.and_then(|back| back.get_mut(place)) {
             let before = std::mem::replace(&mut target.progress, progress);
             self.count(before, progress);
+            self.got_on(progress);
         }
     }
 

@@ -12,6 +12,7 @@ mod judge;
 mod live;
 mod people;
 mod recover;
+mod stall;
 mod steady;
 #[cfg(test)]
 mod tests;
@@ -115,6 +116,7 @@ impl plane_runtime::Kernel for Kernel {
     type Effects = Effects;
 
     fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
+        self.watch(now);
         match event {
             Event::Took {
                 latest,
@@ -133,6 +135,8 @@ impl plane_runtime::Kernel for Kernel {
             Event::Tick => {}
         }
         self.go_on(now, out);
+        self.look_at_progress(now, out);
+        self.remember_time(now, out);
     }
 }
 
@@ -141,7 +145,10 @@ impl Kernel {
     pub fn next_wake(&self) -> Option<Mono> {
         let live = self.live.as_ref()?;
         let judge = live.judge_at.filter(|_| live.judging.is_none());
-        live.wake.into_iter().chain(judge).min()
+        let remember = live.remember_at.filter(|_| live.is_timed());
+        let stall = live.stall_at;
+        let all = [live.wake, judge, remember, stall];
+        all.into_iter().flatten().min()
     }
 
     /// The group's policy asset.
@@ -215,6 +222,36 @@ impl Kernel {
         }
     }
 
+    /// Time goes on for the live rollout.
+    fn watch(&mut self, now: Now) {
+        let at = self.clock.at(now);
+        if let Some(live) = &mut self.live {
+            live.rollout.watched = live.watched(at);
+        }
+    }
+
+    /// R21: how long a rollout was watched is written down now and then: the next owner's bakes go on from there.
+    fn remember_time(&mut self, now: Now, out: &mut Effects) {
+        let again = now.mono + self.config.remember_every;
+        let flagged = self.until_flagged().map(|wait| now.mono + wait);
+        if let Some(live) = &mut self.live {
+            live.stall_at = flagged;
+        }
+        let Some(live) = self.live.as_mut().filter(|live| live.is_timed()) else {
+            return;
+        };
+        let id = live.rollout.id;
+        let is = |record: &Record| matches!(record, Record::Rollout(it) if it.id == id);
+        let written = out.steps.iter().flat_map(|step| &step.records).any(is);
+        let due = live.remember_at.is_some_and(|at| at <= now.mono);
+        if due && !written {
+            out.steps.push(live.rollout.record().into());
+        }
+        if due || written || live.remember_at.is_none() {
+            live.remember_at = Some(again);
+        }
+    }
+
     /// Whatever follows from how things are now.
     fn go_on(&mut self, now: Now, out: &mut Effects) {
         self.consider(now, out);
@@ -258,6 +295,10 @@ impl Kernel {
     /// What enforcement says of the group's assets.
     fn stands(&mut self, now: Now, standings: Vec<(AssetId, Standing)>, out: &mut Effects) {
         for (asset, standing) in standings {
+            // R17: enforcement pins nothing that has left every group, whatever was asked for.
+            if standing.pin == StandingPin::Default && !self.governs(&self.latest, &asset) {
+                self.expected.remove(&asset);
+            }
             if self.is_late(&asset, standing.pin) {
                 self.was_there(&asset, standing.pin, out);
                 continue;

@@ -76,9 +76,8 @@ impl Kernel {
             Command::Pause => self.say(now, State::Paused, "paused", by, out),
             Command::Resume => self.say(now, State::Running, "resumed", by, out),
             Command::Promote => {
-                let at = self.clock.at(now);
                 if let Some(live) = &mut self.live {
-                    live.rollout.promoted = Some(at);
+                    live.rollout.promoted = Some(live.order);
                 }
                 self.say(now, State::Running, "promoted", by, out);
             }
@@ -105,7 +104,7 @@ impl Kernel {
                     let id = live.rollout.id;
                     self.forgive(Some(id), out);
                     if let Some(live) = &mut self.live {
-                        (live.rollout.health, live.rollout.unknown_since) = (None, None);
+                        (live.rollout.health, live.rollout.unknown) = (None, None);
                         // What is being looked at was asked for before.
                         (live.judging, live.judge_at) = (None, None);
                     }

@@ -115,6 +115,7 @@ impl Kernel {
         let gone = known.into_iter().filter(|asset| !kernel.has(asset));
         out.released.extend(gone);
         kernel.go_on(now, out);
+        kernel.remember_time(now, out);
         kernel
     }
 
@@ -156,12 +157,14 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let at = self.clock.at(now);
-        rollout.happened_by(at);
+        // What was seen to be well has to be seen again.
+        rollout.health = None;
         let going_back = matches!(rollout.state, State::RollingBack { .. });
-        let mut live = self.live_again(rollout, to, &rows);
+        let idle = rollout.idle;
+        let behind = self.left_behind(&rollout, &to);
+        let mut live = self.live_again(at, rollout, to, &rows);
         let mut step = Step::default();
-        for (id, mut row) in rows {
-            row.happened_by(at);
+        for (id, row) in rows {
             self.revive_row(&mut live, id, row, &mut step);
         }
         if going_back {
@@ -169,7 +172,16 @@ impl Kernel {
             self.revive_back(&mut live);
         }
         let held: Vec<AssetId> = live.held().map(|(asset, _)| asset.clone()).collect();
+        live.rollout.idle = idle;
+        let to = StandingPin::At(live.to.no());
         self.live = Some(live);
+        for asset in behind {
+            // The step that let go of it was cut short.
+            if self.pin_of(&asset) == to {
+                let goes = self.stays(&asset);
+                self.pin(now, &asset, goes, &mut step);
+            }
+        }
         self.look_for_others(&held);
         self.keep_left_out(now, &mut step);
         out.steps.push(step);
@@ -178,14 +190,33 @@ impl Kernel {
         self.stands(now, pins, out);
     }
 
+    /// The assets that a rollout under way goes on without, because they failed in it.
+    fn left_behind(&self, rollout: &Rollout, to: &Incarnation) -> Vec<AssetId> {
+        if !matches!(rollout.state, State::Running | State::Paused) {
+            return Vec::new();
+        }
+        let failed = |(asset, failed): &(&AssetId, &Quarantined)| {
+            let content = to.asset(asset).map(|it| it.digest());
+            content.is_some_and(|content| failed.failed_in(rollout.id, content))
+        };
+        let behind = self.quarantine.iter().filter(failed);
+        behind.map(|(asset, _)| asset.clone()).collect()
+    }
+
     /// The rollout with its targets, as if none had moved.
     fn live_again(
         &self,
+        at: Timestamp,
         rollout: Rollout,
         to: Incarnation,
         rows: &BTreeMap<AssetId, TargetRecord>,
     ) -> Live {
-        let found = self.candidates(&to, Some(rollout.id));
+        // While it goes on, what failed in it is what it goes on without.
+        let failed = matches!(
+            rollout.state,
+            State::Stopped { .. } | State::RollingBack { .. }
+        );
+        let found = self.candidates(&to, failed.then_some(rollout.id));
         let own = |id: &AssetId| rows.get(id).filter(|row| row.rollout == rollout.id);
         // What a rollout before it moved, and was not left out, is part of it though it may have what is new already.
         let taken_over =
@@ -197,6 +228,9 @@ impl Kernel {
         targets.sort_by(|one, other| one.asset.cmp(&other.asset));
         targets.dedup_by(|one, other| one.asset == other.asset);
         let mut left_out = found.left_out;
+        left_out.extend(self.left_behind(&rollout, &to));
+        left_out.sort();
+        left_out.dedup();
         left_out.retain(|id| targets.binary_search_by(|t| t.asset.cmp(id)).is_err());
         let before = |id: &AssetId| match own(id) {
             Some(row) => self.held_to(row.was, id),
@@ -204,7 +238,10 @@ impl Kernel {
         };
         let closure = Closure::of(&targets, before, &to, &self.types);
         let from = self.head.clone();
-        Live::new(rollout, from, to, targets, left_out, closure)
+        let promoted = rollout.promoted.unwrap_or(0);
+        let mut live = Live::new(at, rollout, from, to, targets, left_out, closure);
+        live.order = promoted;
+        live
     }
 
     /// What a target went through, as far as its pin says so.
@@ -236,7 +273,7 @@ impl Kernel {
                 pin: StandingPin::At(live.to.no()),
                 content: live.to.asset(id).map(|asset| asset.digest()),
                 state: Stands::InSync {
-                    since: row.moved_at,
+                    since: live.time_of(row.moved_at),
                 },
             };
             self.pins.insert(id.clone(), standing);
@@ -254,12 +291,12 @@ impl Kernel {
         let standing = self.pins.get(id);
         let there = standing.is_some_and(|s| s.pin == StandingPin::At(live.to.no()));
         let in_sync = standing.is_some_and(|s| matches!(s.state, Stands::InSync { .. }));
-        match row.updated_at {
+        match row.updated_at.map(|updated| live.time_of(updated)) {
             Some(at) if self.is_modelled_only(&live.to, id) => Progress::Updated { at },
             Some(at) if there && in_sync => Progress::Updated { at },
             Some(at) => Progress::Drifted { since: at },
             None => Progress::InFlight {
-                since: row.moved_at,
+                since: live.time_of(row.moved_at),
             },
         }
     }
@@ -270,7 +307,8 @@ impl Kernel {
         for place in places {
             let asset = live.on_the_way()[place].asset.clone();
             let row = live.place(&asset).and_then(|at| live.rows[at].as_ref());
-            let Some((row, since)) = row.and_then(|row| Some((row, row.back_at?))) else {
+            let Some((row, since)) = row.and_then(|row| Some((row, live.time_of(row.back_at?))))
+            else {
                 continue;
             };
             let goal = match self.goes_back(&asset, row.was) {
@@ -291,24 +329,5 @@ impl Kernel {
             };
             live.set_back(place, progress);
         }
-    }
-}
-
-impl Rollout {
-    /// Whoever wrote it down may have gone by another clock: nothing happened later than `at`, and what was seen to be
-    /// well has to be seen again.
-    fn happened_by(&mut self, at: Timestamp) {
-        self.promoted = self.promoted.map(|promoted| promoted.min(at));
-        self.unknown_since = self.unknown_since.map(|since| since.min(at));
-        self.health = None;
-    }
-}
-
-impl TargetRecord {
-    /// Nothing of it is later than `at`.
-    fn happened_by(&mut self, at: Timestamp) {
-        self.moved_at = self.moved_at.min(at);
-        self.updated_at = self.updated_at.map(|updated| updated.min(at));
-        self.back_at = self.back_at.map(|back| back.min(at));
     }
 }

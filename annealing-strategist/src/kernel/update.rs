@@ -66,7 +66,9 @@ impl Kernel {
             return Err("no rollout is under way".to_owned());
         };
         let policy = match self.policy() {
-            // Nobody is left to be careful with: what it has moved arrives, or goes back, and is let go.
+            // R22: a policy that is gone, or cannot be read, does not block the way back.
+            Err(_) if live.back.is_some() => RolloutPolicy::default(),
+            // No target is left to be careful with: what it has moved arrives, and is let go.
             Err(_) if self.is_abandoned(live) => RolloutPolicy::default(),
             policy => policy?,
         };
@@ -212,11 +214,16 @@ impl Kernel {
             };
             let goes = Goes::At(live.to.no(), cause);
             let modelled_only = self.is_modelled_only(&live.to, &asset);
+            let order = match modelled_only {
+                true => live.order + 1,
+                false => 0,
+            };
             let row = TargetRecord {
                 policy: self.policy.clone(),
                 rollout: live.rollout.id,
-                moved_at: at,
-                updated_at: modelled_only.then_some(at),
+                moved_at: live.watched(at),
+                updated_at: modelled_only.then(|| live.watched(at)),
+                order,
                 was: self.was(live, &asset),
                 back_at: None,
             };
@@ -225,6 +232,10 @@ impl Kernel {
             self.pin(now, &asset, goes, step);
             let Some(live) = &mut self.live else { return };
             live.set_row(place, row);
+            if live.rollout.moved_at.is_none() {
+                live.rollout.moved_at = Some(now.wall);
+                step.records.push(live.rollout.record());
+            }
             // R20: what nobody enforces counts once pinned.
             let progress = match modelled_only {
                 true => Progress::Updated { at },
@@ -334,7 +345,10 @@ impl Kernel {
             }
             Stands::Unhealthy { why } if live.is_watched() => {
                 let why = format!("`{asset}` is unhealthy: {why}");
-                self.fail(now, why, out);
+                match self.live.as_ref().is_some_and(|live| self.is_first(live)) {
+                    true => self.leave_behind(now, place, why, out),
+                    false => self.fail(now, why, out),
+                }
             }
             _ => {}
         }
@@ -391,12 +405,12 @@ impl Kernel {
             Progress::InFlight { .. } | Progress::Drifted { .. } => {}
             _ => return,
         }
-        live.set_progress(place, Progress::Updated { at });
+        let (order, watched) = (live.settle(place, at), live.watched(at));
         live.look_soon(now.mono, false);
         let Some(row) = live.rows[place].as_mut() else {
             return;
         };
-        row.updated_at = Some(at);
+        (row.updated_at, row.order) = (Some(watched), order);
         let record = Record::Target(live.targets[place].asset.clone(), Some(row.clone()));
         out.steps.push(record.into());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use plugin_sdk::{Finding, Health, Judgement};
 
-use crate::record::{Rollout, cut};
+use crate::record::{Lasting, Rollout, cut};
 
 /// Of how many findings the newest verdict is remembered with, and an older one.
 const FINDINGS: usize = 32;
@@ -34,7 +34,11 @@ impl Rollout {
         let before = self.health.as_ref().map(|health| health.judgement);
         let changed = before != Some(health.judgement);
         let unknown = health.judgement == Judgement::Unknown;
-        self.unknown_since = unknown.then(|| self.unknown_since.unwrap_or(at));
+        let began = Lasting {
+            since: self.watched,
+            flagged: false,
+        };
+        self.unknown = unknown.then(|| self.unknown.unwrap_or(began));
         if changed {
             self.note(at, described(&health), None);
         }
@@ -61,17 +65,16 @@ impl Rollout {
 
     /// Says so once, each time that nobody could tell for long.
     fn flag(&mut self, at: Timestamp, deadline: Duration) -> bool {
-        let Some(since) = self.unknown_since else {
+        let watched = self.watched;
+        let long = |it: &&mut Lasting| watched.saturating_sub(it.since) >= deadline;
+        let Some(unknown) = self.unknown.as_mut().filter(long) else {
             return false;
         };
-        let gone = Duration::try_from(at.duration_since(since));
-        let long = gone.is_ok_and(|gone| gone >= deadline);
-        let mut entries = self.history.iter().rev();
-        let said = entries.any(|entry| entry.what == FLAG && entry.at >= since);
-        if long && !said {
+        let news = !std::mem::replace(&mut unknown.flagged, true);
+        if news {
             self.note(at, FLAG, None);
         }
-        long && !said
+        news
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn first_of(
             added.select_nth_unstable(there - over - 1);
         }
         for (_, place) in started.get(over..there).unwrap_or_default() {
-            tally.add(request.targets[*place as usize].progress);
+            tally.add(&request.targets[*place as usize]);
         }
         over = over.max(there);
         let lacks = upto - there;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use plugin_sdk::{Progress, SelectRequest, Until, Wait};
+use plugin_sdk::{SelectRequest, Target, Until, Wait};
 
 /// Whether a stage is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn gate(
     let mut tally = Tally::default();
     for place in places {
         if let Some(target) = request.targets.get(place as usize) {
-            tally.add(target.progress);
+            tally.add(target);
         }
     }
     tally.gate(request, bake)
@@ -52,15 +52,18 @@ pub(super) struct Tally {
     targets: usize,
     settled: usize,
     last: Option<Timestamp>,
+    /// The greatest order of those that have settled.
+    order: u64,
 }
 
 impl Tally {
     /// One target more.
-    pub(super) fn add(&mut self, progress: Progress) {
+    pub(super) fn add(&mut self, target: &Target) {
         self.targets += 1;
-        if let Progress::Updated { at } = progress {
+        if let Some(at) = target.settled() {
             self.settled += 1;
             self.last = self.last.max(Some(at));
+            self.order = self.order.max(target.order);
         }
     }
 
@@ -85,7 +88,7 @@ impl Tally {
                 ),
             };
         };
-        if request.promoted.is_some_and(|at| at >= last) {
+        if request.promoted.is_some_and(|upto| upto >= self.order) {
             return Gate::Open;
         }
         let since = last.checked_add(bake).unwrap_or(Timestamp::MAX);
@@ -108,7 +111,10 @@ fn shut(why: String, until: Until) -> Gate {
 
 #[cfg(test)]
 mod tests {
-    use plugin_sdk::testing::{NOW, select_request, target};
+    use plugin_sdk::{
+        Progress,
+        testing::{NOW, select_request, target},
+    };
     use std::sync::Arc;
 
     use super::*;

@@ -338,6 +338,7 @@ fn r21_a_gate_takes_no_verdict_older_than_the_bake() {
     let mut request = four();
     for place in 0..4 {
         set(&mut request, place, updated(place as u64));
+        Arc::make_mut(&mut request.targets)[place].order = place as u64 + 1;
     }
     let gate = |request: &SelectRequest| gate(request, 0..4, minutes(10));
     request.now = at(20);
@@ -353,12 +354,12 @@ fn r21_a_gate_takes_no_verdict_older_than_the_bake() {
     assert_eq!(gate(&request), Gate::Open);
     request.now = at(12);
     assert!(matches!(gate(&request), Gate::Shut(wait) if wait.until == Until::Time(since)));
-    request.promoted = Some(at(2));
+    request.promoted = Some(3);
     assert!(
         matches!(gate(&request), Gate::Shut(_)),
         "the last one settled after that"
     );
-    request.promoted = Some(at(3));
+    request.promoted = Some(4);
     assert_eq!(gate(&request), Gate::Open);
     set(&mut request, 0, Progress::Drifted { since: at(4) });
     assert!(matches!(gate(&request), Gate::Shut(wait) if wait.until == Until::Settled));

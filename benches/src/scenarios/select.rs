@@ -162,6 +162,7 @@ fn targets(n: usize) -> Result<Vec<Target>, Error> {
                 asset: AssetId::new(&assets::id(no))?,
                 domains: [domain(no % DOMAINS).into()].into(),
                 silent: false,
+                order: 0,
                 progress: Progress::Waiting,
             })
         })

@@ -33,6 +33,7 @@ pub fn target(id: &str, domains: &[&str]) -> Target {
         asset: self::id(id),
         domains: domains.iter().map(|&domain| domain.into()).collect(),
         silent: false,
+        order: 0,
         progress: Progress::Waiting,
     }
 }
@@ -72,6 +73,7 @@ pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthR
             .collect(),
         under_way: Vec::new(),
         neighbours: Vec::new(),
+        began: None,
         decisive: None,
         now: NOW,
         reader: IncarnationReader::default(),

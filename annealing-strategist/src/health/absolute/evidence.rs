@@ -170,6 +170,9 @@ pub struct Evidence {
     /// How the source failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Of a neighbour that does not do well: the same before the rollout began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<Evidence>>,
 }
 
 /// What follows from evidence.
@@ -213,8 +216,21 @@ impl Evidence {
         (self.read, self.part) = (tallied(whole), tallied(part));
     }
 
+    /// Whether it was unhealthy before the rollout began.
+    pub(super) fn was_ill(&self) -> bool {
+        let before = self.before.as_ref();
+        before.is_some_and(|before| before.judge() == Judgement::Unhealthy)
+    }
+
     pub(super) fn judged(&self) -> Judged {
         let measured = self.measured();
+        if self.was_ill() {
+            return Judged {
+                judgement: Judgement::Healthy,
+                measured,
+                lacks: None,
+            };
+        }
         let lacks = self.lacks();
         let unknown = |lacks| Judged {
             judgement: Judgement::Unknown,

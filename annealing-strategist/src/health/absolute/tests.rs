@@ -89,6 +89,7 @@ fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
         updated: ids(updated),
         under_way: vec![],
         neighbours: ids(neighbours),
+        began: None,
         decisive: None,
         now: NOW,
         reader: IncarnationReader::new(to),
@@ -422,4 +423,38 @@ proptest! {
         let plain = of_eu(errors(), vec![good.clone(), bad.clone()]);
         prop_assert_eq!(plain, of_eu(errors(), vec![reset(good), reset(bad)]));
     }
+}
+
+#[test]
+fn r21_a_neighbour_that_was_unhealthy_before_the_rollout_does_not_condemn_it() {
+    let rising = |from: usize| -> Vec<f64> {
+        let rise = |nth: usize| nth.saturating_sub(from) as f64 * 10.0;
+        (0..60).map(rise).collect()
+    };
+    // The errors of `job/us` begin in second `from` of sixty; the rollout began in the thirtieth.
+    let says = |from, updated: &str, neighbour: &str, began: bool| {
+        let us = vec![code("200", &rising(0)), code("500", &rising(from))];
+        let shown = Shown::default()
+            .with("requests", "job/eu", vec![code("200", &rising(0))])
+            .with("requests", "job/us", us);
+        let request = HealthRequest {
+            began: began.then(|| NOW - 30.seconds()),
+            ..request(&[updated], &[neighbour])
+        };
+        judged(errors(), shown, request)
+    };
+    let older = says(0, "job/eu", "job/us", true);
+    assert_eq!(older.judgement, Judgement::Healthy);
+    let said = |text: &str| older.findings.iter().any(|it| it.summary.contains(text));
+    assert!(
+        said("since before the rollout began"),
+        "{:?}",
+        older.findings
+    );
+    let hurt = says(35, "job/eu", "job/us", true);
+    assert_eq!(hurt.judgement, Judgement::Unhealthy);
+    let unmoved = says(0, "job/eu", "job/us", false);
+    assert_eq!(unmoved.judgement, Judgement::Unhealthy);
+    let own = says(0, "job/us", "job/eu", true);
+    assert_eq!(own.judgement, Judgement::Unhealthy, "it was updated");
 }

@@ -82,6 +82,26 @@ impl Absolute {
         types.iter().any(|name| name == asset.type_str())
     }
 
+    /// R21: what the rollout has not reached is judged against how it was before that began.
+    async fn look_twice(&self, evidence: Evidence, began: Option<Timestamp>) -> Evidence {
+        let mut evidence = self.look(evidence).await;
+        let Some(began) = began.filter(|_| evidence.role == Role::Neighbour) else {
+            return evidence;
+        };
+        if evidence.judge() != Judgement::Healthy {
+            let before = Evidence {
+                from: window_start(began, evidence.question.over),
+                to: began,
+                read: vec![],
+                part: vec![],
+                error: None,
+                ..evidence.clone()
+            };
+            evidence.before = Some(Box::new(self.look(before).await));
+        }
+        evidence
+    }
+
     async fn look(&self, mut evidence: Evidence) -> Evidence {
         let read = match evidence.question.kind.clone() {
             Kind::Ratio { part, whole } if part.metric() == whole.metric() => {
@@ -114,6 +134,9 @@ impl Absolute {
         let judged = evidence.judged();
         let (asset, bound) = (&evidence.asset, evidence.question.bound);
         let summary = match (judged.measured, judged.lacks) {
+            _ if evidence.was_ill() => {
+                format!("{asset}: unhealthy since before the rollout began")
+            }
             (_, Some(lacks)) => format!("{asset}: {lacks}"),
             (measured, None) => {
                 let measured = measured.unwrap_or(f64::NAN);
@@ -143,7 +166,7 @@ impl HealthValidator for Absolute {
         let now = request.now;
         let start = window_start(now, self.rule.question.over);
         let looks = self.asked(&request).into_iter().map(|(watched, role)| {
-            self.look(Evidence {
+            let evidence = Evidence {
                 asset: watched.asset,
                 role,
                 incarnation: request.to.clone(),
@@ -154,7 +177,9 @@ impl HealthValidator for Absolute {
                 read: vec![],
                 part: vec![],
                 error: None,
-            })
+                before: None,
+            };
+            self.look_twice(evidence, request.began)
         });
         let seen: Vec<Evidence> = stream::iter(looks).buffered(AT_ONCE).collect().await;
         let mut health = Health::healthy(now);

@@ -11,7 +11,8 @@ use prodspec_model::{
 
 use super::{
     pins::canary,
-    rig::{Rig, id, of_group, policy_asset, thing},
+    plane::Part,
+    rig::{P, Rig, Thing, id, of_group, policy_asset, thing},
 };
 use crate::{
     kernel::{Command, Goes},
@@ -133,7 +134,7 @@ fn r22_what_failed_is_not_where_the_next_one_goes_back_to() {
     let mut rig = Rig::new(RolloutPolicy::default(), vec![thing("a", 1)]);
     rig.lag = None;
     rig.run();
-    rig.plane.fail_push(&id("a"));
+    rig.tell(Command::RollBack).unwrap();
     // Kept away until it is mended.
     for size in [2, 1, 3] {
         rig.run();
@@ -150,7 +151,7 @@ fn r22_what_failed_is_not_where_the_next_one_goes_back_to() {
     rig.put(vec![thing("a", 4)]);
     while rig.deliver() || rig.answer() {}
     while rig.durable() {}
-    assert_eq!(rig.at(5), ["a"]);
+    assert_eq!(rig.at(5), ["a", "b"]);
     rig.crash();
     rig.plane.fail_push(&id("a"));
     rig.run();
@@ -397,4 +398,72 @@ fn r22_what_is_as_intended_again_is_not_said_to_be_left_out() {
     rig.put(vec![thing("a", 1)]);
     rig.pass(HOUR);
     assert_eq!(rig.kernel.view(rig.now).left_out, [id("b")]);
+}
+
+#[test]
+fn r22_a_policy_that_is_gone_or_unreadable_does_not_block_the_way_back() {
+    let broken = || {
+        let asset = prodspec_model::Asset::builder(id(P)).payload(&Thing { size: 1 });
+        asset.unwrap().build().unwrap()
+    };
+    for gone in [true, false] {
+        let mut rig = half_way();
+        match gone {
+            true => rig.edit(vec![], &[P]),
+            false => rig.put(vec![broken()]),
+        };
+        rig.run();
+        rig.tell(Command::RollBack).unwrap();
+        rig.pass(MINUTE);
+        assert_eq!(rig.at(1), ["a", "b"], "all at once, as without a policy");
+        rig.settle("a");
+        rig.settle("b");
+        rig.pass(MINUTE);
+        assert_eq!(rig.state().word(), "rolled back");
+        assert!(rig.plane.pins.is_empty(), "{:?}", rig.plane.pins);
+    }
+}
+
+#[test]
+fn r22_one_unhealthy_push_takes_enforcement_from_no_other_asset_of_a_first_turnup() {
+    for crashes in [false, true] {
+        let assets = vec![thing("a", 1), thing("b", 1), thing("c", 1)];
+        let mut rig = Rig::new(RolloutPolicy::default(), assets);
+        rig.lag = None;
+        rig.run();
+        rig.settle("b");
+        rig.plane.fail_push(&id("a"));
+        rig.run();
+        if crashes {
+            rig.crash();
+            rig.run();
+        }
+        assert_eq!((rig.state().word(), rig.at(1)), ("running", vec!["b", "c"]));
+        assert_eq!(rig.pin("a"), StandingPin::NotYet);
+        rig.settle("c");
+        rig.pass(MINUTE);
+        assert_eq!((rig.state().word(), rig.head()), ("completed", Some(1)));
+        assert_eq!(rig.view().left_out, [id("a")]);
+        assert_eq!(rig.pin("a"), StandingPin::NotYet);
+        rig.lag = Some(Duration::from_secs(1));
+        rig.put(vec![thing("a", 2)]);
+        rig.pass(HOUR);
+        assert_eq!(rig.head(), Some(2));
+        assert!(rig.plane.quarantine.is_empty() && rig.plane.pins.is_empty());
+    }
+}
+
+#[test]
+fn r22_a_first_turnup_that_was_cut_short_while_it_let_go_of_one_lets_go_of_it() {
+    for part in [Part::Records, Part::SomeMoves] {
+        let assets = vec![thing("a", 1), thing("b", 1)];
+        let mut rig = Rig::new(RolloutPolicy::default(), assets);
+        rig.lag = None;
+        rig.run();
+        rig.plane.fail_push(&id("a"));
+        rig.deliver();
+        rig.crash_in_step(part);
+        rig.run();
+        assert_eq!((rig.pin("a"), rig.at(1)), (StandingPin::NotYet, vec!["b"]));
+    }
 }

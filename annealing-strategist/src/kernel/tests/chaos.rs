@@ -189,12 +189,11 @@ fn is_as_intended(rig: &Rig) {
         let Some(newest) = newest.filter(|_| ours) else {
             continue;
         };
-        // A crash may leave the pin of what left every group behind: it looks like a person's. And what the other group
-        // had, that one lets go.
+        // What the other group had, that one lets go.
         let others = |of: &Incarnation| {
             of.asset(&id(name)).as_ref().and_then(policy_of) == Some(id("policy/q"))
         };
-        let kept = rig.crashes > 0 || rig.plane.all.values().any(others);
+        let kept = rig.plane.all.values().any(others);
         if kept && !rig.plane.is_governed(&id(name)) {
             continue;
         }

@@ -12,4 +12,5 @@ mod planted;
 mod rig;
 mod select;
 mod settle;
+mod stall;
 mod verdict;

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use plane_store::records::StandingPin;
-use plugin_sdk::Judgement;
-use prodspec_model::rollout::{Canary, OnUnhealthy, RolloutPolicy};
+use plugin_sdk::{Cause, Judgement};
+use prodspec_model::{
+    IncarnationNo,
+    rollout::{Canary, OnUnhealthy, RolloutPolicy},
+};
 
 use super::rig::{Rig, id, of_group, seal, thing};
 use crate::{
-    kernel::{Event, Goes},
+    kernel::{Command, Event, Goes},
     record::State,
 };
 
@@ -181,4 +184,38 @@ fn r17_what_left_its_group_and_is_back_has_its_turn_after_all() {
     rig.put(vec![thing("b", 2)]);
     rig.run();
     assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+#[test]
+fn r17_a_revert_in_mid_canary_turns_the_live_rollout_round_at_once() {
+    let all = |size| ["a", "b", "c"].map(|name| thing(name, size)).to_vec();
+    let words = [None, Some(Command::Pause), Some(Command::Abort)];
+    for word in words {
+        let mut rig = Rig::begun(canary(), &["a", "b", "c"]);
+        rig.settle("a");
+        if let Some(word) = word {
+            rig.tell(word).unwrap();
+        }
+        let before = rig.plane.moves.len();
+        rig.put(all(1));
+        rig.run();
+        let back = Goes::At(IncarnationNo(1), Cause::Rollback);
+        assert_eq!(rig.plane.moves[before..], [(id("a"), back)]);
+        rig.lag = Some(Duration::from_secs(1));
+        rig.pass(HOUR);
+        assert_eq!((rig.state().word(), rig.rollouts()), ("rolled back", 2));
+        assert_eq!((rig.head(), rig.plane.pins.len()), (Some(3), 0));
+        // It has not failed: whoever wants it again gets it.
+        rig.put(all(2));
+        rig.pass(HOUR);
+        assert_eq!((rig.state().word(), rig.head()), ("completed", Some(4)));
+    }
+}
+
+#[test]
+fn r17_an_edit_that_takes_back_what_has_not_moved_waits_for_its_turn() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.put(vec![thing("b", 1)]);
+    rig.run();
+    assert_eq!((rig.state().word(), rig.at(2)), ("running", vec!["a"]));
 }

@@ -339,6 +339,13 @@ impl Plane {
 
     fn move_pin(&mut self, id: &AssetId, goes: Goes) {
         let before = self.content(id);
+        if goes != Goes::Default && !self.is_governed(id) {
+            self.pins.remove(id);
+            self.found.remove(id);
+            self.forward.retain(|(_, other)| other != id);
+            let standing = self.standing(id);
+            return self.feed.push_back(Fed::Stands(id.clone(), standing));
+        }
         let pin = match goes {
             Goes::At(no, cause) => {
                 assert!(self.all.contains_key(&no));

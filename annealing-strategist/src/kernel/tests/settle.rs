@@ -7,7 +7,7 @@ use plugin_sdk::{HealthRequest, Judgement, Watched};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
-    rollout::{OnUnhealthy, RolloutPolicy},
+    rollout::{Canary, OnUnhealthy, RolloutPolicy},
 };
 
 use super::{
@@ -90,8 +90,7 @@ pub(super) fn r20_an_update_is_remembered_with_its_time() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.pass(MINUTE);
     rig.settle("a");
-    let at = rig.now.wall;
-    assert_eq!(rig.plane.rows[&id("a")].updated_at, Some(at));
+    assert_eq!(rig.plane.rows[&id("a")].updated_at, Some(MINUTE));
     rig.pass(5 * MINUTE);
     rig.crash();
     rig.run();
@@ -187,6 +186,50 @@ pub(super) fn r21_a_promotion_passes_unknown_and_is_audited() {
     assert_eq!(rig.state(), &State::Running);
 }
 
+/// R21: by the store's order, whatever the clocks of two owners say.
+#[test]
+fn r21_a_promotion_covers_nothing_that_settles_after_it_under_a_clock_that_is_behind() {
+    let two = RolloutPolicy {
+        canary: Some(Canary {
+            count: 2,
+            bake_secs: 600,
+        }),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(two, &["a", "b", "c"]);
+    rig.settle("a");
+    rig.pass(MINUTE);
+    rig.tell(Command::Promote).unwrap();
+    rig.now.wall -= 60 * MINUTE;
+    rig.plane.now = rig.now.wall;
+    rig.crash();
+    rig.run();
+    rig.settle("b");
+    assert_eq!(rig.at(2), ["a", "b"], "`b` has settled after the word");
+    rig.tell(Command::Promote).unwrap();
+    assert_eq!(rig.at(2), ["a", "b", "c"]);
+    rig.crash();
+    rig.run();
+    assert_eq!(rig.plane.newest().unwrap().promoted, Some(2));
+}
+
+#[test]
+fn r21_a_restart_under_a_clock_that_is_ahead_cuts_no_bake_short() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.settle("a");
+    for _ in 0..3 {
+        rig.pass(3 * MINUTE);
+        rig.now.wall += 60 * MINUTE;
+        rig.plane.now = rig.now.wall;
+        rig.crash();
+        rig.run();
+    }
+    assert_eq!(rig.at(2), ["a"], "nine minutes of ten");
+    // Of each restart at most a minute is lost.
+    rig.pass(5 * MINUTE);
+    assert_eq!(rig.at(2), ["a", "b"]);
+}
+
 #[test]
 pub(super) fn r21_unhealthy_fails_as_the_policy_says() {
     let stop = RolloutPolicy {
@@ -250,6 +293,7 @@ pub(super) fn r21_health_is_asked_about_what_was_updated_and_what_is_near() {
     let request = next_question(&mut rig);
     assert_eq!(names(&request.updated), ["eu/a"]);
     assert_eq!(names(&request.neighbours), ["eu/b"]);
+    assert!(request.began.is_some_and(|began| began < rig.now.wall));
 }
 
 #[test]

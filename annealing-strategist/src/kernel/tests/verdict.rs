@@ -51,6 +51,7 @@ fn r21_a_record_stays_small_whatever_validators_say() {
         let judgement = [Judgement::Unhealthy, Judgement::Unknown][second % 2];
         let mut health = verdict(judgement, 2000);
         health.findings[1000].summary = long.clone();
+        rollout.watched = Duration::from_secs(second as u64);
         rollout.hear(at(second as i64), health, DEADLINE);
         let by = By::new(long.clone(), long.clone());
         rollout.note(at(second as i64), long.clone(), Some(by));
@@ -117,9 +118,11 @@ fn r21_unknown_is_flagged_each_time_that_it_lasts() {
         (1000, Judgement::Unknown),
         (1500, Judgement::Unknown),
     ] {
+        rollout.watched = Duration::from_secs(second as u64);
         rollout.hear(at(second), verdict(judgement, 1), DEADLINE);
     }
     assert_eq!(flags(&rollout), 1);
+    rollout.watched = Duration::from_secs(1700);
     rollout.hear(at(1700), verdict(Judgement::Unknown, 1), DEADLINE);
     assert_eq!(flags(&rollout), 2);
 }

@@ -99,7 +99,7 @@ impl<'a> Domains<'a> {
             if number == tallies.len() {
                 tallies.push(Tally::default());
             }
-            tallies[number].add(target.progress);
+            tallies[number].add(target);
             number as u32
         });
         Self {

@@ -1,0 +1,83 @@
+//! R21: a stage without progress is flagged after its deadline, and stopped or rolled back where the policy says so.
+
+use std::time::Duration;
+
+use plugin_sdk::{Now, Until};
+use prodspec_model::rollout::OnStall;
+
+use super::{Effects, Kernel, live::Live};
+use crate::record::{Lasting, State};
+
+/// The deadline of a policy that says none.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+impl Kernel {
+    /// Counts for how long nothing has moved or settled, and says so when that is too long.
+    pub(super) fn look_at_progress(&mut self, now: Now, out: &mut Effects) {
+        let deadline = self.stall_deadline();
+        let at = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        let watched = live.rollout.watched;
+        if !live.should_get_on(at) {
+            live.rollout.idle = None;
+            return;
+        }
+        let began = Lasting {
+            since: watched,
+            flagged: false,
+        };
+        let idle = live.rollout.idle.get_or_insert(began);
+        if idle.flagged || watched.saturating_sub(idle.since) < deadline {
+            return;
+        }
+        idle.flagged = true;
+        let minutes = deadline.as_secs().div_ceil(60);
+        let why = format!("nothing has moved or settled for {minutes} min");
+        live.rollout.note(at, why.clone(), None);
+        out.steps.push(live.rollout.record().into());
+        self.act_on_stall(now, why, out);
+    }
+
+    /// What goes back already has nowhere else to go.
+    fn act_on_stall(&mut self, now: Now, why: String, out: &mut Effects) {
+        let goes_back = self.live.as_ref().is_some_and(|live| live.back.is_some());
+        if goes_back {
+            return;
+        }
+        match self.policy().unwrap_or_default().on_stall {
+            OnStall::Flag => {}
+            OnStall::Stop => self.halt(now, why, out),
+            OnStall::RollBack => self.roll_back(now, why, None, out),
+        }
+    }
+
+    fn stall_deadline(&self) -> Duration {
+        let said = self.policy().ok().and_then(|policy| policy.progress_secs);
+        said.map_or(DEADLINE, Duration::from_secs)
+    }
+
+    /// How long it is until the live rollout is flagged.
+    pub(super) fn until_flagged(&self) -> Option<Duration> {
+        let rollout = &self.live.as_ref()?.rollout;
+        let idle = rollout.idle.filter(|idle| !idle.flagged)?;
+        let gone = rollout.watched.saturating_sub(idle.since);
+        Some(self.stall_deadline().saturating_sub(gone))
+    }
+}
+
+impl Live {
+    /// Whether something should move or settle: it waits for no time to come, and for no person.
+    fn should_get_on(&self, now: jiff::Timestamp) -> bool {
+        let waits = |until: &Until| match until {
+            Until::Time(time) => *time > now,
+            Until::Person => true,
+            _ => false,
+        };
+        let mut waits_for = self.selection.waits.iter().map(|wait| wait.until);
+        let moves = matches!(
+            self.rollout.state,
+            State::Running | State::RollingBack { .. }
+        );
+        moves && !waits_for.any(|until| waits(&until))
+    }
+}

@@ -1,0 +1,96 @@
+//! R21: a rollout that does not get on is flagged, and ended where its policy says so.
+
+use std::time::Duration;
+
+use prodspec_model::rollout::{OnStall, RolloutPolicy};
+
+use super::{
+    pins::canary,
+    rig::{Rig, policy_asset},
+};
+use crate::kernel::Command;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn flags(rig: &Rig) -> usize {
+    let history = &rig.plane.newest().unwrap().history;
+    let flag = |what: &str| what.starts_with("nothing has moved or settled");
+    history.iter().filter(|entry| flag(&entry.what)).count()
+}
+
+#[test]
+fn r21_a_stage_without_progress_is_flagged_once_and_ends_as_the_policy_says() {
+    for (on_stall, word) in [
+        (OnStall::Flag, "running"),
+        (OnStall::Stop, "stopped"),
+        (OnStall::RollBack, "rolling back"),
+    ] {
+        let policy = RolloutPolicy {
+            on_stall,
+            ..canary()
+        };
+        let mut rig = Rig::begun(policy, &["a", "b"]);
+        rig.pass(29 * MINUTE);
+        assert_eq!((flags(&rig), rig.state().word()), (0, "running"));
+        rig.pass(2 * MINUTE);
+        assert_eq!((flags(&rig), rig.state().word()), (1, word));
+        let kept_away = on_stall == OnStall::RollBack;
+        assert_eq!(!rig.plane.quarantine.is_empty(), kept_away);
+        rig.pass(120 * MINUTE);
+        // What does not get back is another standstill.
+        assert_eq!(flags(&rig), 1 + usize::from(kept_away));
+    }
+}
+
+#[test]
+fn r21_the_deadline_of_a_stage_goes_on_over_restarts() {
+    let policy = RolloutPolicy {
+        progress_secs: Some(1200),
+        ..canary()
+    };
+    let mut rig = Rig::begun(policy, &["a", "b"]);
+    for _ in 0..3 {
+        rig.pass(5 * MINUTE);
+        rig.crash();
+        rig.run();
+    }
+    assert_eq!(flags(&rig), 0);
+    rig.pass(9 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.crash();
+    rig.pass(120 * MINUTE);
+    assert_eq!(flags(&rig), 1, "it was said");
+    rig.settle("a");
+    rig.pass(15 * MINUTE);
+    assert_eq!((rig.at(2), flags(&rig)), (vec!["a", "b"], 1));
+    rig.pass(25 * MINUTE);
+    assert_eq!(flags(&rig), 2, "another stage");
+}
+
+#[test]
+fn r21_what_waits_for_a_time_or_a_person_is_not_flagged() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.tell(Command::Pause).unwrap();
+    rig.pass(120 * MINUTE);
+    assert_eq!(flags(&rig), 0, "paused");
+    rig.tell(Command::Resume).unwrap();
+    let held = RolloutPolicy {
+        hold: Some("wait".into()),
+        ..canary()
+    };
+    rig.put(vec![policy_asset(&held)]);
+    rig.run();
+    rig.pass(120 * MINUTE);
+    assert_eq!(flags(&rig), 0, "held");
+    let long = RolloutPolicy {
+        canary: canary().canary.map(|mut canary| {
+            canary.bake_secs = 7200;
+            canary
+        }),
+        ..RolloutPolicy::default()
+    };
+    rig.swap(long);
+    rig.settle("a");
+    rig.pass(119 * MINUTE);
+    assert_eq!((rig.at(2).len(), flags(&rig)), (1, 0), "bakes");
+}
