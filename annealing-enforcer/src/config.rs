@@ -72,6 +72,10 @@ pub struct TypeConfig {
     pub turndown: bool,
     /// Diff, never push. Default off.
     pub observe_only: bool,
+    /// The plugin answers from memory, without waiting and without blocking its thread: its calls run in place, in the
+    /// enforcer's loop, and cost no task. A plugin that declares this and blocks all the same stops the loop, and with it
+    /// the partition's heartbeat. Default off: calls run beside the loop.
+    pub in_memory: bool,
     /// Diffs at once. Default 256.
     pub diffs: u32,
     /// Pushes at once. Default 256.
@@ -92,6 +96,7 @@ impl TypeConfig {
             guard: Guard::Advisory,
             turndown: false,
             observe_only: false,
+            in_memory: false,
             diffs: 256,
             pushes: 256,
             diff_deadline: Duration::from_secs(30),

@@ -11,7 +11,7 @@ use std::{
 
 use annealing_checks::{CalendarLayer, DependencySolverLayer, SerializeLayer, calendar::Calendar};
 use annealing_enforcer::{
-    Config, Enforcer, Handle, Settle,
+    Config, Enforcer, Handle, Plugin, Settle,
     store::{
         Batch, MemoryStore, Store,
         incarnations::{Head, Incarnations},
@@ -97,7 +97,7 @@ impl World {
                 ..Config::default()
             })
             .incarnations(incarnations.clone())
-            .asset_plugin::<JobType>(plugin.clone())
+            .asset_plugin::<JobType>(Plugin::new(plugin.clone()).in_memory())
             .checks(|base| {
                 ServiceBuilder::new()
                     .layer(DependencySolverLayer::standard())

@@ -50,6 +50,13 @@ pub enum Event {
         /// What it said.
         answer: Result<Pushed, plugin::Error>,
     },
+    /// A call of push was not made: at the moment when it was to begin, its evidence, the lease or its own time was over.
+    PushNotStarted {
+        /// Which call.
+        run: Run,
+        /// Whether it would have followed up a push in progress.
+        continuation: bool,
+    },
     /// A check wants to know how another asset compares with production.
     Observe {
         /// Whom to answer.
@@ -196,4 +203,6 @@ pub struct PushCall {
     pub continuation: bool,
     /// Take it out of production instead.
     pub turndown: bool,
+    /// It may not begin later: its evidence is too old then, or its time is over (R10, R13).
+    pub begin_by: Mono,
 }

@@ -62,12 +62,7 @@ impl Kernel {
     /// Whether a push in progress may be called again now. If not, it waits for ownership, or is given up.
     fn may_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
         if !self.has_lease(now) {
-            if let Some(it) = self.iterations.at_mut(at) {
-                it.phase = Phase::Continuing;
-                it.advance();
-                let soon = now.mono + Duration::from_secs(1);
-                self.timers.set(soon, at, it.generation);
-            }
+            self.follow_up_soon(now, at);
             return false;
         }
         let over = self
@@ -82,5 +77,15 @@ impl Kernel {
             return false;
         }
         true
+    }
+
+    /// A push in progress cannot be called again now: it is tried again in a second.
+    pub(super) fn follow_up_soon(&mut self, now: Now, at: u32) {
+        if let Some(it) = self.iterations.at_mut(at) {
+            it.phase = Phase::Continuing;
+            it.advance();
+            let soon = now.mono + Duration::from_secs(1);
+            self.timers.set(soon, at, it.generation);
+        }
     }
 }

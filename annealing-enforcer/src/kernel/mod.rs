@@ -132,6 +132,9 @@ impl plane_runtime::Kernel for Kernel {
             Event::DiffDone { run, answer } => self.diff_done(now, run, answer, out),
             Event::CheckDone { run, answer } => self.check_done(now, run, answer, out),
             Event::PushDone { run, answer } => self.push_done(now, run, answer, out),
+            Event::PushNotStarted { run, continuation } => {
+                self.push_not_started(now, run, continuation, out)
+            }
             Event::Observe { ticket, asset } => self.observe(now, ticket, &asset, out),
             Event::Durable(upto) => self.durable(now, upto, out),
             Event::Publish(incarnation) => self.publish(now, incarnation, out),

@@ -82,19 +82,41 @@ impl Kernel {
         if std::mem::take(&mut it.follows) {
             return self.start_follow_up(now, at, out);
         }
-        let slot = it.slot;
         // R10: by the birth of what the verdict rests on. R13: no longer than was written.
         let late = now.mono >= it.good_until.min(it.call_until);
         if !self.may_go_on(now, at) || late {
-            self.count(Branch::Withdrawn);
-            self.count_void(at);
-            self.give_back_new(now, at);
-            self.give_back_words(at, out);
-            self.close(now, at, out);
-            self.remember(now, slot, out);
-            return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
+            return self.withdraw(now, at, out);
         }
         self.call_push(now, at, false, out);
+    }
+
+    /// An admitted push that never began gives everything back; evidence is gathered again.
+    fn withdraw(&mut self, now: Now, at: u32, out: &mut Effects) {
+        let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
+            return;
+        };
+        self.count(Branch::Withdrawn);
+        self.count_void(at);
+        self.give_back_new(now, at);
+        self.give_back_words(at, out);
+        self.close(now, at, out);
+        self.remember(now, slot, out);
+        self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
+    }
+
+    /// R10: by a clock read when the call was to begin, it was too late for it.
+    pub(super) fn push_not_started(
+        &mut self,
+        now: Now,
+        run: Run,
+        continuation: bool,
+        out: &mut Effects,
+    ) {
+        match self.awaiting(run, |phase| matches!(phase, Phase::Pushing)) {
+            Some(at) if continuation => self.follow_up_soon(now, at),
+            Some(at) => self.withdraw(now, at, out),
+            None => self.count(Branch::Late),
+        }
     }
 
     /// Ownership, pin, intent and pauses still allow the push.
@@ -140,6 +162,10 @@ impl Kernel {
         };
         it.phase = Phase::Pushing;
         it.advance();
+        let begin_by = match continuation {
+            true => it.call_until,
+            false => it.call_until.min(it.good_until),
+        };
         let kind = slot.kind;
         self.timers.set(it.call_until, at, it.generation);
         let known = self.table.known(it.slot);
@@ -161,6 +187,7 @@ impl Kernel {
             change: change.digest,
             continuation,
             turndown: it.turndown,
+            begin_by,
         }));
     }
 

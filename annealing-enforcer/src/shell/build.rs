@@ -13,7 +13,7 @@ use plugin_sdk::{
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use tower::Service;
 
-use super::{Enforcer, Handle, Membership, TERM, WhileOwner, beside::Troubles};
+use super::{Enforcer, Handle, Membership, TERM, WhileOwner, beside::Troubles, pulse::Pulse};
 use crate::{
     config::{Config, TypeConfig},
     registry::{Registered, Registry},
@@ -49,6 +49,13 @@ impl Plugin {
     /// old owners, and late ones of this owner.
     pub fn guarded(self) -> Self {
         self.adjust(|config| config.guard = Guard::Guarded)
+    }
+
+    /// The plugin answers from memory, without waiting and without blocking its thread: its calls cost no task each. See
+    /// [`TypeConfig::in_memory`]. Without effect where [`EnforcerBuilder::diffs`] or [`EnforcerBuilder::pushes`] put
+    /// layers around it.
+    pub fn in_memory(self) -> Self {
+        self.adjust(|config| config.in_memory = true)
     }
 
     /// Diff, never push.
@@ -294,6 +301,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
             checks: self.checks,
             while_owner: self.while_owner,
             troubles: Troubles::default(),
+            pulse: Pulse::default(),
             inputs,
             sender,
         })

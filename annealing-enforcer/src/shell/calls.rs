@@ -1,5 +1,6 @@
-//! Performs the kernel's calls: each is polled once in place, so that in-memory plugins cost no task, and handed to a
-//! task of its own if it is not done by then. Panics and dropped calls become failures.
+//! Performs the kernel's calls: diffs, checks and pushes are code of users, and run in tasks beside the loop, where they
+//! may block a thread and hold up nothing else. In place are only those of plugins that declare that they answer from
+//! memory. Panics and dropped calls become failures.
 
 use std::{
     collections::BTreeMap,
@@ -14,14 +15,16 @@ use futures::{
 };
 use plane_runtime::Runtime;
 use plugin_sdk::{
-    CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Now, PushRequest, Pushed,
-    Run, plugin,
+    CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Mono, Now, PushRequest,
+    Pushed, Run, plugin,
     service::{Checks, Stack},
 };
 
 use super::{
     Input,
+    blocked::{Blocked, Blocks, Named, Watched},
     inside::Inside,
+    lease::LeaseEnd,
     view::{Eyes, View},
 };
 use crate::{
@@ -38,8 +41,18 @@ pub(crate) struct Calls<R> {
     pub(crate) checks: Checks,
     pub(crate) token: FencingToken,
     pub(crate) events: Inside,
+    /// Until when a push may begin.
+    pub(crate) lease: LeaseEnd,
     /// Calls that became tasks, by slot and number.
-    pub(crate) running: BTreeMap<(u32, u32), AbortHandle>,
+    pub(crate) running: BTreeMap<(u32, u32), Task>,
+    /// Calls that block their threads after their deadline, by plugin.
+    pub(crate) blocked: Blocked,
+}
+
+/// A call that became a task.
+pub(crate) struct Task {
+    abort: AbortHandle,
+    blocks: Blocks,
 }
 
 impl<R: Runtime> Calls<R> {
@@ -51,7 +64,8 @@ impl<R: Runtime> Calls<R> {
             Call::Check(check) => self.check(now, check),
             Call::Abandon(run) => {
                 if let Some(task) = self.running.remove(&(run.slot, run.n)) {
-                    task.abort();
+                    task.abort.abort();
+                    task.blocks.past_deadline();
                 }
                 None
             }
@@ -62,7 +76,8 @@ impl<R: Runtime> Calls<R> {
     pub(crate) fn ended(&mut self, event: &Event) {
         if let Event::DiffDone { run, .. }
         | Event::CheckDone { run, .. }
-        | Event::PushDone { run, .. } = event
+        | Event::PushDone { run, .. }
+        | Event::PushNotStarted { run, .. } = event
             && !self.running.is_empty()
         {
             self.running.remove(&(run.slot, run.n));
@@ -76,6 +91,16 @@ impl<R: Runtime> Calls<R> {
             asset,
             incarnation,
         } = target;
+        let registered = self.registry.at(plugin)?.clone();
+        if let Some(why) = self.blocked.refuses(Some(plugin)) {
+            let answer = Err(plugin::Error::transient(why));
+            return Some(Event::DiffDone { run, answer });
+        }
+        let named = Named {
+            plugin: Some(plugin),
+            call: "diff",
+            asset: asset.clone(),
+        };
         let request = DiffRequest {
             asset: asset.id(),
             incarnation: incarnation.id().clone(),
@@ -84,7 +109,7 @@ impl<R: Runtime> Calls<R> {
             reader: IncarnationReader::at(incarnation, asset),
         };
         let stack = self.diffs.clone();
-        let registered = self.registry.at(plugin)?.plugin.clone();
+        let in_place = registered.config.in_memory && stack.is_none();
         let answer = async move {
             let call = async {
                 match stack {
@@ -92,7 +117,7 @@ impl<R: Runtime> Calls<R> {
                         .call(request)
                         .await
                         .map_err(|error| class_of(error, plugin::Error::transient)),
-                    None => registered.diff(request).await,
+                    None => registered.plugin.diff(request).await,
                 }
             };
             let answer = AssertUnwindSafe(call).catch_unwind().await;
@@ -100,7 +125,7 @@ impl<R: Runtime> Calls<R> {
                 .unwrap_or_else(|_| Err(plugin::Error::transient("the plugin panicked in diff")));
             Event::DiffDone { run, answer }
         };
-        self.start(run, Box::pin(answer))
+        self.start(run, Box::pin(answer), named, in_place)
     }
 
     fn push(&mut self, push: PushCall) -> Option<Event> {
@@ -116,7 +141,18 @@ impl<R: Runtime> Calls<R> {
             change,
             continuation,
             turndown,
+            begin_by,
         } = push;
+        let not_started = Event::PushNotStarted { run, continuation };
+        let registered = self.registry.at(plugin)?.clone();
+        if self.blocked.refuses(Some(plugin)).is_some() {
+            return Some(not_started);
+        }
+        let named = Named {
+            plugin: Some(plugin),
+            call: "push",
+            asset: asset.clone(),
+        };
         let request = PushRequest {
             asset: asset.id(),
             incarnation: incarnation.id().clone(),
@@ -127,10 +163,17 @@ impl<R: Runtime> Calls<R> {
             continuation,
             reader: IncarnationReader::at(incarnation, asset),
         };
-        tracing::info!(asset = %request.asset, incarnation = %request.incarnation, ?cause, turndown, "push");
         let stack = self.pushes.clone();
-        let registered = self.registry.at(plugin)?.clone();
+        let in_place = registered.config.in_memory && stack.is_none();
+        let may_begin = self.may_begin(begin_by);
         let answer = async move {
+            // R10: with a fresh clock, at the moment when it begins.
+            if !may_begin() {
+                let (asset, incarnation) = (&request.asset, &request.incarnation);
+                tracing::info!(%asset, %incarnation, "the push would begin too late; looking again first");
+                return not_started;
+            }
+            tracing::info!(asset = %request.asset, incarnation = %request.incarnation, ?cause, turndown, "push");
             let call = async {
                 match stack {
                     Some(stack) => stack
@@ -145,7 +188,16 @@ impl<R: Runtime> Calls<R> {
                 .unwrap_or_else(|_| Err(plugin::Error::unknown("the plugin panicked in push")));
             Event::PushDone { run, answer }
         };
-        self.start(run, Box::pin(answer))
+        self.start(run, Box::pin(answer), named, in_place)
+    }
+
+    /// Whether a push may begin, at the moment of asking: before `begin_by`, under the lease as it is then.
+    fn may_begin(&self, begin_by: Mono) -> impl Fn() -> bool + Send + use<R> {
+        let (runtime, lease) = (self.runtime.clone(), self.lease.clone());
+        move || {
+            let now = runtime.now().mono;
+            now < begin_by && now < lease.get()
+        }
     }
 
     fn check(&mut self, now: Now, check: CheckCall) -> Option<Event> {
@@ -164,6 +216,15 @@ impl<R: Runtime> Calls<R> {
             latest,
             brought,
         } = check;
+        if let Some(why) = self.blocked.refuses(None) {
+            let answer = Err(why);
+            return Some(Event::CheckDone { run, answer });
+        }
+        let named = Named {
+            plugin: None,
+            call: "check",
+            asset: asset.clone(),
+        };
         let eyes = Eyes::Kernel(self.events.clone());
         let view = View {
             eyes,
@@ -185,27 +246,38 @@ impl<R: Runtime> Calls<R> {
         };
         let checks = self.checks.clone();
         let answer = async move {
-            let answer = AssertUnwindSafe(checks.call(request)).catch_unwind().await;
+            let call = async { checks.call(request).await };
+            let answer = AssertUnwindSafe(call).catch_unwind().await;
             let answer = answer.unwrap_or_else(|_| Err("a check panicked".into()));
             Event::CheckDone {
                 run,
                 answer: answer.map_err(|error| format!("the checks failed: {error}")),
             }
         };
-        self.start(run, Box::pin(answer))
+        self.start(run, Box::pin(answer), named, false)
     }
 
-    fn start(&mut self, run: Run, mut answer: BoxFuture<'static, Event>) -> Option<Event> {
-        let mut nobody = Context::from_waker(std::task::Waker::noop());
-        if let Poll::Ready(event) = answer.as_mut().poll(&mut nobody) {
+    /// Runs a call beside the loop; `in_place`, it is polled once here before.
+    fn start(
+        &mut self,
+        run: Run,
+        mut answer: BoxFuture<'static, Event>,
+        named: Named,
+        in_place: bool,
+    ) -> Option<Event> {
+        let mut unheard = Context::from_waker(std::task::Waker::noop());
+        if in_place && let Poll::Ready(event) = answer.as_mut().poll(&mut unheard) {
             return Some(event);
         }
-        let (task, registration) = AbortHandle::new_pair();
-        self.running.insert((run.slot, run.n), task);
+        let (abort, registration) = AbortHandle::new_pair();
+        let blocks = self.blocked.watch(named);
+        let answer = Watched::new(answer, blocks.clone());
+        self.running
+            .insert((run.slot, run.n), Task { abort, blocks });
         let events = self.events.clone();
-        self.runtime.spawn(Box::pin(async move {
+        self.runtime.spawn_call(Box::pin(async move {
             if let Ok(event) = Abortable::new(answer, registration).await {
-                // Nobody to tell: the enforcer has stopped.
+                // No receiver: the enforcer has stopped.
                 let _ = events.send(Input::Kernel(event));
             }
         }));
@@ -214,10 +286,12 @@ impl<R: Runtime> Calls<R> {
 }
 
 impl<R> Drop for Calls<R> {
-    /// An enforcer that stops drops its calls: the next owner treats their pushes as open.
+    /// An enforcer that stops drops its calls: the next owner treats their pushes as open. What has not begun does not
+    /// begin any more.
     fn drop(&mut self) {
+        self.lease.set(Mono(0));
         for task in self.running.values() {
-            task.abort();
+            task.abort.abort();
         }
     }
 }

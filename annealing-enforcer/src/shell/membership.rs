@@ -11,14 +11,21 @@ use plane_store::{
 use plugin_sdk::Mono;
 use prodspec_model::PartitionId;
 
-use super::Input;
+use super::{Input, pulse::Pulse};
 use crate::kernel::Event;
 
 /// The default term: a process is dead when it has not been heard of for so long.
 pub const TERM: Duration = Duration::from_secs(15);
 
-/// The enforcers that share a heartbeat, and how to tell them.
-type Enforcers = std::sync::Mutex<Vec<(PartitionId, UnboundedSender<Input>)>>;
+/// The enforcers that share a heartbeat.
+type Enforcers = std::sync::Mutex<Vec<Enrolled>>;
+
+/// One of them: how to tell it, and whether its loop answers.
+struct Enrolled {
+    partition: PartitionId,
+    events: UnboundedSender<Input>,
+    pulse: Pulse,
+}
 
 /// One process's heartbeat, shared by the enforcers in it. Cheap to clone.
 #[derive(Clone)]
@@ -51,13 +58,29 @@ impl<R: Runtime> Membership<R> {
         let members = Arc::downgrade(&this.members);
         let beats = runtime.clone();
         runtime.spawn(Box::pin(async move {
+            let mut withheld = false;
             while let (Some(process), Some(enforcers)) = (weak.upgrade(), enforcers.upgrade()) {
                 let mut beating = process.lock().await;
                 // The last one has left, or is about to: not again.
                 if members.strong_count() == 0 {
                     return;
                 }
-                let next = beat(&beats, &mut beating, &enforcers, term).await;
+                let now = beats.now().mono;
+                let silent = silent(&enforcers);
+                let next = match none_answers(&enforcers) {
+                    true => now + term / 9,
+                    false => beat(&beats, &mut beating, &enforcers, term).await,
+                };
+                if silent.is_empty() {
+                    withheld = false;
+                } else if !std::mem::replace(&mut withheld, true) {
+                    let partitions: Vec<_> = silent.iter().map(|(id, _)| id).collect();
+                    tracing::warn!(
+                        ?partitions,
+                        "the enforcement loop does not answer; its lease is not renewed before it does"
+                    );
+                }
+                give_up(&mut beating, &enforcers, silent, now, term).await;
                 give_back(&mut beating, &enforcers).await;
                 drop(beating);
                 drop((process, enforcers));
@@ -92,13 +115,22 @@ impl<R: Runtime> Membership<R> {
     }
 
     /// Tells an enforcer of renewals and losses from now on.
-    pub(crate) fn enrol(&self, partition: &PartitionId, events: UnboundedSender<Input>) {
+    pub(crate) fn enrol(
+        &self,
+        partition: &PartitionId,
+        events: UnboundedSender<Input>,
+        pulse: Pulse,
+    ) {
         let mut enforcers = self
             .enforcers
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        enforcers.retain(|(other, sender)| other != partition && !sender.is_closed());
-        enforcers.push((partition.clone(), events));
+        enforcers.retain(|other| other.partition != *partition && !other.events.is_closed());
+        enforcers.push(Enrolled {
+            partition: partition.clone(),
+            events,
+            pulse,
+        });
     }
 
     /// Gives a partition up for good. With the last member this process leaves: nobody waits for it for a term.
@@ -118,14 +150,63 @@ impl<R: Runtime> Membership<R> {
     }
 }
 
+/// The loops that have not taken in the last renewal, and since when.
+fn silent(enforcers: &Enforcers) -> Vec<(PartitionId, Mono)> {
+    let enforcers = enforcers
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let running = enforcers.iter().filter(|it| !it.events.is_closed());
+    let silent = running.filter_map(|it| Some((it.partition.clone(), it.pulse.silent_since()?)));
+    silent.collect()
+}
+
+/// Whether there are loops to be asked, and none of them answers: then the process counts as dead.
+fn none_answers(enforcers: &Enforcers) -> bool {
+    let enforcers = enforcers
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut asked = enforcers
+        .iter()
+        .filter(|it| !it.events.is_closed() && it.pulse.is_watched())
+        .peekable();
+    asked.peek().is_some() && asked.all(|it| it.pulse.silent_since().is_some())
+}
+
+/// Partitions whose loops have been silent for a term are given up, so that the others of this process go on: their own
+/// leases have ended.
+async fn give_up(
+    process: &mut Process,
+    enforcers: &Enforcers,
+    silent: Vec<(PartitionId, Mono)>,
+    now: Mono,
+    term: Duration,
+) {
+    for (partition, since) in silent {
+        let for_so_long = now.since(since);
+        if for_so_long < term || !process.held().contains_key(&partition) {
+            continue;
+        }
+        tracing::error!(%partition, ?for_so_long, "the enforcement loop does not answer; the partition is given up");
+        if let Err(error) = process.release(&partition).await {
+            tracing::warn!(%partition, %error, "ownership was not given up; tried again after the next beat");
+        }
+        let enforcers = enforcers
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        for enrolled in enforcers.iter().filter(|it| it.partition == partition) {
+            let _ = enrolled.events.unbounded_send(Input::Lost);
+        }
+    }
+}
+
 /// What enforcers that have ended may have left behind is free for others.
 async fn give_back(process: &mut Process, enforcers: &Enforcers) {
     let wanted: BTreeSet<PartitionId> = {
         let enforcers = enforcers
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let running = enforcers.iter().filter(|(_, sender)| !sender.is_closed());
-        running.map(|(partition, _)| partition.clone()).collect()
+        let running = enforcers.iter().filter(|it| !it.events.is_closed());
+        running.map(|it| it.partition.clone()).collect()
     };
     if let Err(error) = process.give_back(&wanted).await {
         tracing::warn!(%error, "ownership that nobody uses was not given up; tried again after the next beat");
@@ -145,8 +226,13 @@ async fn beat<R: Runtime>(
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     match answer {
         Ok(Beat::Renewed(lease)) => {
-            for (_, events) in enforcers.iter() {
-                let _ = events.unbounded_send(Input::Kernel(Event::Renewed(lease.ends_at())));
+            for enrolled in enforcers.iter() {
+                // A loop that has not taken the last renewal in gets no other one.
+                if enrolled.pulse.silent_since().is_none() {
+                    enrolled.pulse.ask(runtime.now().mono);
+                    let renewed = Input::Kernel(Event::Renewed(lease.ends_at()));
+                    let _ = enrolled.events.unbounded_send(renewed);
+                }
             }
             lease.renew_at()
         }
@@ -155,11 +241,8 @@ async fn beat<R: Runtime>(
                 ?lost,
                 "another process took this one for dead; its partitions are given up"
             );
-            for (_, events) in enforcers
-                .iter()
-                .filter(|(partition, _)| lost.contains(partition))
-            {
-                let _ = events.unbounded_send(Input::Lost);
+            for enrolled in enforcers.iter().filter(|it| lost.contains(&it.partition)) {
+                let _ = enrolled.events.unbounded_send(Input::Lost);
             }
             runtime.now().mono
         }

@@ -1,6 +1,7 @@
 //! The shell around the kernel: owns a partition, feeds events in, performs effects. Decides nothing.
 
 mod beside;
+mod blocked;
 mod build;
 mod calls;
 mod cited;
@@ -10,9 +11,11 @@ mod handle;
 mod input;
 mod inside;
 mod intent;
+mod lease;
 mod membership;
 mod own;
 mod plan;
+mod pulse;
 mod retire;
 mod scribe;
 mod telemetry;
@@ -54,10 +57,13 @@ use crate::{
     registry::Registry,
 };
 use beside::{Beside, Troubles, said};
+use blocked::Blocked;
 use calls::Calls;
 pub(crate) use handle::Actuation;
 pub(crate) use input::Input;
 use inside::Inside;
+use lease::LeaseEnd;
+use pulse::Pulse;
 use retire::{Refused, Reply, Retired};
 use scribe::{Entry, Scribe};
 
@@ -81,6 +87,7 @@ pub struct Enforcer<R> {
     pub(crate) checks: Checks,
     pub(crate) while_owner: BTreeMap<&'static str, WhileOwner<R>>,
     pub(crate) troubles: Troubles,
+    pub(crate) pulse: Pulse,
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
 }
@@ -200,15 +207,14 @@ impl<R: Runtime> Enforcer<R> {
             feed: feed::Feed::default(),
             refused: None,
             violation: None,
+            pulse: self.pulse.clone(),
         };
         let lease = self.membership.lease_until().await;
-        ownership.step(Event::Renewed(lease));
-        for input in asked {
-            if let Some(end) = ownership.take(input) {
-                return end;
-            }
-        }
-        ownership.run(&mut self.inputs, shutdown).await
+        self.pulse.watch(true);
+        let ended = ownership.enforce(lease, asked, &mut self.inputs, shutdown);
+        let ended = ended.await;
+        self.pulse.watch(false);
+        ended
     }
 
     fn all_beside(&self, token: FencingToken) -> Vec<Beside> {
@@ -245,7 +251,9 @@ impl<R: Runtime> Enforcer<R> {
             checks: self.checks.clone(),
             token,
             events: Inside::new(token, self.sender.clone()),
+            lease: LeaseEnd::default(),
             running: BTreeMap::new(),
+            blocked: Blocked::default(),
         }
     }
 }
@@ -270,9 +278,28 @@ struct Ownership<R> {
     refused: Option<String>,
     /// An invariant that does not hold: it ends this ownership.
     violation: Option<String>,
+    /// Answers as long as the loop runs.
+    pulse: Pulse,
 }
 
 impl<R: Runtime> Ownership<R> {
+    /// From the first lease to the end.
+    async fn enforce(
+        &mut self,
+        lease: Mono,
+        asked: Vec<Input>,
+        inputs: &mut UnboundedReceiver<Input>,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<End, Error> {
+        self.renewed(lease);
+        for input in asked {
+            if let Some(end) = self.take(input) {
+                return end;
+            }
+        }
+        self.run(inputs, shutdown).await
+    }
+
     async fn run(
         &mut self,
         inputs: &mut UnboundedReceiver<Input>,
@@ -323,6 +350,7 @@ impl<R: Runtime> Ownership<R> {
     /// Takes one input in. `Some`: the ownership has ended.
     fn take(&mut self, input: Input) -> Option<Result<End, Error>> {
         match input {
+            Input::Kernel(Event::Renewed(until)) => self.renewed(until),
             Input::Kernel(event) => {
                 self.calls.ended(&event);
                 self.step(event);
@@ -367,6 +395,12 @@ impl<R: Runtime> Ownership<R> {
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
         self.violated()
+    }
+
+    fn renewed(&mut self, until: Mono) {
+        self.pulse.answer();
+        self.calls.lease.set(until);
+        self.step(Event::Renewed(until));
     }
 
     fn tell(&mut self, command: Command, reply: Reply) {

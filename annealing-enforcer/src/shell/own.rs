@@ -20,7 +20,8 @@ impl<R: Runtime> Enforcer<R> {
         &mut self,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Option<(FencingToken, Vec<Input>)> {
-        self.membership.enrol(&self.partition, self.sender.clone());
+        let (sender, pulse) = (self.sender.clone(), self.pulse.clone());
+        self.membership.enrol(&self.partition, sender, pulse);
         let mut asked = Vec::new();
         let (mut renewed, renewals) = mpsc::channel(0);
         let waits = Waits {

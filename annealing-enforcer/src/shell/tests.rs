@@ -22,6 +22,8 @@ use prodspec_model::{
 use super::{AskError, Handle, Input, Settle};
 use crate::{Command, Enforcer, kernel::Pin};
 
+mod calls;
+
 const SOON: Duration = Duration::from_secs(60);
 
 /// Enforces what the store has, until everything is settled at `no` and `then` is done.

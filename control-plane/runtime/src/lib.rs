@@ -38,6 +38,12 @@ pub trait Runtime: Clone + Send + Sync + 'static {
         self.spawn(Box::pin(async move { work() }));
     }
 
+    /// Runs `call`, which is code of a user, to its end beside everything else. It may block its thread: a runtime with
+    /// several threads then goes on with the others. Default: as [`Runtime::spawn`].
+    fn spawn_call(&self, call: BoxFuture<'static, ()>) {
+        self.spawn(call);
+    }
+
     /// Completes after `duration`.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.sleep_until(self.now().mono + duration)

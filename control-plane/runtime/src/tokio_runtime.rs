@@ -3,11 +3,15 @@
 //! Tokio's clock stands still while the machine is suspended. What it slept through is added to the monotonic time, so
 //! that a lease that ended meanwhile is seen to have ended before anything is started under it.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use plugin_sdk::{Mono, Now};
-use tokio::time::Instant;
+use tokio::{runtime::RuntimeFlavor, time::Instant};
 
 use crate::{
     Runtime,
@@ -76,6 +80,26 @@ impl Runtime for TokioRuntime {
 
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
         self.handle.spawn_blocking(work);
+    }
+
+    /// On a multi-thread runtime, a call that blocks keeps its thread and nothing else: what that thread would have done
+    /// goes to another one of the blocking pool. On a runtime of one thread it stops everything.
+    fn spawn_call(&self, call: BoxFuture<'static, ()>) {
+        match self.handle.runtime_flavor() {
+            RuntimeFlavor::MultiThread => drop(self.handle.spawn(MayBlock(call))),
+            _ => drop(self.handle.spawn(call)),
+        }
+    }
+}
+
+/// Tells tokio before each poll that it may block.
+struct MayBlock(BoxFuture<'static, ()>);
+
+impl Future for MayBlock {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        tokio::task::block_in_place(|| self.0.as_mut().poll(context))
     }
 }
 

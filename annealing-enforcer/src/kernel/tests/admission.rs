@@ -5,7 +5,7 @@ use std::time::Duration;
 use plane_store::records::Scope;
 use plugin_sdk::{Claim, Diff, Pushed, Recheck};
 
-use super::rig::{Rig, delay, differs, exclusive, id, thing};
+use super::rig::{Rig, delay, destroys, differs, exclusive, id, thing};
 use crate::kernel::{Branch, Event, Pin, Waiting};
 
 #[test]
@@ -462,4 +462,58 @@ fn r11_a_neighbours_new_content_voids_too() {
     rig.durable();
     assert!(rig.push("a").is_none());
     assert_eq!(rig.kernel.branches()[&Branch::MovedIntent], 1);
+}
+
+#[test]
+fn r10_a_push_that_did_not_begin_in_time_gives_everything_back() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.diffed("a", destroys);
+    rig.diffed("b", differs);
+    let check = rig.check("a").unwrap();
+    rig.approve("a", check.change.digest);
+    let seen = rig.observe("b", Diff::in_sync());
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall).claim(exclusive("one"));
+    verdict.relies_on = vec![seen.stamp];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict),
+    });
+    rig.durable();
+    let push = rig.push("a").unwrap();
+    assert!(push.begin_by <= rig.now.mono + Duration::from_secs(60));
+    assert!(rig.words().approvals[0].used.is_some());
+    rig.step(Event::PushNotStarted {
+        run: push.target.run,
+        continuation: false,
+    });
+    assert!(rig.words().approvals[0].used.is_none(), "given back");
+    rig.checked("b", |verdict| verdict.claim(exclusive("one")));
+    rig.durable();
+    let other = rig.push("b");
+    assert!(
+        other.is_some(),
+        "nothing relies on b, and the claim is free"
+    );
+    assert!(rig.is_diffing("a"), "evidence is gathered again");
+}
+
+#[test]
+fn r14_a_follow_up_that_did_not_begin_is_made_again() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    let check_again_in = Duration::from_secs(2);
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::InProgress { check_again_in }),
+    });
+    rig.pass(Duration::from_secs(3));
+    let follow_up = rig.push("a").unwrap();
+    assert!(follow_up.continuation);
+    rig.step(Event::PushNotStarted {
+        run: follow_up.target.run,
+        continuation: true,
+    });
+    assert!(rig.diff("a").is_none(), "the push is in flight");
+    rig.pass(Duration::from_secs(2));
+    assert!(rig.push("a").is_some_and(|push| push.continuation));
 }
