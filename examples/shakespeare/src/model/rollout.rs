@@ -118,6 +118,8 @@ impl Rollout {
             patience_secs: None,
             hold: self.hold.clone(),
             on_unhealthy: self.on_unhealthy,
+            progress_secs: None,
+            on_stall: policy::OnStall::Flag,
             first_turnup: FirstTurnup::AtOnce,
             emergency: self.emergency.clone(),
         }
