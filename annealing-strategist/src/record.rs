@@ -39,6 +39,9 @@ pub struct Rollout {
     pub moved_at: Option<Timestamp>,
     /// When it ended, if it has.
     pub ended_at: Option<Timestamp>,
+    /// The last selection that drew others along, in words: how many were wanted, how many moved, and what tied them.
+    #[serde(default)]
+    pub drawn: Option<String>,
     /// What it is at, as its policy calls it.
     pub stage: Option<String>,
     /// A person let everything that had settled by then go on: so many settlings of targets, counted as they were written

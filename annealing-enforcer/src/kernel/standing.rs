@@ -115,9 +115,12 @@ impl Kernel {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
         };
-        let Stands::OutOfSync { waits_for, .. } = &mut stand.state else {
+        let Stands::OutOfSync { waits_for, why, .. } = &mut stand.state else {
             return;
         };
+        let held = |delay: &&Delay| !matches!(delay.recheck, Recheck::WhenSettled(_));
+        let held = delays.iter().find(held);
+        let held = held.map(|delay| format!("{}: {}", delay.check, delay.reason));
         let named = delays.iter().filter_map(|delay| match &delay.recheck {
             Recheck::WhenSettled(other) => Some(other.clone()),
             _ => None,
@@ -126,8 +129,22 @@ impl Kernel {
         named.sort();
         named.dedup();
         named.truncate(TOLD);
-        if *waits_for != named {
-            *waits_for = named;
+        if *waits_for != named || *why != held {
+            (*waits_for, *why) = (named, held);
+            self.tell_standing(slot, out);
+        }
+    }
+
+    /// A person has to act before the asset is pushed.
+    pub(super) fn stands_held(&mut self, slot: u32, because: &str, out: &mut Effects) {
+        let Some(stand) = self.standings.get_mut(&slot) else {
+            return;
+        };
+        let Stands::OutOfSync { why, .. } = &mut stand.state else {
+            return;
+        };
+        if why.as_deref() != Some(because) {
+            *why = Some(because.to_owned());
             self.tell_standing(slot, out);
         }
     }
@@ -241,5 +258,6 @@ pub(super) fn out_of_sync(now: Now) -> Stands {
     Stands::OutOfSync {
         since: now.wall,
         waits_for: Vec::new(),
+        why: None,
     }
 }

@@ -170,6 +170,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         self.decide(now, slot, Outcome::Held(why.clone()), out);
+        self.stands_held(slot, &why, out);
         self.wait_for(now, slot, Wait::Held(why), time, out);
     }
 

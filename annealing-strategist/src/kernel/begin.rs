@@ -294,6 +294,7 @@ impl Kernel {
             state: State::Running,
             started_at: at,
             moved_at: None,
+            drawn: None,
             ended_at: None,
             stage: None,
             promoted: None,

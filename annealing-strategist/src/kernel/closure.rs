@@ -104,6 +104,19 @@ impl Closure {
         self.takes.entry(who).or_default().insert(whom)
     }
 
+    /// Of `drawn`, what each is taken by among `all`.
+    pub(super) fn ties(&self, all: &[u32], drawn: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+        let by = |place: &u32| {
+            let mut takers = self.taken_by.get(place).into_iter().flatten();
+            takers
+                .find(|taker| all.binary_search(taker).is_ok())
+                .copied()
+        };
+        drawn
+            .filter_map(|place| Some((by(&place)?, place)))
+            .collect()
+    }
+
     /// `places` and all that they take with them, rising.
     pub(super) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
         follow(&self.takes, places)

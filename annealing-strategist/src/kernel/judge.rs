@@ -183,7 +183,7 @@ impl Kernel {
         let (clock, asked) = (self.clock, self.clock.at(when));
         live.judging = None;
         live.judged = Some(asked);
-        live.judge_at = Some(now.mono + every);
+        live.judge_at = Some(now.mono + live.until_next_look(asked, every));
         if !live.is_watched() {
             return;
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plugin_sdk::{Direction, Mono, Now, Progress, Selection, Target};
+use plugin_sdk::{Direction, Mono, Now, Progress, Selection, Target, Until};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::closure::Closure;
@@ -19,6 +19,9 @@ use crate::{
 /// With more targets than this, selections are that much further apart for each: one costs in the number of targets, and
 /// as many may settle one by one.
 const FEW: usize = 1000;
+/// How many of the edges that tie others to what was selected are named.
+const TIES: usize = 5;
+
 const APART: Duration = Duration::from_micros(10);
 
 /// A rollout under way.
@@ -67,6 +70,9 @@ pub(super) struct Live {
     pub(super) judge_at: Option<Mono>,
     /// When the last look that was answered was asked for.
     pub(super) judged: Option<Timestamp>,
+    /// The end of the bake whose evidence is looked for, and how often it was.
+    awaited: Option<Timestamp>,
+    looks: u32,
     /// Pins move for the cause `Emergency`.
     pub(super) emergency: bool,
     /// Something that it holds is another group's by now.
@@ -113,6 +119,8 @@ impl Live {
             judging: None,
             judge_at: None,
             judged: None,
+            awaited: None,
+            looks: 0,
             emergency: false,
             keeps_others: false,
         }
@@ -175,6 +183,29 @@ impl Live {
     /// The targets of the way it goes.
     pub(super) fn on_the_way(&self) -> &Arc<Vec<Target>> {
         self.back.as_ref().unwrap_or(&self.targets)
+    }
+
+    /// How long it is from a look at health, asked for then, to the next one. Once a bake is over its evidence comes a
+    /// little later: it is looked for soon, and then less and less often.
+    pub(super) fn until_next_look(&mut self, asked: Timestamp, every: Duration) -> Duration {
+        let since = self
+            .selection
+            .waits
+            .iter()
+            .filter_map(|wait| match wait.until {
+                Until::Healthy { since } => Some(since),
+                _ => None,
+            });
+        let awaited = since.max().filter(|since| *since <= asked);
+        if self.awaited != awaited {
+            (self.awaited, self.looks) = (awaited, 0);
+        }
+        if awaited.is_none() {
+            return every;
+        }
+        let soon = Duration::from_secs(1 << self.looks.min(16));
+        self.looks += 1;
+        soon.min(every)
     }
 
     /// Whether pins may move.
@@ -310,6 +341,33 @@ impl Live {
         let mut closed: Vec<u32> = back.map(|place| place as u32).collect();
         closed.sort_unstable();
         closed
+    }
+
+    /// Says that more go forward than were wanted, and what ties them: `1 wanted, 5 moved, tied by ...`.
+    pub(super) fn drawn(&self, wanted: &[u32], moved: &[u32]) -> Option<String> {
+        if self.back.is_some() || wanted.is_empty() || moved.len() <= wanted.len() {
+            return None;
+        }
+        let drawn = moved
+            .iter()
+            .copied()
+            .filter(|place| !wanted.contains(place));
+        let ties = self.closure.ties(moved, drawn);
+        let name = |place: u32| self.targets.get(place as usize).map(|it| &it.asset);
+        let named = |(taker, place): &(u32, u32)| {
+            Some(format!("`{}` and `{}`", name(*taker)?, name(*place)?))
+        };
+        let some: Vec<String> = ties.iter().filter_map(named).take(TIES).collect();
+        let more = ties.len().saturating_sub(some.len());
+        let rest = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (wanted, moved) = (wanted.len(), moved.len());
+        Some(format!(
+            "{wanted} wanted, {moved} moved, tied by edges of {}{rest}",
+            some.join(", ")
+        ))
     }
 
     /// Where among those that go back `asset` is.

@@ -406,6 +406,7 @@ impl Kernel {
         let state = Stands::OutOfSync {
             since,
             waits_for: Vec::new(),
+            why: None,
         };
         self.expected.entry(asset.clone()).or_default().push(pin);
         let standing = Standing {

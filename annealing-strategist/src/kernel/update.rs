@@ -180,6 +180,7 @@ impl Kernel {
         if chosen.is_empty() {
             return;
         }
+        let drawn = live.drawn(&selection.now, &chosen);
         let more = chosen.len() > self.config.lot;
         chosen.truncate(self.config.lot);
         let mut step = Step::default();
@@ -187,10 +188,16 @@ impl Kernel {
             Direction::Forward => self.forward(now, &chosen, &mut step),
             Direction::Back => self.back(now, &chosen, &mut step),
         }
-        out.steps.push(step);
+        let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
             live.again |= more;
+            if let Some(drawn) = drawn {
+                live.rollout.note(at, drawn.clone(), None);
+                live.rollout.drawn = Some(drawn);
+                step.records.push(live.rollout.record());
+            }
         }
+        out.steps.push(step);
     }
 
     fn forward(&mut self, now: Now, chosen: &[u32], step: &mut Step) {

@@ -1,6 +1,6 @@
 //! A rollout as people see it: how it is, how far, and what it waits for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use plane_store::records::{Standing, Stands};
@@ -31,6 +31,8 @@ pub struct View {
     /// Assets that some under way wait for, and that it does not move: others' assets, and what it leaves running that is
     /// gone from intent. When those do not come, a person or newer intent has to help.
     pub outside: Vec<AssetId>,
+    /// Targets on their way whose push a person or a check holds, each with why.
+    pub held: BTreeMap<AssetId, String>,
     /// Assets that stay where they are, because what is intended failed before, or because they wait for such a one.
     pub left_out: Vec<AssetId>,
     /// The time that `since` and `until` of all of these are measured by.
@@ -114,6 +116,7 @@ impl Kernel {
             counts: Counts::of(&targets),
             waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
             outside: under_way.map(|live| self.outside(live)).unwrap_or_default(),
+            held: under_way.map(|live| self.held(live)).unwrap_or_default(),
             targets,
             left_out: self.left_out(),
             now: self.clock.at(now),
@@ -153,6 +156,23 @@ impl Kernel {
         self.pins.get(asset).is_some_and(gone)
     }
 
+    fn held(&self, live: &Live) -> BTreeMap<AssetId, String> {
+        let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
+        let held = under_way.filter_map(|target| {
+            let why = self.held_by(&target.asset)?;
+            Some((target.asset.clone(), why.to_owned()))
+        });
+        held.collect()
+    }
+
+    /// What holds the push of an asset, beside assets that it waits for.
+    fn held_by(&self, asset: &AssetId) -> Option<&str> {
+        match self.pins.get(asset).map(|standing| &standing.state) {
+            Some(Stands::OutOfSync { why, .. }) => why.as_deref(),
+            _ => None,
+        }
+    }
+
     fn outside(&self, live: &Live) -> Vec<AssetId> {
         let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
         let outside = under_way.flat_map(|target| self.waits_outside(&target.asset));
@@ -171,7 +191,8 @@ impl Kernel {
             };
             format!("`{id}`{why}")
         });
-        let others: Vec<String> = others.take(SHOWN).collect();
+        let mut others: Vec<String> = others.take(SHOWN).collect();
+        others.extend(self.held_by(asset).map(str::to_owned));
         match others.is_empty() {
             true => asset.to_string(),
             false => format!("{asset} (waits for {})", others.join(" and ")),

@@ -10,14 +10,17 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 use super::{
     Strategist,
     handle::Reply,
+    logged::Logged,
     recover::Group,
     steps::Work,
     waiting::{Waiting, unknown},
 };
 use crate::{
     group::policy_of,
-    kernel::{Call, Command, Effects, Event, Heads, Kernel, Recovered, Refused, Step, View},
-    record::By,
+    kernel::{
+        Call, Command, Effects, Event, Heads, Kernel, Record, Recovered, Refused, Step, View,
+    },
+    record::{By, Rollout},
 };
 
 /// What each group hears.
@@ -39,6 +42,7 @@ pub(super) struct Groups<R> {
     released: Vec<(AssetId, Vec<AssetId>)>,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
     replies: u64,
+    logged: Logged,
     /// Whoever waits for a group to come to rest.
     pub(super) waiting: Waiting,
     /// Effects that the shell has to perform.
@@ -62,6 +66,7 @@ impl<R: Runtime> Groups<R> {
             released: Vec::new(),
             asked: BTreeMap::new(),
             replies: 0,
+            logged: Logged::default(),
             waiting: Waiting::default(),
             work: Vec::new(),
             calls: Vec::new(),
@@ -268,8 +273,17 @@ impl<R: Runtime> Groups<R> {
         })
     }
 
+    fn log(&mut self, rollout: &Rollout) {
+        self.logged.tell(&self.strategist.partition, rollout);
+    }
+
     /// Takes a kernel's effects over.
     fn collect(&mut self, policy: &AssetId, effects: Effects) {
+        for record in effects.steps.iter().flat_map(|step| &step.records) {
+            if let Record::Rollout(rollout) = record {
+                self.log(rollout);
+            }
+        }
         let steps = effects.steps.into_iter().filter(|step| !step.is_empty());
         self.work
             .extend(steps.map(|step| Work::Step(policy.clone(), step)));

@@ -3,6 +3,7 @@
 mod build;
 mod groups;
 mod handle;
+mod logged;
 mod recover;
 mod steps;
 mod waiting;

@@ -414,6 +414,16 @@ impl Plane {
         self.tell(id);
     }
 
+    /// A person, or a check, holds the push of an asset.
+    pub(super) fn hold(&mut self, id: &AssetId, because: &str) {
+        let mut state = out_of_sync(self.now, &[]);
+        if let Stands::OutOfSync { why, .. } = &mut state {
+            *why = Some(because.to_owned());
+        }
+        self.found.insert(id.clone(), state);
+        self.tell(id);
+    }
+
     pub(super) fn is_pushed(&self, id: &AssetId) -> bool {
         self.pins.contains_key(id) && matches!(self.found.get(id), Some(Stands::OutOfSync { .. }))
     }
@@ -434,5 +444,6 @@ fn out_of_sync(since: Timestamp, waits_for: &[&AssetId]) -> Stands {
     Stands::OutOfSync {
         since,
         waits_for: waits_for.iter().copied().cloned().collect(),
+        why: None,
     }
 }

@@ -214,6 +214,25 @@ fn r21_a_promotion_covers_nothing_that_settles_after_it_under_a_clock_that_is_be
 }
 
 #[test]
+fn r21_health_is_looked_at_when_the_bake_ends_and_as_soon_as_its_evidence_is_there() {
+    let short = RolloutPolicy {
+        canary: Some(Canary {
+            count: 1,
+            bake_secs: 5,
+        }),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(short, &["a", "b"]);
+    rig.evidence = Duration::from_secs(2);
+    rig.settle("a");
+    rig.pass(Duration::from_secs(4));
+    assert_eq!(rig.at(2), ["a"]);
+    rig.pass(Duration::from_secs(5));
+    assert_eq!(rig.at(2), ["a", "b"]);
+    assert!(rig.judged < 5, "{}", rig.judged);
+}
+
+#[test]
 fn r21_a_restart_under_a_clock_that_is_ahead_cuts_no_bake_short() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
@@ -439,4 +458,54 @@ fn r20_what_somebody_else_has_let_go_of_has_its_turn_again() {
     assert_eq!((rig.counts().updated, rig.counts().in_flight), (0, 1));
     rig.settle("a");
     assert_eq!((rig.counts().updated, rig.counts().waiting), (1, 1));
+}
+
+#[test]
+fn r18_a_selection_from_before_a_drift_moves_nothing() {
+    let one = RolloutPolicy {
+        max_unavailable: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(one, &["a", "b"]);
+    rig.pass(MINUTE);
+    rig.plane.settle(&id("a"));
+    while rig.deliver() {}
+    let asked = |call: &Call| matches!(call, Call::Select(..));
+    assert!(rig.calls.iter().any(asked), "`a` makes room");
+    rig.plane.drift(&id("a"));
+    while rig.deliver() {}
+    rig.run();
+    assert_eq!((rig.at(2), rig.counts().drifted), (vec!["a"], 1));
+}
+
+#[test]
+fn r20_a_drift_survives_a_restart() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.settle("a");
+    rig.pass(9 * MINUTE);
+    rig.plane.drift(&id("a"));
+    rig.run();
+    rig.crash();
+    rig.run();
+    assert_eq!((rig.counts().drifted, rig.counts().updated), (1, 0));
+    rig.pass(60 * MINUTE);
+    assert_eq!(rig.at(2), ["a"], "not settled");
+    rig.settle("a");
+    rig.pass(9 * MINUTE);
+    assert_eq!(rig.at(2), ["a"], "bakes again");
+}
+
+#[test]
+fn r21_an_old_verdict_does_not_survive_a_restart() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.settle("a");
+    rig.pass(5 * MINUTE);
+    let known = |rig: &Rig| rig.plane.newest().unwrap().health.is_some();
+    assert!(known(&rig));
+    rig.crash();
+    let asked = rig.calls.iter().find_map(|call| match call {
+        Call::Select(_, request) => Some(request.health.clone()),
+        Call::Judge(..) => None,
+    });
+    assert_eq!(asked, Some(None), "it has to be seen to be well again");
 }

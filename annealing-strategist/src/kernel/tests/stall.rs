@@ -6,7 +6,7 @@ use prodspec_model::rollout::{OnStall, RolloutPolicy};
 
 use super::{
     pins::canary,
-    rig::{Rig, policy_asset},
+    rig::{Rig, id, policy_asset},
 };
 use crate::kernel::Command;
 
@@ -93,4 +93,20 @@ fn r21_what_waits_for_a_time_or_a_person_is_not_flagged() {
     rig.settle("a");
     rig.pass(119 * MINUTE);
     assert_eq!((rig.at(2).len(), flags(&rig)), (1, 0), "bakes");
+}
+
+#[test]
+fn r63_a_target_that_a_person_or_a_check_holds_is_shown_with_why() {
+    let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b"]);
+    rig.plane.hold(&id("a"), "paused by me: seen");
+    rig.run();
+    let view = rig.view();
+    assert_eq!(
+        view.held,
+        [(id("a"), "paused by me: seen".to_owned())].into()
+    );
+    let said = |wait: &plugin_sdk::Wait| wait.why.contains("a (waits for paused by me: seen)");
+    assert!(view.waits.iter().any(said), "{:?}", view.waits);
+    rig.settle("a");
+    assert!(rig.view().held.is_empty());
 }

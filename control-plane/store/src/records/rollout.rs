@@ -57,6 +57,9 @@ pub enum Stands {
         since: Timestamp,
         /// Whom the checks say it waits for; of many, the first few.
         waits_for: Vec<AssetId>,
+        /// What else holds it, if anything: a person's pause, an approval, a check.
+        #[serde(default)]
+        why: Option<String>,
     },
     /// Its own health check failed what was pushed.
     Unhealthy {

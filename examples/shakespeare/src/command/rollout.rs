@@ -192,7 +192,8 @@ fn lines(rolling: &[Rolling]) -> Vec<String> {
             lines.push(format!("earlier  {}", outcome(old)));
         }
         lines.push(summary(view));
-        lines.extend(view.targets.iter().map(target));
+        lines.extend(view.rollout.iter().filter(|_| view.live).filter_map(drawn));
+        lines.extend(view.targets.iter().map(|it| target(view, it)));
         lines.extend(view.waits.iter().map(wait));
         lines.extend(view.left_out.iter().map(left_out));
         if let Some(rollout) = &view.rollout {
@@ -254,14 +255,23 @@ pub(super) fn word(progress: Progress) -> &'static str {
     }
 }
 
-fn target(target: &Target) -> String {
+fn target(view: &View, target: &Target) -> String {
     let since = match target.progress {
         Progress::Waiting => String::new(),
         Progress::InFlight { since } | Progress::Drifted { since } => format!(" since {since:.0}"),
         Progress::Updated { at } => format!(" at {at:.0}"),
     };
     let asset = target.asset.as_str();
-    format!("  {:<10} {asset}{since}", word(target.progress))
+    match view.held.get(&target.asset) {
+        Some(why) => format!("  {:<10} {asset}{since}: {why}", "held"),
+        None => format!("  {:<10} {asset}{since}", word(target.progress)),
+    }
+}
+
+/// What edges drew along with what was selected.
+fn drawn(rollout: &Rollout) -> Option<String> {
+    let drawn = rollout.drawn.as_ref()?;
+    Some(format!("  drawn      {drawn}"))
 }
 
 fn wait(wait: &Wait) -> String {

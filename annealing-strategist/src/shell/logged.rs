@@ -1,0 +1,204 @@
+//! Log lines of rollouts: one for each change that people have to know of, however often it is looked at again.
+
+use std::collections::BTreeMap;
+
+use plugin_sdk::{Judgement, RolloutId};
+use prodspec_model::{AssetId, PartitionId};
+
+use crate::record::{Lasting, Rollout, State};
+
+/// What was logged last of each group's rollout.
+#[derive(Debug, Default)]
+pub(super) struct Logged(BTreeMap<AssetId, Said>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Said {
+    rollout: RolloutId,
+    word: &'static str,
+    unhealthy: bool,
+    unknown: bool,
+    idle: bool,
+}
+
+impl Said {
+    fn of(rollout: &Rollout) -> Self {
+        let health = rollout.health.as_ref();
+        let flagged = |lasting: Option<Lasting>| lasting.is_some_and(|it| it.flagged);
+        Self {
+            rollout: rollout.id,
+            word: rollout.state.word(),
+            unhealthy: health.is_some_and(|it| it.judgement == Judgement::Unhealthy),
+            unknown: flagged(rollout.unknown),
+            idle: flagged(rollout.idle),
+        }
+    }
+
+    /// Of a rollout that has just begun.
+    fn nothing(id: RolloutId) -> Self {
+        Self {
+            rollout: id,
+            word: State::Running.word(),
+            unhealthy: false,
+            unknown: false,
+            idle: false,
+        }
+    }
+}
+
+impl Logged {
+    /// A rollout is written down: logs what has changed about it.
+    pub(super) fn tell(&mut self, partition: &PartitionId, rollout: &Rollout) {
+        let (policy, id) = (&rollout.policy, rollout.id);
+        let before = self.0.get(policy).filter(|said| said.rollout == id);
+        let before = before.cloned().unwrap_or_else(|| Said::nothing(id));
+        let said = Said::of(rollout);
+        if said.unhealthy && !before.unhealthy {
+            tracing::warn!(%partition, %policy, rollout = id.0, "what the rollout has updated is unhealthy");
+        }
+        if said.unknown && !before.unknown {
+            tracing::warn!(%partition, %policy, rollout = id.0, "the rollout's health is unknown for long; look at it, then promote it or roll it back");
+        }
+        if said.idle && !before.idle {
+            tracing::warn!(%partition, %policy, rollout = id.0, "the rollout makes no progress; see what its targets wait for");
+        }
+        if said.word != before.word {
+            tell_state(partition, rollout);
+        }
+        self.0.insert(policy.clone(), said);
+    }
+}
+
+fn tell_state(partition: &PartitionId, rollout: &Rollout) {
+    let (policy, id) = (&rollout.policy, rollout.id.0);
+    match &rollout.state {
+        State::Stopped { why } => {
+            tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout stopped; retry it, roll it back, or edit what it moved");
+        }
+        State::RollingBack { why } => {
+            tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout goes back");
+        }
+        State::RolledBack { why } => {
+            tracing::info!(%partition, %policy, rollout = id, %why, "the rollout is rolled back");
+        }
+        state => {
+            tracing::info!(%partition, %policy, rollout = id, state = state.word(), "the rollout has changed its state");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    use jiff::Timestamp;
+    use plugin_sdk::{Finding, Health};
+    use prodspec_model::IncarnationNo;
+
+    use super::*;
+
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn rollout() -> Rollout {
+        Rollout {
+            id: RolloutId(7),
+            policy: AssetId::new("policy/p").unwrap(),
+            from: Some(IncarnationNo(1)),
+            to: IncarnationNo(2),
+            state: State::Running,
+            started_at: Timestamp::UNIX_EPOCH,
+            moved_at: None,
+            ended_at: None,
+            drawn: None,
+            stage: None,
+            promoted: None,
+            health: None,
+            verdicts: Vec::new(),
+            watched: Duration::ZERO,
+            unknown: None,
+            idle: None,
+            history: Vec::new(),
+        }
+    }
+
+    /// The lines logged when each of these is written down three times.
+    fn logged(all: &[Rollout]) -> Vec<String> {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let partition = PartitionId::new("test").unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            let mut logged = Logged::default();
+            for rollout in all {
+                (0..3).for_each(|_| logged.tell(&partition, rollout));
+            }
+        });
+        let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        said.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_state_of_a_rollout_is_logged_once() {
+        let why = || "it fails".to_owned();
+        let states = [
+            State::Running,
+            State::Paused,
+            State::Running,
+            State::Stopped { why: why() },
+            State::RollingBack { why: why() },
+            State::RolledBack { why: why() },
+        ];
+        let all = states.map(|state| Rollout { state, ..rollout() });
+        let lines = logged(&all);
+        let levels = lines.iter().map(|line| line.contains("WARN"));
+        let levels: Vec<bool> = levels.collect();
+        assert_eq!(levels, [false, false, true, true, false], "{lines:?}");
+        let named = |line: &String| line.contains("policy/p") && line.contains("rollout=7");
+        assert!(lines.iter().all(named), "{lines:?}");
+        assert!(lines[2].contains("stopped") && lines[2].contains("it fails"));
+    }
+
+    #[test]
+    fn bad_health_and_a_standstill_are_logged_each_time_that_they_begin() {
+        let finding = Finding {
+            validator: "errors".into(),
+            judgement: Judgement::Unhealthy,
+            summary: "it fails".into(),
+            evidence: serde_json::Value::Null,
+        };
+        let ill = Rollout {
+            health: Some(Health::found(Timestamp::UNIX_EPOCH, finding)),
+            ..rollout()
+        };
+        let flagged = Lasting {
+            since: Duration::ZERO,
+            flagged: true,
+        };
+        let idle = Rollout {
+            idle: Some(flagged),
+            ..rollout()
+        };
+        let lines = logged(&[ill.clone(), rollout(), ill, idle]);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines.iter().all(|line| line.contains("WARN")), "{lines:?}");
+    }
+}
