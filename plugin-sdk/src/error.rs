@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::FencingToken;
+
 /// Any error, for seams that only report it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -76,6 +78,10 @@ pub enum PluginError {
     Fenced {
         /// What happened, for people.
         message: String,
+        /// The token that the provider has seen. An owner whose store was lost and begun anew acquires the partition
+        /// above it; without it only a person can help.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen: Option<FencingToken>,
     },
 }
 
@@ -94,7 +100,29 @@ impl PluginError {
         permanent Permanent "A failure that needs changed intent or a person.";
         unhealthy Unhealthy "The asset's own health check says no.";
         unknown Unknown "It is not known whether the call took effect.";
-        fenced Fenced "The provider has seen a newer owner.";
+    }
+
+    /// The provider has seen a newer owner, or a newer call of this one. Say which token with
+    /// [`fenced_by`](Self::fenced_by) where it is known.
+    pub fn fenced(message: impl Into<String>) -> Self {
+        Self::Fenced {
+            message: message.into(),
+            seen: None,
+        }
+    }
+
+    /// The provider has seen the token `seen`.
+    ///
+    /// ```
+    /// use plugin_sdk::{FencingToken, plugin::Error};
+    /// let refused = Error::fenced_by("call 3.1 is older than 7.2", FencingToken(7));
+    /// assert!(matches!(refused, Error::Fenced { seen: Some(FencingToken(7)), .. }));
+    /// ```
+    pub fn fenced_by(message: impl Into<String>, seen: FencingToken) -> Self {
+        Self::Fenced {
+            message: message.into(),
+            seen: Some(seen),
+        }
     }
 
     /// The provider asks to wait for `after`.

@@ -14,6 +14,7 @@ use futures::{
     future::{AbortHandle, Abortable, BoxFuture},
 };
 use plane_runtime::Runtime;
+use plane_store::limit;
 use plugin_sdk::{
     CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Mono, Now, PushRequest,
     Pushed, Run, plugin,
@@ -108,6 +109,7 @@ impl<R: Runtime> Calls<R> {
             run,
             reader: IncarnationReader::at(incarnation, asset),
         };
+        let (events, token) = (self.events.clone(), self.token);
         let stack = self.diffs.clone();
         let in_place = registered.config.in_memory && stack.is_none();
         let answer = async move {
@@ -123,6 +125,7 @@ impl<R: Runtime> Calls<R> {
             let answer = AssertUnwindSafe(call).catch_unwind().await;
             let answer = answer
                 .unwrap_or_else(|_| Err(plugin::Error::transient("the plugin panicked in diff")));
+            fenced(&events, token, answer.as_ref().err());
             Event::DiffDone { run, answer }
         };
         self.start(run, Box::pin(answer), named, in_place)
@@ -163,6 +166,7 @@ impl<R: Runtime> Calls<R> {
             continuation,
             reader: IncarnationReader::at(incarnation, asset),
         };
+        let (events, token) = (self.events.clone(), self.token);
         let stack = self.pushes.clone();
         let in_place = registered.config.in_memory && stack.is_none();
         let may_begin = self.may_begin(begin_by);
@@ -186,6 +190,7 @@ impl<R: Runtime> Calls<R> {
             let answer = AssertUnwindSafe(call).catch_unwind().await;
             let answer = answer
                 .unwrap_or_else(|_| Err(plugin::Error::unknown("the plugin panicked in push")));
+            fenced(&events, token, answer.as_ref().err());
             Event::PushDone { run, answer }
         };
         self.start(run, Box::pin(answer), named, in_place)
@@ -293,6 +298,18 @@ impl<R> Drop for Calls<R> {
         for task in self.running.values() {
             task.abort.abort();
         }
+    }
+}
+
+/// Gives the ownership up if production has seen a newer token than its own.
+fn fenced(events: &Inside, token: FencingToken, error: Option<&plugin::Error>) {
+    if let Some(plugin::Error::Fenced {
+        seen: Some(seen), ..
+    }) = error
+        && *seen > token
+        && seen.0 <= limit::VERSION
+    {
+        let _ = events.send(Input::Fenced(*seen));
     }
 }
 

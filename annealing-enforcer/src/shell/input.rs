@@ -43,6 +43,8 @@ pub(crate) enum Input {
     Of(FencingToken, Box<Input>),
     /// Another process owns the partition.
     Lost,
+    /// Production has seen this token, which is newer than the ownership's.
+    Fenced(FencingToken),
     /// The store is broken.
     Stopped(String),
 }

@@ -8,7 +8,7 @@ use plane_store::{
     Store,
     owner::{Acquire, Beat, Process, ProcessId},
 };
-use plugin_sdk::Mono;
+use plugin_sdk::{FencingToken, Mono, with_causes};
 use prodspec_model::PartitionId;
 
 use super::{Input, pulse::Pulse};
@@ -112,6 +112,12 @@ impl<R: Runtime> Membership<R> {
         if let Err(error) = self.process.lock().await.release(partition).await {
             tracing::warn!(%partition, %error, "ownership was not given up; it ends by itself after a term");
         }
+    }
+
+    /// Gives a partition up because production has seen the token `seen`: the next one is above it.
+    pub(crate) async fn release_below(&self, partition: &PartitionId, seen: FencingToken) {
+        self.process.lock().await.raise(partition, seen);
+        self.release(partition).await;
     }
 
     /// Tells an enforcer of renewals and losses from now on.
@@ -247,6 +253,13 @@ async fn beat<R: Runtime>(
             runtime.now().mono
         }
         Ok(_) => runtime.now().mono + term / 9,
+        Err(error) if error.is_poisoned() => {
+            for enrolled in enforcers.iter() {
+                let stopped = Input::Stopped(with_causes(&error));
+                let _ = enrolled.events.unbounded_send(stopped);
+            }
+            runtime.now().mono + term / 9
+        }
         Err(error) => {
             tracing::warn!(%error, "the heartbeat did not reach the store");
             runtime.now().mono + term / 18

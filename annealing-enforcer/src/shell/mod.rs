@@ -100,6 +100,8 @@ pub(crate) type WhileOwner<R> =
 enum End {
     Shutdown,
     Lost,
+    /// Production has seen this newer token.
+    Fenced(FencingToken),
 }
 
 impl<R: Runtime> Enforcer<R> {
@@ -129,7 +131,8 @@ impl<R: Runtime> Enforcer<R> {
     }
 
     async fn until(&mut self, mut shutdown: BoxFuture<'static, ()>) -> Result<(), Error> {
-        while let Some((token, asked)) = self.own(&mut shutdown).await {
+        let mut fenced = false;
+        while let Some((token, asked)) = self.own(&mut shutdown).await? {
             tracing::info!(partition = %self.partition, token = token.0, "owns the partition");
             match self.enforce(token, asked, &mut shutdown).await? {
                 End::Shutdown => break,
@@ -137,6 +140,21 @@ impl<R: Runtime> Enforcer<R> {
                     tracing::warn!(partition = %self.partition, "another process owns the partition now");
                     // The journal may have noticed before the heartbeat: what was lost is asked for anew.
                     self.membership.release(&self.partition).await;
+                }
+                End::Fenced(seen) => {
+                    tracing::warn!(
+                        partition = %self.partition, token = token.0, seen = seen.0,
+                        "production has seen a newer token than the store gives out: it was lost and begun anew, or a control \
+                         plane with another store is at work; acquiring the partition above that token"
+                    );
+                    self.membership.release_below(&self.partition, seen).await;
+                    // Two that drive one production would chase each other.
+                    let soon = self.runtime.sleep_until(self.membership.soon());
+                    if std::mem::replace(&mut fenced, true)
+                        && let Either::Right(_) = futures::future::select(soon, &mut shutdown).await
+                    {
+                        break;
+                    }
                 }
             }
         }
@@ -392,6 +410,7 @@ impl<R: Runtime> Ownership<R> {
             Input::Of(token, input) if token == self.calls.token => return self.take(*input),
             Input::Of(..) => {}
             Input::Lost => return Some(Ok(End::Lost)),
+            Input::Fenced(seen) => return Some(Ok(End::Fenced(seen))),
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
         self.violated()

@@ -11,15 +11,18 @@ use plane_store::owner::{self, Acquire};
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::PartitionId;
 
-use super::{Enforcer, Input, Membership};
+use super::{Enforcer, Error, Input, Membership};
 use crate::kernel::Event;
 
 impl<R: Runtime> Enforcer<R> {
     /// Waits until this process owns the partition, and keeps what people ask for meanwhile. `None`: shut down first.
+    ///
+    /// # Errors
+    /// When the store is broken.
     pub(super) async fn own(
         &mut self,
         shutdown: &mut BoxFuture<'static, ()>,
-    ) -> Option<(FencingToken, Vec<Input>)> {
+    ) -> Result<Option<(FencingToken, Vec<Input>)>, Error> {
         let (sender, pulse) = (self.sender.clone(), self.pulse.clone());
         self.membership.enrol(&self.partition, sender, pulse);
         let mut asked = Vec::new();
@@ -33,14 +36,15 @@ impl<R: Runtime> Enforcer<R> {
         let mut owned = Box::pin(waits.acquire(self.partition.clone())).fuse();
         loop {
             futures::select_biased! {
-                () = shutdown.fuse() => return None,
-                token = owned => return Some((token, asked)),
+                () = shutdown.fuse() => return Ok(None),
+                token = owned => return Ok(Some((token, asked))),
                 // Answers to an earlier ownership are nobody's; questions about now have no answer here.
                 input = self.inputs.next() => match input {
                     Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::WaitSettled(..))) => {
                         asked.retain(|other: &Input| !other.is_given_up());
                         asked.push(patient);
                     }
+                    Some(Input::Stopped(why)) => return Err(Error::Stopped(why)),
                     // One that waits to be seen says as much as many.
                     Some(Input::Kernel(Event::Renewed(_))) => drop(renewed.try_send(())),
                     _ => {}
@@ -120,8 +124,8 @@ mod tests {
     use futures::channel::oneshot;
     use plane_runtime::TokioRuntime;
     use plane_store::{
-        Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Store, Topic, Version,
-        Versioned,
+        Batch, CommitError, Error as ReadError, Key, KeyRange, MemoryStore, Page, Store, Topic,
+        Version, Versioned,
     };
     use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle, time::Instant};
 
@@ -133,13 +137,13 @@ mod tests {
 
     #[async_trait]
     impl Store for Counted {
-        async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Error> {
+        async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, ReadError> {
             let owner = keys.iter().any(|key| key.as_str().starts_with("owner/"));
             self.1.fetch_add(owner.into(), Ordering::Relaxed);
             self.0.get(keys).await
         }
 
-        async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, Error> {
+        async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, ReadError> {
             self.0.scan(range, limit).await
         }
 

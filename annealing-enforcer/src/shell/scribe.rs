@@ -16,7 +16,7 @@ use plane_store::{
     record::{self, Record as _},
     records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, PinRecord, Taken},
 };
-use plugin_sdk::FencingToken;
+use plugin_sdk::{FencingToken, with_causes};
 use prodspec_model::{AssetId, PartitionId};
 
 use super::{
@@ -116,7 +116,7 @@ impl<R: Runtime> Scribe<R> {
         let mut waiting: Vec<Waiting> = Vec::new();
         while let Some(steps) = self.next_steps().await {
             if let Err(error) = self.load_decisions(&steps).await {
-                return self.stop(&error);
+                return self.stop(with_causes(&error));
             }
             // Each is one step of the journal: what belongs together becomes durable together.
             for mut entries in steps {
@@ -125,7 +125,7 @@ impl<R: Runtime> Scribe<R> {
                 kernel_records += entries.iter().filter(of_kernel).count() as u64;
                 let writes = match self.writes(entries) {
                     Ok(writes) => writes,
-                    Err(error) => return self.stop(&error),
+                    Err(error) => return self.stop(with_causes(&error)),
                 };
                 waiting.push(Waiting {
                     ticket: self.journal.record(writes),
@@ -149,8 +149,8 @@ impl<R: Runtime> Scribe<R> {
                         let _ = self.events.send(Input::Lost);
                         return;
                     }
-                    Outcome::Stopped(error) => return self.stop(&error),
-                    _ => return self.stop(&"the journal answered something unknown"),
+                    Outcome::Stopped(error) => return self.stop(with_causes(&error)),
+                    _ => return self.stop("the journal answered something unknown".into()),
                 }
             }
             // There may have been nothing to write.
@@ -227,8 +227,8 @@ impl<R: Runtime> Scribe<R> {
         }
     }
 
-    fn stop(&self, error: &dyn std::fmt::Display) {
-        let _ = self.events.send(Input::Stopped(error.to_string()));
+    fn stop(&self, why: String) {
+        let _ = self.events.send(Input::Stopped(why));
     }
 
     fn writes(&mut self, entries: Vec<Entry>) -> Result<Vec<Write>, plane_store::Error> {

@@ -58,10 +58,12 @@ impl State {
     fn admit(&mut self, id: &AssetId, token: FencingToken, run: Run) -> Result<(), PluginError> {
         let seen = self.seen.entry(id.clone()).or_default();
         if (token, run.n) < *seen {
-            return Err(PluginError::fenced(format!(
-                "call {}.{} for `{id}` is older than {}.{}",
-                token.0, run.n, seen.0.0, seen.1
-            )));
+            let (newest, n) = *seen;
+            let message = format!(
+                "call {}.{} for `{id}` is older than {}.{n}",
+                token.0, run.n, newest.0
+            );
+            return Err(PluginError::fenced_by(message, newest));
         }
         *seen = (token, run.n);
         Ok(())

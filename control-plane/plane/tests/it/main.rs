@@ -5,6 +5,7 @@ mod answers;
 mod builder;
 mod intent;
 mod lifecycle;
+mod lost;
 mod people;
 mod plan;
 mod rollouts;
