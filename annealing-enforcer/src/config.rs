@@ -28,6 +28,9 @@ pub struct Config {
     pub breaker_failures: u32,
     /// How long an open breaker waits before it probes; doubles up to `backoff_cap`. Default 5 s.
     pub breaker_wait: Duration,
+    /// When the enforcer is shut down, nothing new starts, and pushes under way have so long to end and to be recorded
+    /// before ownership is given up. Default 30 s.
+    pub drain: Duration,
     /// Diff, never push: the first step of onboarding. Default off.
     pub observe_only: bool,
     /// The names of the checks in the stack, sorted: an override that names another check is refused. Filled in when the
@@ -52,6 +55,7 @@ impl Default for Config {
             throttle_cap: Duration::from_secs(6 * 3600),
             breaker_failures: 10,
             breaker_wait: Duration::from_secs(5),
+            drain: Duration::from_secs(30),
             observe_only: false,
             checks: Vec::new(),
             seed: 0,

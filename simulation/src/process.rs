@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use annealing_enforcer::{Config, Enforcer, Error, Handle, Plugin, TypeConfig};
+use annealing_enforcer::{AskError, Config, Enforcer, Handle, Plugin, TypeConfig};
 use plane_store::{Store, incarnations::Incarnations};
 use prodspec_model::{AssetId, TypeName};
 
@@ -69,7 +69,11 @@ pub fn start(world: &World, place: usize) {
 async fn tell(world: World, node: NodeId, handle: Handle<NodeRuntime>) {
     loop {
         world.sleep(TELL_EVERY).await;
-        if let Ok(branches) = handle.branches().await {
+        let branches = handle.branches().await;
+        if let Err(AskError::Stopped { stopped, .. }) = &branches {
+            world.state().violated("guard", stopped.why.clone());
+        }
+        if let Ok(branches) = branches {
             let mut state = world.state();
             let token = state.judge.token;
             let counts = state.branches.entry((node.0, token)).or_default();
@@ -104,9 +108,6 @@ async fn explain(world: &World, handle: &Handle<NodeRuntime>, assets: Vec<AssetI
 async fn live(world: World, node: NodeId, enforcer: Enforcer<NodeRuntime>) {
     let ended = enforcer.run(futures::future::pending()).await;
     world.note("ended", None, [u64::from(ended.is_ok()), 0]);
-    if let Err(Error::Violated(why)) = ended {
-        world.state().violated("guard", why);
-    }
     let store = world.state().store.clone();
     let operator = world.clone();
     world.spawn(async move {

@@ -67,7 +67,7 @@ impl Kernel {
         let (Some(change), Some(asset)) = (it.change.clone(), self.table.id(slot)) else {
             return Err(Refusal::Stale);
         };
-        if !self.has_lease(now) {
+        if !self.may_start(now) {
             return Err(Refusal::NoLease);
         }
         can_be_remembered(verdict)?;

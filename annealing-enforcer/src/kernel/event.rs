@@ -8,7 +8,7 @@ use plane_store::records::{
 use plugin_sdk::{Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Verdict, plugin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
-use super::{edges::InProduction, people::Command};
+use super::{edges::InProduction, notice::Notice, people::Command};
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -70,6 +70,8 @@ pub enum Event {
     Renewed(Mono),
     /// A person said something.
     Person(Command),
+    /// Nothing new may start from now on; pushes under way go on to their ends.
+    Drain,
     /// Time went on.
     Tick,
     /// Panics, to see what the shell makes of that.
@@ -102,6 +104,8 @@ pub struct Effects {
     pub settled_changed: bool,
     /// What is to be told to whoever follows rollouts, in order.
     pub feed: Vec<FeedItem>,
+    /// What operators are told.
+    pub notices: Vec<Notice>,
     /// Why the person's word at hand is refused: nothing of it is remembered.
     pub refused: Option<String>,
     /// An invariant that would have been broken, and how: nothing more may be done.

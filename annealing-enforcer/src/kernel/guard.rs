@@ -49,8 +49,9 @@ impl Kernel {
         }
     }
 
+    /// Whether a guard is left out for a test: then no second look makes up for it.
     #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
-    fn is_broken_on_purpose(&self) -> bool {
+    pub(crate) fn is_broken_on_purpose(&self) -> bool {
         #[cfg(feature = "planted-bugs")]
         return self.config.planted.is_some();
         #[cfg(not(feature = "planted-bugs"))]

@@ -162,7 +162,7 @@ impl Kernel {
             return;
         };
         let kind = self.table.slot(run.slot).kind;
-        self.diff_ended(now, kind, run.slot, answer.as_ref().err(), false);
+        self.diff_ended(now, kind, run.slot, answer.as_ref().err(), false, out);
         let diff = match answer {
             Ok(diff) => diff,
             Err(error) => return self.failed(now, run.slot, &error, out),

@@ -85,6 +85,8 @@ pub(super) struct Iteration {
     pub(super) throttled: Option<(Mono, String)>,
     /// Woken because this claim may be free.
     pub(super) woken_for: Option<Key>,
+    /// The classes of failures of pushes that operators were told of since it was in sync or pushed, one bit each.
+    pub(super) told: u8,
     /// What the last recorded decision said, so that it is not said again.
     pub(super) said: Option<Digest>,
 }
@@ -220,6 +222,7 @@ impl Iteration {
             asleep: None,
             throttled: None,
             woken_for: None,
+            told: 0,
             said: None,
         }
     }
@@ -231,7 +234,7 @@ impl Iteration {
         (self.slot, self.incarnation, self.cause) = (slot, incarnation, cause);
         self.phase = Phase::Queued;
         (self.failures, self.voids, self.stales) = (0, 0, 0);
-        (self.change, self.said) = (None, None);
+        (self.change, self.said, self.told) = (None, None, 0);
         self.forget_pushes();
         (self.asleep, self.throttled) = (None, None);
         (self.woken_for, self.wakes) = (None, None);

@@ -20,6 +20,7 @@ mod iterate;
 mod iteration;
 mod kinds;
 mod memory;
+mod notice;
 mod observe;
 mod outcome;
 mod owned;
@@ -54,6 +55,7 @@ pub use edges::InProduction;
 pub use event::{Call, CheckCall, Effects, Event, FeedItem, Pin, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, OTHERS, Status, Waiting};
 pub use iteration::{Behind, Wait};
+pub use notice::Notice;
 pub use people::{Command, Words};
 pub use recover::Recovered;
 
@@ -80,6 +82,8 @@ pub struct Kernel {
     config: Config,
     token: FencingToken,
     lease_until: Mono,
+    /// Nothing new starts any more.
+    draining: bool,
     owned: OwnedClock,
     kinds: Vec<Kind>,
     table: Table,
@@ -142,6 +146,7 @@ impl plane_runtime::Kernel for Kernel {
             Event::Actuate { heads, moves } => self.actuate(now, heads, moves, out),
             Event::Renewed(until) => self.lease_until = until,
             Event::Person(command) => self.person(now, command, out),
+            Event::Drain => self.draining = true,
             Event::Tick => {}
             #[cfg(test)]
             Event::Break => panic!("on purpose"),
@@ -164,6 +169,7 @@ impl Kernel {
         Self {
             token,
             lease_until: Mono(0),
+            draining: false,
             owned: OwnedClock::new(owned, now.mono),
             table: Table::new(kinds.iter().map(|kind| kind.name.clone()).collect(), latest),
             kinds: kinds.into_iter().map(Kind::new).collect(),
@@ -200,7 +206,7 @@ impl Kernel {
 
     /// When the kernel wants a [`Event::Tick`], if nothing else happens.
     pub fn next_wake(&self, now: Now) -> Option<Mono> {
-        if !self.has_lease(now) {
+        if !self.may_start(now) {
             return self.timers.next();
         }
         let probes = self
@@ -235,6 +241,19 @@ impl Kernel {
         self.unsettled
     }
 
+    /// How many pushes are admitted or under way, follow-ups included.
+    pub fn pushing(&self) -> usize {
+        let pushing = |it: &&iteration::Iteration| {
+            matches!(
+                it.phase,
+                iteration::Phase::Journaling(_)
+                    | iteration::Phase::Pushing
+                    | iteration::Phase::Continuing
+            )
+        };
+        self.iterations.iter().filter(pushing).count()
+    }
+
     /// The newest incarnation known.
     pub fn latest(&self) -> &Incarnation {
         self.table.latest()
@@ -261,9 +280,14 @@ impl Kernel {
         now.mono < self.lease_until || self.planted(Bug::DropFence)
     }
 
+    /// Whether anything new may be started: not without a lease, and not while it is shut down.
+    fn may_start(&self, now: Now) -> bool {
+        self.has_lease(now) && !self.draining
+    }
+
     fn may_diff(&self, now: Now, kind: u16) -> bool {
         let kind = &self.kinds[kind as usize];
-        kind.diffs < kind.config.diffs && kind.breaker.allows(now.mono) && self.has_lease(now)
+        kind.diffs < kind.config.diffs && kind.breaker.allows(now.mono) && self.may_start(now)
     }
 
     /// A uniformly random number below `below`, from the seed.

@@ -267,7 +267,7 @@ impl Kernel {
             .deadlines
             .remove(&(running.deadline, run.slot, run.n));
         let error = answer.as_ref().err();
-        self.diff_ended(now, running.kind, run.slot, error, false);
+        self.diff_ended(now, running.kind, run.slot, error, false, out);
         let stamp = Stamp {
             slot: run.slot,
             seq: running.seq,

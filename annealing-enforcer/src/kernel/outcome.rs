@@ -1,7 +1,7 @@
 //! From admission to a known outcome: write ahead, push, resolve, settle; and what is remembered of it.
 
 use plane_store::records::Outcome;
-use plugin_sdk::{Claim, Key, Now, Pushed, Run, plugin};
+use plugin_sdk::{Claim, Key, Mono, Now, Pushed, Run, plugin};
 use prodspec_model::Digest;
 
 use super::{
@@ -84,7 +84,7 @@ impl Kernel {
         }
         // R10: by the birth of what the verdict rests on. R13: no longer than was written.
         let late = now.mono >= it.good_until.min(it.call_until);
-        if !self.may_go_on(now, at) || late {
+        if !self.may_start(now) || !self.may_go_on(now, at) || late {
             return self.withdraw(now, at, out);
         }
         self.call_push(now, at, false, out);
@@ -149,6 +149,7 @@ impl Kernel {
             out.violation = Some(violation);
             return;
         }
+        let broken = self.is_broken_on_purpose();
         let Some(it) = self.iterations.at_mut(at) else {
             return;
         };
@@ -163,6 +164,7 @@ impl Kernel {
         it.phase = Phase::Pushing;
         it.advance();
         let begin_by = match continuation {
+            _ if broken => Mono(u64::MAX),
             true => it.call_until,
             false => it.call_until.min(it.good_until),
         };
@@ -215,7 +217,7 @@ impl Kernel {
         let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
             return;
         };
-        self.push_call_ended(now, slot, answer.as_ref().err());
+        self.push_call_ended(now, slot, answer.as_ref().err(), out);
         match answer {
             Ok(Pushed::InProgress { check_again_in }) => {
                 self.count(Branch::PushInProgress);
@@ -260,7 +262,7 @@ impl Kernel {
             .map_or(0, |(_, times)| times);
         it.pushed = Some((digest, times + 1));
         it.pushes = it.pushes.saturating_add(1);
-        (it.failures, it.voids) = (0, 0);
+        (it.failures, it.voids, it.told) = (0, 0, 0);
         self.close(now, at, out);
         self.decide(now, slot, Outcome::Pushed, out);
         self.remember(now, slot, out);
@@ -409,6 +411,7 @@ impl Kernel {
         self.give_back_all(now, slot);
         if let Some(it) = self.iterations.at_mut(at) {
             (it.failures, it.voids, it.stales) = (0, 0, 0);
+            it.told = 0;
             (it.asleep, it.throttled, it.said) = (None, None, None);
         }
         let confirmed = self.stands_in_sync(now, slot, out);

@@ -126,7 +126,7 @@ impl Kernel {
     pub(super) fn grant_permits(&mut self, now: Now, kind: u16, out: &mut Effects) {
         loop {
             let state = &mut self.kinds[kind as usize];
-            if !state.may_push(now.mono) {
+            if self.draining || !state.may_push(now.mono) {
                 return;
             }
             let well = |(at, _): &(u32, u32)| {

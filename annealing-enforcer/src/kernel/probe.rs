@@ -54,9 +54,12 @@ impl Kernel {
         slot: u32,
         answer: Option<&plugin::Error>,
         is_late: bool,
+        out: &mut Effects,
     ) {
         let known = self.is_known_to_fail(slot);
+        let number = kind;
         let kind = &mut self.kinds[kind as usize];
+        let was_open = kind.breaker.is_open();
         kind.diffs -= 1;
         match answer {
             // The deadline passed because this process stood still.
@@ -73,12 +76,24 @@ impl Kernel {
                 kind.breaker.succeeded(slot, first);
             }
         }
+        self.tell_breaker(number, "diff", was_open, out);
     }
 
     /// A call of push for `slot` ended: its plugin's breaker for pushes hears of it.
-    pub(super) fn push_call_ended(&mut self, now: Now, slot: u32, error: Option<&plugin::Error>) {
+    pub(super) fn push_call_ended(
+        &mut self,
+        now: Now,
+        slot: u32,
+        error: Option<&plugin::Error>,
+        out: &mut Effects,
+    ) {
+        if let Some(error) = error {
+            self.tell_failure(slot, error, out);
+        }
         let known = self.is_known_to_fail(slot);
-        let kind = &mut self.kinds[self.table.slot(slot).kind as usize];
+        let number = self.table.slot(slot).kind;
+        let kind = &mut self.kinds[number as usize];
+        let was_open = kind.push_breaker.is_open();
         match error {
             Some(error) if may_be_the_plugins(error) => {
                 if kind
@@ -93,6 +108,7 @@ impl Kernel {
                 kind.push_breaker.succeeded(slot, true);
             }
         }
+        self.tell_breaker(number, "push", was_open, out);
     }
 
     /// Whether the last call for an asset failed too.

@@ -47,7 +47,7 @@ impl Kernel {
                 out.calls.push(Call::Abandon(run));
                 let error = plugin::Error::transient("the diff passed its deadline");
                 let (kind, is_late) = (self.table.slot(slot).kind, late > STOOD_STILL);
-                self.diff_ended(now, kind, slot, Some(&error), is_late);
+                self.diff_ended(now, kind, slot, Some(&error), is_late, out);
                 self.failed(now, slot, &error, out);
             }
             Phase::Checking => {

@@ -57,6 +57,11 @@ impl Beside {
         Self { abort, gone }
     }
 
+    /// Ends the task when it is used.
+    pub(super) fn stop(&self) -> AbortHandle {
+        self.abort.clone()
+    }
+
     /// Ends the task, and waits until it is gone: what it drops would otherwise be taken for the next one's.
     pub(super) async fn end(mut self) {
         self.abort.abort();

@@ -13,7 +13,10 @@ use plugin_sdk::{
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use tower::Service;
 
-use super::{Enforcer, Handle, Membership, TERM, WhileOwner, beside::Troubles, pulse::Pulse};
+use super::{
+    Enforcer, Handle, Membership, TERM, WhileOwner, beside::Troubles, phase::SharedPhase,
+    pulse::Pulse,
+};
 use crate::{
     config::{Config, TypeConfig},
     registry::{Registered, Registry},
@@ -302,6 +305,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
             while_owner: self.while_owner,
             troubles: Troubles::default(),
             pulse: Pulse::default(),
+            phase: SharedPhase::default(),
             inputs,
             sender,
         })

@@ -20,6 +20,7 @@ use plugin_sdk::{
     Pushed, Run, plugin,
     service::{Checks, Stack},
 };
+use prodspec_model::PartitionId;
 
 use super::{
     Input,
@@ -36,6 +37,7 @@ use crate::{
 /// What the kernel's calls are made of.
 pub(crate) struct Calls<R> {
     pub(crate) runtime: R,
+    pub(crate) partition: PartitionId,
     pub(crate) registry: Registry,
     pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,

@@ -119,17 +119,17 @@ impl Cited {
     }
 
     fn count(&mut self, kept: &Decisions) {
-        for decision in &kept.0 {
-            *self.decisions.entry(decision.incarnation).or_default() += 1;
+        for incarnation in kept.cites() {
+            *self.decisions.entry(incarnation).or_default() += 1;
         }
     }
 
     fn forget(&mut self, kept: &Decisions) {
-        for decision in &kept.0 {
-            if let Some(count) = self.decisions.get_mut(&decision.incarnation) {
+        for incarnation in kept.cites() {
+            if let Some(count) = self.decisions.get_mut(&incarnation) {
                 *count -= 1;
                 if *count == 0 {
-                    self.decisions.remove(&decision.incarnation);
+                    self.decisions.remove(&incarnation);
                 }
             }
         }

@@ -7,12 +7,6 @@ pub enum Error {
     /// The store is broken: nothing more is started.
     #[error("the store stopped: {0}; look at it, then start again")]
     Stopped(String),
-    /// What must never happen was about to.
-    #[error(
-        "an invariant does not hold, and nothing more is done: {0}; report it, with the decisions of the assets it \
-         names, and look at production before starting again"
-    )]
-    Violated(String),
     /// The store cannot be read.
     #[error(
         "what is remembered of the partition cannot be read; look at the store, then start again"

@@ -15,7 +15,7 @@ use futures::{
 use plane_runtime::Runtime;
 use plane_store::{
     Write,
-    records::{Decision, Decisions},
+    records::{By, Decision, Decisions, Stopped},
 };
 use plugin_sdk::CheckName;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Input,
     beside::Troubles,
+    phase::SharedPhase,
     retire::{Refused, Reply, Retiring},
 };
 use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting, Words};
@@ -40,6 +41,7 @@ pub struct Handle<R> {
     pub(crate) store: std::sync::Arc<dyn plane_store::Store>,
     pub(crate) inputs: UnboundedSender<Input>,
     pub(crate) troubles: Troubles,
+    pub(crate) phase: SharedPhase,
 }
 
 /// Why a question has no answer.
@@ -49,6 +51,19 @@ pub enum AskError {
     /// The enforcer has ended, or does not own its partition now.
     #[error("the enforcer of {0} is not running here; ask the process that owns the partition")]
     NotRunning(PartitionId),
+    /// The enforcer has nothing to tell yet.
+    #[error(
+        "{0} is owned here and not enforced yet: it has no incarnation, or what is remembered is being read; ask again"
+    )]
+    Starting(PartitionId),
+    /// Enforcement stopped itself because an invariant did not hold.
+    #[error("enforcement of {partition} {stopped}; look at production, then clear it")]
+    Stopped {
+        /// Of which partition.
+        partition: PartitionId,
+        /// Why and when.
+        stopped: Box<Stopped>,
+    },
     /// The asset is neither intended nor an orphan.
     #[error("{partition} has no enforced asset `{asset}`; modelled-only assets are not enforced")]
     UnknownAsset {
@@ -140,14 +155,14 @@ pub struct DeadEnd {
 impl<R: Runtime> Handle<R> {
     async fn ask<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Result<T, AskError> {
         let (reply, answer) = oneshot::channel();
-        let gone = || AskError::NotRunning(self.partition.clone());
+        let gone = || self.phase.unanswered(&self.partition);
         self.inputs
             .unbounded_send(input(reply))
             .map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
     }
 
-    async fn done(&self, input: impl FnOnce(Reply) -> Input) -> Result<(), AskError> {
+    pub(super) async fn done(&self, input: impl FnOnce(Reply) -> Input) -> Result<(), AskError> {
         let refused = |refused| match refused {
             Refused::Retired(incarnation) => AskError::Retired {
                 partition: self.partition.clone(),
@@ -214,7 +229,9 @@ impl<R: Runtime> Handle<R> {
             cycle: circle(&chain),
             dead_ends: chain.iter().flat_map(dead_ends).collect(),
             chain,
-            decisions: decisions.map(|stored| stored.value.0).unwrap_or_default(),
+            decisions: decisions
+                .map(|stored| stored.value.read().cloned().collect())
+                .unwrap_or_default(),
         })
     }
 
@@ -344,17 +361,22 @@ fn may_be_remembered(command: &Command) -> Result<(), AskError> {
         Command::Override { check, .. } => check.as_str(),
         _ => "",
     };
-    for (what, text, limit) in [
-        ("who says it", by.who.as_str(), REASON),
-        ("the reason", by.why.as_str(), REASON),
-        ("the name of the check", check, CHECK),
-    ] {
-        let bytes = text.len();
-        if bytes > limit {
-            return Err(AskError::TooLong { what, bytes, limit });
-        }
+    fits(by)?;
+    fits_into("the name of the check", check, CHECK)
+}
+
+/// Whether who and why may be remembered.
+pub(super) fn fits(by: &By) -> Result<(), AskError> {
+    fits_into("who says it", &by.who, REASON)?;
+    fits_into("the reason", &by.why, REASON)
+}
+
+fn fits_into(what: &'static str, text: &str, limit: usize) -> Result<(), AskError> {
+    let bytes = text.len();
+    match bytes > limit {
+        true => Err(AskError::TooLong { what, bytes, limit }),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// The waits of one asset that no push ends.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::channel::{mpsc::UnboundedSender, oneshot};
+use plane_store::records::By;
 use plugin_sdk::{FencingToken, Observation, Shared, Usage};
 use prodspec_model::{AssetId, IncarnationNo};
 
@@ -33,6 +34,8 @@ pub(crate) enum Input {
     /// Answers whether there is such an asset.
     WaitSettled(Settle, oneshot::Sender<bool>),
     Tell(Box<Command>, Reply),
+    /// A person clears what stopped enforcement.
+    Clear(By, Reply),
     Pin(AssetId, Pin, Reply),
     Actuate(Box<Actuation>, Reply),
     Retire(Retiring),

@@ -26,6 +26,21 @@ impl Inside {
 }
 
 impl Input {
+    /// Whether it is kept until enforcement has started.
+    pub(super) fn waits_for_start(&self) -> bool {
+        let keeps = matches!(
+            self,
+            Self::Tell(..)
+                | Self::Pin(..)
+                | Self::Actuate(..)
+                | Self::Retire(_)
+                | Self::Feed(_)
+                | Self::WaitSettled(..)
+                | Self::Kernel(crate::kernel::Event::Publish(_))
+        );
+        keeps && !self.is_given_up()
+    }
+
     /// Whether whoever asked for it waits for no answer any more.
     pub(super) fn is_given_up(&self) -> bool {
         match self {

@@ -5,8 +5,10 @@ mod blocked;
 mod build;
 mod calls;
 mod cited;
+mod drain;
 mod error;
 mod feed;
+mod halt;
 mod handle;
 mod input;
 mod inside;
@@ -14,6 +16,8 @@ mod intent;
 mod lease;
 mod membership;
 mod own;
+mod ownership;
+mod phase;
 mod plan;
 mod pulse;
 mod retire;
@@ -31,16 +35,13 @@ use std::{
 
 use futures::{
     FutureExt, StreamExt,
-    channel::{
-        mpsc::{self, UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
-    future::{BoxFuture, Either},
+    channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    future::{AbortHandle, BoxFuture, Either},
 };
-use plane_runtime::{Kernel as _, Runtime};
+use plane_runtime::Runtime;
 use plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
-    Diff, DiffRequest, FencingToken, Mono, Now, Observation, PushRequest, Pushed,
+    Diff, DiffRequest, FencingToken, PushRequest, Pushed,
     service::{Checks, Stack},
 };
 use prodspec_model::PartitionId;
@@ -53,7 +54,7 @@ pub use plan::{Plan, Planned, Planner};
 
 use crate::{
     config::Config,
-    kernel::{Command, Effects, Event, Kernel, Pin},
+    kernel::{Effects, Event, Kernel, Pin, Recovered},
     registry::Registry,
 };
 use beside::{Beside, Troubles, said};
@@ -63,15 +64,10 @@ pub(crate) use handle::Actuation;
 pub(crate) use input::Input;
 use inside::Inside;
 use lease::LeaseEnd;
+use ownership::Ownership;
+use phase::{Phase, SharedPhase};
 use pulse::Pulse;
-use retire::{Refused, Reply, Retired};
 use scribe::{Entry, Scribe};
-
-/// Answers that are there at once are steps of one moment; in a long row of them the clock is read again so often.
-const CLOCK_EVERY: usize = 16;
-
-/// Events taken before the shell lets others run.
-const BATCH: usize = 2048;
 
 /// Enforces one partition: pin, diff, check, push for every asset, for ever.
 pub struct Enforcer<R> {
@@ -88,6 +84,7 @@ pub struct Enforcer<R> {
     pub(crate) while_owner: BTreeMap<&'static str, WhileOwner<R>>,
     pub(crate) troubles: Troubles,
     pub(crate) pulse: Pulse,
+    pub(crate) phase: SharedPhase,
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
 }
@@ -99,9 +96,14 @@ pub(crate) type WhileOwner<R> =
 /// Why an ownership ended.
 enum End {
     Shutdown,
+    /// Another process owns the partition.
     Lost,
     /// Production has seen this newer token.
     Fenced(FencingToken),
+    /// An invariant did not hold.
+    Violated(String),
+    /// A person cleared what stopped enforcement: it starts anew, under a new token.
+    Again,
 }
 
 impl<R: Runtime> Enforcer<R> {
@@ -113,11 +115,15 @@ impl<R: Runtime> Enforcer<R> {
             store: self.store.clone(),
             inputs: self.sender.clone(),
             troubles: self.troubles.clone(),
+            phase: self.phase.clone(),
         }
     }
 
     /// Enforces until `shutdown` completes. Waits while another process owns the partition, and again when one has
-    /// taken it over.
+    /// taken it over. When `shutdown` completes, pushes under way have [`Config::drain`] to end.
+    ///
+    /// When an invariant does not hold, this partition stops durably, at each start again, until a person clears that with
+    /// [`Handle::clear_stop`]; what else runs in this process goes on.
     ///
     /// # Errors
     /// When the store is broken. Production is left as it is.
@@ -126,6 +132,7 @@ impl<R: Runtime> Enforcer<R> {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
         let ended = self.until(Box::pin(shutdown)).await;
+        self.phase.set(Phase::Elsewhere);
         self.membership.leave(&self.partition).await;
         ended
     }
@@ -134,8 +141,9 @@ impl<R: Runtime> Enforcer<R> {
         let mut fenced = false;
         while let Some((token, asked)) = self.own(&mut shutdown).await? {
             tracing::info!(partition = %self.partition, token = token.0, "owns the partition");
-            match self.enforce(token, asked, &mut shutdown).await? {
+            match self.owned(token, asked, &mut shutdown).await? {
                 End::Shutdown => break,
+                End::Violated(_) | End::Again => self.membership.release(&self.partition).await,
                 End::Lost => {
                     tracing::warn!(partition = %self.partition, "another process owns the partition now");
                     // The journal may have noticed before the heartbeat: what was lost is asked for anew.
@@ -161,6 +169,25 @@ impl<R: Runtime> Enforcer<R> {
         Ok(())
     }
 
+    /// One ownership, unless something stops it.
+    async fn owned(
+        &mut self,
+        token: FencingToken,
+        asked: Vec<Input>,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<End, Error> {
+        if let Some(end) = self.halted(token, None, shutdown).await? {
+            return Ok(end);
+        }
+        match self.enforce(token, asked, shutdown).await? {
+            End::Violated(why) => {
+                let end = self.halted(token, Some(why), shutdown).await?;
+                Ok(end.unwrap_or(End::Again))
+            }
+            end => Ok(end),
+        }
+    }
+
     /// One ownership, with what runs beside it.
     async fn enforce(
         &mut self,
@@ -169,7 +196,8 @@ impl<R: Runtime> Enforcer<R> {
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
         let beside = self.all_beside(token);
-        let ended = self.enforce_alone(token, asked, shutdown).await;
+        let stops = beside.iter().map(Beside::stop).collect();
+        let ended = self.enforce_alone(token, asked, stops, shutdown).await;
         for task in beside {
             task.end().await;
         }
@@ -180,20 +208,14 @@ impl<R: Runtime> Enforcer<R> {
     async fn enforce_alone(
         &mut self,
         token: FencingToken,
-        asked: Vec<Input>,
+        mut asked: Vec<Input>,
+        beside: Vec<AbortHandle>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
-        let intent = intent::Intent::new(
-            self.runtime.clone(),
-            self.store.clone(),
-            self.partition.clone(),
-            self.incarnations.clone(),
-        );
-        let (recovered, watch) =
-            match futures::future::select(Box::pin(intent.recover()), &mut *shutdown).await {
-                Either::Left((recovered, _)) => recovered?,
-                Either::Right(_) => return Ok(End::Shutdown),
-            };
+        let (recovered, watch) = match self.recover(&mut asked, shutdown).await? {
+            Ok(recovered) => recovered,
+            Err(end) => return Ok(end),
+        };
         let (records, entries) = mpsc::unbounded();
         self.spawn_scribe(token, entries);
         let (watch, sender) = (Arc::new(watch), self.sender.clone());
@@ -201,38 +223,55 @@ impl<R: Runtime> Enforcer<R> {
         let _following = self.beside("following intent", Arc::new(follow));
         let mut effects = Effects::default();
         let (now, config) = (self.runtime.now(), self.config.clone());
-        let kernel = Kernel::recover(
-            now,
-            config,
-            self.registry.configs(),
-            token,
-            recovered,
-            &mut effects,
-        );
-        let mut ownership = Ownership {
-            runtime: self.runtime.clone(),
-            kernel,
-            effects,
-            calls: self.calls(token),
-            telemetry: telemetry::Telemetry::new(&self.partition),
-            records,
-            tickets: 0,
-            observers: BTreeMap::new(),
-            settling: Vec::new(),
-            alarm: None,
-            ahead: Vec::new(),
-            retired: Retired::default(),
-            feed: feed::Feed::default(),
-            refused: None,
-            violation: None,
-            pulse: self.pulse.clone(),
+        let kinds = self.registry.configs();
+        let recover = || Kernel::recover(now, config, kinds, token, recovered, &mut effects);
+        let kernel = match catch_unwind(AssertUnwindSafe(recover)) {
+            Ok(kernel) => kernel,
+            Err(panic) => {
+                let why = format!("the kernel panicked while starting: {}", said(&*panic));
+                return Ok(End::Violated(why));
+            }
         };
+        let calls = self.calls(token);
+        let mut ownership = Ownership::new(kernel, effects, calls, records);
+        (ownership.drain, ownership.beside) = (self.config.drain, beside);
+        ownership.pulse = self.pulse.clone();
         let lease = self.membership.lease_until().await;
         self.pulse.watch(true);
+        self.phase.set(Phase::Enforcing);
         let ended = ownership.enforce(lease, asked, &mut self.inputs, shutdown);
         let ended = ended.await;
         self.pulse.watch(false);
         ended
+    }
+
+    /// Reads what is remembered, once there is an incarnation. `Err`: the ownership ended first.
+    async fn recover(
+        &mut self,
+        asked: &mut Vec<Input>,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<Result<(Recovered, intent::Intent<R>), End>, Error> {
+        let intent = intent::Intent::new(
+            self.runtime.clone(),
+            self.store.clone(),
+            self.partition.clone(),
+            self.incarnations.clone(),
+        );
+        self.phase.set(Phase::Starting);
+        let mut recovery = Box::pin(intent.recover()).fuse();
+        loop {
+            futures::select_biased! {
+                () = shutdown.fuse() => return Ok(Err(End::Shutdown)),
+                recovered = recovery => return Ok(Ok(recovered?)),
+                input = self.inputs.next() => match input {
+                    Some(Input::Lost) => return Ok(Err(End::Lost)),
+                    Some(Input::Stopped(why)) => return Err(Error::Stopped(why)),
+                    Some(input) if input.waits_for_start() => asked.push(input),
+                    // Questions about now have no answer yet: the phase says so.
+                    _ => {}
+                }
+            }
+        }
     }
 
     fn all_beside(&self, token: FencingToken) -> Vec<Beside> {
@@ -263,6 +302,7 @@ impl<R: Runtime> Enforcer<R> {
     fn calls(&self, token: FencingToken) -> Calls<R> {
         Calls {
             runtime: self.runtime.clone(),
+            partition: self.partition.clone(),
             registry: self.registry.clone(),
             diffs: self.diffs.clone(),
             pushes: self.pushes.clone(),
@@ -272,258 +312,6 @@ impl<R: Runtime> Enforcer<R> {
             lease: LeaseEnd::default(),
             running: BTreeMap::new(),
             blocked: Blocked::default(),
-        }
-    }
-}
-
-/// One ownership of the partition: a kernel and everything around it that dies with it.
-struct Ownership<R> {
-    runtime: R,
-    kernel: Kernel,
-    effects: Effects,
-    calls: Calls<R>,
-    telemetry: telemetry::Telemetry,
-    records: UnboundedSender<Vec<Entry>>,
-    tickets: u64,
-    observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
-    settling: Vec<(Settle, oneshot::Sender<bool>)>,
-    alarm: Option<(Mono, BoxFuture<'static, ()>)>,
-    /// To be written before what the kernel records next.
-    ahead: Vec<Entry>,
-    retired: Retired,
-    feed: feed::Feed,
-    /// Why the person's word at hand is refused.
-    refused: Option<String>,
-    /// An invariant that does not hold: it ends this ownership.
-    violation: Option<String>,
-    /// Answers as long as the loop runs.
-    pulse: Pulse,
-}
-
-impl<R: Runtime> Ownership<R> {
-    /// From the first lease to the end.
-    async fn enforce(
-        &mut self,
-        lease: Mono,
-        asked: Vec<Input>,
-        inputs: &mut UnboundedReceiver<Input>,
-        shutdown: &mut BoxFuture<'static, ()>,
-    ) -> Result<End, Error> {
-        self.renewed(lease);
-        for input in asked {
-            if let Some(end) = self.take(input) {
-                return end;
-            }
-        }
-        self.run(inputs, shutdown).await
-    }
-
-    async fn run(
-        &mut self,
-        inputs: &mut UnboundedReceiver<Input>,
-        shutdown: &mut BoxFuture<'static, ()>,
-    ) -> Result<End, Error> {
-        loop {
-            if let Some(end) = self.violated() {
-                return end;
-            }
-            self.set_alarm();
-            let alarm = async {
-                match &mut self.alarm {
-                    Some((_, alarm)) => alarm.await,
-                    None => futures::future::pending().await,
-                }
-            };
-            let mut first = None;
-            futures::select_biased! {
-                () = shutdown.fuse() => return Ok(End::Shutdown),
-                input = inputs.next() => first = input,
-                () = Box::pin(alarm).fuse() => self.alarm = None,
-            }
-            match first {
-                None => self.step(Event::Tick),
-                Some(input) => {
-                    if let Some(end) = self.take(input) {
-                        return end;
-                    }
-                    for _ in 0..BATCH {
-                        let Ok(input) = inputs.try_recv() else { break };
-                        if let Some(end) = self.take(input) {
-                            return end;
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn set_alarm(&mut self) {
-        let now = self.runtime.now();
-        let wake = self.kernel.next_wake(now);
-        if wake != self.alarm.as_ref().map(|alarm| alarm.0) {
-            self.alarm = wake.map(|at| (at, self.runtime.sleep_until(at)));
-        }
-    }
-
-    /// Takes one input in. `Some`: the ownership has ended.
-    fn take(&mut self, input: Input) -> Option<Result<End, Error>> {
-        match input {
-            Input::Kernel(Event::Renewed(until)) => self.renewed(until),
-            Input::Kernel(event) => {
-                self.calls.ended(&event);
-                self.step(event);
-            }
-            Input::Observe { asset, reply } => {
-                self.tickets += 1;
-                self.observers.insert(self.tickets, reply);
-                let ticket = self.tickets;
-                self.step(Event::Observe { ticket, asset });
-            }
-            Input::Usage { shared, but, reply } => {
-                let usage = self.kernel.usage(self.runtime.now(), &shared, &but);
-                drop(reply.send(usage));
-            }
-            // Whoever asked has given up, and may have asked somebody else since: too late to do it now.
-            given_up if given_up.is_given_up() => {}
-            Input::Tell(command, reply) => self.tell(*command, reply),
-            Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
-            Input::Actuate(step, reply) => self.actuate(*step, reply),
-            Input::Retire(retiring) => self.retire(retiring),
-            Input::Spared(spared) => self.retired.spare(&spared),
-            Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
-            Input::WaitSettled(what, reply) => {
-                self.settling.push((what, reply));
-                self.answer_settled();
-            }
-            // Whoever asked may have gone: then nobody is told.
-            Input::Status(reply) => drop(reply.send(self.kernel.status())),
-            Input::Words(reply) => {
-                let words = self.kernel.words(self.runtime.now());
-                drop(reply.send(words))
-            }
-            Input::Branches(reply) => drop(reply.send(self.kernel.branches().clone())),
-            Input::Explain(asset, reply) => {
-                drop(reply.send(self.kernel.explain(self.runtime.now(), &asset)))
-            }
-            Input::Assets(reply) => drop(reply.send(self.kernel.assets().collect())),
-            Input::Cited(reply) => drop(reply.send(self.kernel.cited())),
-            Input::Of(token, input) if token == self.calls.token => return self.take(*input),
-            Input::Of(..) => {}
-            Input::Lost => return Some(Ok(End::Lost)),
-            Input::Fenced(seen) => return Some(Ok(End::Fenced(seen))),
-            Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
-        }
-        self.violated()
-    }
-
-    fn renewed(&mut self, until: Mono) {
-        self.pulse.answer();
-        self.calls.lease.set(until);
-        self.step(Event::Renewed(until));
-    }
-
-    fn tell(&mut self, command: Command, reply: Reply) {
-        let said = format!("{command:?}");
-        self.step(Event::Person(command));
-        match self.refused.take() {
-            Some(why) => {
-                tracing::info!(word = said, why, "refused a person's word");
-                // The speaker may have gone.
-                let _ = reply.send(Err(Refused::Word(why)));
-            }
-            None => {
-                tracing::info!(word = said, "took a person's word");
-                self.when_durable(reply);
-            }
-        }
-    }
-
-    fn violated(&mut self) -> Option<Result<End, Error>> {
-        let violation = self.violation.take()?;
-        Some(Err(Error::Violated(violation)))
-    }
-
-    /// Answers once everything recorded so far is durable.
-    fn when_durable(&mut self, reply: Reply) {
-        // Of a step that broke something nothing is recorded: whoever asked hears that nobody enforces any more.
-        if self.violation.is_some() {
-            return;
-        }
-        // A closed scribe has said why: that ends this ownership.
-        let _ = self.records.unbounded_send(vec![Entry::Answer(reply)]);
-    }
-
-    /// Feeds an event, and everything that follows from it at once, to the kernel.
-    fn step(&mut self, event: Event) {
-        if self.violation.is_some() {
-            return;
-        }
-        let mut next = Some(event);
-        let mut ready = std::collections::VecDeque::new();
-        let mut now = self.runtime.now();
-        for turn in 1.. {
-            let Some(event) = next.take().or_else(|| ready.pop_front()) else {
-                return;
-            };
-            if turn % CLOCK_EVERY == 0 {
-                now = self.runtime.now();
-            }
-            self.telemetry.ended(&event);
-            if let Err(violation) = self.kernel_step(now, event) {
-                self.violation = Some(violation);
-                return;
-            }
-            self.refused = self.effects.refused.take().or(self.refused.take());
-            self.write();
-            self.feed.tell(&mut self.effects.feed);
-            for (ticket, answer) in self.effects.replies.drain(..) {
-                if let Some(observer) = self.observers.remove(&ticket) {
-                    let _ = observer.send(answer);
-                }
-            }
-            for call in self.effects.calls.drain(..) {
-                ready.extend(self.calls.perform(now, call));
-            }
-            if std::mem::take(&mut self.effects.settled_changed) {
-                self.telemetry.settled(&self.kernel);
-                self.answer_settled();
-            }
-        }
-    }
-
-    /// `Err`: what must never happen, seen before anything followed from it.
-    fn kernel_step(&mut self, now: Now, event: Event) -> Result<(), String> {
-        let step = AssertUnwindSafe(|| self.kernel.step(now, event, &mut self.effects));
-        catch_unwind(step).map_err(|panic| format!("the kernel panicked: {}", said(&*panic)))?;
-        self.effects.violation.take().map_or(Ok(()), Err)
-    }
-
-    fn write(&mut self) {
-        if self.effects.records.is_empty() && self.ahead.is_empty() {
-            return;
-        }
-        let mut entries = std::mem::take(&mut self.ahead);
-        entries.extend(self.effects.records.drain(..).map(Entry::Kernel));
-        // A closed scribe has said why: that ends this ownership.
-        let _ = self.records.unbounded_send(entries);
-    }
-
-    fn answer_settled(&mut self) {
-        if self.settling.is_empty() {
-            return;
-        }
-        let kernel = &self.kernel;
-        let settled = |what: &Settle| match what {
-            Settle::All(no) => Some(kernel.all_settled_at(*no)),
-            Settle::Asset(asset, no) => kernel.is_settled_at(asset, *no),
-        };
-        for (what, reply) in std::mem::take(&mut self.settling) {
-            match settled(&what) {
-                Some(false) if reply.is_canceled() => {}
-                Some(false) => self.settling.push((what, reply)),
-                // Whoever asked may have gone: then nobody is told.
-                known => drop(reply.send(known.is_some())),
-            }
         }
     }
 }

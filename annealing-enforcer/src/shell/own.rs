@@ -11,7 +11,7 @@ use plane_store::owner::{self, Acquire};
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::PartitionId;
 
-use super::{Enforcer, Error, Input, Membership};
+use super::{Enforcer, Error, Input, Membership, phase::Phase};
 use crate::kernel::Event;
 
 impl<R: Runtime> Enforcer<R> {
@@ -25,6 +25,7 @@ impl<R: Runtime> Enforcer<R> {
     ) -> Result<Option<(FencingToken, Vec<Input>)>, Error> {
         let (sender, pulse) = (self.sender.clone(), self.pulse.clone());
         self.membership.enrol(&self.partition, sender, pulse);
+        self.phase.set(Phase::Elsewhere);
         let mut asked = Vec::new();
         let (mut renewed, renewals) = mpsc::channel(0);
         let waits = Waits {

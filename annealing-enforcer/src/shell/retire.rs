@@ -7,7 +7,7 @@ use futures::channel::oneshot;
 use plane_runtime::Runtime;
 use prodspec_model::{AssetId, IncarnationNo};
 
-use super::{Actuation, Entry, Event, Ownership, Pin};
+use super::{Actuation, Entry, Event, Pin, ownership::Ownership};
 
 /// How many are remembered: who has an older one in memory still has slept for very long.
 const REMEMBERED: usize = 10_000;

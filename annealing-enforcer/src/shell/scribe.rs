@@ -69,6 +69,10 @@ pub(crate) struct Scribe<R> {
     pub(crate) entries: UnboundedReceiver<Vec<Entry>>,
     pub(crate) journal: Journal,
     pub(crate) decisions: BTreeMap<AssetId, Decisions>,
+    /// Assets whose decisions cannot be read: they are left as they are.
+    unreadable: BTreeSet<AssetId>,
+    /// That some are of a newer version is told.
+    told_unread: bool,
     cited: Cited,
     /// Who waits until it is known which incarnations decisions speak of.
     retiring: Vec<Retiring>,
@@ -95,6 +99,8 @@ impl<R: Runtime> Scribe<R> {
             entries,
             journal,
             decisions: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
+            told_unread: false,
             cited,
             retiring: Vec::new(),
             written: 0,
@@ -275,6 +281,7 @@ impl<R: Runtime> Scribe<R> {
                 Record::Override(word) => {
                     writes.push(record::put(&self.partition, &word.name(), &word)?)
                 }
+                Record::Decision(asset, _) if self.unreadable.contains(&asset) => {}
                 Record::Decision(asset, decision) => {
                     let kept = self.decisions.entry(asset.clone()).or_default();
                     self.cited.change(&asset, kept, |kept| kept.push(decision));
@@ -301,6 +308,14 @@ impl<R: Runtime> Scribe<R> {
         }
     }
 
+    /// Once in an ownership: the same is read again and again.
+    fn tell_unread(&mut self, asset: &AssetId, known: &Decisions) {
+        let unread = known.unread();
+        if unread > 0 && !std::mem::replace(&mut self.told_unread, true) {
+            tracing::warn!(%asset, unread, "a newer version wrote decisions that this one cannot read; they are kept as they are");
+        }
+    }
+
     /// An asset's last decisions are one record: what is there already is read before it is added to.
     async fn load_decisions(&mut self, steps: &[Vec<Entry>]) -> Result<(), plane_store::Error> {
         // While others are read, these are newer.
@@ -316,6 +331,7 @@ impl<R: Runtime> Scribe<R> {
         });
         let missing: BTreeSet<_> = decided
             .filter(|asset| !self.decisions.contains_key(*asset))
+            .filter(|asset| !self.unreadable.contains(*asset))
             .cloned()
             .collect();
         if missing.is_empty() {
@@ -334,8 +350,17 @@ impl<R: Runtime> Scribe<R> {
         };
         for ((asset, key), row) in missing.into_iter().zip(&keys).zip(rows) {
             let known = row.map(|row| record::decode::<Decisions>(key, &row));
-            let known = known.transpose()?.map(|stored| stored.value);
-            self.decisions.insert(asset, known.unwrap_or_default());
+            match known.transpose() {
+                Ok(known) => {
+                    let known = known.map(|stored| stored.value).unwrap_or_default();
+                    self.tell_unread(&asset, &known);
+                    self.decisions.insert(asset, known);
+                }
+                Err(error) => {
+                    tracing::warn!(%asset, %error, "decisions cannot be read; they are left as they are, and no further ones are kept");
+                    self.unreadable.insert(asset);
+                }
+            }
         }
         Ok(())
     }
@@ -429,7 +454,11 @@ mod tests {
         assert_eq!(reads.load(Ordering::Relaxed), 1);
         let partition = "test".parse().unwrap();
         let all = record::load_all::<Decisions>(&store, &partition).await;
-        assert!(all.unwrap().iter().all(|(_, kept)| kept.value.0.len() == 1));
+        assert!(
+            all.unwrap()
+                .iter()
+                .all(|(_, kept)| kept.value.read().count() == 1)
+        );
     }
 
     fn decision(no: u32) -> Decision {
@@ -475,7 +504,7 @@ mod tests {
         let partition: PartitionId = "test".parse().unwrap();
         let mut batch = Batch::new();
         for n in 0..2_500 {
-            let kept = Decisions(vec![decision(1 + n % 4)]);
+            let kept = Decisions::from_iter([decision(1 + n % 4)]);
             batch = batch.write(record::put(&partition, asset(n).as_str(), &kept).unwrap());
         }
         store.commit(batch).await.unwrap();

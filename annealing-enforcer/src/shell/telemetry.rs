@@ -1,12 +1,26 @@
-//! What a dashboard wants to know of a partition. Binaries install an exporter; without one this costs nothing.
+//! What dashboards and logs tell of a partition. Binaries install an exporter and a subscriber; without, this costs
+//! nothing.
+//!
+//! | metric | kind | labels | meaning |
+//! |---|---|---|---|
+//! | `annealing_unsettled` | gauge | `partition` | assets with an intent that production does not match |
+//! | `annealing_incarnation` | gauge | `partition` | the newest incarnation known |
+//! | `annealing_calls_total` | counter | `partition`, `call`, `outcome` | pushes that ended well or failed; diffs and checks that failed |
+//!
+//! | log line | level | when |
+//! |---|---|---|
+//! | `a push failed` | WARN | the first failure of a class since the asset was in sync or pushed |
+//! | `a circuit breaker opened` | WARN | so many assets' calls fail that the plugin is only probed |
+//! | `a circuit breaker closed` | INFO | a probe succeeded |
 
 use metrics::{Counter, Gauge, counter, gauge};
 use prodspec_model::PartitionId;
 
-use crate::kernel::{Event, Kernel};
+use crate::kernel::{Event, Kernel, Notice};
 
 /// The figures of one partition. No asset ids: they would be a label for each of a million.
 pub(super) struct Telemetry {
+    partition: PartitionId,
     /// `annealing_unsettled`: assets with an intent that production does not match.
     unsettled: Gauge,
     /// `annealing_incarnation`: the newest incarnation known.
@@ -20,11 +34,12 @@ pub(super) struct Telemetry {
 
 impl Telemetry {
     pub(super) fn new(partition: &PartitionId) -> Self {
-        let partition = || partition.to_string();
-        let calls = |call: &'static str, outcome: &'static str| counter!("annealing_calls_total", "partition" => partition(), "call" => call, "outcome" => outcome);
+        let name = || partition.to_string();
+        let calls = |call: &'static str, outcome: &'static str| counter!("annealing_calls_total", "partition" => name(), "call" => call, "outcome" => outcome);
         Self {
-            unsettled: gauge!("annealing_unsettled", "partition" => partition()),
-            incarnation: gauge!("annealing_incarnation", "partition" => partition()),
+            partition: partition.clone(),
+            unsettled: gauge!("annealing_unsettled", "partition" => name()),
+            incarnation: gauge!("annealing_incarnation", "partition" => name()),
             pushed: calls("push", "ok"),
             push_failed: calls("push", "failed"),
             diff_failed: calls("diff", "failed"),
@@ -40,6 +55,22 @@ impl Telemetry {
             Event::DiffDone { answer: Err(_), .. } => self.diff_failed.increment(1),
             Event::CheckDone { answer: Err(_), .. } => self.check_failed.increment(1),
             _ => {}
+        }
+    }
+
+    /// A line in the log.
+    pub(super) fn tell(&self, notice: Notice) {
+        let partition = &self.partition;
+        match notice {
+            Notice::PushFailed { asset, class, why } => {
+                tracing::warn!(%partition, %asset, class, why, "a push failed; it is tried again as its class says");
+            }
+            Notice::BreakerOpened { type_name, call } => {
+                tracing::warn!(%partition, %type_name, call, "a circuit breaker opened: calls fail for most assets; the plugin is only probed");
+            }
+            Notice::BreakerClosed { type_name, call } => {
+                tracing::info!(%partition, %type_name, call, "a circuit breaker closed: the plugin answers again");
+            }
         }
     }
 

@@ -19,10 +19,15 @@ use prodspec_model::{
     incarnation::Header,
 };
 
-use super::{AskError, Handle, Input, Settle};
+use super::{AskError, Handle, Input, Membership, Settle};
 use crate::{Command, Enforcer, kernel::Pin};
 
 mod calls;
+mod drain;
+mod halt;
+mod lost;
+mod start;
+mod told;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -235,26 +240,4 @@ async fn r5_nobody_is_pinned_to_what_is_being_removed() {
         );
     })
     .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_kernel_that_panics_ends_its_partition_and_says_why() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let first = testing::incarnation(1, [testing::asset("a")]);
-    let partition = first.id().partition.clone();
-    let incarnations = Incarnations::new(store.clone(), partition.clone());
-    incarnations.seal(&first, None, Batch::new()).await.unwrap();
-    let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store)
-        .asset_plugin::<testing::Thing>(InMemoryProduction::new())
-        .build()
-        .unwrap();
-    let handle = enforcer.handle();
-    let running = tokio::spawn(enforcer.run(std::future::pending()));
-    handle.status().await.unwrap();
-    let breaks = Input::Kernel(crate::kernel::Event::Break);
-    handle.inputs.unbounded_send(breaks).unwrap();
-    let ended = running.await.unwrap().unwrap_err();
-    let told = matches!(&ended, super::Error::Violated(why) if why.contains("panicked"));
-    assert!(told, "{ended}");
-    assert!(handle.status().await.is_err());
 }

@@ -8,6 +8,7 @@ use plane_store::{
     incarnations,
     owner::{Owner, ProcessId},
     record,
+    records::Stopped,
 };
 use plugin_sdk::{Mono, Problems};
 use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
@@ -97,6 +98,9 @@ pub struct Status {
     pub partition: PartitionId,
     /// The process that owns it, as recorded.
     pub owner: Option<ProcessId>,
+    /// Why enforcement stopped itself, if it did: nothing is enforced before a person clears that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// How generation stands, if this process owns the partition.
     pub generation: Option<prodspec_gen::Status>,
     /// What panicked beside enforcement, if this process owns the partition: it is started again by itself.
@@ -158,6 +162,7 @@ impl<R: Runtime> Handle<R> {
         Ok(Status {
             partition: self.shared.partition.clone(),
             owner: self.owner().await?,
+            stopped: self.enforcer.stopped().await?,
             generation,
             troubles: self.enforcer.troubles(),
             enforcement: match something {

@@ -114,6 +114,15 @@ impl<R: Runtime> Handle<R> {
         self.tell(Command::PushIsOver { asset, by }).await
     }
 
+    /// Starts enforcement again that stopped itself because an invariant did not hold: the speaker has looked at
+    /// production, and at why.
+    ///
+    /// # Errors
+    /// When enforcement is not stopped, or this process does not own the partition.
+    pub async fn clear_stop(&self, by: By) -> Result<(), Error> {
+        Ok(self.enforcer.clear_stop(by).await?)
+    }
+
     /// Lets one seal through that `guard` refuses: the very one that its problem names with `digest`. Then reads the
     /// sources again.
     ///

@@ -67,6 +67,8 @@ enum Command {
     Acknowledge(tell::About),
     /// Vouch that a push whose outcome is unknown does not run any more.
     Over(tell::About),
+    /// Enforce again what stopped itself because an invariant did not hold: you have looked at why.
+    Clear(tell::Clear),
     /// Stop pushes.
     Pause(tell::Pause),
     /// Push again.
@@ -133,6 +135,7 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
         Command::Override(said) => tell::tell(&place, said.into()).await?,
         Command::Acknowledge(said) => tell::tell(&place, said.acknowledged()).await?,
         Command::Over(said) => tell::tell(&place, said.is_over()).await?,
+        Command::Clear(said) => tell::tell(&place, said.into()).await?,
         Command::Pause(said) => tell::tell(&place, said.into()).await?,
         Command::Resume(said) => tell::tell(&place, said.into()).await?,
         Command::Demo(options) => return demo::run(options).await,

@@ -65,7 +65,11 @@ impl AssetPlugin for Blocking {
 }
 
 /// Seals assets into the first incarnation of a partition.
-async fn sealed_in(store: &Arc<dyn Store>, partition: &str, names: &[&str]) -> PartitionId {
+pub(super) async fn sealed_in(
+    store: &Arc<dyn Store>,
+    partition: &str,
+    names: &[&str],
+) -> PartitionId {
     let partition: PartitionId = partition.parse().unwrap();
     let first = testing::incarnation(1, names.iter().map(|name| testing::asset(name)));
     let header = Header {

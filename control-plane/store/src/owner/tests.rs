@@ -130,6 +130,29 @@ fn a_paused_owner_that_wakes_is_refused_by_the_store() {
 }
 
 #[test]
+fn s5_a_process_declared_dead_keeps_no_lease_and_acquires_nothing() {
+    let (store, time) = (MemoryStore::new(), Time::default());
+    let [mut one, mut two] = two(&store, &time);
+    token(block_on(one.acquire(&partition())).unwrap());
+    let lease = one.lease().unwrap();
+    // Two has heard nothing of it for a term by its own clock; by the first one's clock no time has passed.
+    let mut two_later = process(&store, &time, "later", 0);
+    block_on(two.acquire(&partition())).unwrap();
+    block_on(two_later.beat()).unwrap();
+    let dead = Batch::new().delete(one.id().heartbeat());
+    block_on(store.commit(dead)).unwrap();
+    assert!(
+        lease.may_start(Mono(0)),
+        "the lease would not have ended yet"
+    );
+    let told = block_on(one.beat()).unwrap();
+    assert!(matches!(told, Beat::DeclaredDead { .. }), "{told:?}");
+    assert_eq!(one.lease(), None);
+    let other = "b".parse().unwrap();
+    assert_eq!(block_on(one.acquire(&other)).unwrap(), Acquire::NoLease);
+}
+
+#[test]
 fn whoever_leaves_is_replaced_at_once() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let [mut one, mut two] = two(&store, &time);

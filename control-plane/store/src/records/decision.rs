@@ -125,10 +125,32 @@ pub enum Outcome {
     },
 }
 
-/// An asset's last decisions, oldest first.
+/// An asset's last decisions, oldest first. Those that a newer version wrote, and this one cannot read, are kept as they
+/// are.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Decisions(pub Vec<Decision>);
+pub struct Decisions(Vec<Kept>);
+
+/// A decision as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Read(Box<Decision>),
+    Unread(serde_json::Value),
+}
+
+/// What is read of any decision, whatever else it says.
+#[derive(Deserialize)]
+struct Citing {
+    incarnation: IncarnationNo,
+}
+
+impl FromIterator<Decision> for Decisions {
+    fn from_iter<I: IntoIterator<Item = Decision>>(decisions: I) -> Self {
+        let read = |decision| Kept::Read(Box::new(decision));
+        Self(decisions.into_iter().map(read).collect())
+    }
+}
 
 impl Decisions {
     /// How many are kept.
@@ -138,10 +160,32 @@ impl Decisions {
     /// [`Decisions::KEPT`]: the record fits into the store for ever.
     pub fn push(&mut self, mut decision: Decision) {
         decision.cut();
-        self.0.push(decision);
+        self.0.push(Kept::Read(Box::new(decision)));
         if self.0.len() > Self::KEPT {
             self.0.drain(..self.0.len() - Self::KEPT);
         }
+    }
+
+    /// Those that can be read.
+    pub fn read(&self) -> impl Iterator<Item = &Decision> {
+        self.0.iter().filter_map(|kept| match kept {
+            Kept::Read(decision) => Some(&**decision),
+            Kept::Unread(_) => None,
+        })
+    }
+
+    /// How many a newer version wrote, that this one cannot read.
+    pub fn unread(&self) -> usize {
+        let unread = |kept: &&Kept| matches!(kept, Kept::Unread(_));
+        self.0.iter().filter(unread).count()
+    }
+
+    /// The incarnations that they speak of, once for each.
+    pub fn cites(&self) -> impl Iterator<Item = IncarnationNo> {
+        self.0.iter().filter_map(|kept| match kept {
+            Kept::Read(decision) => Some(decision.incarnation),
+            Kept::Unread(value) => Some(Citing::deserialize(value).ok()?.incarnation),
+        })
     }
 }
 
@@ -268,7 +312,7 @@ mod tests {
         let mut decisions = Decisions::default();
         let many = vec![delay("it must shrink first".into(), json!({"uses": 60})); 1000];
         decisions.push(decision(Outcome::Delayed(many)));
-        let Outcome::Delayed(kept) = &decisions.0[0].outcome else {
+        let Outcome::Delayed(kept) = &decisions.read().next().unwrap().outcome else {
             panic!("{decisions:?}");
         };
         let more = format!("(and {} more delays)", 1000 - kept.len());

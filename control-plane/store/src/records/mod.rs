@@ -5,12 +5,14 @@ mod decision;
 mod open;
 mod people;
 mod rollout;
+mod stopped;
 
 pub use asset::{AssetRecord, Floor, Orphaned, PinRecord, Settled, Taken, Unhealthy};
 pub use decision::{AllowedBy, Decision, Decisions, Outcome, Trigger, excerpt};
 pub use open::{OpenPush, Owned, ReliedOn};
 pub use people::{Approval, By, Ended, Override, Pause, Scope, Used};
 pub use rollout::{GroupHead, Standing, StandingPin, Stands};
+pub use stopped::Stopped;
 
 use crate::Record as _;
 

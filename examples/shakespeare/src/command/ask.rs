@@ -50,6 +50,11 @@ fn show_status(standing: &Standing) {
             say_all(generation.problems.iter());
         }
     }
+    if let Some(stopped) = &status.stopped {
+        say(format_args!(
+            "STOPPED    enforcement {stopped}; look at production, then `clear`"
+        ));
+    }
     for trouble in &status.troubles {
         say(format_args!("trouble    {trouble}"));
     }

@@ -77,6 +77,21 @@ pub struct Resume {
     signed: Signed,
 }
 
+/// Says that what stopped enforcement has been looked at.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Clear {
+    #[command(flatten)]
+    signed: Signed,
+}
+
+impl From<Clear> for Word {
+    fn from(said: Clear) -> Self {
+        Self::ClearStop {
+            said: said.signed.into(),
+        }
+    }
+}
+
 /// Says something of one asset.
 #[derive(Debug, Clone, clap::Args)]
 pub struct About {

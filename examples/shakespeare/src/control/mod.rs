@@ -94,6 +94,11 @@ pub enum Word {
         /// Who says so, and why.
         said: Said,
     },
+    /// What stopped enforcement has been looked at: it starts again.
+    ClearStop {
+        /// Who says so, and why.
+        said: Said,
+    },
     /// No pushes, of one asset or at all.
     Pause {
         /// Which asset; all, if not said.

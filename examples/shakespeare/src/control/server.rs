@@ -238,6 +238,7 @@ async fn tell(
         }
         Word::Acknowledge { asset, said } => handle.acknowledge(&asset, by(said)?).await?,
         Word::PushIsOver { asset, said } => handle.push_is_over(&asset, by(said)?).await?,
+        Word::ClearStop { said } => handle.clear_stop(by(said)?).await?,
         Word::Pause {
             asset,
             seconds,

@@ -1,0 +1,59 @@
+//! The orderly end of an ownership: nothing new starts, and what is under way has a while to end and to be recorded.
+
+use futures::{
+    FutureExt, channel::mpsc::UnboundedReceiver, channel::oneshot, future::BoxFuture,
+    future::select,
+};
+use plane_runtime::Runtime;
+
+use super::{
+    End, Error, Event, Input,
+    ownership::{Ownership, Turn},
+};
+
+impl<R: Runtime> Ownership<R> {
+    /// Lets the pushes under way end, and waits until all that was decided is durable; for so long as is configured.
+    pub(super) async fn drain(
+        &mut self,
+        inputs: &mut UnboundedReceiver<Input>,
+    ) -> Result<End, Error> {
+        self.beside.iter().for_each(|task| task.abort());
+        self.step(Event::Drain);
+        let (pushes, within) = (self.kernel.pushing(), self.drain);
+        if pushes > 0 {
+            tracing::info!(
+                pushes,
+                ?within,
+                "shutting down; waiting for pushes under way to end"
+            );
+        }
+        let mut end = self.runtime.sleep(within);
+        while self.kernel.pushing() > 0 {
+            match self.turn(inputs, &mut end).await {
+                Turn::Went => {}
+                Turn::Until => return Ok(self.leaves_open()),
+                Turn::Over(ended) => return ended,
+            }
+        }
+        let (reply, recorded) = oneshot::channel();
+        self.when_durable(reply);
+        let mut over: BoxFuture<'static, ()> = select(end, recorded).map(drop).boxed();
+        loop {
+            match self.turn(inputs, &mut over).await {
+                Turn::Went => {}
+                Turn::Until => return Ok(End::Shutdown),
+                Turn::Over(ended) => return ended,
+            }
+        }
+    }
+
+    fn leaves_open(&self) -> End {
+        let (pushes, within) = (self.kernel.pushing(), self.drain);
+        tracing::warn!(
+            pushes,
+            ?within,
+            "pushes did not end while shutting down; the next owner resolves what became of them"
+        );
+        End::Shutdown
+    }
+}

@@ -1,0 +1,184 @@
+//! A partition that stopped itself because an invariant did not hold. The reason is durable; at each start nothing is done
+//! before a person has cleared it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, Either, select},
+};
+use plane_runtime::Runtime;
+use plane_store::{
+    Batch, CommitError, Store, Version, owner, record,
+    records::{By, Ended, Stopped, excerpt},
+};
+use plugin_sdk::FencingToken;
+use prodspec_model::PartitionId;
+
+use super::{End, Enforcer, Error, Input, phase::Phase, retire::Refused};
+
+/// How long to wait before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+impl<R: Runtime> Enforcer<R> {
+    /// Stops because of what was `violated`, or because of what was remembered of that and is not cleared. `None`: nothing
+    /// stops the partition.
+    pub(super) async fn halted(
+        &mut self,
+        token: FencingToken,
+        violated: Option<String>,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<Option<End>, Error> {
+        let record = StopRecord {
+            runtime: self.runtime.clone(),
+            store: self.store.clone(),
+            partition: self.partition.clone(),
+            token,
+        };
+        let stopped = match violated {
+            Some(why) => {
+                let stopped = Stopped {
+                    why: excerpt(why),
+                    at: self.runtime.now().wall,
+                    token,
+                    cleared: None,
+                };
+                self.phase.set(Phase::Stopped(stopped.clone()));
+                let write = Box::pin(record.write(&stopped));
+                let owns = match select(write, &mut *shutdown).await {
+                    Either::Left((written, _)) => written?,
+                    Either::Right(_) => return Ok(Some(End::Shutdown)),
+                };
+                if !owns {
+                    return Ok(Some(End::Lost));
+                }
+                stopped
+            }
+            None => match select(Box::pin(record.read()), &mut *shutdown).await {
+                Either::Left((stopped, _)) => match stopped? {
+                    Some(stopped) => stopped,
+                    None => return Ok(None),
+                },
+                Either::Right(_) => return Ok(Some(End::Shutdown)),
+            },
+        };
+        self.phase.set(Phase::Stopped(stopped.clone()));
+        let (partition, why) = (&self.partition, &stopped.why);
+        tracing::error!(
+            %partition, since = %stopped.at, why,
+            "enforcement stopped itself; look at production and at the decisions of the assets that are named, then clear it"
+        );
+        self.until_cleared(&record, stopped, shutdown)
+            .await
+            .map(Some)
+    }
+
+    async fn until_cleared(
+        &mut self,
+        record: &StopRecord<R>,
+        stopped: Stopped,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<End, Error> {
+        loop {
+            let input = futures::select_biased! {
+                () = shutdown.fuse() => return Ok(End::Shutdown),
+                input = self.inputs.next() => input,
+            };
+            match input {
+                Some(Input::Clear(by, reply)) => {
+                    let at = self.runtime.now().wall;
+                    tracing::info!(partition = %self.partition, %by, "the stop was cleared; enforcement starts again");
+                    let cleared = Stopped {
+                        cleared: Some(Ended { by, at }),
+                        ..stopped
+                    };
+                    if !record.write(&cleared).await? {
+                        return Ok(End::Lost);
+                    }
+                    self.phase.set(Phase::Elsewhere);
+                    // The speaker may have gone.
+                    let _ = reply.send(Ok(()));
+                    return Ok(End::Again);
+                }
+                Some(Input::Lost) => return Ok(End::Lost),
+                Some(Input::Stopped(why)) => return Err(Error::Stopped(why)),
+                Some(Input::Of(of, input)) if of == record.token => match *input {
+                    Input::Lost => return Ok(End::Lost),
+                    Input::Stopped(why) => return Err(Error::Stopped(why)),
+                    _ => {}
+                },
+                // What else is asked is answered by the phase.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Where the reason is kept.
+struct StopRecord<R> {
+    runtime: R,
+    store: Arc<dyn Store>,
+    partition: PartitionId,
+    token: FencingToken,
+}
+
+impl<R: Runtime> StopRecord<R> {
+    /// What stopped the partition and is not cleared.
+    async fn read(&self) -> Result<Option<Stopped>, Error> {
+        loop {
+            match record::load::<Stopped>(&*self.store, &self.partition, "").await {
+                Ok(stopped) => return Ok(stopped.map(|it| it.value).filter(Stopped::holds)),
+                Err(error @ plane_store::Error::Unavailable { .. }) => {
+                    tracing::warn!(%error, "cannot read whether enforcement stopped itself; trying again");
+                    self.runtime.sleep(AGAIN).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes, under this ownership. `false`: another process owns the partition now.
+    async fn write(&self, stopped: &Stopped) -> Result<bool, Error> {
+        let owner = owner::key(&self.partition);
+        let batch = Batch::new()
+            .expect_at(owner, Version(self.token.0))
+            .write(record::put(&self.partition, "", stopped)?);
+        loop {
+            match self.store.commit(batch.clone()).await {
+                Ok(_) => return Ok(true),
+                Err(CommitError::Conflict { .. }) => return Ok(false),
+                Err(error) if error.may_resubmit() => {
+                    tracing::warn!(%error, "the reason for which enforcement stopped is not durable yet; trying again");
+                    self.runtime.sleep(AGAIN).await;
+                }
+                Err(error) => return Err(plane_store::Error::from(error).into()),
+            }
+        }
+    }
+}
+
+impl<R: Runtime> super::Handle<R> {
+    /// Why enforcement stopped itself, if it did and no person has cleared it since. Reads the store: any process may ask.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn stopped(&self) -> Result<Option<Stopped>, super::AskError> {
+        let stopped = record::load::<Stopped>(&*self.store, &self.partition, "").await?;
+        Ok(stopped.map(|it| it.value).filter(Stopped::holds))
+    }
+
+    /// Starts enforcement again that stopped itself: the speaker has looked at production. Answers once that is durable.
+    ///
+    /// # Errors
+    /// When enforcement is not stopped, the reason is too long to be remembered, or this process does not own the
+    /// partition.
+    pub async fn clear_stop(&self, by: By) -> Result<(), super::AskError> {
+        super::handle::fits(&by)?;
+        self.done(|reply| Input::Clear(by, reply)).await
+    }
+}
+
+/// The answer to a person who clears what is not stopped.
+pub(super) fn not_stopped() -> Refused {
+    Refused::Word("enforcement of the partition is not stopped; there is nothing to clear".into())
+}

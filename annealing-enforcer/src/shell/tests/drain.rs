@@ -1,0 +1,173 @@
+//! Shutting down while pushes are under way, in virtual time.
+
+use std::sync::Mutex;
+
+use futures::FutureExt;
+use plane_store::{record, records::AssetRecord};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::*;
+use crate::Plugin;
+
+/// Pushes that take their time.
+#[derive(Clone)]
+struct Slow {
+    production: Arc<InMemoryProduction>,
+    takes: Duration,
+    /// Answers so many times that it is in progress before it is done.
+    in_progress: Arc<Mutex<u32>>,
+    began: mpsc::UnboundedSender<AssetId>,
+    calls: Arc<Mutex<Vec<(&'static str, AssetId)>>>,
+}
+
+impl Slow {
+    fn new(takes: Duration, in_progress: u32) -> (Self, mpsc::UnboundedReceiver<AssetId>) {
+        let (began, told) = mpsc::unbounded_channel();
+        let plugin = Self {
+            production: Arc::default(),
+            takes,
+            in_progress: Arc::new(Mutex::new(in_progress)),
+            began,
+            calls: Arc::default(),
+        };
+        (plugin, told)
+    }
+
+    fn calls(&self, of: &str) -> Vec<&'static str> {
+        let calls = self.calls.lock().unwrap();
+        let of = calls.iter().filter(|(_, asset)| asset.as_str() == of);
+        of.map(|(call, _)| *call).collect()
+    }
+
+    fn note(&self, call: &'static str, asset: &AssetId) {
+        self.calls.lock().unwrap().push((call, asset.clone()));
+    }
+}
+
+#[async_trait::async_trait]
+impl AssetPlugin for Slow {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        self.note("diff", &request.asset);
+        self.production.diff(request).await
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.note("push", &request.asset);
+        let _ = self.began.send(request.asset.clone());
+        TokioRuntime::current().sleep(self.takes).await;
+        let more = {
+            let mut left = self.in_progress.lock().unwrap();
+            let more = *left;
+            *left = more.saturating_sub(1);
+            more
+        };
+        match more {
+            0 => self.production.push(request).await,
+            _ => Ok(Pushed::InProgress {
+                check_again_in: Duration::from_secs(2),
+            }),
+        }
+    }
+}
+
+const ASSETS: [&str; 2] = ["a", "b"];
+
+/// Enforces two assets, one push at a time; is shut down when the first push has begun. Says how long it took to end.
+async fn shut_down(store: &Arc<dyn Store>, plugin: &Slow) -> Duration {
+    let (began, mut told) = mpsc::unbounded_channel();
+    let plugin = Slow {
+        began,
+        ..plugin.clone()
+    };
+    let one_at_a_time = Plugin::new(plugin).adjust(|config| config.pushes = 1);
+    let partition = PartitionId::new("test").unwrap();
+    let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store.clone())
+        .asset_plugin::<testing::Thing>(one_at_a_time)
+        .build()
+        .unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(enforcer.run(stopped.map(|_| ())));
+    told.recv().await.unwrap();
+    let asked = Instant::now();
+    drop(stop);
+    running.await.unwrap().unwrap();
+    asked.elapsed()
+}
+
+async fn store() -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let first = testing::incarnation(1, ASSETS.map(testing::asset));
+    let incarnations = Incarnations::new(store.clone(), first.id().partition.clone());
+    incarnations.seal(&first, None, Batch::new()).await.unwrap();
+    store
+}
+
+async fn is_open(store: &Arc<dyn Store>, asset: &str) -> bool {
+    let partition = PartitionId::new("test").unwrap();
+    let known = record::load::<AssetRecord>(&**store, &partition, asset).await;
+    known
+        .unwrap()
+        .is_some_and(|known| known.value.open.is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn r13_a_push_under_way_ends_and_is_recorded_before_ownership_is_given_up() {
+    let store = store().await;
+    let (plugin, _told) = Slow::new(Duration::from_secs(20), 0);
+    let took = shut_down(&store, &plugin).await;
+    assert!(
+        took >= Duration::from_secs(20) && took < Duration::from_secs(21),
+        "{took:?}"
+    );
+    let pushed = ASSETS
+        .iter()
+        .filter(|asset| plugin.calls(asset).contains(&"push"));
+    assert_eq!(pushed.count(), 1, "nothing new starts");
+    for asset in ASSETS {
+        assert!(!is_open(&store, asset).await, "{asset}");
+        let calls = plugin.calls(asset);
+        let diffs = calls.iter().filter(|call| **call == "diff").count();
+        assert_eq!(diffs, 1, "{asset}");
+    }
+    // The next owner pushes the other one only.
+    enforced_by(&store, plugin.clone(), async |handle| {
+        let all = Settle::All(IncarnationNo(1));
+        handle.wait_settled(all, SOON).await.unwrap();
+    })
+    .await;
+    for asset in ASSETS {
+        let calls = plugin.calls(asset);
+        let pushes = calls.iter().filter(|call| **call == "push").count();
+        assert_eq!(pushes, 1, "{asset}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r14_a_push_in_progress_is_followed_up_while_shutting_down() {
+    let store = store().await;
+    let (plugin, _told) = Slow::new(Duration::from_secs(1), 2);
+    let took = shut_down(&store, &plugin).await;
+    assert!(
+        took >= Duration::from_secs(7) && took < Duration::from_secs(8),
+        "{took:?}"
+    );
+    for asset in ASSETS {
+        assert!(!is_open(&store, asset).await, "{asset}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_that_outlasts_the_drain_is_left_to_the_next_owner() {
+    let store = store().await;
+    let (plugin, _told) = Slow::new(Duration::from_secs(500), 0);
+    let took = shut_down(&store, &plugin).await;
+    assert!(
+        took >= Duration::from_secs(30) && took < Duration::from_secs(31),
+        "{took:?}"
+    );
+    let mut open = 0;
+    for asset in ASSETS {
+        open += u32::from(is_open(&store, asset).await);
+    }
+    assert_eq!(open, 1);
+}

@@ -1,0 +1,89 @@
+//! Owners that were declared dead, or that stood still: they start nothing.
+
+use plane_store::owner;
+use tokio::time::Instant;
+
+use super::*;
+use crate::{Config, shell::TERM};
+
+/// Notes when production is looked at.
+#[derive(Clone, Default)]
+struct Looked {
+    production: Arc<InMemoryProduction>,
+    at: Arc<std::sync::Mutex<Vec<Instant>>>,
+}
+
+impl Looked {
+    fn since(&self, then: Instant) -> usize {
+        let at = self.at.lock().unwrap();
+        at.iter().filter(|at| **at > then).count()
+    }
+}
+
+#[async_trait::async_trait]
+impl AssetPlugin for Looked {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        self.at.lock().unwrap().push(Instant::now());
+        self.production.diff(request).await
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.at.lock().unwrap().push(Instant::now());
+        self.production.push(request).await
+    }
+}
+
+/// An owner that looks at production every second.
+async fn owner_of(store: &MemoryStore, plugin: Looked) -> tokio::task::JoinHandle<()> {
+    let shared: Arc<dyn Store> = Arc::new(store.clone());
+    sealed(&shared).await;
+    let config = Config {
+        drift_period: Duration::from_secs(1),
+        ..Config::default()
+    };
+    let enforcer = Enforcer::builder(TokioRuntime::current(), "test".parse().unwrap(), shared)
+        .asset_plugin::<testing::Thing>(plugin)
+        .config(config)
+        .process("one".into())
+        .build()
+        .unwrap();
+    tokio::spawn(async {
+        enforcer.run(std::future::pending()).await.unwrap();
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_an_owner_that_was_declared_dead_starts_nothing() {
+    let (store, plugin) = (MemoryStore::new(), Looked::default());
+    let running = owner_of(&store, plugin.clone()).await;
+    let runtime = TokioRuntime::current();
+    runtime.sleep(TERM * 2).await;
+    assert!(plugin.since(Instant::now() - TERM) > 5, "it looks");
+    // What another process commits that takes over.
+    let partition = "test".parse().unwrap();
+    let takeover = Batch::new()
+        .put("process/another", "{}")
+        .put(owner::key(&partition), r#"{"process":"another"}"#)
+        .delete("process/one");
+    store.commit(takeover).await.unwrap();
+    // Its next heartbeat tells it. The other one counts as alive for a term from when it is first heard of.
+    runtime.sleep(TERM / 3 + Duration::from_secs(1)).await;
+    let told = Instant::now();
+    runtime.sleep(TERM / 2).await;
+    assert_eq!(plugin.since(told), 0);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_an_owner_whose_heartbeat_does_not_get_through_starts_nothing_after_its_lease() {
+    let (store, plugin) = (MemoryStore::new(), Looked::default());
+    let running = owner_of(&store, plugin.clone()).await;
+    let runtime = TokioRuntime::current();
+    runtime.sleep(TERM * 2).await;
+    store.set_pause(|_| Box::pin(std::future::pending()));
+    runtime.sleep(TERM * 2 / 3 + Duration::from_secs(1)).await;
+    let ended = Instant::now();
+    runtime.sleep(TERM * 4).await;
+    assert_eq!(plugin.since(ended), 0);
+    running.abort();
+}

@@ -1,0 +1,68 @@
+//! Before there is anything to enforce, and with records that another version wrote.
+
+use plane_store::{record, records::Decisions};
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn questions_before_the_first_incarnation_are_answered() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    enforced_by(&store, InMemoryProduction::new(), async |handle| {
+        TokioRuntime::current().sleep(SOON).await;
+        let in_time = tokio::time::timeout(SOON, handle.status()).await;
+        let answer = in_time.expect("the question is answered");
+        assert!(matches!(answer, Err(AskError::Starting(_))), "{answer:?}");
+        // A word waits until there is something that it may be about.
+        let typo = Settle::Asset(AssetId::new("a").unwrap(), IncarnationNo(1));
+        let waits = handle.wait_settled(typo, SOON);
+        let (waited, _) = futures::join!(waits, sealed(&store));
+        waited.unwrap();
+        assert_eq!(handle.status().await.unwrap().unsettled, 0);
+    })
+    .await;
+}
+
+/// One that this version wrote, and one of a newer version.
+const NEWER: &str = r#"[
+    {"at":"2026-03-04T12:00:00Z","trigger":"asked","cause":"intent","incarnation":1,"token":1,"change":null,
+     "summary":"known","outcome":"pushed"},
+    {"at":"2026-03-04T12:00:00Z","trigger":"asked","cause":"intent","incarnation":7,"token":1,"change":null,
+     "summary":"newer","outcome":{"foreseen":{"in":"a year"}}}
+]"#;
+
+#[tokio::test(start_paused = true)]
+async fn r5_a_decision_of_a_newer_version_is_kept_and_stops_nothing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let a = sealed(&store).await;
+    let partition = PartitionId::new("test").unwrap();
+    let key = record::key(&partition, <Decisions as record::Record>::KIND, a.as_str());
+    let newer = Batch::new().put(key.clone(), NEWER);
+    store.commit(newer).await.unwrap();
+    enforced(&store, 1, async |handle| {
+        let told = handle.explain(&a).await.unwrap().decisions;
+        assert!(told.len() > 1 && told[0].summary == "known");
+        let old = handle.retire([IncarnationNo(7), IncarnationNo(8)].into());
+        let free = old.await.unwrap();
+        assert_eq!(free, [IncarnationNo(8)].into(), "the other one is cited");
+    })
+    .await;
+    let row = store.get(&[key]).await.unwrap().pop().unwrap().unwrap();
+    let kept = String::from_utf8(row.value.to_vec()).unwrap();
+    assert!(kept.contains(r#""foreseen":{"in":"a year"}"#), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r5_decisions_that_cannot_be_read_are_left_alone_and_stop_nothing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let a = sealed(&store).await;
+    let partition = PartitionId::new("test").unwrap();
+    let key = record::key(&partition, <Decisions as record::Record>::KIND, a.as_str());
+    let damaged = Batch::new().put(key.clone(), "{[");
+    store.commit(damaged).await.unwrap();
+    enforced(&store, 1, async |handle| {
+        assert_eq!(handle.status().await.unwrap().unsettled, 0);
+    })
+    .await;
+    let row = store.get(&[key]).await.unwrap().pop().unwrap().unwrap();
+    assert_eq!(&row.value[..], b"{[");
+}
