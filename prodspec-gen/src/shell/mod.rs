@@ -263,14 +263,7 @@ impl<R: Runtime> Regeneration<R> {
                 Event::Validated(Verdict::Failed)
             }
             Finished::Sealed(Ok(incarnation)) => {
-                tracing::info!(incarnation = %incarnation.id(), assets = incarnation.header().assets, "sealed");
-                let header = incarnation.header().clone();
-                self.status
-                    .send_modify(|status| status.incarnation = Some(header));
-                let digest = incarnation.header().digest;
-                self.in_force = Some((digest, std::mem::take(&mut self.remarks)));
-                self.latest = Some(incarnation);
-                self.accept();
+                self.take_sealed(incarnation);
                 Event::Recorded(true)
             }
             Finished::Recorded(Ok(())) => {
@@ -282,6 +275,17 @@ impl<R: Runtime> Regeneration<R> {
                 Event::Recorded(false)
             }
         }
+    }
+
+    /// The incarnation is in force.
+    fn take_sealed(&mut self, incarnation: Incarnation) {
+        let header = incarnation.header().clone();
+        tracing::info!(incarnation = %header.id, assets = header.assets, "sealed");
+        self.in_force = Some((header.digest, std::mem::take(&mut self.remarks)));
+        self.status
+            .send_modify(|status| status.incarnation = Some(header));
+        self.latest = Some(incarnation);
+        self.accept();
     }
 
     /// The draft is in force: the next run costs what changes from here.
