@@ -141,6 +141,8 @@ pub enum Record {
     Orphan(AssetId, Option<Orphaned>),
     /// An iteration did something.
     Decision(AssetId, Decision),
+    /// An asset is gone from intent and from production: what was decided about it is forgotten. Words about it stay.
+    Gone(AssetId),
     /// A pause, or its end.
     Pause(Pause),
     /// An approval, used up or not.

@@ -4,6 +4,7 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
+    event::{Effects, Record},
     iteration::Phase,
     slot::{Class, NONE, State, Trigger, flag},
 };
@@ -36,8 +37,16 @@ impl Kernel {
         self.hold_waiters.remove(&slot);
         let waiters = self.settle_waiters.remove(&slot);
         self.table.give_up(slot);
+        self.gone.push(id);
         for waiter in waiters.unwrap_or_default() {
             self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
+        }
+    }
+
+    /// Decisions about assets that are gone go too, so that retention may remove the incarnations they speak of.
+    pub(super) fn forget_gone(&mut self, out: &mut Effects) {
+        for id in std::mem::take(&mut self.gone) {
+            self.record(Record::Gone(id), out);
         }
     }
 

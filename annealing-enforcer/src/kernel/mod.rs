@@ -112,6 +112,8 @@ pub struct Kernel {
     standings: BTreeMap<u32, standing::Stand>,
     /// Governed assets whose content is not that of the newest incarnation.
     behind: BTreeSet<u32>,
+    /// Assets given up in this step.
+    gone: Vec<prodspec_model::AssetId>,
     /// The time of the last step.
     stepped: Now,
     /// Assets with an intent and a plugin that are not settled.
@@ -191,6 +193,7 @@ impl Kernel {
             early_pins: BTreeMap::new(),
             standings: BTreeMap::new(),
             behind: BTreeSet::new(),
+            gone: Vec::new(),
             stepped: now,
             unsettled: 0,
             unrecorded: VecDeque::new(),
@@ -361,6 +364,7 @@ impl Kernel {
         // Looking at one asset may wake one of another type.
         while (0..self.kinds.len() as u16).any(|kind| self.start_diffs(now, kind, out)) {}
         self.forget_seen();
+        self.forget_gone(out);
         if !self.unrecorded.is_empty() {
             self.remember_quiet(now, out);
         }

@@ -287,12 +287,18 @@ impl<R: Runtime> Scribe<R> {
                     self.cited.change(&asset, kept, |kept| kept.push(decision));
                     decided.insert(asset);
                 }
+                Record::Gone(asset) => {
+                    let kept = self.decisions.entry(asset.clone()).or_default();
+                    self.cited
+                        .change(&asset, kept, |kept| *kept = Decisions::default());
+                    decided.insert(asset);
+                }
             }
         }
         for asset in decided {
-            if let Some(decisions) = self.decisions.get(&asset) {
-                writes.push(record::put(&self.partition, asset.as_str(), decisions)?);
-            }
+            let kept = self.decisions.get(&asset);
+            let kept = kept.filter(|decisions| !decisions.is_empty());
+            writes.push(self.put_or_delete(&asset, kept)?);
         }
         Ok(writes)
     }
@@ -326,7 +332,7 @@ impl<R: Runtime> Scribe<R> {
             }
         }
         let decided = steps.iter().flatten().filter_map(|entry| match entry {
-            Entry::Kernel(Record::Decision(asset, _)) => Some(asset),
+            Entry::Kernel(Record::Decision(asset, _) | Record::Gone(asset)) => Some(asset),
             _ => None,
         });
         let missing: BTreeSet<_> = decided
@@ -459,6 +465,22 @@ mod tests {
                 .iter()
                 .all(|(_, kept)| kept.value.read().count() == 1)
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r5_decisions_about_what_is_gone_go_and_spare_no_incarnation() {
+        let store = MemoryStore::new();
+        let (entries, taken) = mpsc::unbounded();
+        let (_running, _said) = scribe(&store, taken).await;
+        decide(&entries, 1, 3);
+        decide(&entries, 2, 4);
+        assert_eq!(free(&entries).await, &numbers(1..=10) - &numbers([3, 4]));
+        let gone = Entry::Kernel(Record::Gone(asset(1)));
+        entries.unbounded_send(vec![gone]).unwrap();
+        assert_eq!(free(&entries).await, &numbers(1..=10) - &numbers([4]));
+        let partition = "test".parse().unwrap();
+        let kept = record::load_all::<Decisions>(&store, &partition).await;
+        assert_eq!(kept.unwrap().len(), 1);
     }
 
     fn decision(no: u32) -> Decision {

@@ -456,7 +456,7 @@ impl Chaos {
                 Record::Head(policy, no) => drop(heads.insert(policy, no)),
                 Record::Taken(no) => recovered.latest = sealed(no).unwrap(),
                 Record::Owned(owned) => recovered.owned = owned,
-                Record::Decision(..) => {}
+                Record::Decision(..) | Record::Gone(_) => {}
             }
         }
         recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);

@@ -9,7 +9,7 @@ use prodspec_model::{
 };
 
 use super::rig::{Rig, delay, differs, exclusive, id, thing};
-use crate::kernel::{Event, Kernel, Pin};
+use crate::kernel::{Event, Kernel, Pin, Record};
 
 /// So many assets at a time, so many times.
 const LOT: usize = 100;
@@ -137,6 +137,22 @@ fn an_orphan_that_is_known_about_is_forgotten() {
             rig.acknowledge(name);
         }
     });
+}
+
+#[test]
+fn decisions_about_an_asset_that_is_gone_are_forgotten() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.publish(vec![thing("b", 1)], &[]);
+    rig.diffed("b", differs);
+    rig.checked("b", |mut verdict| {
+        let wait = delay(Recheck::After(Duration::from_secs(60)));
+        verdict.delays.push(wait);
+        verdict
+    });
+    rig.publish(Vec::new(), &["b"]);
+    let gone = |record: &Record| matches!(record, Record::Gone(asset) if *asset == id("b"));
+    assert!(rig.records.iter().any(gone));
 }
 
 #[test]

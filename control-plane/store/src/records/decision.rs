@@ -166,6 +166,11 @@ impl Decisions {
         }
     }
 
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Those that can be read.
     pub fn read(&self) -> impl Iterator<Item = &Decision> {
         self.0.iter().filter_map(|kept| match kept {
