@@ -13,6 +13,7 @@ mod ours;
 mod peers;
 mod report;
 mod scenarios;
+mod shared;
 
 use clap::Parser;
 
@@ -26,8 +27,8 @@ struct Options {
     /// Which scenario, or `all`.
     #[arg(value_parser = scenarios::names())]
     scenario: String,
-    /// How many assets, or targets; several numbers run it several times.
-    #[arg(long, visible_alias = "targets", num_args = 1..)]
+    /// How many assets, targets or consumers; several numbers run it several times.
+    #[arg(long, visible_aliases = ["targets", "consumers"], num_args = 1..)]
     assets: Vec<usize>,
     /// One JSON object per phase instead of a table.
     #[arg(long)]

@@ -27,6 +27,9 @@ pub(crate) struct Sample {
     /// Bytes per unit, beyond the assets' own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes_each: Option<f64>,
+    /// Calls of the plugin to compare, per unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) diffs_each: Option<f64>,
     /// The most memory the process has had, in MiB.
     pub(crate) peak_rss_mb: f64,
     /// Median latency.

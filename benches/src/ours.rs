@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// An hour: no drift scan while a burst or an event is measured.
-const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Production that is as intended, and notes when a diff starts.
 #[derive(Debug, Clone, Default)]
@@ -158,7 +158,10 @@ impl World {
     }
 }
 
-fn incarnation(parent: Option<&Incarnation>, snapshot: Snapshot) -> Result<Incarnation, Error> {
+pub(crate) fn incarnation(
+    parent: Option<&Incarnation>,
+    snapshot: Snapshot,
+) -> Result<Incarnation, Error> {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
     let header = Header {
         id: IncarnationId::new(PartitionId::new("benches")?, no),
@@ -171,7 +174,7 @@ fn incarnation(parent: Option<&Incarnation>, snapshot: Snapshot) -> Result<Incar
     Ok(Incarnation::new(header, snapshot))
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Error> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?)

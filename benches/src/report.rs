@@ -9,6 +9,16 @@ use crate::{measure::Sample, scenarios::Scenario};
 /// The name of the side that is not a peer.
 pub(crate) const OURS: &str = "ours";
 
+/// The figures of the table, in order.
+const COLUMNS: [&str; 6] = [
+    "ns_each",
+    "bytes_each",
+    "diffs_each",
+    "peak_rss_mb",
+    "p50_us",
+    "p99_us",
+];
+
 /// The figures in which less is better, by name.
 type Costs = BTreeMap<&'static str, f64>;
 
@@ -72,6 +82,7 @@ fn costs(sample: &Sample) -> Costs {
     let costs = [
         ("ns_each", sample.ns_each),
         ("bytes_each", sample.bytes_each),
+        ("diffs_each", sample.diffs_each),
         ("peak_rss_mb", Some(sample.peak_rss_mb)),
         ("p50_us", sample.p50_us),
         ("p99_us", sample.p99_us),
@@ -86,7 +97,14 @@ pub(crate) fn table(scenario: &Scenario, assets: usize, lines: &[Line]) -> Strin
         "\n{} ({assets} assets): {}\n",
         scenario.name, scenario.about
     );
-    let heads = ["ns each", "bytes each", "peak MiB", "p50 us", "p99 us"];
+    let heads = [
+        "ns each",
+        "bytes each",
+        "diffs each",
+        "peak MiB",
+        "p50 us",
+        "p99 us",
+    ];
     let _ = write!(table, "{:<12} {:<14}", "phase", "side");
     for head in heads {
         let _ = write!(table, "{head:>12}");
@@ -107,7 +125,7 @@ pub(crate) fn table(scenario: &Scenario, assets: usize, lines: &[Line]) -> Strin
 fn row(table: &mut String, side: &str, sample: &Sample, ratio: Option<&Costs>) {
     let _ = write!(table, "{:<12} {side:<14}", sample.phase);
     let costs = costs(sample);
-    for name in ["ns_each", "bytes_each", "peak_rss_mb", "p50_us", "p99_us"] {
+    for name in COLUMNS {
         let shown = costs.get(name).map(|cost| format!("{cost:.1}"));
         let _ = write!(table, "{:>12}", shown.unwrap_or_default());
     }

@@ -6,6 +6,7 @@ mod idle;
 mod preview;
 mod select;
 mod snapshot;
+mod solver;
 
 use clap::builder::PossibleValuesParser;
 
@@ -14,13 +15,14 @@ use crate::{Error, measure::Sample};
 /// The name that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 6] = [
+static SCENARIOS: [&Scenario; 7] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
     &snapshot::SCENARIO,
     &select::SCENARIO,
     &preview::SCENARIO,
+    &solver::SCENARIO,
 ];
 
 /// One side of a scenario: ours, a peer, a naive twin or a limit. Takes the number of assets, returns the phases.

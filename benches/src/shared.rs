@@ -1,0 +1,200 @@
+//! Our side of `solver`: the real enforcer with the dependency solver, and a provider that many consumers share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use annealing_checks::DependencySolverLayer;
+use annealing_enforcer::{
+    Config, Enforcer, Handle, Settle,
+    store::{
+        Batch, MemoryStore, Store,
+        incarnations::{Head, Incarnations},
+    },
+};
+use async_trait::async_trait;
+use plane_runtime::TokioRuntime;
+use plugin_sdk::{
+    AssetPlugin, Change, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, plugin,
+};
+use prodspec_model::{
+    Asset, AssetId, AssetRef, Incarnation, Message, PartitionId, Snapshot,
+    addons::{DependsOn, Edge, Need},
+};
+use serde::{Deserialize, Serialize};
+use tower::ServiceBuilder;
+
+use crate::{
+    Error,
+    measure::{Meter, Sample},
+    ours::{HOUR, incarnation, runtime},
+};
+
+/// How long production takes for a push.
+const PUSH: Duration = Duration::from_millis(20);
+
+/// More diffs per consumer than this are a failure.
+const MOST_DIFFS: f64 = 3.0;
+
+const PROVIDER: &str = "balancer";
+const UNIT: &str = "qps";
+
+/// Something with a capacity.
+#[derive(Debug, Serialize, Deserialize)]
+struct Service {
+    qps: u64,
+}
+
+impl Message for Service {
+    const TYPE: &'static str = "benches.v1.Service";
+}
+
+/// Production: what each asset has, and how often consumers were compared.
+#[derive(Debug, Clone, Default)]
+struct Production {
+    has: Arc<Mutex<BTreeMap<AssetId, u64>>>,
+    diffs: Arc<AtomicU64>,
+}
+
+impl Production {
+    fn has(&self) -> MutexGuard<'_, BTreeMap<AssetId, u64>> {
+        self.has.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl AssetPlugin for Production {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        if request.asset.as_str() != PROVIDER {
+            self.diffs.fetch_add(1, Ordering::Relaxed);
+        }
+        let asset = request.reader.asset(&request.asset)?;
+        let wanted = wanted(&asset)?;
+        let has = self.has().get(&request.asset).copied().unwrap_or_default();
+        let observed = Observed {
+            capacity: [(UNIT.to_owned(), has)].into(),
+            version: None,
+        };
+        if has == wanted {
+            return Ok(Diff::InSync {
+                observed,
+                look_again_at: None,
+            });
+        }
+        let effects = Effects {
+            capacity: [(UNIT.to_owned(), (has, wanted))].into(),
+            ..Effects::default()
+        };
+        let change = Change::new(&asset, "resize it", Vec::new(), effects);
+        Ok(Diff::Differs {
+            change: Box::new(change),
+            observed,
+        })
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let asset = request.reader.asset(&request.asset)?;
+        let wanted = wanted(&asset)?;
+        tokio::time::sleep(PUSH).await;
+        self.has().insert(request.asset, wanted);
+        Ok(Pushed::Done)
+    }
+}
+
+fn wanted(asset: &Asset) -> Result<u64, plugin::Error> {
+    let service = asset.payload::<Service>();
+    let service = service.map_err(|error| plugin::Error::permanent(error.to_string()))?;
+    Ok(service.qps)
+}
+
+fn consumer(no: usize, qps: u64) -> Result<Asset, Error> {
+    let id = AssetId::new(&format!("job/{no:05}"))?;
+    let need = Need::Capacity { unit: UNIT.into() };
+    let provider = AssetRef::to(AssetId::new(PROVIDER)?);
+    let edges = vec![Edge { provider, need }];
+    let asset = Asset::builder(id).payload(&Service { qps })?;
+    Ok(asset.addon(&DependsOn { edges })?.build()?)
+}
+
+/// A running enforcer and its intent.
+struct World {
+    handle: Handle<TokioRuntime>,
+    incarnations: Arc<Incarnations<dyn Store>>,
+    latest: Incarnation,
+    head: Head,
+}
+
+impl World {
+    async fn new(production: &Production) -> Result<Self, Error> {
+        let partition = PartitionId::new("benches")?;
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let latest = incarnation(None, Snapshot::empty())?;
+        let head = incarnations.seal(&latest, None, Batch::new()).await?;
+        let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store)
+            .config(Config {
+                drift_period: HOUR,
+                ..Config::default()
+            })
+            .incarnations(incarnations.clone())
+            .asset_plugin::<Service>(production.clone())
+            .checks(|base| {
+                let stack = ServiceBuilder::new().layer(DependencySolverLayer::standard());
+                stack.service(base)
+            })
+            .build()?;
+        let handle = enforcer.handle();
+        tokio::spawn(enforcer.run(std::future::pending()));
+        Ok(Self {
+            handle,
+            incarnations,
+            latest,
+            head,
+        })
+    }
+
+    /// Seals and publishes, and waits until all is settled.
+    async fn settle(&mut self, put: Vec<Asset>) -> Result<(), Error> {
+        let snapshot = self.latest.snapshot();
+        let snapshot = snapshot.edit(self.latest.no().next(), put, &[]);
+        let next = incarnation(Some(&self.latest), snapshot)?;
+        let sealed = self
+            .incarnations
+            .seal(&next, Some(&self.head), Batch::new());
+        self.head = sealed.await?;
+        self.latest = next.clone();
+        self.handle.publish(next);
+        let all = Settle::All(self.latest.no());
+        Ok(self.handle.wait_settled(all, HOUR).await?)
+    }
+}
+
+/// `n` consumers are there with 1 each, and grow to 2 at once.
+pub(crate) fn grow(n: usize) -> Result<Vec<Sample>, Error> {
+    runtime()?.block_on(async {
+        let production = Production::default();
+        let mut world = World::new(&production).await?;
+        let provider = Asset::builder(AssetId::new(PROVIDER)?);
+        let provider = provider.payload(&Service { qps: 10 * n as u64 })?.build()?;
+        let consumers = |qps| (0..n).map(move |no| consumer(no, qps));
+        let mut first: Vec<_> = consumers(1).collect::<Result<_, _>>()?;
+        first.push(provider);
+        world.settle(first).await?;
+        let grown: Vec<_> = consumers(2).collect::<Result<_, _>>()?;
+        production.diffs.store(0, Ordering::Relaxed);
+        let meter = Meter::start()?;
+        world.settle(grown).await?;
+        let mut sample = meter.stop("all", n)?;
+        let diffs = production.diffs.load(Ordering::Relaxed) as f64 / n as f64;
+        if diffs > MOST_DIFFS {
+            return Err(format!("{diffs} diffs for each of {n} consumers").into());
+        }
+        sample.diffs_each = Some(diffs);
+        Ok(vec![sample])
+    })
+}
