@@ -6,12 +6,16 @@ use crate::{crates::Member, tree::Tree};
 
 /// Longer than this, nobody reads it.
 const ARCHITECTURE_LINES: usize = 250;
-/// The rules in force.
-const RULES: std::ops::RangeInclusive<u32> = 1..=22;
 /// The invariants guarded so far. The others come with what they speak of.
 const INVARIANTS: [&str; 10] = ["S1", "S2", "S3", "S4", "S5", "S7", "S9", "S10", "L1", "L2"];
 /// The two commands that a newcomer types.
 const COMMANDS: [&str; 2] = ["cargo run -p shakespeare", "cargo test --workspace"];
+
+/// The rules in force.
+fn rules() -> impl Iterator<Item = String> {
+    let numbers = (1..=22).chain([44, 45, 70, 72, 73]);
+    numbers.map(|number: u32| format!("R{number}"))
+}
 
 /// The rules and invariants that `architecture` lists, with the tests it names for each.
 fn listed(architecture: &str) -> BTreeMap<String, Vec<String>> {
@@ -38,8 +42,7 @@ fn is_numbered(name: &str) -> bool {
 pub fn guarded(architecture: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let listed = listed(architecture);
     let mut problems = Vec::new();
-    let rules = RULES.map(|number| format!("R{number}"));
-    for name in rules.chain(INVARIANTS.map(str::to_owned)) {
+    for name in rules().chain(INVARIANTS.map(str::to_owned)) {
         if !listed.contains_key(&name) {
             problems.push(format!("ARCHITECTURE.md: list {name} with its tests"));
         }

@@ -111,7 +111,7 @@ type Answer = Box<dyn FnOnce(&Seen) -> Answered + Send>;
 /// What follows from an answered question.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answered {
-    /// Whom the push waits for.
+    /// The neighbours that the push waits for.
     pub waits: Vec<Wait>,
     /// What the push takes, if it waits for nothing.
     pub claims: Vec<Claim>,

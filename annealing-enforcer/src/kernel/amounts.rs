@@ -111,7 +111,7 @@ impl Amount {
         let share = self.share(slot);
         let share = match consumes {
             true => Share { consumes, ..share },
-            // What is claimed still counts; what was seen is nobody's business any more.
+            // What is claimed still counts; what was seen is of no use any more.
             false => Share {
                 claim: share.claim,
                 ..Share::default()
@@ -215,7 +215,7 @@ impl Amounts {
         fell
     }
 
-    /// Whether nothing is watched, so that nobody has to say who consumes what.
+    /// Whether nothing is watched, so that changed edges need not be told.
     pub(super) fn watches_nothing(&self) -> bool {
         self.watched == 0
     }

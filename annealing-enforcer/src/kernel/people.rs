@@ -146,7 +146,7 @@ pub(super) struct People {
 }
 
 impl People {
-    /// Takes in what was said, and when it ends if nobody says otherwise.
+    /// Takes in what was said, and when it ends unless the word says otherwise.
     pub(super) fn until(now: Timestamp, until: Option<Timestamp>) -> Timestamp {
         until.unwrap_or_else(|| now.checked_add(HOLDS).unwrap_or(Timestamp::MAX))
     }

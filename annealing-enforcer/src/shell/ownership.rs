@@ -199,7 +199,7 @@ impl<R: Runtime> Ownership<R> {
                 let usage = self.kernel.usage(self.runtime.now(), &shared, &but);
                 drop(reply.send(usage));
             }
-            // Whoever asked has given up, and may have asked somebody else since: too late to do it now.
+            // The caller has given up, and may have asked another process since: too late to do it now.
             given_up if given_up.is_given_up() => {}
             Input::Tell(command, reply) => self.tell(*command, reply),
             // The speaker may have gone.
@@ -213,7 +213,7 @@ impl<R: Runtime> Ownership<R> {
                 self.settling.push((what, reply));
                 self.answer_settled();
             }
-            // Whoever asked may have gone: then nobody is told.
+            // The caller may have gone.
             Input::Status(reply) => drop(reply.send(self.kernel.status())),
             Input::Words(reply) => {
                 let words = self.kernel.words(self.runtime.now());
@@ -267,7 +267,7 @@ impl<R: Runtime> Ownership<R> {
 
     /// Answers once everything recorded so far is durable.
     pub(super) fn when_durable(&mut self, reply: Reply) {
-        // Of a step that broke something nothing is recorded: whoever asked hears that nobody enforces any more.
+        // Of a step that broke something nothing is recorded: the caller hears that enforcement has ended.
         if self.violation.is_some() {
             return;
         }
@@ -346,7 +346,7 @@ impl<R: Runtime> Ownership<R> {
             match settled(&what) {
                 Some(false) if reply.is_canceled() => {}
                 Some(false) => self.settling.push((what, reply)),
-                // Whoever asked may have gone: then nobody is told.
+                // The caller may have gone.
                 known => drop(reply.send(known.is_some())),
             }
         }

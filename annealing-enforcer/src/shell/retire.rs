@@ -77,7 +77,7 @@ impl Retired {
 impl<R: Runtime> Ownership<R> {
     pub(super) fn pin(&mut self, asset: AssetId, pin: Pin, reply: Reply) {
         if let Err(refused) = self.retired.allows(&pin) {
-            // Whoever asked may have gone: then nobody is told.
+            // The caller may have gone.
             let _ = reply.send(Err(refused));
             return;
         }

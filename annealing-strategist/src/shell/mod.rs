@@ -176,7 +176,7 @@ impl<R: Runtime> Beside<R> {
             Input::Person(policy, command, by, reply) => {
                 self.groups.person(&policy, command, by, reply);
             }
-            // Whoever asked may have gone: then nobody is told.
+            // The caller may have gone.
             Input::Views(reply) => drop(reply.send(self.groups.views())),
             Input::Rests(policy, at, reply) => self.groups.waiting.add(policy, at, reply),
             Input::Cited(reply) => drop(reply.send(self.groups.cited())),

@@ -87,7 +87,7 @@ pub(super) fn push(view: &Arc<FakeView>, asset: &str, effects: Effects) -> Verdi
     block_on(DependencySolver::standard().check(request)).unwrap()
 }
 
-/// Whom a push waits for.
+/// The assets that a push waits for.
 pub(super) fn waits(verdict: &Verdict) -> Vec<String> {
     let on = |recheck: &Recheck| match recheck {
         Recheck::WhenSettled(asset) => asset.to_string(),

@@ -1,4 +1,4 @@
-//! Each rule of the solver: whom a push waits for, and whom it relies on.
+//! Each rule of the solver: what a push waits for, and what it relies on.
 
 use std::sync::Arc;
 

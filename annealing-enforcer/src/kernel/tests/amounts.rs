@@ -151,7 +151,7 @@ fn r9_a_waiter_keeps_its_place_and_is_woken_when_a_level_falls() {
         takes(&mut rig, "c", 40);
     }
     assert!(rig.push("c").is_none());
-    // Somebody took capacity from `a` by hand: now there is room.
+    // Capacity is taken from `a` by hand: now there is room.
     rig.diffed("a", |_| has(5));
     assert!(rig.is_diffing("c"), "woken by the level that fell");
     rig.diffed("c", |asset| resizes(asset, 10, 40));

@@ -151,6 +151,7 @@ fn decisions_about_an_asset_that_is_gone_are_forgotten() {
         verdict
     });
     rig.publish(Vec::new(), &["b"]);
+    rig.acknowledge("b");
     let gone = |record: &Record| matches!(record, Record::Gone(asset) if *asset == id("b"));
     assert!(rig.records.iter().any(gone));
 }

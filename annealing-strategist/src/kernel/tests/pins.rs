@@ -205,7 +205,7 @@ fn r17_a_revert_in_mid_canary_turns_the_live_rollout_round_at_once() {
         rig.pass(HOUR);
         assert_eq!((rig.state().word(), rig.rollouts()), ("rolled back", 2));
         assert_eq!((rig.head(), rig.plane.pins.len()), (Some(3), 0));
-        // It has not failed: whoever wants it again gets it.
+        // It has not failed: a later rollout may bring it again.
         rig.put(all(2));
         rig.pass(HOUR);
         assert_eq!((rig.state().word(), rig.head()), ("completed", Some(4)));
