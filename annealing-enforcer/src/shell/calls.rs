@@ -94,7 +94,9 @@ impl<R: Runtime> Calls<R> {
             asset,
             incarnation,
         } = target;
-        let registered = self.registry.at(plugin)?.clone();
+        let registered = self.registry.at(plugin)?;
+        let in_memory = registered.config.in_memory;
+        let registered = registered.plugin.clone();
         if let Some(why) = self.blocked.refuses(Some(plugin)) {
             let answer = Err(plugin::Error::transient(why));
             return Some(Event::DiffDone { run, answer });
@@ -113,7 +115,7 @@ impl<R: Runtime> Calls<R> {
         };
         let (events, token) = (self.events.clone(), self.token);
         let stack = self.diffs.clone();
-        let in_place = registered.config.in_memory && stack.is_none();
+        let in_place = in_memory && stack.is_none();
         let answer = async move {
             let call = async {
                 match stack {
@@ -121,7 +123,7 @@ impl<R: Runtime> Calls<R> {
                         .call(request)
                         .await
                         .map_err(|error| class_of(error, plugin::Error::transient)),
-                    None => registered.plugin.diff(request).await,
+                    None => registered.diff(request).await,
                 }
             };
             let answer = AssertUnwindSafe(call).catch_unwind().await;
