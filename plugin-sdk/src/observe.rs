@@ -53,6 +53,8 @@ pub struct Usage {
     pub shrinking: Vec<(AssetId, u64)>,
     /// Consumers that use anything and have a push to come, with what they use now; at most [`Usage::NAMED`].
     pub leaving: Vec<(AssetId, u64)>,
+    /// Consumers that use anything, with what they use now, the largest first; at most [`Usage::NAMED`].
+    pub using: Vec<(AssetId, u64)>,
     /// What the sum rests on: put them into `Verdict::relies_on`. None if admission adds up for itself.
     pub stamps: Vec<Stamp>,
 }
@@ -74,6 +76,11 @@ impl Usage {
         self.as_of = self.as_of.min(seen.as_of);
         if soon.is_some_and(|soon| soon < now) && self.shrinking.len() < Self::NAMED {
             self.shrinking.push((consumer.clone(), now));
+        }
+        if now > 0 {
+            let at = self.using.partition_point(|(_, uses)| *uses >= now);
+            self.using.insert(at, (consumer.clone(), now));
+            self.using.truncate(Self::NAMED);
         }
         if soon.is_some() && now > 0 && self.leaving.len() < Self::NAMED {
             self.leaving.push((consumer, now));
@@ -160,6 +167,7 @@ pub fn usage_by_observing<V: PartitionView + ?Sized>(
             unknown: Vec::new(),
             shrinking: Vec::new(),
             leaving: Vec::new(),
+            using: Vec::new(),
             stamps: Vec::new(),
         };
         for (link, seen) in consumers.into_iter().zip(join_all(looks).await) {

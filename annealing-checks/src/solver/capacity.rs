@@ -132,6 +132,13 @@ fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
         found.push(waits_for_provider());
     } else if found.is_empty() {
         found = dead_ends(vec![waits_for_provider()]);
+        // R19: a rollout that is to move them too makes room.
+        let others = usage.using.iter();
+        let others = others.filter(|(consumer, _)| consumer != provider);
+        found.extend(others.map(|(consumer, uses)| {
+            let reason = format!("makes room only once it is moved: {short}");
+            Wait::on(consumer.clone(), reason).because(evidence(Some(*uses)))
+        }));
     }
     found.into()
 }

@@ -325,6 +325,7 @@ impl PartitionView for World {
             unknown: vec![],
             shrinking: named(&|other| latest.demand(other, provider) < self.uses(other, provider)),
             leaving: named(&|other| self.uses(other, provider) > 0 && !self.in_sync(other)),
+            using: named(&|other| self.uses(other, provider) > 0),
             stamps: vec![],
         };
         Box::pin(async move { Ok(usage) })

@@ -37,6 +37,8 @@ struct Amount {
     by_age: BTreeSet<(Option<Mono>, u32)>,
     shrinking: BTreeSet<u32>,
     leaving: BTreeSet<u32>,
+    /// Consumers that use anything, by how much.
+    using: BTreeSet<(u64, u32)>,
     watched: Option<Watched>,
 }
 
@@ -82,6 +84,10 @@ impl Amount {
         if let Some(old) = old {
             self.total -= old.counts();
             self.by_age.remove(&(old.seen.map(|seen| seen.mono), slot));
+            self.using.remove(&(old.level, slot));
+        }
+        if share.consumes && share.level > 0 {
+            self.using.insert((share.level, slot));
         }
         self.total += share.counts();
         if share.consumes {
@@ -134,6 +140,8 @@ pub(super) struct Sum {
     /// With what they use now.
     pub(super) shrinking: Vec<(u32, u64)>,
     pub(super) leaving: Vec<(u32, u64)>,
+    /// The largest first.
+    pub(super) using: Vec<(u32, u64)>,
 }
 
 impl Amounts {
@@ -334,6 +342,9 @@ impl Amounts {
         };
         sum.shrinking = named(&amount.shrinking);
         sum.leaving = named(&amount.leaving);
+        let using = amount.using.iter().rev();
+        let using = using.filter(|entry| entry.1 != slot).take(most);
+        sum.using = using.map(|&(level, consumer)| (consumer, level)).collect();
         sum
     }
 

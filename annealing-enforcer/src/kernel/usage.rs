@@ -36,6 +36,7 @@ impl Kernel {
             unknown: unknown.chain(sum.strangers).collect(),
             shrinking: named(sum.shrinking),
             leaving: named(sum.leaving),
+            using: named(sum.using),
             stamps: Vec::new(),
         }
     }
