@@ -49,7 +49,7 @@ fn careless(of: Careless) -> impl Fn(&mut Scenario) {
 fn r18_r21_r22_hold_where_they_are_judged() {
     let looks = ["canary", "wave", "domain", "room", "gradual", "once"];
     hold(&looks, 1100..1115);
-    hold(&["whole", "hold", "stopped", "R6", "R22"], 28..60);
+    hold(&["whole", "hold", "stopped", "R6", "R22"], 140..160);
 }
 
 #[test]

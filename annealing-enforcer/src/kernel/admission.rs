@@ -16,6 +16,7 @@ use super::{
     claims::Taken,
     edges::Touch,
     event::{Effects, Record},
+    iteration::Iteration,
     people::Word,
     slot::flag,
 };
@@ -82,14 +83,7 @@ impl Kernel {
             return Err(Refusal::Delayed(delays));
         }
         self.evidence_holds(at, verdict)?;
-        // R10: by the evidence's own birth; a clock that went back makes it too young to be true.
-        let age = now.wall.duration_since(verdict.as_of);
-        let limit = self.config.evidence_age;
-        let young = !age.is_negative() && Duration::try_from(age).is_ok_and(|age| age < limit);
-        if !young
-            || now.mono.since(it.diff_started) >= limit
-            || now.mono.since(it.check_started) >= limit
-        {
+        if !self.is_young(now, it, verdict) {
             return Err(Refusal::Aged);
         }
         let destroys = change.effects.destructive || it.turndown;
@@ -115,6 +109,14 @@ impl Kernel {
         self.take(now, at, verdict);
         self.spend(now, at, words, out);
         Ok(())
+    }
+
+    /// R10: by the evidence's own birth; a clock that went back makes it too young to be true.
+    fn is_young(&self, now: Now, it: &Iteration, verdict: &Verdict) -> bool {
+        let age = now.wall.duration_since(verdict.as_of);
+        let limit = self.config.evidence_age;
+        let young = !age.is_negative() && Duration::try_from(age).is_ok_and(|age| age < limit);
+        young && now.mono.since(it.diff_started) < limit && now.mono.since(it.check_started) < limit
     }
 
     /// R7: an override lifts one named check for this very change; everything else delays.

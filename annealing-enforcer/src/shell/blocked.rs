@@ -57,6 +57,17 @@ pub(super) struct Named {
     pub(super) asset: Asset,
 }
 
+impl Named {
+    pub(super) fn of(plugin: Option<u16>, call: &'static str, asset: &Asset) -> Self {
+        let asset = asset.clone();
+        Self {
+            plugin,
+            call,
+            asset,
+        }
+    }
+}
+
 /// Whether one call blocks its thread. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocks {

@@ -101,11 +101,7 @@ impl<R: Runtime> Calls<R> {
             let answer = Err(plugin::Error::transient(why));
             return Some(Event::DiffDone { run, answer });
         }
-        let named = Named {
-            plugin: Some(plugin),
-            call: "diff",
-            asset: asset.clone(),
-        };
+        let named = Named::of(Some(plugin), "diff", &asset);
         let request = DiffRequest {
             asset: asset.id(),
             incarnation: incarnation.id().clone(),
@@ -155,11 +151,7 @@ impl<R: Runtime> Calls<R> {
         if self.blocked.refuses(Some(plugin)).is_some() {
             return Some(not_started);
         }
-        let named = Named {
-            plugin: Some(plugin),
-            call: "push",
-            asset: asset.clone(),
-        };
+        let named = Named::of(Some(plugin), "push", &asset);
         let request = PushRequest {
             asset: asset.id(),
             incarnation: incarnation.id().clone(),
@@ -229,11 +221,7 @@ impl<R: Runtime> Calls<R> {
             let answer = Err(why);
             return Some(Event::CheckDone { run, answer });
         }
-        let named = Named {
-            plugin: None,
-            call: "check",
-            asset: asset.clone(),
-        };
+        let named = Named::of(None, "check", &asset);
         let eyes = Eyes::Kernel(self.events.clone());
         let view = View {
             eyes,

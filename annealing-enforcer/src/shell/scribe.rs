@@ -259,28 +259,15 @@ impl<R: Runtime> Scribe<R> {
                 Record::Pin(asset, state) => {
                     writes.push(self.put_or_delete::<PinRecord>(&asset, state.as_ref())?)
                 }
-                Record::Head(policy, incarnation) => writes.push(record::put(
-                    &self.partition,
-                    policy.as_str(),
-                    &GroupHead { incarnation },
-                )?),
-                Record::Taken(incarnation) => {
-                    writes.push(record::put(&self.partition, "", &Taken { incarnation })?)
+                Record::Head(policy, incarnation) => {
+                    writes.push(self.put(policy.as_str(), &GroupHead { incarnation })?)
                 }
-                Record::Owned(owned) => writes.push(record::put(&self.partition, "", &owned)?),
-                Record::Floor(incarnation) => {
-                    writes.push(record::put(&self.partition, "", &Floor { incarnation })?)
-                }
-                Record::Pause(word) => {
-                    let name = word.scope.to_string();
-                    writes.push(record::put(&self.partition, &name, &word)?)
-                }
-                Record::Approval(word) => {
-                    writes.push(record::put(&self.partition, &word.name(), &word)?)
-                }
-                Record::Override(word) => {
-                    writes.push(record::put(&self.partition, &word.name(), &word)?)
-                }
+                Record::Taken(incarnation) => writes.push(self.put("", &Taken { incarnation })?),
+                Record::Owned(owned) => writes.push(self.put("", &owned)?),
+                Record::Floor(incarnation) => writes.push(self.put("", &Floor { incarnation })?),
+                Record::Pause(word) => writes.push(self.put(&word.scope.to_string(), &word)?),
+                Record::Approval(word) => writes.push(self.put(&word.name(), &word)?),
+                Record::Override(word) => writes.push(self.put(&word.name(), &word)?),
                 Record::Decision(asset, _) if self.unreadable.contains(&asset) => {}
                 Record::Decision(asset, decision) => {
                     let kept = self.decisions.entry(asset.clone()).or_default();
@@ -301,6 +288,10 @@ impl<R: Runtime> Scribe<R> {
             writes.push(self.put_or_delete(&asset, kept)?);
         }
         Ok(writes)
+    }
+
+    fn put<T: record::Record>(&self, name: &str, state: &T) -> Result<Write, plane_store::Error> {
+        record::put(&self.partition, name, state)
     }
 
     fn put_or_delete<T: record::Record>(

@@ -7,6 +7,7 @@ use std::{
 
 use control_plane::{
     prelude::*,
+    runtime::{Runtime, TokioRuntime},
     sdk::{FencingToken, with_causes},
     store::{Batch, Version, memory::Fault},
 };
@@ -89,7 +90,7 @@ async fn r5_a_poisoned_store_ends_run_of_the_owner_and_of_those_who_wait_with_it
     let owner = tokio::spawn(owner.run(futures::future::pending()));
     handle.settle(LONG).await.unwrap();
     let waits = tokio::spawn(build("two").run(futures::future::pending()));
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    TokioRuntime::current().sleep(Duration::from_secs(30)).await;
     assert!(!owner.is_finished() && !waits.is_finished());
 
     // Everything is settled: only heartbeats are written.
