@@ -4,7 +4,11 @@ use plane_store::owner;
 use tokio::time::Instant;
 
 use super::*;
-use crate::{Config, shell::TERM};
+use crate::{
+    Config,
+    kernel::Event,
+    shell::{TERM, pulse::Pulse},
+};
 
 /// Notes when production is looked at.
 #[derive(Clone, Default)]
@@ -86,4 +90,35 @@ async fn s5_an_owner_whose_heartbeat_does_not_get_through_starts_nothing_after_i
     runtime.sleep(TERM * 4).await;
     assert_eq!(plugin.since(ended), 0);
     running.abort();
+}
+
+/// What an enforcer of `one` hears of its membership, while another process takes that one for dead.
+#[tokio::test(start_paused = true)]
+async fn s5_a_process_that_was_declared_dead_loses_its_partitions_before_its_next_lease() {
+    let store = MemoryStore::new();
+    let (runtime, shared) = (TokioRuntime::current(), Arc::new(store.clone()));
+    let member = Membership::join(runtime.clone(), shared, "one".into(), TERM);
+    let partition: PartitionId = "test".parse().unwrap();
+    runtime.sleep(Duration::from_secs(1)).await;
+    let acquired = member.acquire(&partition).await.unwrap();
+    assert!(matches!(acquired, owner::Acquire::Acquired { .. }));
+    let (events, mut heard) = futures::channel::mpsc::unbounded();
+    member.enrol(&partition, events, Pulse::default());
+    let lease = member.lease_until().await;
+    let dead = Batch::new().delete("process/one");
+    store.commit(dead).await.unwrap();
+    runtime.sleep(TERM / 3 + Duration::from_secs(1)).await;
+    assert!(
+        runtime.now().mono < lease,
+        "the old lease has not ended by itself"
+    );
+    let lost = loop {
+        match heard.try_recv() {
+            Ok(Input::Lost) => break true,
+            // Of a beat before the other process took this one for dead.
+            Ok(Input::Kernel(Event::Renewed(until))) if until <= lease => {}
+            Ok(_) | Err(_) => break false,
+        }
+    };
+    assert!(lost, "told at once");
 }

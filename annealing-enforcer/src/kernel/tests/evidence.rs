@@ -1,0 +1,268 @@
+//! R8, R10, R11, R13: evidence that is not what a push may rest on, and pushes whose reasons are gone.
+
+use std::time::Duration;
+
+use plugin_sdk::{Cause, Diff, Pushed, Stamp, Verdict, plugin};
+use prodspec_model::{
+    Asset, AssetRef,
+    addons::{DependsOn, Edge, Need},
+};
+
+use super::rig::*;
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Branch, Event, Pin, Target},
+};
+
+/// `c` as a consumer of `p`.
+fn consumer(size: u32) -> Asset {
+    let edges = vec![Edge {
+        provider: AssetRef::to(id("p")),
+        need: Need::Order,
+    }];
+    let asset = thing("c", size).edit().addon(&DependsOn { edges });
+    asset.unwrap().build().unwrap()
+}
+
+/// The whole of a push of `name`, up to its end.
+fn is_pushed(rig: &mut Rig, name: &str) {
+    let push = rig.until_push(name, |verdict| verdict).unwrap();
+    let (run, answer) = (push.target.run, Ok(Pushed::Done));
+    rig.step(Event::PushDone { run, answer });
+}
+
+/// The check of `name` has seen `p`; `c` becomes a consumer of `p` meanwhile if it `comes`. Says whether `name` is pushed.
+fn is_pushed_beside_a_consumer(name: &str, comes: bool) -> bool {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("c", 1), thing("p", 1)]);
+    for name in ["a", "c", "p"] {
+        rig.in_sync(name);
+    }
+    rig.publish(vec![thing(name, 2), consumer(2)], &[]);
+    rig.diffed(name, differs);
+    let check = rig.check(name).unwrap();
+    let relies_on: Vec<Stamp> = match name {
+        "p" => vec![],
+        _ => vec![rig.observe("p", Diff::in_sync()).stamp],
+    };
+    if comes {
+        // Over before the other check has answered: it holds nothing.
+        is_pushed(&mut rig, "c");
+    }
+    let mut verdict = Verdict::proceed(rig.now.wall);
+    verdict.relies_on = relies_on;
+    let (run, answer) = (check.target.run, Ok(verdict));
+    rig.step(Event::CheckDone { run, answer });
+    rig.durable();
+    let stale = rig.kernel.branches().contains_key(&Branch::StaleEvidence);
+    assert_eq!(stale, comes);
+    rig.push(name).is_some()
+}
+
+#[test]
+fn r8_a_new_consumer_voids_the_evidence_of_its_provider() {
+    assert!(is_pushed_beside_a_consumer("p", false));
+    assert!(!is_pushed_beside_a_consumer("p", true));
+}
+
+#[test]
+fn r8_a_new_consumer_voids_evidence_that_relies_on_its_provider() {
+    assert!(is_pushed_beside_a_consumer("a", false));
+    assert!(!is_pushed_beside_a_consumer("a", true));
+}
+
+/// A check looks at `b`, under `ticket`.
+fn look(rig: &mut Rig, ticket: u64) {
+    let asset = id("b");
+    rig.step(Event::Observe { ticket, asset });
+}
+
+/// The look that a check has just asked for.
+fn looked(rig: &mut Rig, ticket: u64) -> Target {
+    look(rig, ticket);
+    rig.diff("b").expect("a look of its own")
+}
+
+fn answer(rig: &mut Rig, target: &Target) {
+    let (run, answer) = (target.run, Ok(Diff::in_sync()));
+    rig.step(Event::DiffDone { run, answer });
+}
+
+/// `b` alone, in sync, with room for so many looks at once.
+fn settled(diffs: u32) -> Rig {
+    let kind = TypeConfig { diffs, ..kind() };
+    let mut rig = Rig::with(Config::default(), kind, vec![thing("b", 1)]);
+    rig.in_sync("b");
+    rig
+}
+
+/// `b` is edited, and the look of its own iteration at the edit is taken out of the way.
+fn edit(rig: &mut Rig) {
+    rig.publish(vec![thing("b", 2)], &[]);
+    rig.in_sync("b");
+}
+
+#[test]
+fn r10_a_look_at_content_from_before_an_edit_is_not_shared() {
+    let mut rig = settled(9);
+    let before = looked(&mut rig, 1);
+    edit(&mut rig);
+    answer(&mut rig, &before);
+    let after = looked(&mut rig, 2);
+    assert_eq!(after.asset.digest(), thing("b", 2).digest());
+}
+
+#[test]
+fn r10_a_look_under_way_at_content_from_before_an_edit_is_not_joined() {
+    let mut rig = settled(9);
+    looked(&mut rig, 1);
+    edit(&mut rig);
+    let after = looked(&mut rig, 2);
+    assert_eq!(after.asset.digest(), thing("b", 2).digest());
+    look(&mut rig, 3);
+    assert!(rig.diff("b").is_none(), "the same content is");
+}
+
+#[test]
+fn r10_a_queued_look_at_content_from_before_an_edit_is_not_joined() {
+    let mut rig = settled(1);
+    rig.look_now("b");
+    look(&mut rig, 1);
+    rig.publish(vec![thing("b", 2)], &[]);
+    look(&mut rig, 2);
+    let mut seen = Vec::new();
+    while let Some(target) = rig.diff("b") {
+        seen.push(target.asset.digest());
+        answer(&mut rig, &target);
+    }
+    assert!(rig.replies.contains_key(&1) && rig.replies.contains_key(&2));
+    let edited = seen.iter().filter(|it| **it == thing("b", 2).digest());
+    assert_eq!(edited.count(), 2, "its own look, and one for the check");
+}
+
+#[test]
+fn r10_a_look_is_shared_with_its_own_birth_and_only_while_it_is_fresh() {
+    let mut rig = settled(9);
+    let born = rig.now.wall;
+    let target = looked(&mut rig, 1);
+    rig.pass(Duration::from_secs(2));
+    answer(&mut rig, &target);
+    rig.pass(Duration::from_secs(2));
+    look(&mut rig, 2);
+    assert!(rig.diff("b").is_none(), "fresh enough to be shared");
+    for ticket in [1, 2] {
+        let found = rig.replies[&ticket].as_ref().unwrap();
+        assert_eq!(found.as_of, born, "when the look began");
+    }
+    rig.pass(rig.config.observation_ttl);
+    looked(&mut rig, 3);
+}
+
+#[test]
+fn r8_a_look_from_before_a_push_is_not_shared_after_it() {
+    let mut rig = settled(9);
+    let before = looked(&mut rig, 1);
+    rig.look_now("b");
+    is_pushed(&mut rig, "b");
+    rig.in_sync("b");
+    let joined = looked(&mut rig, 2);
+    assert_ne!(joined.run, before.run, "one under way is not joined");
+    rig.step(Event::DiffDone {
+        run: joined.run,
+        answer: Err(plugin::Error::transient("no")),
+    });
+    answer(&mut rig, &before);
+    looked(&mut rig, 3);
+}
+
+/// `a` after three runs that newer intent has overtaken: it finishes at its own incarnation.
+fn finishes_own(publish: impl Fn(&mut Rig, u32)) -> Rig {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    for size in 1..=3 {
+        publish(&mut rig, size);
+    }
+    rig
+}
+
+#[test]
+fn r11_in_sync_at_an_older_incarnation_does_not_settle_a_newer_one() {
+    let overtaken = |rig: &mut Rig, size| {
+        rig.publish(vec![thing("a", size)], &[]);
+        rig.in_sync("a");
+    };
+    let mut rig = finishes_own(overtaken);
+    rig.publish(vec![thing("a", 4)], &[]);
+    rig.in_sync("a");
+    assert!(!rig.kernel.all_settled_at(rig.latest.no()));
+    assert_eq!(rig.kernel.unsettled(), 1);
+    let next = rig.diff("a").expect("looked at again");
+    assert_eq!(next.incarnation.no(), rig.latest.no());
+}
+
+/// The checks of `a` are under way, for a push at its own incarnation.
+fn checked_at_own() -> Rig {
+    let mut rig = finishes_own(|rig, size| {
+        rig.diffed("a", differs);
+        rig.publish(vec![thing("a", size)], &[]);
+        rig.checked("a", |verdict| verdict);
+    });
+    rig.diffed("a", differs);
+    rig
+}
+
+#[test]
+fn r11_an_admitted_push_does_not_begin_when_its_intent_is_gone() {
+    let mut rig = checked_at_own();
+    rig.checked("a", |verdict| verdict);
+    rig.publish(Vec::new(), &["a"]);
+    rig.durable();
+    assert!(rig.push("a").is_none(), "no incarnation in use wants it");
+    assert_eq!(rig.kernel.branches()[&Branch::Withdrawn], 1);
+}
+
+#[test]
+fn r11_a_push_is_not_admitted_when_its_intent_is_gone() {
+    let mut rig = checked_at_own();
+    rig.publish(Vec::new(), &["a"]);
+    rig.checked("a", |verdict| verdict);
+    assert!(!rig.kernel.branches().contains_key(&Branch::Admitted));
+}
+
+#[test]
+fn r8_an_admitted_push_does_not_begin_when_its_pin_has_moved() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let first = rig.latest.clone();
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.diffed("a", differs);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin: Pin::At(first, Cause::Intent),
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::Withdrawn], 1);
+}
+
+#[test]
+fn r13_a_push_that_failed_is_closed_in_the_store() {
+    let failures = [
+        plugin::Error::transient("down"),
+        plugin::Error::permanent("never"),
+        plugin::Error::Unhealthy {
+            message: "ill".into(),
+        },
+    ];
+    for error in failures {
+        let mut rig = Rig::new(vec![thing("a", 1)]);
+        rig.diffed("a", differs);
+        rig.checked("a", |verdict| verdict);
+        rig.durable();
+        assert!(rig.remembered("a").unwrap().open.is_some());
+        rig.pushed("a", Err(error));
+        assert_eq!(rig.remembered("a").unwrap().open, None);
+        let next = rig.taken_over();
+        let slot = next.kernel.table.find("a").unwrap();
+        assert!(!next.kernel.table.slot(slot).in_flight());
+    }
+}

@@ -1,0 +1,193 @@
+//! S9, R16, R17: going back comes first; what left intent still has its edges, and its pin until it is back.
+
+use plugin_sdk::{Cause, Diff, FencingToken};
+use prodspec_model::{
+    Asset, AssetId, AssetRef, Incarnation,
+    addons::{DependsOn, Edge, Need, RolloutPolicyRef},
+};
+
+use super::rig::*;
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Call, Event, Pin, Record, Recovered},
+};
+
+/// Whose diff is asked for, with room for one at a time.
+fn asked(rig: &Rig) -> Vec<String> {
+    let diff = |call: &Call| match call {
+        Call::Diff(target) => Some(target.asset.id_str().to_owned()),
+        _ => None,
+    };
+    rig.calls.iter().filter_map(diff).collect()
+}
+
+fn things(names: &[&str], size: u32) -> Vec<Asset> {
+    names.iter().map(|name| thing(name, size)).collect()
+}
+
+/// `a`, `b`, `c` and `z` with room for one diff, after an edit of those given: the first of them is being looked at.
+fn busy(edited: &[&str]) -> (Rig, Incarnation) {
+    let kind = TypeConfig { diffs: 1, ..kind() };
+    let names = ["a", "b", "c", "z"];
+    let mut rig = Rig::with(Config::default(), kind, things(&names, 1));
+    let first = rig.latest.clone();
+    for name in names {
+        rig.in_sync(name);
+    }
+    rig.publish(things(&["z"], 2), &[]);
+    rig.in_sync("z");
+    rig.publish(things(edited, 3), &[]);
+    assert_eq!(asked(&rig), ["a"]);
+    (rig, first)
+}
+
+fn roll_back(rig: &mut Rig, name: &str, to: &Incarnation) {
+    let (asset, pin) = (id(name), Pin::At(to.clone(), Cause::Rollback));
+    rig.step(Event::Pin { asset, pin });
+}
+
+#[test]
+fn s9_a_rollback_is_looked_at_before_what_was_queued_earlier() {
+    let (mut rig, first) = busy(&["a", "b", "c"]);
+    roll_back(&mut rig, "z", &first);
+    rig.in_sync("a");
+    assert_eq!(asked(&rig), ["z"]);
+}
+
+#[test]
+fn s9_a_rollback_of_what_is_queued_already_moves_it_to_the_front() {
+    let (mut rig, first) = busy(&["a", "b", "c", "z"]);
+    roll_back(&mut rig, "z", &first);
+    rig.in_sync("a");
+    assert_eq!(asked(&rig), ["z"]);
+    rig.in_sync("z");
+    rig.in_sync("b");
+    rig.in_sync("c");
+    assert_eq!(asked(&rig), [""; 0], "once");
+}
+
+/// `a`, a consumer of `p`.
+fn consumer() -> Asset {
+    let edges = vec![Edge {
+        provider: AssetRef::to(id("p")),
+        need: Need::Order,
+    }];
+    let asset = thing("a", 1).edit().addon(&DependsOn { edges });
+    asset.unwrap().build().unwrap()
+}
+
+/// The consumers that a check of `p` hears of beside those of the newest intent.
+fn consumers_of_p(rig: &mut Rig) -> Vec<AssetId> {
+    rig.publish(vec![thing("p", 7)], &[]);
+    while !rig.check_is_asked("p") {
+        rig.diffed("p", differs);
+    }
+    let check = rig.check("p").unwrap();
+    check.edges.consumers(&id("p")).cloned().collect()
+}
+
+/// `a` has left intent and was not turned down.
+fn left() -> Rig {
+    let mut rig = Rig::new(vec![consumer(), thing("p", 1)]);
+    rig.in_sync("a");
+    rig.in_sync("p");
+    rig.publish(Vec::new(), &["a"]);
+    rig
+}
+
+fn recovered(rig: &Rig, recovered: Recovered) -> Rig {
+    let (config, kinds) = (rig.config.clone(), rig.kinds.clone());
+    Rig::recover(config, kinds, FencingToken(2), recovered, rig.now)
+}
+
+#[test]
+fn r16_the_edges_of_an_orphan_still_count() {
+    let mut rig = left();
+    assert_eq!(rig.kernel.status().orphans, [id("a")]);
+    assert_eq!(consumers_of_p(&mut rig), [id("a")]);
+}
+
+#[test]
+fn r16_the_edges_of_an_orphan_still_count_under_the_next_owner() {
+    let rig = left();
+    let orphan = |record: &Record| match record {
+        Record::Orphan(_, orphaned) => Some((orphaned.clone()?, None)),
+        _ => None,
+    };
+    let mut there = Recovered::nothing(rig.latest.clone());
+    there.orphans = rig.records.iter().filter_map(orphan).collect();
+    assert_eq!(consumers_of_p(&mut recovered(&rig, there)), [id("a")]);
+}
+
+#[test]
+fn r16_the_edges_of_what_left_intent_unseen_still_count() {
+    let rig = left();
+    let had = rig.sealed.first_key_value().unwrap().1.clone();
+    let mut there = Recovered::nothing(rig.latest.clone());
+    there.gone = vec![(consumer(), had)];
+    let mut next = recovered(&rig, there);
+    assert_eq!(next.kernel.status().orphans, [id("a")]);
+    assert_eq!(consumers_of_p(&mut next), [id("a")]);
+}
+
+#[test]
+fn r16_a_look_at_an_orphan_is_at_what_it_was() {
+    let mut rig = left();
+    rig.step(Event::Observe {
+        ticket: 7,
+        asset: id("a"),
+    });
+    let target = rig.diff("a").unwrap();
+    assert_eq!(target.asset.digest(), consumer().digest());
+    let (run, answer) = (target.run, Ok(Diff::in_sync()));
+    rig.step(Event::DiffDone { run, answer });
+    let found = rig.replies[&7].as_ref().unwrap();
+    assert_eq!(found.cause, None, "no push of it would start");
+}
+
+fn governed(size: u32) -> Asset {
+    let policy = AssetRef { id: id("policy") };
+    let asset = thing("a", size).edit().addon(&RolloutPolicyRef { policy });
+    asset.unwrap().build().unwrap()
+}
+
+fn not_yet(rig: &mut Rig) {
+    let (asset, pin) = (id("a"), Pin::NotYet);
+    rig.step(Event::Pin { asset, pin });
+}
+
+/// Whether `a` is known, and stands at the pin [`Pin::NotYet`].
+fn is_not_yet(rig: &Rig) -> bool {
+    let slot = rig.kernel.table.find("a");
+    let pin = slot.map(|slot| rig.kernel.table.pin_of(slot));
+    let all = rig.kernel.standings();
+    let told = all.iter().any(|(asset, _)| *asset == id("a"));
+    assert_eq!(pin.is_some() && !matches!(pin, Some(Pin::Default)), told);
+    matches!(pin, Some(Pin::NotYet))
+}
+
+#[test]
+fn r17_a_pin_given_before_its_asset_is_known_holds_when_it_comes() {
+    let mut rig = Rig::new(vec![thing("b", 1)]);
+    not_yet(&mut rig);
+    rig.publish(vec![governed(1)], &[]);
+    assert!(is_not_yet(&rig));
+    let mut there = Recovered::nothing(rig.sealed.first_key_value().unwrap().1.clone());
+    there.pins = vec![(id("a"), Pin::NotYet)];
+    there.newer = Some(rig.latest.clone());
+    assert!(is_not_yet(&recovered(&rig, there)), "after a takeover too");
+}
+
+#[test]
+fn r17_a_pin_that_no_group_gave_is_kept_while_its_asset_is_out_of_intent() {
+    let mut rig = Rig::new(things(&["a", "b"], 1));
+    not_yet(&mut rig);
+    rig.diff("a").unwrap();
+    rig.pass(rig.kinds[0].diff_deadline * 2);
+    rig.publish(Vec::new(), &["a"]);
+    rig.pass(rig.config.drift_period * 2);
+    assert!(is_not_yet(&rig), "it may come back");
+    rig.publish(things(&["a"], 2), &[]);
+    assert!(is_not_yet(&rig));
+    assert!(!rig.is_diffing("a"), "it is not to be pushed yet");
+}
