@@ -1,6 +1,6 @@
 //! From what the last owner remembered to a kernel that goes on where it stopped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use plane_store::records::{AssetRecord, Orphaned, Owned, Stands};
 use plugin_sdk::{FencingToken, Now};
@@ -199,19 +199,6 @@ impl Kernel {
 
     /// A slot of an asset that is enforced at `last`, whatever the newest incarnation has of it.
     pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
-        let at = self.insert_governed(asset, last, None)?;
-        if let Some(policy) = self.policy_of(at) {
-            self.govern(at, &policy);
-        }
-        Some(at)
-    }
-
-    fn insert_governed(
-        &mut self,
-        asset: Asset,
-        last: Incarnation,
-        policy: Option<AssetId>,
-    ) -> Option<u32> {
         let kind = self.kind_of(asset.type_str())?;
         let location = self.table.locate(asset.id_str());
         let slot = Slot::new(kind, location, last.no());
@@ -219,7 +206,7 @@ impl Kernel {
             Some(_) => self.table.insert(asset.id_str(), slot),
             None => self.table.insert_elsewhere(slot, Elsewhere { last, asset }),
         };
-        if let Some(policy) = policy {
+        if let Some(policy) = self.policy_of(at) {
             self.govern(at, &policy);
         }
         Some(at)
@@ -231,21 +218,22 @@ impl Kernel {
             self.table.set_head(policy, head.clone());
         }
         let latest = self.table.latest().snapshot().clone();
-        for (at, policies) in by_head(heads).into_values().rev() {
-            for change in at.snapshot().diff(&latest) {
+        for (policy, head) in heads {
+            for change in head.snapshot().diff(&latest) {
                 let Some(before) = change.before else {
                     continue;
                 };
                 let newest = change.after.as_ref().and_then(policy_in);
-                let policy = newest.or_else(|| policy_in(&before));
-                let Some(policy) = policy.filter(|policy| policies.contains(policy)) else {
+                if newest.or_else(|| policy_in(&before)).as_ref() != Some(&policy) {
                     continue;
-                };
-                // The newest head that names it comes first, and is right.
+                }
                 match self.table.find(before.id_str()) {
-                    None => drop(self.insert_governed(before, at.clone(), Some(policy))),
+                    None => drop(self.insert_from(before, head.clone())),
                     Some(slot) if !self.table.slot(slot).has(flag::GOVERNED) => {
-                        self.govern(slot, &policy);
+                        // Of several heads that name it, not every one is right.
+                        if let Some(policy) = self.policy_of(slot) {
+                            self.govern(slot, &policy);
+                        }
                     }
                     Some(_) => {}
                 }
@@ -451,18 +439,4 @@ impl Kernel {
         }
         out.settled_changed = true;
     }
-}
-
-/// The groups of each head: groups that are at one incarnation are compared with the newest in one go.
-fn by_head(
-    heads: Vec<(AssetId, Incarnation)>,
-) -> BTreeMap<IncarnationNo, (Incarnation, BTreeSet<AssetId>)> {
-    let mut by_head = BTreeMap::new();
-    for (policy, head) in heads {
-        let (_, policies) = by_head
-            .entry(head.no())
-            .or_insert_with(|| (head, BTreeSet::new()));
-        policies.insert(policy);
-    }
-    by_head
 }
