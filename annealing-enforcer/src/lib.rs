@@ -39,7 +39,7 @@ pub mod registry;
 pub mod shell;
 
 pub use config::{Config, TypeConfig};
-pub use kernel::{Command, Explanation, FeedItem, Status, Words};
+pub use kernel::{Command, Explanation, FeedItem, Named, Reason, Status, Words};
 pub use registry::Registry;
 pub use shell::{
     AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, Membership,

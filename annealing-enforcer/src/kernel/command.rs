@@ -228,8 +228,8 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let slot = self.known(asset)?;
         if !self.table.slot(slot).has(flag::ORPHAN) {
-            let orphans: Vec<_> = self.status().orphans.into_iter().collect();
-            let orphans = orphans.iter().map(ToString::to_string);
+            let (orphans, left_running) = self.orphans();
+            let orphans = orphans.iter().chain(&left_running).map(ToString::to_string);
             return Err(format!(
                 "`{asset}` is part of intent and no orphan; orphans are {}",
                 listed(orphans)

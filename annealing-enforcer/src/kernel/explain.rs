@@ -98,21 +98,6 @@ pub struct Explanation {
     pub words: Words,
 }
 
-/// A partition in numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
-    /// The newest incarnation known.
-    pub incarnation: IncarnationNo,
-    /// Assets that are enforced.
-    pub assets: u32,
-    /// Of these, not settled.
-    pub unsettled: u32,
-    /// Assets that left intent and are left alone.
-    pub orphans: Vec<AssetId>,
-    /// Types whose plugin only fails, or fails to push: such calls are held back.
-    pub open_breakers: Vec<TypeName>,
-}
-
 impl Kernel {
     /// Explains one asset.
     pub fn explain(&self, now: Now, id: &AssetId) -> Option<Explanation> {
@@ -237,32 +222,6 @@ impl Kernel {
             Some(Phase::Waiting(_)) => AssetStatus::Waiting,
             _ if entry.state == State::Queued => AssetStatus::Queued,
             _ => AssetStatus::Diffing,
-        }
-    }
-
-    /// The partition in numbers.
-    pub fn status(&self) -> Status {
-        let orphan = |(at, _): &(u32, &super::slot::Slot)| self.table.slot(*at).has(flag::ORPHAN);
-        let breakers = self
-            .kinds
-            .iter()
-            .filter(|kind| kind.breaker.is_open() || kind.push_breaker.is_open())
-            .map(|kind| kind.config.name.clone());
-        Status {
-            incarnation: self.table.latest().no(),
-            assets: self
-                .table
-                .slots()
-                .filter(|(at, slot)| slot.location.is_some() || self.table.has_intent(*at))
-                .count() as u32,
-            unsettled: self.unsettled,
-            orphans: self
-                .table
-                .slots()
-                .filter(orphan)
-                .filter_map(|(at, _)| self.table.id(at))
-                .collect(),
-            open_breakers: breakers.collect(),
         }
     }
 

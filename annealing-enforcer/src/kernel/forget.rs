@@ -32,6 +32,7 @@ impl Kernel {
         self.claims.amounts.set_consumed(slot, std::iter::empty());
         self.claims.amounts.next_round();
         self.behind.remove(&slot);
+        self.turned_down.remove(&slot);
         self.last_settled.forget(slot);
         self.observations.forget(slot);
         self.hold_waiters.remove(&slot);

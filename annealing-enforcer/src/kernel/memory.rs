@@ -34,6 +34,9 @@ impl Kernel {
         change(self.table.slot_mut(slot));
         let after = self.counts_as_unsettled(slot);
         self.unsettled = self.unsettled + u32::from(after) - u32::from(before);
+        if !self.table.slot(slot).has(flag::IN_SYNC) {
+            self.turned_down.remove(&slot);
+        }
         out.settled_changed = true;
     }
 

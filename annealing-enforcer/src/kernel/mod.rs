@@ -36,6 +36,7 @@ mod reopen;
 mod schedule;
 mod slot;
 mod standing;
+mod status;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -53,11 +54,12 @@ use prodspec_model::{Incarnation, IncarnationNo};
 pub use branch::{Branch, Bug};
 pub use edges::InProduction;
 pub use event::{Call, CheckCall, Effects, Event, FeedItem, Pin, PushCall, Record, Target};
-pub use explain::{AssetStatus, Explanation, OTHERS, Status, Waiting};
+pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
 pub use iteration::{Behind, Wait};
 pub use notice::Notice;
 pub use people::{Command, Words};
 pub use recover::Recovered;
+pub use status::{Named, Reason, Status, UnknownPush};
 
 use crate::config::{Config, TypeConfig};
 use claims::Claims;
@@ -112,6 +114,8 @@ pub struct Kernel {
     standings: BTreeMap<u32, standing::Stand>,
     /// Governed assets whose content is not that of the newest incarnation.
     behind: BTreeSet<u32>,
+    /// Assets that are settled with their turndown: gone from production.
+    turned_down: BTreeSet<u32>,
     /// Assets given up in this step.
     gone: Vec<prodspec_model::AssetId>,
     /// The time of the last step.
@@ -193,6 +197,7 @@ impl Kernel {
             early_pins: BTreeMap::new(),
             standings: BTreeMap::new(),
             behind: BTreeSet::new(),
+            turned_down: BTreeSet::new(),
             gone: Vec::new(),
             stepped: now,
             unsettled: 0,

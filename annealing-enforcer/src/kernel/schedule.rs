@@ -42,6 +42,11 @@ impl Ready {
             .any(|entry| entry.slot == slot)
     }
 
+    /// Every asset in the queues; those that were queued again elsewhere too.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.queues.iter().flatten().map(|entry| entry.slot)
+    }
+
     pub(super) fn push(&mut self, class: Class, slot: u32, now: Mono) {
         self.queues[class as usize].push_back(Entry {
             slot,

@@ -82,6 +82,16 @@ impl Table {
         self.slots.len() as u32
     }
 
+    /// How many slots are some asset's.
+    pub(super) fn used(&self) -> u32 {
+        self.len() - self.free.len() as u32
+    }
+
+    /// Assets that the newest incarnation does not have, or has modelled only.
+    pub(super) fn elsewhere_slots(&self) -> impl Iterator<Item = u32> {
+        self.elsewhere.keys().copied()
+    }
+
     pub(super) fn slot(&self, at: u32) -> &Slot {
         &self.slots[at as usize]
     }

@@ -214,7 +214,10 @@ impl<R: Runtime> Ownership<R> {
                 self.answer_settled();
             }
             // The caller may have gone.
-            Input::Status(reply) => drop(reply.send(self.kernel.status())),
+            Input::Status(reply) => {
+                let status = self.kernel.status(self.runtime.now());
+                drop(reply.send(status))
+            }
             Input::Words(reply) => {
                 let words = self.kernel.words(self.runtime.now());
                 drop(reply.send(words))

@@ -132,7 +132,7 @@ fn what_was_turned_down_and_removed_is_forgotten() {
 fn an_orphan_that_is_known_about_is_forgotten() {
     churn(|rig, _, names| {
         removed(rig, names);
-        assert_eq!(rig.kernel.status().orphans.len(), LOT);
+        assert_eq!(rig.kernel.status(rig.now).orphans.len(), LOT);
         for name in names {
             rig.acknowledge(name);
         }

@@ -20,6 +20,7 @@ mod planted;
 mod pushes;
 mod restarts;
 mod rig;
+mod status;
 mod takeover;
 mod throttled;
 mod waiters;

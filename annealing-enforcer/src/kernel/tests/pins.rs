@@ -133,14 +133,14 @@ fn r17_what_the_newest_incarnation_dropped_is_enforced_where_it_is_pinned() {
     let mut rig = rolled_out();
     rig.publish(Vec::new(), &["a"]);
     assert_eq!(size(&rig, "a"), Some(1), "at the group's head");
-    assert!(rig.kernel.status().orphans.is_empty());
+    assert!(rig.kernel.status(rig.now).orphans.is_empty());
     rig.until_diff("a");
     rig.diffed("a", differs);
     assert!(rig.check("a").is_some(), "drift is repaired");
     let empty = rig.latest.clone();
     pin(&mut rig, "a", at(&empty));
     head(&mut rig, &empty, vec![("a", Pin::Default)]);
-    assert_eq!(rig.kernel.status().orphans, [id("a")]);
+    assert_eq!(rig.kernel.status(rig.now).orphans, [id("a")]);
 }
 
 #[test]
@@ -150,12 +150,22 @@ fn r17_an_asset_rolled_back_to_nothing_is_an_orphan_if_production_may_have_it() 
     let second = rig.latest.clone();
     pin(&mut rig, "b", at(&second));
     pin(&mut rig, "b", Pin::NotYet);
-    assert!(rig.kernel.status().orphans.is_empty(), "never pushed");
+    assert!(
+        rig.kernel.status(rig.now).orphans.is_empty(),
+        "never pushed"
+    );
     pin(&mut rig, "b", at(&second));
     rig.in_sync("b");
     rig.in_sync("b");
     pin(&mut rig, "b", Pin::NotYet);
-    assert_eq!(rig.kernel.status().orphans, [id("b")]);
+    let status = rig.kernel.status(rig.now);
+    assert_eq!(status.left_running, [id("b")], "intent still has it");
+    rig.publish(Vec::new(), &["b"]);
+    let status = rig.kernel.status(rig.now);
+    assert_eq!(
+        (status.orphans, status.left_running),
+        (vec![id("b")], vec![])
+    );
     let found = rig.kernel.explain(rig.now, &id("b")).unwrap();
     assert_eq!(found.status, AssetStatus::Orphaned);
     assert!(rig.push("b").is_none());
@@ -209,7 +219,7 @@ fn r17_an_asset_turned_down_where_its_group_is_leaves_no_orphan() {
     rig.publish(Vec::new(), &["a"]);
     let third = rig.latest.clone();
     pin(&mut rig, "a", at(&third));
-    assert!(rig.kernel.status().orphans.is_empty());
+    assert!(rig.kernel.status(rig.now).orphans.is_empty());
 }
 
 #[test]

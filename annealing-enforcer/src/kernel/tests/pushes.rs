@@ -261,18 +261,18 @@ pub(super) fn r15_absent_means_orphaned() {
         rig.diff("a").is_none() && rig.push("a").is_none(),
         "left alone"
     );
-    assert_eq!(rig.kernel.status().orphans, [id("a")]);
+    assert_eq!(rig.kernel.status(rig.now).orphans, [id("a")]);
     assert!(
         rig.records.iter().any(
             |record| matches!(record, Record::Orphan(asset, Some(_)) if asset.as_str() == "a")
         )
     );
     rig.publish(vec![thing("a", 2)], &[]);
-    assert_eq!(rig.kernel.status().orphans, []);
+    assert_eq!(rig.kernel.status(rig.now).orphans, []);
     assert!(rig.diff("a").is_some(), "enforced again once it is back");
     rig.publish(Vec::new(), &["a"]);
     rig.acknowledge("a");
-    assert_eq!(rig.kernel.status().orphans, []);
+    assert_eq!(rig.kernel.status(rig.now).orphans, []);
     assert!(rig.kernel.explain(rig.now, &id("a")).is_none());
 }
 
@@ -322,7 +322,7 @@ fn r15_removal_needs_addon_trait_and_approval() {
     rig.in_sync("a");
     rig.publish(Vec::new(), &["a"]);
     assert_eq!(
-        rig.kernel.status().orphans,
+        rig.kernel.status(rig.now).orphans,
         [],
         "turned down before it left: not an orphan"
     );

@@ -1,0 +1,339 @@
+//! Status: how a partition stands, and why what is not as intended is not. Costs what is not as intended, not all assets.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use jiff::Timestamp;
+use plane_store::records::{Pause, Scope};
+use plugin_sdk::Now;
+use prodspec_model::{AssetId, IncarnationNo, Message, TypeName, addons::Turndown};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Kernel,
+    explain::OTHERS,
+    iteration::{Iteration, Phase, Wait},
+    slot::{State, flag},
+    waiting::wall_at,
+};
+
+/// A partition in numbers, and by name what is not as intended. Of long lists the first [`OTHERS`] by id are named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The newest incarnation known.
+    pub incarnation: IncarnationNo,
+    /// Assets that are enforced.
+    pub assets: u32,
+    /// Of these, not settled.
+    pub unsettled: u32,
+    /// Why they are not, each for one reason: the counts add up to [`unsettled`](Self::unsettled).
+    pub reasons: BTreeMap<Reason, u32>,
+    /// Assets that a rollout has yet to bring where the newest incarnation would have them, settled or not.
+    pub behind: Named,
+    /// Where no push starts: by whom, why, and until when.
+    pub pauses: Vec<Pause>,
+    /// Assets that wait for a person, each with why. Those that a pause holds are counted only.
+    pub held: BTreeMap<AssetId, String>,
+    /// Pushes that may still be under way: nothing is known of their end.
+    pub unknown: Vec<UnknownPush>,
+    /// Assets that left intent and are left alone.
+    pub orphans: Vec<AssetId>,
+    /// Assets that the newest incarnation has, and production too, and that are left alone until their rollout gets
+    /// there: they came back into intent, or their rollout went back.
+    pub left_running: Vec<AssetId>,
+    /// Assets that were turned down and are gone from production: the entry may leave the source.
+    pub turned_down: Vec<AssetId>,
+    /// Types whose plugin only fails, or fails to push: such calls are held back.
+    pub open_breakers: Vec<TypeName>,
+}
+
+impl Status {
+    /// Whether production is as the newest incarnation says, as far as enforcement knows.
+    pub fn is_as_intended(&self) -> bool {
+        let left = self.orphans.is_empty() && self.left_running.is_empty();
+        self.unsettled == 0 && self.behind.many == 0 && self.unknown.is_empty() && left
+    }
+}
+
+/// How many they are, and the first of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Named {
+    /// How many.
+    pub many: u32,
+    /// The first [`OTHERS`] of them by id.
+    pub first: Vec<AssetId>,
+}
+
+/// A push of which it is not known whether it still runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnknownPush {
+    /// Of this asset.
+    pub asset: AssetId,
+    /// When production is looked at again at the latest, to find out.
+    pub next_look: Option<Timestamp>,
+}
+
+/// Why an asset is not settled: of all that hold, the first in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// A push of it may still be under way.
+    UnknownPush,
+    /// It is being pushed, or production works on it.
+    UnderWay,
+    /// This process does not own the partition for sure.
+    Ownership,
+    /// Its plugin only fails, and is called no more for a while.
+    Breaker,
+    /// A pause covers it.
+    Paused,
+    /// A person has to act.
+    Held,
+    /// It failed, and is tried again.
+    Failed,
+    /// Checks delay it.
+    Delayed,
+    /// Another push or a claim is in its way.
+    Others,
+    /// It is looked at, or is to be.
+    Looking,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownPush => "the outcome of a push is unknown",
+            Self::UnderWay => "being pushed",
+            Self::Ownership => "this process does not own the partition for certain",
+            Self::Breaker => "the plugin only fails, and its calls are held back",
+            Self::Paused => "paused",
+            Self::Held => "waiting for a person",
+            Self::Failed => "failed, and tried again",
+            Self::Delayed => "delayed by checks",
+            Self::Others => "behind others",
+            Self::Looking => "being looked at",
+        })
+    }
+}
+
+impl Kernel {
+    /// The partition in numbers, and by name what is not as intended.
+    pub fn status(&self, now: Now) -> Status {
+        let breakers = self.kinds.iter();
+        let breakers =
+            breakers.filter(|kind| kind.breaker.is_open() || kind.push_breaker.is_open());
+        let elsewhere = self.table.elsewhere_slots();
+        let idle = elsewhere.filter(|&at| !self.table.has_intent(at)).count();
+        let (orphans, left_running) = self.orphans();
+        Status {
+            incarnation: self.table.latest().no(),
+            assets: self.table.used() - idle as u32,
+            unsettled: self.unsettled,
+            reasons: self.reasons(now),
+            behind: Named {
+                many: self.behind.len() as u32,
+                first: self.first_named(self.behind.iter().copied()),
+            },
+            pauses: self.people.words(None, now.wall).pauses,
+            held: self.held_ones(now),
+            unknown: self.unknown_pushes(now),
+            orphans,
+            left_running,
+            turned_down: self.turned_down(),
+            open_breakers: breakers.map(|kind| kind.config.name.clone()).collect(),
+        }
+    }
+
+    /// What left intent, and what is in the newest incarnation again without an intent of its own.
+    pub(super) fn orphans(&self) -> (Vec<AssetId>, Vec<AssetId>) {
+        let behind = self.behind.iter().copied();
+        let candidates: BTreeSet<u32> = self.table.elsewhere_slots().chain(behind).collect();
+        let (mut gone, mut back) = (Vec::new(), Vec::new());
+        for slot in candidates {
+            let entry = self.table.slot(slot);
+            let Some(id) = self.table.id(slot).filter(|_| entry.has(flag::ORPHAN)) else {
+                continue;
+            };
+            match entry.location {
+                Some(_) => back.push(id),
+                None => gone.push(id),
+            }
+        }
+        gone.sort();
+        back.sort();
+        (gone, back)
+    }
+
+    fn first_named(&self, slots: impl Iterator<Item = u32>) -> Vec<AssetId> {
+        let ids: BTreeSet<AssetId> = slots.filter_map(|at| self.table.id(at)).collect();
+        ids.into_iter().take(OTHERS).collect()
+    }
+
+    fn held_ones(&self, now: Now) -> BTreeMap<AssetId, String> {
+        let held = self.iterations.iter().filter_map(|it| match &it.phase {
+            Phase::Waiting(Wait::Held(why)) => Some((self.table.id(it.slot)?, it, why)),
+            _ => None,
+        });
+        let unpaused = held.filter(|(id, it, _)| !self.is_paused(now, it.slot, id));
+        let named: BTreeMap<AssetId, &String> = unpaused.map(|(id, _, why)| (id, why)).collect();
+        let first = named.into_iter().take(OTHERS);
+        first.map(|(id, why)| (id, why.clone())).collect()
+    }
+
+    fn unknown_pushes(&self, now: Now) -> Vec<UnknownPush> {
+        let unknown = self.iterations.iter().filter(|it| self.is_unknown(it));
+        let named = unknown.filter_map(|it| {
+            let next_look = it.wakes.filter(|_| matches!(it.phase, Phase::Waiting(_)));
+            Some((self.table.id(it.slot)?, next_look))
+        });
+        let named: BTreeMap<AssetId, _> = named.collect();
+        let first = named.into_iter().take(OTHERS);
+        let push = |(asset, at): (AssetId, Option<_>)| UnknownPush {
+            asset,
+            next_look: at.map(|at| wall_at(now, at)),
+        };
+        first.map(push).collect()
+    }
+
+    /// Whether a push of it may be under way that this process does not follow.
+    fn is_unknown(&self, it: &Iteration) -> bool {
+        let followed = match it.phase {
+            Phase::Journaling(_) | Phase::Pushing | Phase::Continuing => true,
+            Phase::Waiting(Wait::InProgress) => true,
+            _ => false,
+        };
+        self.table.slot(it.slot).in_flight() && !followed
+    }
+
+    /// What was turned down, is settled so, and is still written down.
+    fn turned_down(&self) -> Vec<AssetId> {
+        let newest = |slot: &u32| {
+            let asset = self.table.slot(*slot).location;
+            let asset = asset.and_then(|at| self.table.latest().snapshot().at(at));
+            asset.is_some_and(|asset| asset.has_addon(Turndown::TYPE))
+        };
+        let gone = self.turned_down.iter().copied();
+        let gone = gone.filter(|slot| self.table.is_settled(*slot) && newest(slot));
+        let mut ids: Vec<AssetId> = gone.filter_map(|slot| self.table.id(slot)).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Keeps track of what is turned down where it is settled.
+    pub(super) fn note_turned_down(&mut self, slot: u32) {
+        let intent = self
+            .table
+            .intent(slot)
+            .filter(|_| self.table.is_settled(slot));
+        match intent.is_some_and(|(asset, _)| asset.has_addon(Turndown::TYPE)) {
+            true => self.turned_down.insert(slot),
+            false => self.turned_down.remove(&slot),
+        };
+    }
+
+    /// R64: every unsettled asset once, by why it is unsettled.
+    fn reasons(&self, now: Now) -> BTreeMap<Reason, u32> {
+        let mut reasons = BTreeMap::new();
+        let mut left = self.unsettled;
+        let mut add = |reason, many: u32| {
+            if many > 0 {
+                *reasons.entry(reason).or_default() += many;
+            }
+        };
+        for it in self.iterations.iter() {
+            if self.counts_as_unsettled(it.slot) {
+                add(self.reason(now, it), 1);
+                left = left.saturating_sub(1);
+            }
+        }
+        // Those without an iteration are queued, and nothing is known of them yet.
+        if left > 0 && self.has_lease(now) {
+            for reason in self.queued_behind(now).into_values() {
+                add(reason, 1);
+                left = left.saturating_sub(1);
+            }
+        }
+        let rest = match () {
+            () if !self.has_lease(now) => Reason::Ownership,
+            () if self.people.pauses_all(now.wall) => Reason::Paused,
+            () => Reason::Looking,
+        };
+        add(rest, left);
+        reasons
+    }
+
+    fn reason(&self, now: Now, it: &Iteration) -> Reason {
+        let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
+        let id = || self.table.id(it.slot);
+        let paused = || id().is_some_and(|id| self.is_paused(now, it.slot, &id));
+        let is_held_back = match &it.phase {
+            Phase::Permit => kind.push_breaker.is_open(),
+            Phase::Queued => kind.breaker.is_open(),
+            _ => false,
+        };
+        match &it.phase {
+            _ if self.is_unknown(it) => Reason::UnknownPush,
+            Phase::Journaling(_) | Phase::Pushing | Phase::Continuing => Reason::UnderWay,
+            Phase::Waiting(Wait::InProgress) => Reason::UnderWay,
+            Phase::Waiting(Wait::Lease) => Reason::Ownership,
+            _ if !self.has_lease(now) => Reason::Ownership,
+            _ if is_held_back => Reason::Breaker,
+            _ if paused() => Reason::Paused,
+            Phase::Waiting(Wait::Held(_)) => Reason::Held,
+            Phase::Waiting(Wait::Backoff(_)) => Reason::Failed,
+            Phase::Waiting(Wait::Delayed(..)) => Reason::Delayed,
+            Phase::Waiting(Wait::Parked { .. }) => Reason::Others,
+            _ => Reason::Looking,
+        }
+    }
+
+    /// Assets without an iteration that an open breaker or a pause of less than everything keeps from being looked at.
+    /// Looks through queues only while there is such a one.
+    fn queued_behind(&self, now: Now) -> BTreeMap<u32, Reason> {
+        let scoped = self.people.pauses_some(now.wall);
+        let mut found = BTreeMap::new();
+        for kind in &self.kinds {
+            if !scoped && !kind.breaker.is_open() {
+                continue;
+            }
+            for slot in kind.ready.slots() {
+                let entry = self.table.slot(slot);
+                let bare =
+                    entry.state == State::Queued && self.iterations.at(entry.iteration).is_none();
+                if !bare || !self.counts_as_unsettled(slot) {
+                    continue;
+                }
+                let id = self.table.id(slot);
+                if self.kinds[entry.kind as usize].breaker.is_open() {
+                    found.insert(slot, Reason::Breaker);
+                } else if id.is_some_and(|id| self.is_paused(now, slot, &id)) {
+                    found.insert(slot, Reason::Paused);
+                }
+            }
+        }
+        found
+    }
+
+    fn is_paused(&self, now: Now, slot: u32, id: &AssetId) -> bool {
+        let kind = &self.kinds[self.table.slot(slot).kind as usize];
+        let name = kind.config.name.as_str();
+        self.people.pause(id, name, now.wall).is_some()
+    }
+}
+
+impl super::people::People {
+    /// Whether a pause holds for everything.
+    fn pauses_all(&self, now: Timestamp) -> bool {
+        let pauses = self.words(None, now).pauses;
+        pauses.iter().any(|pause| pause.scope == Scope::Partition)
+    }
+
+    /// Whether a pause holds for something less than everything.
+    fn pauses_some(&self, now: Timestamp) -> bool {
+        let pauses = self.words(None, now).pauses;
+        pauses.iter().any(|pause| pause.scope != Scope::Partition)
+    }
+}

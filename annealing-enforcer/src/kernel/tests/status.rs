@@ -1,0 +1,267 @@
+//! What `status` says: R63, R64. Whatever is not as intended is counted once, by why, and the first are named.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use plane_store::records::Scope;
+use plugin_sdk::{Recheck, plugin};
+use prodspec_model::{
+    Asset, AssetRef,
+    addons::{RolloutPolicyRef, Turndown},
+};
+
+use super::rig::*;
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Event, OTHERS, Pin, Reason, Status},
+};
+
+fn status(rig: &Rig) -> Status {
+    let status = rig.kernel.status(rig.now);
+    let counted: u32 = status.reasons.values().sum();
+    assert_eq!(counted, status.unsettled, "R64: each once: {status:?}");
+    status
+}
+
+fn reasons(rig: &Rig) -> BTreeMap<Reason, u32> {
+    status(rig).reasons
+}
+
+fn governed(name: &str, size: u32) -> Asset {
+    let policy = AssetRef { id: id("policy") };
+    let asset = thing(name, size).edit().addon(&RolloutPolicyRef { policy });
+    asset.unwrap().build().unwrap()
+}
+
+fn turned_down(name: &str) -> Asset {
+    let asset = thing(name, 1).edit().addon(&Turndown {
+        reason: "moved".into(),
+        approved_by: "me".into(),
+    });
+    asset.unwrap().build().unwrap()
+}
+
+fn with_turndown(assets: Vec<Asset>) -> Rig {
+    let kind = TypeConfig {
+        turndown: true,
+        ..kind()
+    };
+    Rig::with(Config::default(), kind, assets)
+}
+
+#[test]
+fn r63_status_names_pauses_and_counts_what_they_hold() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let until = rig.now.wall + Duration::from_secs(600);
+    rig.pause(Scope::Partition, Some(until));
+    assert_eq!(reasons(&rig), [(Reason::Paused, 2)].into());
+    rig.in_sync("b");
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    let found = status(&rig);
+    assert_eq!(found.reasons, [(Reason::Paused, 1)].into());
+    assert_eq!(found.pauses.len(), 1);
+    assert_eq!(
+        (&found.pauses[0].by, found.pauses[0].until),
+        (&by(), Some(until))
+    );
+    assert!(found.held.is_empty(), "a pause holds it, and is named");
+    assert!(!found.is_as_intended());
+    rig.pass(Duration::from_secs(600));
+    let found = status(&rig);
+    assert_eq!(found.pauses, []);
+    assert!(!found.reasons.contains_key(&Reason::Paused));
+}
+
+#[test]
+fn r64_what_a_pause_of_one_asset_holds_is_counted_before_it_is_looked_at() {
+    let config = TypeConfig { diffs: 1, ..kind() };
+    let mut rig = Rig::with(
+        Config::default(),
+        config,
+        vec![thing("a", 1), thing("b", 1)],
+    );
+    for name in ["a", "b"] {
+        let scope = Scope::Asset(id(name));
+        rig.pause(scope.clone(), None);
+        let expected = [(Reason::Paused, 1), (Reason::Looking, 1)];
+        assert_eq!(reasons(&rig), expected.into(), "{name}");
+        rig.resume(scope);
+    }
+}
+
+#[test]
+fn r64_every_unsettled_asset_is_counted_by_one_reason() {
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
+    assert_eq!(reasons(&rig), [(Reason::Looking, 7)].into());
+    rig.in_sync("a");
+    rig.diffed("b", destroys);
+    rig.checked("b", |verdict| verdict);
+    let failed = rig.diff("c").unwrap().run;
+    let answer = Err(plugin::Error::transient("not there"));
+    rig.step(Event::DiffDone {
+        run: failed,
+        answer,
+    });
+    rig.diffed("d", differs);
+    rig.checked("d", |mut verdict| {
+        let wait = delay(Recheck::After(Duration::from_secs(60)));
+        verdict.delays.push(wait);
+        verdict
+    });
+    rig.until_push("e", |verdict| verdict.claim(exclusive("x")));
+    rig.diffed("f", differs);
+    rig.checked("f", |verdict| verdict.claim(exclusive("x")));
+    let found = status(&rig);
+    let expected = [
+        (Reason::UnderWay, 1),
+        (Reason::Held, 1),
+        (Reason::Failed, 1),
+        (Reason::Delayed, 1),
+        (Reason::Others, 1),
+        (Reason::Looking, 1),
+    ];
+    assert_eq!(found.reasons, expected.into());
+    assert_eq!((found.assets, found.unsettled), (7, 6));
+    let why = &found.held[&id("b")];
+    assert!(found.held.len() == 1 && why.contains("approve"), "{why}");
+    rig.step(Event::Renewed(rig.now.mono));
+    let expected = [(Reason::UnderWay, 1), (Reason::Ownership, 5)];
+    assert_eq!(reasons(&rig), expected.into());
+}
+
+#[test]
+fn r63_status_names_pushes_whose_outcome_is_unknown() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.in_sync("b");
+    rig.until_push("a", |verdict| verdict).unwrap();
+    assert_eq!(status(&rig).unknown, [], "it is followed");
+    // The next owner does not know how it went.
+    let mut next = rig.taken_over();
+    let found = status(&next);
+    let named: Vec<_> = found.unknown.iter().map(|push| &push.asset).collect();
+    assert_eq!(named, [&id("a")]);
+    assert_eq!(found.reasons[&Reason::UnknownPush], 1);
+    next.until_diff("a");
+    next.in_sync("a");
+    assert_eq!(status(&next).unknown, []);
+}
+
+#[test]
+fn r63_an_open_breaker_is_the_reason_of_all_that_it_keeps_waiting() {
+    const ASSETS: u32 = 100;
+    let kind = TypeConfig { diffs: 1, ..kind() };
+    let all = (0..ASSETS).map(|n| thing(&format!("a{n:03}"), 1));
+    let mut rig = Rig::with(Config::default(), kind, all.collect());
+    while status(&rig).open_breakers.is_empty() {
+        let asked = rig.calls.iter().find_map(|call| match call {
+            crate::kernel::Call::Diff(target) => Some(target.run),
+            _ => None,
+        });
+        let run = asked.unwrap();
+        rig.calls.clear();
+        let answer = Err(plugin::Error::transient("not there"));
+        rig.step(Event::DiffDone { run, answer });
+    }
+    let found = reasons(&rig);
+    assert_eq!(found.values().sum::<u32>(), ASSETS);
+    assert!(!found.contains_key(&Reason::Looking), "{found:?}");
+    assert!(found[&Reason::Breaker] > ASSETS / 2, "{found:?}");
+}
+
+#[test]
+fn r63_what_a_rollout_has_yet_to_bring_there_is_behind_though_it_is_settled() {
+    let many = OTHERS + 4;
+    let name = |n: usize| format!("a{n:02}");
+    let mut rig = Rig::new((0..many).map(|n| governed(&name(n), 1)).collect());
+    let heads = vec![(id("policy"), rig.latest.clone())];
+    let at = Pin::At(rig.latest.clone(), plugin_sdk::Cause::Intent);
+    for n in 0..many {
+        let (asset, pin) = (id(&name(n)), at.clone());
+        rig.step(Event::Pin { asset, pin });
+    }
+    (0..many).for_each(|n| rig.in_sync(&name(n)));
+    let moves = (0..many).map(|n| (id(&name(n)), Pin::Default)).collect();
+    rig.step(Event::Actuate { heads, moves });
+    assert!(status(&rig).is_as_intended());
+    rig.publish((0..many).map(|n| governed(&name(n), 2)).collect(), &[]);
+    let found = status(&rig);
+    assert_eq!((found.unsettled, found.behind.many), (0, many as u32));
+    assert_eq!(found.behind.first.len(), OTHERS);
+    assert_eq!(found.behind.first[0], id("a00"));
+    assert!(!found.is_as_intended());
+}
+
+#[test]
+fn r15_what_came_back_into_intent_is_no_orphan_though_its_rollout_has_yet_to_get_there() {
+    let mut rig = Rig::new(vec![governed("a", 1), thing("b", 1)]);
+    rig.in_sync("b");
+    let to = |rig: &mut Rig, head: &prodspec_model::Incarnation| {
+        let heads = vec![(id("policy"), head.clone())];
+        let moves = vec![(id("a"), Pin::Default)];
+        rig.step(Event::Actuate { heads, moves });
+    };
+    let first = rig.latest.clone();
+    to(&mut rig, &first);
+    let pinned = Event::Pin {
+        asset: id("a"),
+        pin: Pin::At(first, plugin_sdk::Cause::Intent),
+    };
+    rig.step(pinned);
+    rig.in_sync("a");
+    rig.publish(Vec::new(), &["a"]);
+    let second = rig.latest.clone();
+    let pin = Pin::At(second.clone(), plugin_sdk::Cause::Intent);
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin,
+    });
+    to(&mut rig, &second);
+    assert_eq!(status(&rig).orphans, [id("a")]);
+    rig.publish(vec![governed("a", 1)], &[]);
+    let found = status(&rig);
+    assert_eq!(found.orphans, []);
+    assert_eq!(found.left_running, [id("a")]);
+    assert!(!found.is_as_intended());
+    let third = rig.latest.clone();
+    let pin = Pin::At(third, plugin_sdk::Cause::Intent);
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin,
+    });
+    rig.in_sync("a");
+    let found = status(&rig);
+    assert_eq!((found.orphans, found.left_running), (vec![], vec![]));
+    assert_eq!(found.behind.many, 0);
+}
+
+#[test]
+fn r15_what_is_turned_down_and_gone_is_listed_until_its_entry_leaves() {
+    let mut rig = with_turndown(vec![turned_down("a"), thing("b", 1)]);
+    rig.in_sync("b");
+    assert_eq!(status(&rig).turned_down, [], "not looked at yet");
+    rig.in_sync("a");
+    let found = status(&rig);
+    assert_eq!(found.turned_down, [id("a")]);
+    assert!(found.is_as_intended(), "it is gone, as intended");
+    // The next owner takes it as settled until it looks.
+    rig.durable();
+    let mut next = rig.taken_over();
+    assert_eq!(status(&next).turned_down, [id("a")]);
+    assert_eq!(status(&next).assets, 2);
+    // It is there again.
+    next.until_diff("a");
+    next.diffed("a", destroys);
+    assert_eq!(status(&next).turned_down, []);
+    // It is meant to be there again, and is.
+    rig.publish(vec![thing("a", 1)], &[]);
+    rig.in_sync("a");
+    assert_eq!(status(&rig).turned_down, []);
+    rig.publish(vec![turned_down("a")], &[]);
+    rig.in_sync("a");
+    assert_eq!(status(&rig).turned_down, [id("a")]);
+    rig.publish(Vec::new(), &["a"]);
+    let found = status(&rig);
+    assert_eq!((found.turned_down, found.orphans), (vec![], vec![]));
+    assert_eq!(found.assets, 1);
+}
