@@ -14,7 +14,10 @@ use plugin_sdk::{Mono, Problems};
 use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
 use serde::{Deserialize, Serialize};
 
-use crate::plane::Shared;
+use crate::{
+    plane::Shared,
+    status::{AsIntended, GroupStatus},
+};
 
 /// A control plane from outside. Cheap to clone.
 #[derive(Clone)]
@@ -108,6 +111,10 @@ pub struct Status {
     pub troubles: Vec<String>,
     /// How enforcement stands, if this process owns the partition and there is something to enforce.
     pub enforcement: Option<annealing_enforcer::Status>,
+    /// Policy groups with a rollout under way, or with assets that it left out, if this process owns the partition.
+    pub groups: Vec<GroupStatus>,
+    /// Whether production is as intended, and if not, why not.
+    pub intended: AsIntended,
 }
 
 impl<R: Runtime> Handle<R> {
@@ -159,17 +166,24 @@ impl<R: Runtime> Handle<R> {
         let something = generation
             .as_ref()
             .is_some_and(|status| status.incarnation.is_some());
-        Ok(Status {
+        let mut status = Status {
             partition: self.shared.partition.clone(),
             owner: self.owner().await?,
             stopped: self.enforcer.stopped().await?,
             generation,
             troubles: self.enforcer.troubles(),
-            enforcement: match something {
-                true => self.enforcer.status().await.ok(),
-                false => None,
-            },
-        })
+            enforcement: None,
+            groups: Vec::new(),
+            intended: AsIntended::Unknown(String::new()),
+        };
+        if something {
+            status.enforcement = self.enforcer.status().await.ok();
+            // Without an answer the enforcer's count of what is behind stands for all of them.
+            let views = self.rollouts().await.unwrap_or_default();
+            status.groups = views.iter().filter_map(GroupStatus::of).collect();
+        }
+        status.intended = AsIntended::of(&status);
+        Ok(status)
     }
 
     async fn owner(&self) -> Result<Option<ProcessId>, Error> {

@@ -79,6 +79,7 @@ mod plane;
 pub mod prelude;
 mod retention;
 pub mod rollout;
+mod status;
 
 pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
@@ -86,6 +87,7 @@ pub use check::{Checked, CheckedAsset, CheckedChange, Given, Outcome};
 pub use explain::Explained;
 pub use handle::{Error, Handle, Status};
 pub use plane::ControlPlane;
+pub use status::{AsIntended, GroupStatus, Obstacle, WhyNot};
 
 /// What a pause is about.
 pub use plane_store::records::Scope as PauseScope;

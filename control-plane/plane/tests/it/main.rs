@@ -9,4 +9,5 @@ mod lost;
 mod people;
 mod plan;
 mod rollouts;
+mod status;
 mod world;

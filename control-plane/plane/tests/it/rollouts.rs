@@ -14,7 +14,7 @@ use crate::world::{LONG, Production, Running, Text, ann, id, plane};
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Four services of one policy, all of a size, and one that nobody governs.
-fn manifest(size: u64, policy: &str, free: u64) -> String {
+pub(crate) fn manifest(size: u64, policy: &str, free: u64) -> String {
     let service = |name| format!("  {name}: {{size: {size}, policy: slow}}\n");
     let services: String = NAMES.into_iter().map(service).collect();
     format!("services:\n{services}  free: {{size: {free}}}\npolicies: {{slow: {policy}}}\n")
@@ -50,7 +50,7 @@ impl HealthValidator for Sickness {
     }
 }
 
-fn build(text: &Text, production: &Production, store: MemoryStore) -> ControlPlane {
+pub(crate) fn build(text: &Text, production: &Production, store: MemoryStore) -> ControlPlane {
     let sickness = HealthLayer::new(Sickness(production.clone()));
     plane(production)
         .store(store)
@@ -61,18 +61,18 @@ fn build(text: &Text, production: &Production, store: MemoryStore) -> ControlPla
         .unwrap()
 }
 
-fn of_size(production: &Production, size: u64) -> usize {
+pub(crate) fn of_size(production: &Production, size: u64) -> usize {
     let of = |name: &&str| production.size(name) == Some(size);
     NAMES.into_iter().filter(of).count()
 }
 
 /// Lets virtual time pass.
-async fn passes(time: Duration) {
+pub(crate) async fn passes(time: Duration) {
     TokioRuntime::current().sleep(time).await;
 }
 
 /// Waits until `seen`: virtual time goes on meanwhile.
-async fn until(running: &Running, what: &str, mut seen: impl FnMut() -> bool) {
+pub(crate) async fn until(running: &Running, what: &str, mut seen: impl FnMut() -> bool) {
     let mut looks = 0;
     while !seen() {
         looks += 1;
