@@ -34,9 +34,7 @@ impl Kernel {
         change(self.table.slot_mut(slot));
         let after = self.counts_as_unsettled(slot);
         self.unsettled = self.unsettled + u32::from(after) - u32::from(before);
-        if !self.table.slot(slot).has(flag::IN_SYNC) {
-            self.turned_down.remove(&slot);
-        }
+        self.note_flags(slot);
         out.settled_changed = true;
     }
 

@@ -116,6 +116,8 @@ pub struct Kernel {
     behind: BTreeSet<u32>,
     /// Assets that are settled with their turndown: gone from production.
     turned_down: BTreeSet<u32>,
+    /// Assets without an intent that production may have.
+    orphaned: BTreeSet<u32>,
     /// Assets given up in this step.
     gone: Vec<prodspec_model::AssetId>,
     /// The time of the last step.
@@ -198,6 +200,7 @@ impl Kernel {
             standings: BTreeMap::new(),
             behind: BTreeSet::new(),
             turned_down: BTreeSet::new(),
+            orphaned: BTreeSet::new(),
             gone: Vec::new(),
             stepped: now,
             unsettled: 0,

@@ -149,15 +149,12 @@ impl Kernel {
 
     /// What left intent, and what is in the newest incarnation again without an intent of its own.
     pub(super) fn orphans(&self) -> (Vec<AssetId>, Vec<AssetId>) {
-        let behind = self.behind.iter().copied();
-        let candidates: BTreeSet<u32> = self.table.elsewhere_slots().chain(behind).collect();
         let (mut gone, mut back) = (Vec::new(), Vec::new());
-        for slot in candidates {
-            let entry = self.table.slot(slot);
-            let Some(id) = self.table.id(slot).filter(|_| entry.has(flag::ORPHAN)) else {
+        for slot in &self.orphaned {
+            let Some(id) = self.table.id(*slot) else {
                 continue;
             };
-            match entry.location {
+            match self.table.slot(*slot).location {
                 Some(_) => back.push(id),
                 None => gone.push(id),
             }
@@ -165,6 +162,18 @@ impl Kernel {
         gone.sort();
         back.sort();
         (gone, back)
+    }
+
+    /// Keeps track of what is settled no longer, and of what is an orphan.
+    pub(super) fn note_flags(&mut self, slot: u32) {
+        let entry = self.table.slot(slot);
+        if !entry.has(flag::IN_SYNC) {
+            self.turned_down.remove(&slot);
+        }
+        match entry.has(flag::ORPHAN) {
+            true => self.orphaned.insert(slot),
+            false => self.orphaned.remove(&slot),
+        };
     }
 
     fn first_named(&self, slots: impl Iterator<Item = u32>) -> Vec<AssetId> {
@@ -200,11 +209,13 @@ impl Kernel {
 
     /// Whether a push of it may be under way that this process does not follow.
     fn is_unknown(&self, it: &Iteration) -> bool {
-        let followed = match it.phase {
-            Phase::Journaling(_) | Phase::Pushing | Phase::Continuing => true,
-            Phase::Waiting(Wait::InProgress) => true,
-            _ => false,
-        };
+        let followed = matches!(
+            it.phase,
+            Phase::Journaling(_)
+                | Phase::Pushing
+                | Phase::Continuing
+                | Phase::Waiting(Wait::InProgress)
+        );
         self.table.slot(it.slot).in_flight() && !followed
     }
 

@@ -87,7 +87,6 @@ impl Table {
         self.len() - self.free.len() as u32
     }
 
-    /// Assets that the newest incarnation does not have, or has modelled only.
     pub(super) fn elsewhere_slots(&self) -> impl Iterator<Item = u32> {
         self.elsewhere.keys().copied()
     }
@@ -100,6 +99,7 @@ impl Table {
         &mut self.slots[at as usize]
     }
 
+    #[cfg(test)]
     pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &Slot)> {
         (0..).zip(&self.slots)
     }

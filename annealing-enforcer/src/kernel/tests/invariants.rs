@@ -33,6 +33,7 @@ impl Kernel {
             self.check_iteration(at, it);
         }
         self.check_counts();
+        self.check_status(now);
         let left = |kind: u16| self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind);
         assert!(
             !(0..self.kinds.len() as u16).any(left),

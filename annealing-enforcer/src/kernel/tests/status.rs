@@ -1,19 +1,53 @@
 //! What `status` says: R63, R64. Whatever is not as intended is counted once, by why, and the first are named.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use plane_store::records::Scope;
-use plugin_sdk::{Recheck, plugin};
+use plugin_sdk::{Now, Recheck, plugin};
 use prodspec_model::{
-    Asset, AssetRef,
+    Asset, AssetRef, Message as _,
     addons::{RolloutPolicyRef, Turndown},
 };
 
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Event, OTHERS, Pin, Reason, Status},
+    kernel::{Event, Kernel, OTHERS, Pin, Reason, Status, slot::flag},
 };
+
+impl Kernel {
+    /// What `status` finds without looking at all assets is what a look at all of them gives.
+    pub(super) fn check_status(&self, now: Now) {
+        let found = self.status(now);
+        let slots = || {
+            self.table
+                .slots()
+                .map(|(at, slot)| (at, slot, self.table.intent(at)))
+        };
+        let assets =
+            slots().filter(|(_, slot, intent)| slot.location.is_some() || intent.is_some());
+        assert_eq!(found.assets, assets.count() as u32, "assets");
+        let counted: u32 = found.reasons.values().sum();
+        assert_eq!(counted, found.unsettled, "R64: each once: {found:?}");
+        let orphans = slots()
+            .filter(|(_, slot, _)| slot.has(flag::ORPHAN))
+            .count();
+        let listed = found.orphans.len() + found.left_running.len();
+        assert_eq!(listed, orphans, "orphans: {found:?}");
+        let gone = slots().filter(|(at, slot, intent)| {
+            let newest = slot.location.and_then(|at| self.latest().snapshot().at(at));
+            let turned_down = |asset: &Asset| asset.has_addon(Turndown::TYPE);
+            let intended = intent.as_ref().is_some_and(|(asset, _)| turned_down(asset));
+            intended && self.table.is_settled(*at) && newest.is_some_and(|it| turned_down(&it))
+        });
+        let gone: BTreeSet<_> = gone.filter_map(|(at, ..)| self.table.id(at)).collect();
+        let listed: BTreeSet<_> = found.turned_down.into_iter().collect();
+        assert_eq!(listed, gone, "turned down and gone");
+    }
+}
 
 fn status(rig: &Rig) -> Status {
     let status = rig.kernel.status(rig.now);
