@@ -103,7 +103,7 @@ fn recovered(rig: &Rig, recovered: Recovered) -> Rig {
 #[test]
 fn r16_the_edges_of_an_orphan_still_count() {
     let mut rig = left();
-    assert_eq!(rig.kernel.status().orphans, [id("a")]);
+    assert_eq!(rig.kernel.status(rig.now).orphans, [id("a")]);
     assert_eq!(consumers_of_p(&mut rig), [id("a")]);
 }
 
@@ -126,7 +126,7 @@ fn r16_the_edges_of_what_left_intent_unseen_still_count() {
     let mut there = Recovered::nothing(rig.latest.clone());
     there.gone = vec![(consumer(), had)];
     let mut next = recovered(&rig, there);
-    assert_eq!(next.kernel.status().orphans, [id("a")]);
+    assert_eq!(next.kernel.status(next.now).orphans, [id("a")]);
     assert_eq!(consumers_of_p(&mut next), [id("a")]);
 }
 

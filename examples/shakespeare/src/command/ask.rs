@@ -1,12 +1,15 @@
 //! `status`, `plan` and `explain`: questions to the running control plane.
 
 use control_plane::{
-    Explained,
-    enforcer::kernel::{Explanation, Waiting},
+    AsIntended, Explained, GroupStatus, enforcer,
+    enforcer::{
+        Named,
+        kernel::{Explanation, Waiting},
+    },
     model::AssetId,
     rollout::InRollout,
     sdk::Delay,
-    store::records::Outcome,
+    store::records::{Outcome, Pause},
 };
 
 use super::{
@@ -58,19 +61,98 @@ fn show_status(standing: &Standing) {
     for trouble in &status.troubles {
         say(format_args!("trouble    {trouble}"));
     }
+    match &status.intended {
+        AsIntended::Yes => say("intended   yes: production is as the manifest says"),
+        AsIntended::No(why) => {
+            say("intended   NO");
+            say_all(why.iter().map(|why| format!("           {why}")));
+        }
+        AsIntended::Unknown(why) => say(format_args!("intended   unknown: {why}")),
+    }
     if let Some(enforcement) = &status.enforcement {
         say(format_args!(
             "enforced   {} assets, {} not settled",
             enforcement.assets, enforcement.unsettled
         ));
+        say_all(enforcement.pauses.iter().map(paused));
         for view in &standing.rollouts {
             say(format_args!("rollout    {}", summary(view)));
         }
-        for orphan in &enforcement.orphans {
-            say(format_args!(
-                "orphaned   {orphan}: left running; acknowledge it, or put it back"
-            ));
-        }
+        say_all(status.groups.iter().flat_map(group));
+        say_all(by_name(enforcement));
+    }
+}
+
+fn paused(pause: &Pause) -> String {
+    let until = match pause.until {
+        Some(until) => format!("until {until:.0}"),
+        None => "until a person resumes it".into(),
+    };
+    format!(
+        "paused     {}, {until}, by {} since {:.0}",
+        pause.scope, pause.by, pause.at
+    )
+}
+
+/// What a policy group waits for, and what it leaves where it is.
+fn group(group: &GroupStatus) -> Vec<String> {
+    let policy = &group.policy;
+    let awaits = group.awaits_person.iter();
+    let awaits = awaits.map(|why| format!("held       rollout of {policy}: {why}"));
+    let mut lines: Vec<String> = awaits.collect();
+    lines.extend(group.held.iter().map(held));
+    if group.left_out.many > 0 {
+        let names = some(&group.left_out);
+        lines.push(format!("left out   {names}: {LEFT_OUT}"));
+    }
+    lines
+}
+
+fn held((asset, why): (&AssetId, &String)) -> String {
+    format!("held       {asset}: {why}")
+}
+
+/// The assets, and the types, that are not as they should be, or about which there is something to do.
+fn by_name(enforcement: &enforcer::Status) -> Vec<String> {
+    let mut lines: Vec<String> = enforcement.held.iter().map(held).collect();
+    for push in &enforcement.unknown {
+        let look = push.next_look.map(|at| format!(" by {at:.0}"));
+        lines.push(format!(
+            "unknown    {}: a push may still be under way; it is looked at again{}",
+            push.asset,
+            look.unwrap_or_default()
+        ));
+    }
+    for name in &enforcement.open_breakers {
+        lines.push(format!(
+            "breaker    {name}: its plugin only fails, calls are held back; look at it"
+        ));
+    }
+    for orphan in &enforcement.orphans {
+        lines.push(format!(
+            "orphaned   {orphan}: left running; acknowledge it, or put it back"
+        ));
+    }
+    for asset in &enforcement.left_running {
+        lines.push(format!(
+            "left       {asset}: runs on as it is until its rollout gets there"
+        ));
+    }
+    for asset in &enforcement.turned_down {
+        lines.push(format!(
+            "gone       {asset}: gone from production; its entry may leave the manifest"
+        ));
+    }
+    lines
+}
+
+/// The names that are listed, and how many more there are.
+fn some(named: &Named) -> String {
+    let names: Vec<&str> = named.first.iter().map(|id| id.as_str()).collect();
+    let more = (named.many as usize).saturating_sub(names.len());
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
     }
 }
 
