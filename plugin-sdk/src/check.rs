@@ -145,7 +145,7 @@ pub struct Key(pub Arc<str>);
 
 impl Key {
     /// Under which the enforcer counts what consumers use of `provider` in `unit`. See
-    /// [`PartitionView::usage`](crate::PartitionView::usage).
+    /// [`PartitionView::usage`].
     pub fn capacity(provider: &AssetId, unit: &str) -> Self {
         Self(format!("capacity of {provider} in {unit}").into())
     }
