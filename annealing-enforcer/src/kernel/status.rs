@@ -32,7 +32,7 @@ pub struct Status {
     pub reasons: BTreeMap<Reason, u32>,
     /// Assets that a rollout has yet to bring where the newest incarnation would have them, settled or not.
     pub behind: Named,
-    /// Where no push starts: by whom, why, and until when.
+    /// Where no push starts: which person said so, why, and until when.
     pub pauses: Vec<Pause>,
     /// Assets that wait for a person, each with why. Those that a pause holds are counted only.
     pub held: BTreeMap<AssetId, String>,
