@@ -39,11 +39,11 @@ pub mod registry;
 pub mod shell;
 
 pub use config::{Config, TypeConfig};
-pub use kernel::{Command, Explanation, FeedItem, Named, Reason, Status, Words};
+pub use kernel::{Command, Explanation, FeedItem, Named, Outcome, Prospect, Reason, Status, Words};
 pub use registry::Registry;
 pub use shell::{
     AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, Membership,
-    Plan, Planned, Planner, Plugin, Settle,
+    Plan, Planner, Plugin, Settle,
 };
 
 /// The store that an enforcer reads intent from and remembers in.

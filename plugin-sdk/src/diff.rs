@@ -19,7 +19,8 @@ pub struct DiffRequest {
     pub asset: AssetId,
     /// At which incarnation.
     pub incarnation: IncarnationId,
-    /// Who asks. Sent with diffs too, so that a provider hears of a new owner before its first push.
+    /// Who asks. Sent with diffs too, so that a provider hears of a new owner before its first push. Token 0 is a plan's,
+    /// which owns nothing: it is never fenced.
     pub token: FencingToken,
     /// Which call this is.
     pub run: Run,

@@ -51,6 +51,11 @@ impl LastSettled {
         self.0.values().map(|before| before.at.no())
     }
 
+    /// Production is to be compared with each of them at the next occasion.
+    pub(super) fn look_at_all(&mut self) {
+        self.0.values_mut().for_each(|before| before.looked = None);
+    }
+
     fn looked(&mut self, slot: u32, now: Mono) {
         if let Some(before) = self.0.get_mut(&slot) {
             before.looked = Some(now);

@@ -142,7 +142,7 @@ impl Kernel {
         self.people.words(None, now.wall)
     }
 
-    fn waiting(&self, slot: u32, wait: &Wait) -> Waiting {
+    pub(super) fn waiting(&self, slot: u32, wait: &Wait) -> Waiting {
         match wait {
             Wait::Backoff(why) => Waiting::Failure(why.clone()),
             Wait::Delayed(delays, _) => Waiting::Checks(delays.clone()),
@@ -159,7 +159,7 @@ impl Kernel {
     }
 
     /// Who is in the way of `slot` now: that may have become somebody else since it was parked.
-    fn in_the_way(&self, slot: u32, behind: &Behind) -> Vec<AssetId> {
+    pub(super) fn in_the_way(&self, slot: u32, behind: &Behind) -> Vec<AssetId> {
         let named = |others: &mut dyn Iterator<Item = u32>| {
             let others = others.filter(|&other| other != slot);
             let ids = others.filter_map(|other| self.table.id(other));
@@ -190,7 +190,7 @@ impl Kernel {
     }
 
     /// What keeps a queued asset from being looked at, or from being checked.
-    fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
+    pub(super) fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
         let entry = self.table.slot(slot);
         let phase = self.iterations.at(entry.iteration).map(|it| &it.phase);
         let kind = &self.kinds[entry.kind as usize];

@@ -28,6 +28,7 @@ mod people;
 mod permit;
 mod pins;
 mod probe;
+mod prospect;
 mod publish;
 mod rates;
 mod recover;
@@ -58,6 +59,7 @@ pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
 pub use iteration::{Behind, Wait};
 pub use notice::Notice;
 pub use people::{Command, Words};
+pub use prospect::{Outcome, Prospect};
 pub use recover::Recovered;
 pub use status::{Named, Reason, Status, UnknownPush};
 

@@ -97,6 +97,11 @@ impl Rates {
         Some(*at)
     }
 
+    /// Whether `slot` waits for its turn at a rate.
+    pub(super) fn has_turn(&self, slot: u32) -> bool {
+        self.turns.contains_key(&slot)
+    }
+
     /// `slot` waits for no rate any more.
     pub(super) fn forget(&mut self, slot: u32) {
         if let Some((key, at)) = self.turns.remove(&slot)

@@ -16,8 +16,8 @@ use futures::{
 use plane_runtime::Runtime;
 use plane_store::limit;
 use plugin_sdk::{
-    CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Mono, Now, PushRequest,
-    Pushed, Run, plugin,
+    AssetPlugin, CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Mono, Now,
+    PushRequest, Pushed, Run, plugin,
     service::{Checks, Stack},
 };
 use prodspec_model::PartitionId;
@@ -27,7 +27,7 @@ use super::{
     blocked::{Blocked, Blocks, Named, Watched},
     inside::Inside,
     lease::LeaseEnd,
-    view::{Eyes, View},
+    view::View,
 };
 use crate::{
     kernel::{Call, CheckCall, Event, PushCall, Target},
@@ -113,18 +113,7 @@ impl<R: Runtime> Calls<R> {
         let stack = self.diffs.clone();
         let in_place = in_memory && stack.is_none();
         let answer = async move {
-            let call = async {
-                match stack {
-                    Some(stack) => stack
-                        .call(request)
-                        .await
-                        .map_err(|error| class_of(error, plugin::Error::transient)),
-                    None => registered.diff(request).await,
-                }
-            };
-            let answer = AssertUnwindSafe(call).catch_unwind().await;
-            let answer = answer
-                .unwrap_or_else(|_| Err(plugin::Error::transient("the plugin panicked in diff")));
+            let answer = diff(stack, registered, request).await;
             fenced(&events, token, answer.as_ref().err());
             Event::DiffDone { run, answer }
         };
@@ -222,9 +211,8 @@ impl<R: Runtime> Calls<R> {
             return Some(Event::CheckDone { run, answer });
         }
         let named = Named::of(None, "check", &asset);
-        let eyes = Eyes::Kernel(self.events.clone());
         let view = View {
-            eyes,
+            kernel: self.events.clone(),
             at: incarnation.clone(),
             latest,
             edges,
@@ -291,6 +279,25 @@ impl<R> Drop for Calls<R> {
             task.abort.abort();
         }
     }
+}
+
+/// A diff through its layers, if there are some. A panic is a failure.
+pub(super) async fn diff(
+    stack: Option<Stack<DiffRequest, Diff>>,
+    plugin: Arc<dyn AssetPlugin>,
+    request: DiffRequest,
+) -> Result<Diff, plugin::Error> {
+    let call = async {
+        match stack {
+            Some(stack) => {
+                let answer = stack.call(request).await;
+                answer.map_err(|error| class_of(error, plugin::Error::transient))
+            }
+            None => plugin.diff(request).await,
+        }
+    };
+    let answer = AssertUnwindSafe(call).catch_unwind().await;
+    answer.unwrap_or_else(|_| Err(plugin::Error::transient("the plugin panicked in diff")))
 }
 
 /// Gives the ownership up if production has seen a newer token than its own.

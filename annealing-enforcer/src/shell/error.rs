@@ -15,6 +15,9 @@ pub enum Error {
     /// An incarnation cannot be read.
     #[error("an incarnation cannot be read; look at the store, then start again")]
     Incarnation(#[source] plane_store::incarnations::Error),
+    /// A plan came to a state that must never be.
+    #[error("no plan can be made: {0}; enforcement would stop there too, so report it")]
+    Plan(String),
 }
 
 impl Error {

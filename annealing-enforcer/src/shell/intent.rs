@@ -50,7 +50,8 @@ impl<R: Runtime> Intent<R> {
     /// Waits for a first incarnation, and until the store can be reached, then reads everything that is remembered.
     pub(super) async fn recover(self) -> Result<(Recovered, Self), Error> {
         loop {
-            match self.remembered().await {
+            let remembered = async { self.remembered(self.first().await?).await };
+            match remembered.await {
                 Ok(recovered) => return Ok((recovered, self)),
                 Err(error) if error.passes() => {
                     tracing::warn!(%error, "what is remembered cannot be read; trying again");
@@ -61,8 +62,8 @@ impl<R: Runtime> Intent<R> {
         }
     }
 
-    async fn remembered(&self) -> Result<Recovered, Error> {
-        let newest = self.first().await?;
+    /// Everything that is remembered, with `newest` as the newest incarnation.
+    pub(super) async fn remembered(&self, newest: Incarnation) -> Result<Recovered, Error> {
         let taken = record::load::<Taken>(&*self.store, &self.partition, "").await?;
         let taken = match taken.map(|taken| taken.value.incarnation) {
             Some(no) if no < newest.no() => self.kept(no).await?,
@@ -191,7 +192,7 @@ impl<R: Runtime> Intent<R> {
         }
     }
 
-    async fn latest(&self) -> Result<Option<Incarnation>, Error> {
+    pub(super) async fn latest(&self) -> Result<Option<Incarnation>, Error> {
         self.incarnations.latest().await.map_err(Error::Incarnation)
     }
 

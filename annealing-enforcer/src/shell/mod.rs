@@ -20,6 +20,7 @@ mod ownership;
 mod phase;
 mod plan;
 mod pulse;
+mod rehearsal;
 mod retire;
 mod scribe;
 mod telemetry;
@@ -50,7 +51,7 @@ pub use build::{BuildError, EnforcerBuilder, Plugin};
 pub use error::Error;
 pub use handle::{AskError, DeadEnd, Explained, Handle, Settle};
 pub use membership::{Membership, TERM};
-pub use plan::{Plan, Planned, Planner};
+pub use plan::{Plan, Planner};
 
 use crate::{
     config::Config,

@@ -26,6 +26,7 @@ mod calls;
 mod drain;
 mod halt;
 mod lost;
+mod plan;
 mod start;
 mod told;
 

@@ -4,10 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{channel::oneshot, future::BoxFuture};
 use jiff::Timestamp;
-use plugin_sdk::{
-    BoxError, Observation, PartitionView, Shared, Usage,
-    observe::{Link, usage_by_observing},
-};
+use plugin_sdk::{BoxError, Observation, PartitionView, Shared, Usage, observe::Link};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo,
     addons::{DependsOn, Edge},
@@ -16,19 +13,11 @@ use prodspec_model::{
 use super::{Input, inside::Inside};
 use crate::kernel::InProduction;
 
-/// How a view gets at diffs of other assets.
-#[derive(Debug, Clone)]
-pub(crate) enum Eyes {
-    /// Through the kernel, which stamps them.
-    Kernel(Inside),
-    /// Straight from the plugins: for plans, which push nothing.
-    Plugins(super::plan::Observer),
-}
-
 /// See [`PartitionView`].
 #[derive(Debug, Clone)]
 pub(crate) struct View {
-    pub(crate) eyes: Eyes,
+    /// Looks at other assets, and stamps what it finds.
+    pub(crate) kernel: Inside,
     /// The incarnation being pushed.
     pub(crate) at: Incarnation,
     /// The newest one: what others may have been pushed to meanwhile.
@@ -68,39 +57,25 @@ impl View {
 
 impl PartitionView for View {
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
-        match &self.eyes {
-            Eyes::Plugins(observer) => {
-                observer.observe(asset.clone(), self.at.clone(), self.latest.clone())
-            }
-            Eyes::Kernel(kernel) => {
-                let (reply, answer) = oneshot::channel();
-                let sent = kernel.send(Input::Observe {
-                    asset: asset.clone(),
-                    reply,
-                });
-                Box::pin(async move {
-                    sent.then_some(()).ok_or("the enforcer has stopped")?;
-                    answer
-                        .await
-                        .map_err(|_| "the enforcer has stopped")?
-                        .map_err(Into::into)
-                })
-            }
-        }
+        let (reply, answer) = oneshot::channel();
+        let asset = asset.clone();
+        let sent = self.kernel.send(Input::Observe { asset, reply });
+        Box::pin(async move {
+            sent.then_some(()).ok_or("the enforcer has stopped")?;
+            let answer = answer.await.map_err(|_| "the enforcer has stopped")?;
+            answer.map_err(Into::into)
+        })
     }
 
     fn usage(
         &self,
         shared: &Shared,
-        at: IncarnationNo,
+        _at: IncarnationNo,
         but: &AssetId,
-        now: Timestamp,
+        _now: Timestamp,
     ) -> BoxFuture<'static, Result<Usage, BoxError>> {
-        let Eyes::Kernel(kernel) = &self.eyes else {
-            return usage_by_observing(self, shared, at, but, now);
-        };
         let (reply, answer) = oneshot::channel();
-        let sent = kernel.send(Input::Usage {
+        let sent = self.kernel.send(Input::Usage {
             shared: shared.clone(),
             but: but.clone(),
             reply,
@@ -164,7 +139,7 @@ mod tests {
             futures::channel::mpsc::unbounded().0,
         );
         View {
-            eyes: Eyes::Kernel(enforcer),
+            kernel: enforcer,
             at: testing::incarnation(1, [needs("a", "old"), needs("b", "old")]),
             latest: testing::incarnation(2, [needs("a", "new"), needs("b", "new")]),
             edges: Arc::new(InProduction::default()),

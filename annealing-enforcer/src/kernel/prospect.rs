@@ -1,0 +1,255 @@
+//! What becomes of each asset when nothing more happens than what is decided now: for plans.
+//!
+//! A plan lets a kernel look at everything and calls no push, so that whatever the kernel has admitted begins now.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plugin_sdk::{Cause, Change, Delay, Now, Recheck};
+use prodspec_model::AssetId;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Kernel,
+    explain::Waiting,
+    iteration::{Iteration, Phase, Wait},
+    slot::{Class, Trigger, flag},
+};
+
+/// What enforcing would do with an asset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It is pushed at once.
+    Now,
+    /// It is pushed after others: behind their pushes, at its turn of a rate, or when its rollout gets there.
+    InTurn,
+    /// It is not pushed before something else changes: a check, a pause, a person, a failing plugin.
+    Held,
+    /// The incarnation does not have it: it is left alone in production, at once or when its rollout gets to it.
+    Leaves,
+    /// Its push destroys, and waits for an approval of this very change.
+    Destroys,
+}
+
+/// One asset that is not as intended, in a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prospect {
+    /// Which asset.
+    pub asset: AssetId,
+    /// What enforcing would do with it.
+    pub outcome: Outcome,
+    /// Why it is not pushed at once. Empty for [`Outcome::Now`].
+    pub why: String,
+    /// Why it would be pushed.
+    pub cause: Option<Cause>,
+    /// What a push would change.
+    pub change: Option<Change>,
+    /// What checks say against a push now.
+    pub delays: Vec<Delay>,
+    /// The policy whose rollout has yet to bring it to the newest incarnation.
+    pub policy: Option<AssetId>,
+}
+
+/// A prospect, and the assets that it waits for, if it waits for nothing else.
+struct Row {
+    prospect: Prospect,
+    behind: Option<Vec<AssetId>>,
+}
+
+impl Kernel {
+    /// Asks for a look at every asset, whatever was found of it before.
+    pub(crate) fn look_at_all(&mut self, now: Now) {
+        self.last_settled.look_at_all();
+        for slot in 0..self.table.len() {
+            if !self.table.has_intent(slot) {
+                continue;
+            }
+            // What waits with a changed intent is looked at for drift from what it was before (R6).
+            let why = match self.last_settled.of(slot) {
+                Some(_) => Trigger::RetryDue,
+                None => Trigger::DriftScan,
+            };
+            self.trigger(now, slot, why, Class::Drift);
+        }
+    }
+
+    /// Every asset that is not as intended, by id, and how many are.
+    pub(crate) fn prospects(&self, now: Now) -> (Vec<Prospect>, usize) {
+        let mut rows = BTreeMap::new();
+        let mut in_sync = 0;
+        for slot in 0..self.table.len() {
+            let Some(id) = self.table.id(slot).filter(|_| !self.table.is_free(slot)) else {
+                continue;
+            };
+            match self.row(now, slot, id) {
+                Some(row) => drop(rows.insert(row.prospect.asset.clone(), row)),
+                None => in_sync += usize::from(self.table.has_intent(slot)),
+            }
+        }
+        follow_waits(&mut rows);
+        let prospects = rows.into_values().map(|row| row.prospect);
+        (prospects.collect(), in_sync)
+    }
+
+    /// Whether a person has approved the change of an asset, and it is not used up.
+    pub(crate) fn is_approved(&self, now: Now, asset: &AssetId, change: &Change) -> bool {
+        let word = self.people.approval(asset, change.digest, now.wall);
+        word.is_some()
+    }
+
+    /// `None`: it is as intended, or nothing is to be done about it.
+    fn row(&self, now: Now, slot: u32, asset: AssetId) -> Option<Row> {
+        let entry = self.table.slot(slot);
+        let it = self.iterations.at(entry.iteration);
+        let behind = self.behind.contains(&slot);
+        let mut prospect = Prospect {
+            asset,
+            outcome: Outcome::InTurn,
+            why: String::new(),
+            cause: None,
+            change: None,
+            delays: Vec::new(),
+            policy: self.policy_of(slot).filter(|_| behind),
+        };
+        let row = |prospect, behind| Some(Row { prospect, behind });
+        if self.is_left(slot) {
+            prospect.outcome = Outcome::Leaves;
+            prospect.why =
+                "it left intent; production keeps it until it is turned down or acknowledged"
+                    .into();
+            return row(prospect, None);
+        }
+        let settled = self.table.is_settled(slot) || !self.table.has_intent(slot);
+        if settled && !entry.in_flight() {
+            let policy = prospect.policy.clone()?;
+            prospect.why = format!("the rollout of `{policy}` has yet to get to it");
+            if entry.location.is_none() {
+                prospect.outcome = Outcome::Leaves;
+            }
+            return row(prospect, None);
+        }
+        let Some(it) = it else {
+            let waiting = self.queued_for(now, slot);
+            (prospect.outcome, prospect.why) = (Outcome::Held, why(waiting.as_ref()));
+            return row(prospect, None);
+        };
+        prospect.cause = Some(it.cause);
+        prospect.change = it.change.as_deref().cloned();
+        let waits = self.foresee(now, it, &mut prospect);
+        row(prospect, waits)
+    }
+
+    /// Whether it is in no intent any more, and production may have it.
+    fn is_left(&self, slot: u32) -> bool {
+        let entry = self.table.slot(slot);
+        entry.has(flag::ORPHAN) && entry.location.is_none() && !self.table.has_intent(slot)
+    }
+
+    /// What becomes of a restless asset. Says which assets it waits for, if for nothing else.
+    fn foresee(&self, now: Now, it: &Iteration, prospect: &mut Prospect) -> Option<Vec<AssetId>> {
+        let held_back = self.queued_for(now, it.slot);
+        let (outcome, why, waits) = match &it.phase {
+            Phase::Journaling(_) | Phase::Pushing | Phase::Continuing => {
+                (Outcome::Now, String::new(), None)
+            }
+            Phase::Permit if held_back.is_none() => {
+                let why = "it waits for the plugin's capacity for pushes".into();
+                (Outcome::InTurn, why, None)
+            }
+            Phase::Waiting(wait) => {
+                if let Wait::Delayed(delays, _) = wait {
+                    prospect.delays.clone_from(delays);
+                }
+                let (outcome, waits) = self.after_wait(it.slot, wait);
+                let waiting = self.waiting(it.slot, wait);
+                (outcome, why(Some(&waiting)), waits)
+            }
+            _ => (Outcome::Held, why(held_back.as_ref()), None),
+        };
+        (prospect.outcome, prospect.why) = (outcome, why);
+        if outcome == Outcome::Now || !self.lacks_approval(now, it, prospect) {
+            return waits;
+        }
+        prospect.outcome = Outcome::Destroys;
+        None
+    }
+
+    /// Whether a wait ends by itself, and behind which assets.
+    fn after_wait(&self, slot: u32, wait: &Wait) -> (Outcome, Option<Vec<AssetId>>) {
+        match wait {
+            Wait::Delayed(..) if self.claims.rates.has_turn(slot) => (Outcome::InTurn, None),
+            Wait::Delayed(delays, _) => (Outcome::Held, settling(delays)),
+            Wait::Parked { behind, .. } => match self.in_the_way(slot, behind) {
+                others if others.is_empty() => (Outcome::InTurn, None),
+                others => (Outcome::Held, Some(others)),
+            },
+            _ => (Outcome::Held, None),
+        }
+    }
+
+    /// R12: whether its push destroys, and no person has approved that.
+    fn lacks_approval(&self, now: Now, it: &Iteration, prospect: &Prospect) -> bool {
+        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let never = self.config.observe_only || config.observe_only;
+        if never || (it.turndown && !config.turndown) {
+            return false;
+        }
+        let change = prospect.change.as_ref();
+        change.is_some_and(|change| {
+            let destroys = it.turndown || change.effects.destructive;
+            destroys && !self.is_approved(now, &prospect.asset, change)
+        })
+    }
+}
+
+/// The assets that have to settle first, if that is all that delays a push. No push ends the wait at a dead end.
+fn settling(delays: &[Delay]) -> Option<Vec<AssetId>> {
+    let settles = |delay: &Delay| match &delay.recheck {
+        Recheck::WhenSettled(other) if delay.dead_end().is_none() => Some(other.clone()),
+        _ => None,
+    };
+    delays.iter().map(settles).collect()
+}
+
+/// What waits for pushes that begin now, or in their turn, has its own turn after them.
+fn follow_waits(rows: &mut BTreeMap<AssetId, Row>) {
+    let mut waiters: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
+    let mut missing: BTreeMap<AssetId, usize> = BTreeMap::new();
+    for (id, row) in &*rows {
+        for other in row.behind.iter().flatten() {
+            waiters.entry(other.clone()).or_default().push(id.clone());
+            *missing.entry(id.clone()).or_default() += 1;
+        }
+    }
+    let moves = |row: &Row| matches!(row.prospect.outcome, Outcome::Now | Outcome::InTurn);
+    let moving = rows.iter().filter(|(_, row)| moves(row));
+    let mut moving: VecDeque<AssetId> = moving.map(|(id, _)| id.clone()).collect();
+    while let Some(id) = moving.pop_front() {
+        for waiter in waiters.remove(&id).unwrap_or_default() {
+            let Some(left) = missing.get_mut(&waiter) else {
+                continue;
+            };
+            *left -= 1;
+            if *left == 0
+                && let Some(row) = rows.get_mut(&waiter)
+            {
+                row.prospect.outcome = Outcome::InTurn;
+                moving.push_back(waiter);
+            }
+        }
+    }
+}
+
+fn why(waiting: Option<&Waiting>) -> String {
+    let said = |delay: &Delay| format!("{}: {}", delay.check, delay.reason);
+    match waiting {
+        Some(Waiting::Checks(delays)) => delays.iter().map(said).collect::<Vec<_>>().join("; "),
+        Some(Waiting::Failure(why) | Waiting::Others { why, .. } | Waiting::Person(why)) => {
+            why.clone()
+        }
+        Some(Waiting::UnknownOutcome) => "a push of it may still be under way".into(),
+        Some(Waiting::Production) => "work on it is under way in production".into(),
+        _ => "it was not looked at".into(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Rehearses a takeover for a plan: a kernel recovers as a new owner's would, looks at everything and decides. Diffs and
+//! checks are real, nothing is written, and no push is called.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use futures::{
+    FutureExt, StreamExt,
+    channel::{mpsc::UnboundedReceiver, oneshot},
+};
+use plane_runtime::{Kernel as _, Runtime};
+use plugin_sdk::{FencingToken, Mono, Observation};
+use prodspec_model::Incarnation;
+
+use super::{Error, Input, calls::Calls};
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Call, Effects, Event, Kernel, Recovered},
+};
+
+/// A plan owns nothing. Providers never fence this token (R84).
+pub(super) const TOKEN: FencingToken = FencingToken(0);
+
+/// Nothing is tried twice: what waits for longer than a call takes waits for longer than the plan.
+const NEVER: Duration = Duration::from_secs(24 * 3600);
+
+/// A kernel without an ownership.
+pub(super) struct Rehearsal<R> {
+    kernel: Kernel,
+    effects: Effects,
+    calls: Calls<R>,
+    inputs: UnboundedReceiver<Input>,
+    observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
+    tickets: u64,
+    recorded: u64,
+}
+
+impl<R: Runtime> Rehearsal<R> {
+    /// A takeover of what is remembered, up to the first look.
+    pub(super) fn new(
+        config: &Config,
+        recovered: Recovered,
+        calls: Calls<R>,
+        inputs: UnboundedReceiver<Input>,
+    ) -> Self {
+        let mut effects = Effects::default();
+        let config = Config {
+            drift_period: NEVER,
+            backoff_base: NEVER,
+            backoff_cap: NEVER,
+            ..config.clone()
+        };
+        let unending = |kind: TypeConfig| TypeConfig {
+            push_deadline: NEVER,
+            push_total: NEVER,
+            ..kind
+        };
+        let kinds = calls.registry.configs().into_iter().map(unending).collect();
+        let now = calls.runtime.now();
+        let kernel = Kernel::recover(now, config, kinds, TOKEN, recovered, &mut effects);
+        Self {
+            kernel,
+            effects,
+            calls,
+            inputs,
+            observers: BTreeMap::new(),
+            tickets: 0,
+            recorded: 0,
+        }
+    }
+
+    /// Takes `incarnation` in and looks at everything, until no call is under way.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] when the kernel finds an invariant broken.
+    pub(super) async fn run(mut self, incarnation: Incarnation) -> Result<Kernel, Error> {
+        self.step(Event::Renewed(Mono(u64::MAX)))?;
+        self.step(Event::Publish(incarnation))?;
+        // What changed goes first, as it does under an owner; the drift scan gets to the rest later.
+        self.go_on().await?;
+        self.kernel.look_at_all(self.calls.runtime.now());
+        self.step(Event::Tick)?;
+        self.go_on().await?;
+        Ok(self.kernel)
+    }
+
+    /// Until no call is under way.
+    async fn go_on(&mut self) -> Result<(), Error> {
+        while !self.calls.running.is_empty() {
+            let now = self.calls.runtime.now();
+            let wake = self.kernel.next_wake(now).unwrap_or(now.mono + NEVER);
+            let mut alarm = self.calls.runtime.sleep_until(wake).fuse();
+            let input = futures::select_biased! {
+                input = self.inputs.next() => input,
+                () = alarm => None,
+            };
+            self.take(input)?;
+        }
+        Ok(())
+    }
+
+    /// `None`: time went on.
+    fn take(&mut self, input: Option<Input>) -> Result<(), Error> {
+        match input {
+            None => self.step(Event::Tick),
+            Some(Input::Of(_, input)) => self.take(Some(*input)),
+            Some(Input::Kernel(event)) => {
+                self.calls.ended(&event);
+                self.step(event)
+            }
+            Some(Input::Observe { asset, reply }) => {
+                self.tickets += 1;
+                let ticket = self.tickets;
+                self.observers.insert(ticket, reply);
+                self.step(Event::Observe { ticket, asset })
+            }
+            Some(Input::Usage { shared, but, reply }) => {
+                let now = self.calls.runtime.now();
+                // The check may have been given up.
+                let _ = reply.send(self.kernel.usage(now, &shared, &but));
+                Ok(())
+            }
+            // What else an ownership hears of does not concern a plan.
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Feeds an event, and what follows from it at once, to the kernel. A push that is admitted is not called.
+    fn step(&mut self, event: Event) -> Result<(), Error> {
+        let mut ready = VecDeque::from([event]);
+        while let Some(event) = ready.pop_front() {
+            let now = self.calls.runtime.now();
+            self.kernel.step(now, event, &mut self.effects);
+            if let Some(violation) = self.effects.violation.take() {
+                return Err(Error::Plan(violation));
+            }
+            let records = self.effects.records.drain(..).count() as u64;
+            if records > 0 {
+                self.recorded += records;
+                ready.push_back(Event::Durable(self.recorded));
+            }
+            for (ticket, answer) in self.effects.replies.drain(..) {
+                if let Some(observer) = self.observers.remove(&ticket) {
+                    // The check may have been given up.
+                    let _ = observer.send(answer);
+                }
+            }
+            for call in self.effects.calls.drain(..) {
+                match call {
+                    Call::Push(_) => {}
+                    call => ready.extend(self.calls.perform(now, call)),
+                }
+            }
+            self.effects.feed.clear();
+            self.effects.notices.clear();
+        }
+        Ok(())
+    }
+}
