@@ -18,4 +18,4 @@ pub use actuator::{Actuation, Actuator, Feed, PinTo};
 pub use config::Config;
 pub use kernel::{Command, Counts, Refused, Rested, View};
 pub use record::{By, Entry, Rollout, State};
-pub use shell::{AskError, Attached, Handle, Strategist, StrategistBuilder};
+pub use shell::{AskError, Attached, Handle, Obstacles, Strategist, StrategistBuilder};

@@ -144,7 +144,7 @@ pub trait PartitionView: Send + Sync {
 }
 
 /// As [`PartitionView::usage`], by observing every consumer: for views without a kernel that keeps count.
-pub fn usage_by_observing<V: PartitionView + ?Sized>(
+fn usage_by_observing<V: PartitionView + ?Sized>(
     view: &V,
     shared: &Shared,
     at: IncarnationNo,

@@ -4,6 +4,7 @@ mod build;
 mod groups;
 mod handle;
 mod logged;
+mod obstacles;
 mod recover;
 mod steps;
 mod waiting;
@@ -23,6 +24,7 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
 pub use handle::{AskError, Handle};
+pub use obstacles::Obstacles;
 
 use crate::{
     actuator::{Actuator, Feed},

@@ -85,13 +85,6 @@ impl Memory {
         strategist: &Strategist<R>,
         latest: &Incarnation,
     ) -> Result<Self, BoxError> {
-        let mut newest: BTreeMap<AssetId, Rollout> = BTreeMap::new();
-        for (_, rollout) in all::<R, Rollout>(strategist).await? {
-            let known = newest.get(&rollout.policy).map(|known| known.id);
-            if known.is_none_or(|known| known < rollout.id) {
-                newest.insert(rollout.policy.clone(), rollout);
-            }
-        }
         let mut kept_heads = BTreeMap::new();
         for (policy, head) in named(all::<R, GroupHead>(strategist).await?) {
             if let Some(head) = kept(&strategist.incarnations, head.incarnation).await? {
@@ -105,19 +98,12 @@ impl Memory {
                 ours.push((asset, row));
             }
         }
-        let mut quarantine: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
-        for (name, failed) in all::<R, Quarantined>(strategist).await? {
-            if let Some(asset) = named_in(&failed.policy, &name) {
-                let ours = quarantine.entry(failed.policy.clone()).or_default();
-                ours.push((asset, failed));
-            }
-        }
         let mut memory = Self {
             heads: Arc::new(kept_heads),
-            newest,
+            newest: newest_by_group(strategist).await?,
             rows,
             holders: BTreeMap::new(),
-            quarantine,
+            quarantine: failed_by_group(strategist).await?,
         };
         let rows = memory.rows.values().flatten();
         let held = rows.filter(|(id, row)| memory.holds(latest, id, row));
@@ -277,6 +263,34 @@ pub(super) async fn kept(
         Err(incarnations::Error::Unknown(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The newest rollout of each group.
+pub(super) async fn newest_by_group<R: Runtime>(
+    strategist: &Strategist<R>,
+) -> Result<BTreeMap<AssetId, Rollout>, BoxError> {
+    let mut newest: BTreeMap<AssetId, Rollout> = BTreeMap::new();
+    for (_, rollout) in all::<R, Rollout>(strategist).await? {
+        let known = newest.get(&rollout.policy).map(|known| known.id);
+        if known.is_none_or(|known| known < rollout.id) {
+            newest.insert(rollout.policy.clone(), rollout);
+        }
+    }
+    Ok(newest)
+}
+
+/// What failed in each group, by asset.
+pub(super) async fn failed_by_group<R: Runtime>(
+    strategist: &Strategist<R>,
+) -> Result<BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>, BoxError> {
+    let mut failed_in: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
+    for (name, failed) in all::<R, Quarantined>(strategist).await? {
+        if let Some(asset) = named_in(&failed.policy, &name) {
+            let ours = failed_in.entry(failed.policy.clone()).or_default();
+            ours.push((asset, failed));
+        }
+    }
+    Ok(failed_in)
 }
 
 async fn all<R: Runtime, T: Record>(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use annealing_enforcer::Plan;
 use async_trait::async_trait;
 use futures::future::join_all;
 use plane_runtime::{Runtime, blocking};
@@ -137,17 +136,8 @@ impl<R: Runtime> Handle<R> {
         Ok(Checked::of(&candidate, incarnation.id().clone()))
     }
 
-    /// What enforcing what the sources would make would do now. Pushes nothing.
-    ///
-    /// # Errors
-    /// As [`Handle::check`].
-    pub async fn plan_with(&self, instead: &[&dyn SourceOfTruth]) -> Result<Plan, Error> {
-        let (_, incarnation) = self.candidate(instead).await?;
-        self.planned(incarnation).await
-    }
-
     /// What the sources would make, and the incarnation that would be.
-    async fn candidate(
+    pub(crate) async fn candidate(
         &self,
         instead: &[&dyn SourceOfTruth],
     ) -> Result<(Candidate, Incarnation), Error> {

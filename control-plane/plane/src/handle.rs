@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use annealing_enforcer::{AskError, Plan, Planner, Settle, shell};
+use annealing_enforcer::{AskError, Planner, Settle, shell};
 use plane_runtime::{Runtime, TokioRuntime, timeout_at};
 use plane_store::{
     incarnations,
@@ -240,19 +240,6 @@ impl<R: Runtime> Handle<R> {
         let what = "the sources were not read";
         let event = timeout_at(&self.shared.runtime, deadline, event).await;
         event.ok_or(Error::TooLate { what, within })
-    }
-
-    /// What enforcing the incarnation in force would do now. Pushes nothing, and needs no ownership.
-    ///
-    /// # Errors
-    /// When there is no incarnation yet, or the store cannot be read.
-    pub async fn plan(&self) -> Result<Plan, Error> {
-        self.planned(self.latest().await?).await
-    }
-
-    pub(crate) async fn planned(&self, incarnation: Incarnation) -> Result<Plan, Error> {
-        let plan = self.planner.plan(incarnation).await;
-        plan.map_err(|error| Error::Store(error.into()))
     }
 }
 

@@ -75,6 +75,7 @@ mod explain;
 mod generate;
 mod handle;
 mod people;
+mod plan;
 mod plane;
 pub mod prelude;
 mod retention;

@@ -5,7 +5,7 @@ use std::{error::Error, path::PathBuf, process::ExitCode};
 use clap::{Parser, Subcommand};
 use control_plane::model::AssetId;
 use shakespeare::{
-    command::{Failure, Several, ask, check, down, load, rollout, run, tell},
+    command::{Failure, Several, ask, check, down, load, plan, rollout, run, tell},
     control::client,
     demo,
     place::Place,
@@ -38,7 +38,7 @@ enum Command {
         /// The manifest.
         file: PathBuf,
     },
-    /// What would be pushed now.
+    /// What becomes of every asset that is not in sync: pushed now, in turn, held, leaving intent, or destroyed.
     Plan,
     /// Why an asset, or each, is or is not being pushed.
     Explain {
@@ -126,7 +126,7 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
         Command::Run => run::run(place).await?,
         Command::Down => down::down(&place).await?,
         Command::Check { file } => return check::check(&place, &file).await,
-        Command::Plan => ask::plan(&place).await?,
+        Command::Plan => plan::plan(&place).await?,
         Command::Explain { asset } => ask::explain(&place, asset.as_ref()).await?,
         Command::Status { json } => ask::status(&place, json).await?,
         Command::Rollout { verb } => rollout::rollout(&place, verb).await?,

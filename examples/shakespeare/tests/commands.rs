@@ -372,7 +372,7 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
     assert!(
         town.say(&["plan"])
             .text
-            .contains("0 to be pushed, 6 in sync")
+            .contains("0 now, 0 in turn, 0 held, 0 leaves, 0 destroys; 6 in sync")
     );
     assert!(town.say(&["explain", "job/eu"]).text.contains("settled"));
     assert!(

@@ -6,13 +6,15 @@ use std::sync::{
 };
 
 use control_plane::{
-    ControlPlaneBuilder, Error,
+    ControlPlaneBuilder, Error, PauseScope,
     enforcer::{Outcome, Plan},
     prelude::*,
+    strategist::Command,
 };
 use futures::future::pending;
 
-use crate::world::{LONG, Model, Production, Running, Service, Text, id, plane};
+use crate::rollouts::{build, manifest, of_size, until};
+use crate::world::{LONG, Model, Production, Running, Service, Text, ann, id, plane};
 
 /// What it is asked about tells it what to do.
 #[derive(Clone, Default)]
@@ -195,4 +197,95 @@ async fn a_plan_outlives_sources_that_hang_or_panic() {
         panic!("it cannot be read");
     };
     assert!(problems.to_string().contains("panicked"), "{problems}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_shows_what_is_paused_what_leaves_and_what_destroys() {
+    let whole =
+        "services: {down: {size: 1}, gone: {size: 1}, held: {size: 1}, p: {size: 1}, q: {size: 1}}";
+    let (text, production) = (Text::new(whole), Production::default());
+    let running = Running::over(&text, &production);
+    running.handle.settle(LONG).await.unwrap();
+    let scope = PauseScope::Asset(id("held"));
+    running.handle.pause(scope, ann(), None).await.unwrap();
+
+    let edited = "services: {down: {size: 1, turndown: true}, held: {size: 2}, p: {size: 2}, q: {size: 2, needs: [p]}}";
+    let plan = running.handle.plan_with(&[&Text::new(edited)]).await;
+    let plan = plan.unwrap();
+    let outcomes: Vec<_> = plan
+        .assets
+        .iter()
+        .map(|it| (it.asset.as_str(), it.outcome))
+        .collect();
+    let expected = [
+        ("down", Outcome::Destroys),
+        ("gone", Outcome::Leaves),
+        ("held", Outcome::Held),
+        ("p", Outcome::Now),
+        ("q", Outcome::InTurn),
+    ];
+    assert_eq!(outcomes, expected);
+    assert!(plan.of(&id("held")).unwrap().why.contains("paused by ann"));
+    assert_eq!((plan.count(Outcome::Now), plan.in_sync), (1, 0));
+
+    text.edit(edited);
+    running.handle.owned().await.next_run().await;
+    running.quiet().await;
+    assert_eq!(production.size("p"), Some(2), "as planned");
+    let plan = running.handle.plan().await.unwrap();
+    let change = plan.of(&id("down")).unwrap().change.clone().unwrap();
+    // Paused, so that the approval is not used up at once.
+    let scope = PauseScope::Asset(id("down"));
+    running.handle.pause(scope, ann(), None).await.unwrap();
+    let down = id("down");
+    let approved = running.handle.approve(&down, change.digest, ann(), None);
+    approved.await.unwrap();
+    let plan = running.handle.plan().await.unwrap();
+    assert_eq!(plan.of(&down).unwrap().outcome, Outcome::Held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r22_a_plan_holds_what_a_rollout_does_not_bring() {
+    let policy = "{canary: {count: 1, bake_secs: 60}}";
+    let (text, production) = (Text::new(&manifest(1, policy, 1)), Production::default());
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    running.handle.settle(LONG).await.unwrap();
+    let planned = async |size| {
+        let edited = Text::new(&manifest(size, policy, 1));
+        running.handle.plan_with(&[&edited]).await.unwrap()
+    };
+    let plan = planned(2).await;
+    assert_eq!(plan.count(Outcome::InTurn), 4, "{plan:#?}");
+    assert!(plan.of(&id("a")).unwrap().change.is_some());
+
+    let slow = id("slow");
+    text.edit(&manifest(2, policy, 1));
+    let canary = || of_size(&production, 2) > 0;
+    until(&running, "the canary is updated", canary).await;
+    running
+        .handle
+        .tell_rollout(&slow, Command::Pause, ann())
+        .await
+        .unwrap();
+    let plan = running.handle.plan().await.unwrap();
+    assert_eq!(
+        (plan.count(Outcome::Held), plan.in_sync),
+        (3, 2),
+        "{plan:#?}"
+    );
+    assert!(plan.assets[0].why.contains("is paused"), "{plan:#?}");
+    running
+        .handle
+        .tell_rollout(&slow, Command::RollBack, ann())
+        .await
+        .unwrap();
+    until(&running, "it is back", || of_size(&production, 1) == 4).await;
+    running.quiet().await;
+    let plan = planned(2).await;
+    assert!(plan.count(Outcome::Held) > 0, "{plan:#?}");
+    assert!(
+        plan.with(Outcome::Held).all(|it| it.why.contains("failed")),
+        "{plan:#?}"
+    );
+    assert_eq!(planned(4).await.count(Outcome::InTurn), 4, "a fix is new");
 }

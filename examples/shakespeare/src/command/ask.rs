@@ -1,4 +1,4 @@
-//! `status`, `plan` and `explain`: questions to the running control plane.
+//! `status` and `explain`: questions to the running control plane.
 
 use control_plane::{
     AsIntended, Explained, GroupStatus, enforcer,
@@ -154,29 +154,6 @@ fn some(named: &Named) -> String {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
     }
-}
-
-/// What would be pushed now.
-///
-/// # Errors
-/// When no control plane runs.
-pub async fn plan(place: &Place) -> Result<(), Failure> {
-    let plan = Control::find(place).await?.plan().await?;
-    for planned in &plan.assets {
-        let what = planned.change.as_ref().map(|change| change.summary.clone());
-        let what = what.or_else(|| planned.note.clone()).unwrap_or_default();
-        say(format_args!("{:<14} {what}", planned.asset.as_str()));
-        for delay in &planned.delays {
-            say(format_args!("{:<14}   not yet: {}", "", delay.reason));
-        }
-    }
-    say(format_args!(
-        "{} to be pushed, {} in sync, {} modelled only",
-        plan.assets.len(),
-        plan.in_sync,
-        plan.modelled_only
-    ));
-    Ok(())
 }
 
 /// Why an asset, or each, is or is not being pushed.

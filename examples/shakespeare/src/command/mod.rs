@@ -4,6 +4,7 @@ pub mod ask;
 pub mod check;
 pub mod down;
 pub mod load;
+pub mod plan;
 pub mod processes;
 pub mod rollout;
 pub mod run;

@@ -1,0 +1,53 @@
+//! `plan`: what would become of every asset.
+
+use control_plane::enforcer::Outcome;
+
+use super::Failure;
+use crate::{control::client::Control, place::Place, voice::say};
+
+/// What becomes of every asset that is not in sync.
+///
+/// # Errors
+/// When no control plane runs.
+pub async fn plan(place: &Place) -> Result<(), Failure> {
+    let plan = Control::find(place).await?.plan().await?;
+    for prospect in &plan.assets {
+        let change = prospect.change.as_ref();
+        let what = change.map_or("", |change| change.summary.as_str());
+        let outcome = outcome(prospect.outcome);
+        say(format_args!(
+            "{outcome:<9} {:<14} {what}",
+            prospect.asset.as_str()
+        ));
+        if !prospect.why.is_empty() {
+            say(format_args!("{:<9} {:<14}   {}", "", "", prospect.why));
+        }
+    }
+    let counts = OUTCOMES.map(|it| format!("{} {}", plan.count(it), outcome(it)));
+    say(format_args!(
+        "{}; {} in sync, {} modelled only",
+        counts.join(", "),
+        plan.in_sync,
+        plan.modelled_only
+    ));
+    Ok(())
+}
+
+const OUTCOMES: [Outcome; 5] = [
+    Outcome::Now,
+    Outcome::InTurn,
+    Outcome::Held,
+    Outcome::Leaves,
+    Outcome::Destroys,
+];
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Now => "now",
+        Outcome::InTurn => "in turn",
+        Outcome::Held => "held",
+        Outcome::Leaves => "leaves",
+        Outcome::Destroys => "destroys",
+        _ => "other",
+    }
+}
