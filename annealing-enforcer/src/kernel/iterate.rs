@@ -341,12 +341,13 @@ impl Kernel {
         iteration.phase = Phase::Permit;
         iteration.advance();
         let generation = iteration.generation;
+        let rolls_back = iteration.cause == Cause::Rollback;
         // L2: it is looked at again though all capacity is taken for long.
         let period = now.mono + self.config.drift_period;
         self.timers.set(period, at, generation);
         self.kinds[kind as usize]
             .permits
-            .push_back((at, generation));
+            .push((at, generation), rolls_back);
         self.grant_permits(now, kind, out);
     }
 

@@ -18,12 +18,53 @@ pub(super) struct Kind {
     pub(super) asked: VecDeque<Asked>,
     pub(super) diffs: u32,
     pub(super) pushes: u32,
-    /// Iterations that wait for a push permit, with their generation.
-    pub(super) permits: VecDeque<(u32, u32)>,
+    pub(super) permits: Permits,
     /// In front of diffs and observations.
     pub(super) breaker: Breaker,
     /// In front of pushes: reading may work where writing does not.
     pub(super) push_breaker: Breaker,
+}
+
+/// Iterations that wait for a push permit, with their generation: rollbacks before the others, each in order (S9).
+#[derive(Debug, Default)]
+pub(super) struct Permits {
+    rollbacks: VecDeque<(u32, u32)>,
+    others: VecDeque<(u32, u32)>,
+}
+
+impl Permits {
+    pub(super) fn push(&mut self, waiting: (u32, u32), rolls_back: bool) {
+        match rolls_back {
+            true => self.rollbacks.push_back(waiting),
+            false => self.others.push_back(waiting),
+        }
+    }
+
+    /// The next one; of those that are `preferred`, if there is one.
+    pub(super) fn pop(
+        &mut self,
+        preferred: Option<impl Fn(&(u32, u32)) -> bool>,
+    ) -> Option<(u32, u32)> {
+        if let Some(preferred) = preferred {
+            for queue in [&mut self.rollbacks, &mut self.others] {
+                if let Some(at) = queue.iter().position(&preferred) {
+                    return queue.remove(at);
+                }
+            }
+        }
+        self.rollbacks
+            .pop_front()
+            .or_else(|| self.others.pop_front())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rollbacks.is_empty() && self.others.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn contains(&self, waiting: &(u32, u32)) -> bool {
+        self.rollbacks.contains(waiting) || self.others.contains(waiting)
+    }
 }
 
 impl Kind {
@@ -35,7 +76,7 @@ impl Kind {
             asked: VecDeque::new(),
             diffs: 0,
             pushes: 0,
-            permits: VecDeque::new(),
+            permits: Permits::default(),
             breaker: Breaker::default(),
             push_breaker: Breaker::default(),
         }

@@ -135,9 +135,7 @@ impl Kernel {
             };
             // An open breaker is probed with an asset that is not known to fail, if there is one.
             let is_open = state.push_breaker.is_open();
-            let probe = is_open.then(|| state.permits.iter().position(well));
-            let next = probe.flatten().unwrap_or_default();
-            let Some((at, generation)) = state.permits.remove(next) else {
+            let Some((at, generation)) = state.permits.pop(is_open.then_some(well)) else {
                 return;
             };
             let Some(iteration) = self

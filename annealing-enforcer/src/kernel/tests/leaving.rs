@@ -1,6 +1,8 @@
 //! S9, R16, R17: going back comes first; what left intent still has its edges, and its pin until it is back.
 
-use plugin_sdk::{Cause, Diff, FencingToken};
+use std::time::Duration;
+
+use plugin_sdk::{Cause, Diff, FencingToken, Recheck};
 use prodspec_model::{
     Asset, AssetId, AssetRef, Incarnation,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef},
@@ -64,6 +66,37 @@ fn s9_a_rollback_of_what_is_queued_already_moves_it_to_the_front() {
     rig.in_sync("b");
     rig.in_sync("c");
     assert_eq!(asked(&rig), [""; 0], "once");
+}
+
+#[test]
+fn s9_a_rollback_goes_before_those_that_wait_for_the_plugins_capacity() {
+    let kind = TypeConfig {
+        pushes: 1,
+        ..kind()
+    };
+    let names = ["a", "b", "c", "z"];
+    let mut rig = Rig::with(Config::default(), kind, things(&names, 1));
+    let first = rig.latest.clone();
+    for name in names {
+        rig.in_sync(name);
+    }
+    rig.publish(things(&["z"], 2), &[]);
+    rig.in_sync("z");
+    rig.publish(things(&["a", "b", "c"], 3), &[]);
+    for name in ["a", "b", "c"] {
+        rig.diffed(name, differs);
+    }
+    roll_back(&mut rig, "z", &first);
+    rig.diffed("z", differs);
+    assert!(rig.check_is_asked("a"), "the first has the only permit");
+    rig.checked("a", |mut verdict| {
+        verdict
+            .delays
+            .push(delay(Recheck::After(Duration::from_secs(3600))));
+        verdict
+    });
+    assert!(rig.check_is_asked("z"), "and the rollback has it next");
+    assert!(!rig.check_is_asked("b"));
 }
 
 /// `a`, a consumer of `p`.
