@@ -1,6 +1,6 @@
 //! From what the last owner remembered to a kernel that goes on where it stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plane_store::records::{AssetRecord, Orphaned, Owned, Stands};
 use plugin_sdk::{FencingToken, Now};
@@ -199,46 +199,69 @@ impl Kernel {
 
     /// A slot of an asset that is enforced at `last`, whatever the newest incarnation has of it.
     pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
-        let kind = self.kind_of(asset.type_str())?;
-        let location = self.table.locate(asset.id_str());
-        let slot = Slot::new(kind, location, last.no());
-        let at = match location {
-            Some(_) => self.table.insert(asset.id_str(), slot),
-            None => self.table.insert_elsewhere(slot, Elsewhere { last, asset }),
-        };
+        let at = self.insert_elsewhere(asset, last)?;
         if let Some(policy) = self.policy_of(at) {
             self.govern(at, &policy);
         }
         Some(at)
     }
 
-    /// Where groups are; and who is still governed there though the newest incarnation says nothing of it.
+    /// The same, whatever governs it.
+    fn insert_elsewhere(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
+        let kind = self.kind_of(asset.type_str())?;
+        let location = self.table.locate(asset.id_str());
+        let slot = Slot::new(kind, location, last.no());
+        Some(match location {
+            Some(_) => self.table.insert(asset.id_str(), slot),
+            None => self.table.insert_elsewhere(slot, Elsewhere { last, asset }),
+        })
+    }
+
+    /// Where groups are; and what is still governed there though the newest incarnation says nothing of it. Costs what
+    /// changed from head to head, however many groups there are.
     fn recover_heads(&mut self, heads: Vec<(AssetId, Incarnation)>) {
         for (policy, head) in &heads {
             self.table.set_head(policy, head.clone());
         }
-        let latest = self.table.latest().snapshot().clone();
-        for (policy, head) in heads {
-            for change in head.snapshot().diff(&latest) {
-                let Some(before) = change.before else {
-                    continue;
-                };
-                let newest = change.after.as_ref().and_then(policy_in);
-                if newest.or_else(|| policy_in(&before)).as_ref() != Some(&policy) {
-                    continue;
-                }
-                match self.table.find(before.id_str()) {
-                    None => drop(self.insert_from(before, head.clone())),
-                    Some(slot) if !self.table.slot(slot).has(flag::GOVERNED) => {
-                        // Of several heads that name it, not every one is right.
-                        if let Some(policy) = self.policy_of(slot) {
-                            self.govern(slot, &policy);
-                        }
-                    }
-                    Some(_) => {}
-                }
+        let latest = self.table.latest().clone();
+        for (id, named) in named_since(&latest, heads) {
+            let newest = latest.asset(&id).as_ref().and_then(policy_in);
+            let mut at_heads = self.at_heads(&id, newest, named);
+            at_heads.sort_by_key(|(_, head, _)| std::cmp::Reverse(head.no()));
+            let Some((policy, ..)) = at_heads.first().cloned() else {
+                continue;
+            };
+            let known = self.table.find(id.as_str());
+            let slot = known.or_else(|| {
+                let mut there = at_heads.into_iter();
+                there.find_map(|(_, head, asset)| self.insert_elsewhere(asset, head))
+            });
+            if let Some(slot) = slot.filter(|slot| !self.table.slot(*slot).has(flag::GOVERNED)) {
+                self.govern(slot, &policy);
             }
         }
+    }
+
+    /// What an asset is at the heads of the groups that may govern it: of the one that the newest incarnation names for
+    /// it, else of those that name themselves.
+    fn at_heads(
+        &self,
+        id: &AssetId,
+        newest: Option<AssetId>,
+        named: BTreeSet<AssetId>,
+    ) -> Vec<(AssetId, Incarnation, Asset)> {
+        let is_named = newest.is_some();
+        let policies = match newest {
+            Some(policy) => BTreeSet::from([policy]),
+            None => named,
+        };
+        let at_head = |policy: AssetId| {
+            let head = self.table.head(&policy)?.clone();
+            let asset = head.asset(id)?;
+            let governs = is_named || policy_in(&asset).as_ref() == Some(&policy);
+            governs.then_some((policy, head, asset))
+        };
+        policies.into_iter().filter_map(at_head).collect()
     }
 
     fn govern(&mut self, slot: u32, policy: &AssetId) {
@@ -441,4 +464,25 @@ impl Kernel {
         }
         out.settled_changed = true;
     }
+}
+
+/// Every asset that has changed since the oldest of `heads`, with the policies that it named meanwhile.
+fn named_since(
+    latest: &Incarnation,
+    heads: Vec<(AssetId, Incarnation)>,
+) -> BTreeMap<AssetId, BTreeSet<AssetId>> {
+    let mut steps: BTreeMap<IncarnationNo, Incarnation> = BTreeMap::new();
+    steps.extend(heads.into_iter().map(|(_, head)| (head.no(), head)));
+    steps.insert(latest.no(), latest.clone());
+    let steps: Vec<Incarnation> = steps.into_values().collect();
+    let mut named: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
+    for step in steps.windows(2) {
+        for change in step[0].snapshot().diff(step[1].snapshot()) {
+            for asset in change.before.into_iter().chain(change.after) {
+                let policies = named.entry(asset.id()).or_default();
+                policies.extend(policy_in(&asset));
+            }
+        }
+    }
+    named
 }

@@ -12,6 +12,7 @@ mod explain;
 mod invariants;
 mod leaving;
 mod loops;
+mod many_groups;
 mod modelled;
 mod neighbours;
 mod pins;

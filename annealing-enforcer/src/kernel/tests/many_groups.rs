@@ -1,0 +1,50 @@
+//! R17: a takeover with many policy groups finds what each governs by what changed from head to head.
+
+use plugin_sdk::FencingToken;
+use prodspec_model::{Asset, AssetId, AssetRef, Incarnation, addons::RolloutPolicyRef};
+
+use super::rig::*;
+use crate::{config::Config, kernel::Recovered};
+
+fn governed(name: &str, policy: &str, size: u32) -> Asset {
+    let policy = AssetRef::to(id(policy));
+    let asset = thing(name, size).edit().addon(&RolloutPolicyRef { policy });
+    asset.unwrap().build().unwrap()
+}
+
+fn taken_over(latest: &Incarnation, heads: Vec<(AssetId, Incarnation)>) -> Rig {
+    let recovered = Recovered {
+        heads,
+        ..Recovered::nothing(latest.clone())
+    };
+    let now = Rig::new(Vec::new()).now;
+    Rig::recover(Config::default(), vec![kind()], FencingToken(2), recovered, now)
+}
+
+fn pin_of(rig: &Rig, name: &str) -> String {
+    rig.kernel.explain(rig.now, &id(name)).unwrap().pin
+}
+
+#[test]
+fn r17_an_asset_that_left_its_group_unseen_follows_the_newest_head_that_names_itself() {
+    let first = seal(None, vec![governed("a", "p", 1), governed("b", "q", 1)], &[]);
+    let second = seal(Some(&first), vec![governed("a", "q", 2)], &[]);
+    let third = seal(Some(&second), vec![governed("a", "p", 3)], &[]);
+    let latest = seal(Some(&third), vec![thing("a", 4)], &["b"]);
+    let heads = vec![(id("p"), first), (id("q"), second.clone())];
+    let rig = taken_over(&latest, heads);
+    assert_eq!(pin_of(&rig, "a"), "where the last rollout of `q` went");
+    assert_eq!(pin_of(&rig, "b"), "where the last rollout of `q` went");
+    let explained = rig.kernel.explain(rig.now, &id("a")).unwrap();
+    assert_eq!(explained.incarnation, Some(second.no()));
+}
+
+#[test]
+fn r17_a_policy_that_is_named_at_no_head_of_its_own_governs_nothing() {
+    let first = seal(None, vec![governed("a", "p", 1)], &[]);
+    let second = seal(Some(&first), vec![governed("a", "q", 2)], &[]);
+    let latest = seal(Some(&second), vec![thing("a", 3)], &[]);
+    // The group of `p` went on to where `a` names `q`.
+    let rig = taken_over(&latest, vec![(id("p"), second), (id("q"), first)]);
+    assert_eq!(pin_of(&rig, "a"), "latest");
+}
