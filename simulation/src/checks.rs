@@ -12,6 +12,12 @@ use plugin_sdk::{
     service::{CheckLayer, Proceed},
 };
 use tower::Service;
+#[cfg(feature = "planted-bugs")]
+use {
+    annealing_checks::solver::{OrderRule, Push, Question, VersionOrder, Wait},
+    plugin_sdk::{Diff, observe::Link},
+    prodspec_model::addons::Need,
+};
 
 use crate::{
     executor::NodeId,
@@ -27,6 +33,8 @@ pub const SCOPES: usize = 3;
 /// The check that applies to everything, and the one that applies to intent only.
 const ALWAYS: usize = 0;
 const INTENT: usize = 1;
+/// What has not answered by then says no.
+const DEADLINE: Duration = Duration::from_secs(30);
 /// What is serialized.
 const SERIAL: usize = 5;
 
@@ -42,9 +50,49 @@ pub fn is_red(state: &State, at: usize) -> bool {
     until.is_some_and(|until| state.now < *until)
 }
 
+/// Whether the check that applies to everything says no to an asset now.
+pub fn is_closed(state: &State, at: usize) -> bool {
+    let until = state.closed.get(&(ALWAYS, at % SCOPES));
+    until.is_some_and(|until| state.now < *until)
+}
+
 /// What gradual pushes exclude each other by.
 pub fn serial(at: usize) -> usize {
     at % SERIAL
+}
+
+/// R16, left out: a cure waits for whatever comes before it, like a change of intent.
+#[cfg(feature = "planted-bugs")]
+struct PatientOrder;
+
+#[cfg(feature = "planted-bugs")]
+impl OrderRule for PatientOrder {
+    fn questions(&self, push: &Push<'_>) -> Vec<Question> {
+        let ordered = push
+            .providers()
+            .iter()
+            .filter(|link| link.need == Need::Order);
+        let question = |link: &Link| {
+            let first = link.asset.clone();
+            Question::new([first.clone()], move |seen| match seen.diff(&first) {
+                Some(Diff::InSync { .. }) => Vec::new(),
+                _ => vec![Wait::on(first, "must be in sync first")],
+            })
+        };
+        ordered.map(question).collect()
+    }
+}
+
+/// The real solver, or one whose cures wait for edits.
+fn solver(world: &World) -> DependencySolver {
+    #[cfg(feature = "planted-bugs")]
+    if world.state().scenario.patient_order {
+        return DependencySolver::capacity()
+            .with(VersionOrder)
+            .with(PatientOrder);
+    }
+    let _ = world;
+    DependencySolver::standard()
 }
 
 /// A check that can be told to say no.
@@ -81,7 +129,14 @@ impl CheckPlugin for Gate {
                 false => delay,
             };
             let hangs = state.strikes(Fault::CheckHangs);
-            (hangs, state.strikes(Fault::CheckFails), delay)
+            let fails = state.strikes(Fault::CheckFails);
+            let at = number(request.asset.as_str());
+            match (hangs, fails || slow) {
+                (true, _) => state.hindered(at, DEADLINE),
+                (false, true) => state.hindered(at, delay),
+                _ => {}
+            }
+            (hangs, fails, delay)
         };
         if hangs {
             return futures::future::pending().await;
@@ -161,7 +216,7 @@ pub fn checks(
         every: Duration::from_millis(1500),
     };
     tower::ServiceBuilder::new()
-        .layer(CheckLayer::new(DependencySolver::standard()))
+        .layer(CheckLayer::new(solver(world)))
         .layer(gate(ALWAYS))
         .layer(gate(INTENT))
         .layer(CalendarLayer::new(calendar))

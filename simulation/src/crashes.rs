@@ -124,6 +124,8 @@ fn plan() -> Plan {
         ][at],
         parent: (at == BALANCER).then_some(JOB),
         schema: None,
+        order: None,
+        ordered: false,
         loner: at != BALANCER && at != JOB,
         exists: true,
         turndown: false,

@@ -19,6 +19,8 @@ use crate::{
 
 /// How long a process may be silent before others take it for dead.
 pub const TERM: Duration = Duration::from_secs(15);
+/// How long a diff may take.
+pub const DIFF: Duration = Duration::from_secs(10);
 /// Enforcers tell how often they took which branch this often.
 const TELL_EVERY: Duration = Duration::from_secs(7);
 
@@ -156,7 +158,7 @@ fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRun
 
 fn limits(config: &mut TypeConfig) {
     (config.diffs, config.pushes) = (8, 4);
-    config.diff_deadline = Duration::from_secs(10);
+    config.diff_deadline = DIFF;
     config.push_deadline = Duration::from_secs(40);
     config.push_total = Duration::from_secs(120);
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     faults::Fault,
-    judge::{LOOKS, Violation},
+    judge::{EXCUSES, LOOKS, Violation},
     world::World,
 };
 
@@ -62,6 +62,16 @@ impl Report {
             let looked = state.judge.looked.get(look).copied().unwrap_or_default();
             counts.insert(format!("judged {look}"), looked);
         }
+        for excuse in EXCUSES {
+            let used = state.judge.cures.excused.get(excuse);
+            counts.insert(
+                format!("excused {excuse}"),
+                used.copied().unwrap_or_default(),
+            );
+        }
+        let longest = state.judge.cures.longest.as_millis() as u64 * 1000
+            / state.scenario.drift_period.as_millis() as u64;
+        *counts.entry(format!("zz {}", longest / 200)).or_default() += 1;
         counts.insert("judged lease".into(), state.leases);
         counts.insert("pushes begun".into(), state.judge.begun);
         counts.insert("pushes effective".into(), state.production.effective);

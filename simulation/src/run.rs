@@ -25,14 +25,23 @@ use crate::{
 /// How often an audit that is not over is waited for.
 const AUDITED: usize = 30;
 
+/// What lasts is judged this often.
+const SECOND: Duration = Duration::from_secs(1);
+
 /// Runs one seed: trouble first, then a time of edits without faults, then rest.
 pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let world = World::new(seed, scenario.clone());
     begin(&world);
     let mut now = Instant::default();
     let mut pass = |time: Duration| {
-        now = now + time;
-        world.executor.run_until(now);
+        let end = now + time;
+        while now < end {
+            now = end.min(now + SECOND);
+            world.executor.run_until(now);
+            world.state().judge_cures();
+            world.state().judge_ways_back();
+            world.verdict();
+        }
     };
     pass(scenario.trouble);
     heal(&world);

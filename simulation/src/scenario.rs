@@ -46,6 +46,8 @@ pub struct Scenario {
     pub away: Option<(Duration, Duration)>,
     /// Policy groups whose assets have edges, in a thousand.
     pub knit: u32,
+    /// Seeds with edges of order across trees and policy groups, in a thousand.
+    pub ordered: u32,
     /// People move pins that are the strategist's.
     pub meddling: bool,
     /// How often the last edit brings content that does not serve, in a thousand.
@@ -56,6 +58,9 @@ pub struct Scenario {
     /// What of every policy is not heeded.
     #[cfg(feature = "planted-bugs")]
     pub careless: Option<crate::policies::Careless>,
+    /// What puts production right waits for edits of what comes before it.
+    #[cfg(feature = "planted-bugs")]
+    pub patient_order: bool,
     /// The kernel's guard that is left out.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<Bug>,
@@ -108,12 +113,15 @@ impl Scenario {
             travel: None,
             away: None,
             knit: 300,
+            ordered: 400,
             meddling: false,
             stubborn: 200,
             #[cfg(feature = "planted-bugs")]
             planted_in_rollouts: None,
             #[cfg(feature = "planted-bugs")]
             careless: None,
+            #[cfg(feature = "planted-bugs")]
+            patient_order: false,
             #[cfg(feature = "planted-bugs")]
             planted: None,
             #[cfg(feature = "planted-bugs")]

@@ -21,6 +21,9 @@ use crate::{
     trace::Trace,
 };
 
+/// Tells the stream apart that draws what comes first.
+const ORDER: u64 = 0x6f72_6465;
+
 /// The world of one seed. Cheap to clone.
 #[derive(Clone)]
 pub struct World {
@@ -140,7 +143,15 @@ impl World {
     pub fn new(seed: u64, scenario: Scenario) -> Self {
         let mut random = Random::new(seed);
         let chosen = scenario.plan.clone();
-        let plan = chosen.unwrap_or_else(|| Plan::choose(&mut random, scenario.knit));
+        let plan = chosen.unwrap_or_else(|| {
+            let mut plan = Plan::choose(&mut random, scenario.knit);
+            // A stream of its own: other seeds go as they would without.
+            let mut order = Random::new(seed ^ ORDER);
+            if order.per_mille(scenario.ordered) {
+                plan.put_in_order(&mut order);
+            }
+            plan
+        });
         let executor = Executor::new(seed);
         let state = State {
             production: Production::new(&plan),
@@ -260,6 +271,7 @@ impl State {
         self.closed.clear();
         self.out_until = Instant::default();
         self.production.undo_by_hand(self.now);
+        self.judge.healed = self.now;
         for at in 2..self.plan.wishes.len() {
             self.bring_back(at);
             let wish = &mut self.plan.wishes[at];

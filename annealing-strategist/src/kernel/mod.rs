@@ -76,6 +76,10 @@ pub enum Bug {
     IgnoreUnhealthy,
     /// R21: a rollout is over as soon as everything was selected.
     CompletesEarly,
+    /// A rollback is over as soon as everything was sent back.
+    BackTooSoon,
+    /// A rollback never ends.
+    NeverBack,
     /// What a person paused or aborted goes on.
     IgnorePause,
 }

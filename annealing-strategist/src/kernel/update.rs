@@ -128,6 +128,7 @@ impl Kernel {
         let counts = self.planted(Bug::VoidSelection);
         let ignored = self.planted(Bug::IgnorePause);
         let early = self.planted(Bug::CompletesEarly);
+        let (soon, never) = (self.planted(Bug::BackTooSoon), self.planted(Bug::NeverBack));
         let Some(live) = self.live.as_mut().filter(|l| l.selecting == Some(call)) else {
             return;
         };
@@ -142,7 +143,15 @@ impl Kernel {
                 self.move_pins(now, &selection, out);
                 let going_back = self.live.as_ref().is_some_and(|live| live.back.is_some());
                 let done = self.live.as_ref().is_some_and(Live::all_settled);
-                if (done || (early && !going_back)) && (going_back || selection.waits.is_empty()) {
+                let early = match going_back {
+                    true => soon,
+                    false => early,
+                };
+                let open = match going_back {
+                    true => !never,
+                    false => selection.waits.is_empty(),
+                };
+                if (done || early) && open {
                     self.arrived(now, out);
                 } else {
                     self.wait_for(now, selection, out);

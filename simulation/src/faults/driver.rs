@@ -72,6 +72,7 @@ impl State {
                 Some(at),
                 [fault as u64, 0],
             );
+            let before = Some(content);
             content.mark ^= 1;
             match fault {
                 Fault::DriftContent => {
@@ -89,6 +90,7 @@ impl State {
                 }
                 _ => self.production.by_hand(now, at, None),
             }
+            self.drifted(at, before);
         }
     }
 

@@ -96,9 +96,9 @@ fn pause(state: &mut State) -> Option<Command> {
     }
     let now = NodeRuntime::wall(state.now);
     let most = Duration::from_secs(120);
-    let until = now
-        .checked_add(state.random.between(Duration::from_secs(1), most))
-        .ok();
+    let long = state.random.between(Duration::from_secs(1), most);
+    let until = now.checked_add(long).ok();
+    state.paused(scope.clone(), state.now + long);
     Some(Command::Pause {
         scope,
         until,

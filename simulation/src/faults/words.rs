@@ -80,7 +80,6 @@ impl State {
             Rolls::Running if !view.outside.is_empty() && is_stuck(view) => Some(Command::RollBack),
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
-            Rolls::RollingBack { .. } if !stubborn && is_stuck(view) => Some(Command::Retry),
             _ if !view.live && !stubborn => (!view.left_out.is_empty()).then_some(Command::Retry),
             _ => None,
         }

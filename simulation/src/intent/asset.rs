@@ -129,6 +129,10 @@ pub fn asset(plan: &Plan, at: usize) -> Asset {
         provider: AssetRef::to(id(schema)),
         need: Need::Version,
     }));
+    edges.extend(plan.order(at).map(|before| Edge {
+        provider: AssetRef::to(id(before)),
+        need: Need::Order,
+    }));
     let name = TypeName::new(wish.kind.type_name()).expect("a type name");
     let payload = serde_json::to_value(payload).expect("a payload is JSON");
     let mut builder = Asset::builder(id(at))

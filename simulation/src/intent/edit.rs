@@ -64,6 +64,13 @@ fn move_edge(state: &mut State) {
     if let Some(at) = any(state, fits) {
         state.plan.wishes[at].edge ^= true;
     }
+    let fits = |plan: &Plan, at: usize| plan.wishes[at].order.is_some() && plan.is_up(at);
+    // Where there is no order, nothing is drawn.
+    if state.plan.wishes.iter().any(|wish| wish.order.is_some())
+        && let Some(at) = any(state, fits)
+    {
+        state.plan.wishes[at].ordered ^= true;
+    }
 }
 
 /// Versions up or down; nobody is wanted above the schema.

@@ -16,6 +16,10 @@ pub struct Wish {
     pub parent: Option<usize>,
     /// Whose version has to be at least its own.
     pub schema: Option<usize>,
+    /// What has to be in sync before it changes: of another tree, with a lower root.
+    pub order: Option<usize>,
+    /// The edge to that is there.
+    pub ordered: bool,
     /// It has no neighbours, and its plugin may lie.
     pub loner: bool,
     /// It is part of intent.
@@ -89,6 +93,8 @@ impl Plan {
             kind,
             parent,
             schema: (!free && random.per_mille(400)).then_some(schema),
+            order: None,
+            ordered: false,
             loner,
             exists: concept || random.per_mille(900),
             turndown: false,
@@ -105,6 +111,26 @@ impl Plan {
             steady: false,
             cluster: random.below(group::CLUSTERS.len()),
         }
+    }
+
+    /// Draws what has to be in sync first for some assets, whatever policy groups they and it belong to. Always of a tree
+    /// with a lower root, so that no wait ends where it began; what holds the version comes after nothing.
+    pub fn put_in_order(&mut self, random: &mut Random) {
+        for at in 2..self.schema() {
+            let lower = |other: &usize| self.root(*other) < self.root(at);
+            let fits: Vec<usize> = (2..self.schema()).filter(lower).collect();
+            let wish = &mut self.wishes[at];
+            wish.order = random.pick(&fits).filter(|_| random.per_mille(400));
+            wish.ordered = random.per_mille(850);
+        }
+    }
+
+    /// What has to be in sync before `at` changes. Within one policy group its rollout says what comes first.
+    pub fn order(&self, at: usize) -> Option<usize> {
+        let wish = &self.wishes[at];
+        let before = wish.order?;
+        let apart = wish.group.is_none() || wish.group != self.wishes[before].group;
+        (wish.ordered && apart && !wish.turndown && self.is_up(before)).then_some(before)
     }
 
     /// Whether `at` uses something of its parent, orphans included: production still has them.

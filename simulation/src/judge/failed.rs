@@ -22,9 +22,18 @@ impl State {
         let Some(group) = policy_number(number(rollout.policy.as_str())) else {
             return;
         };
+        let (to, now) = (rollout.to.0, self.now);
+        let back = &mut self.judge.groups[group].goes_back;
+        let before = back.take_if(|(other, _)| *other == to);
         match rollout.state {
-            How::RollingBack { .. } => self.all_failed(group, rollout.to.0),
-            How::RolledBack { .. } => self.judge_gone(group, rollout.to.0),
+            How::RollingBack { .. } => {
+                *back = before.or(Some((to, now)));
+                self.all_failed(group, to);
+            }
+            How::RolledBack { .. } => {
+                self.judge_gone(group, to);
+                self.judge_there(group);
+            }
             _ => {}
         }
     }
@@ -69,6 +78,45 @@ impl State {
             let what =
                 format!("@{to} is said to be rolled back, and asset/{at:02} is pinned to it");
             self.violated("R22", what);
+        }
+    }
+
+    /// R22: what is said to be rolled back has got to where its pins say, whatever people did to it by hand since.
+    fn judge_there(&mut self, group: usize) {
+        self.judge.look("back");
+        let missing = |at: &usize| {
+            let eye = &self.judge.eyes[*at];
+            let pinned = eye.pinned.filter(|(_, since)| *since > self.judge.owned);
+            let pinned = pinned.filter(|_| eye.goes_back && self.follows(*at, group));
+            let by_hand = self.judge.cures.drifted.contains_key(at);
+            pinned.is_some_and(|(no, _)| {
+                let there = self.production.resources[*at].content.map(|it| it.mark);
+                !by_hand && there != self.mark_at(no, *at)
+            })
+        };
+        if let Some(at) = (0..self.plan.wishes.len()).find(missing) {
+            let what =
+                format!("a rollout is said to be rolled back, and asset/{at:02} is not back");
+            self.violated("R22", what);
+        }
+    }
+
+    /// R22: once nothing goes wrong any more, what goes back gets there, whatever is edited meanwhile.
+    pub fn judge_ways_back(&mut self) {
+        if !self.healed {
+            return;
+        }
+        for group in 0..self.plan.groups.len() {
+            let eye = &self.judge.groups[group];
+            let Some((to, since)) = eye.goes_back else {
+                continue;
+            };
+            let since = since.max(self.judge.healed).max(self.judge.owned);
+            let long = self.now.since(since);
+            if long > self.scenario.drift_period * 4 + self.bakes() {
+                let what = format!("@{to} goes back, and is not back after {long:?}");
+                self.violated("R22", what);
+            }
         }
     }
 

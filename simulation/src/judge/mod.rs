@@ -1,7 +1,9 @@
 //! The judge: says when something happened that must never happen. It looks at production, at what was sealed and at
 //! what people and checks said, never at the enforcer's own account.
 
+mod cure;
 mod ending;
+mod excuse;
 mod failed;
 mod pins;
 mod push;
@@ -16,12 +18,14 @@ use prodspec_model::Digest;
 
 use crate::{executor::Instant, production::Push, world::State};
 
+pub use cure::Cures;
+pub use excuse::EXCUSES;
 pub use push::Call;
 pub use rollout::{Eye, GroupEye};
 pub use words::Word;
 
 /// Everything that the judge looks at.
-pub const LOOKS: [&str; 32] = [
+pub const LOOKS: [&str; 35] = [
     "L1",
     "L2",
     "R6",
@@ -36,7 +40,10 @@ pub const LOOKS: [&str; 32] = [
     "S4",
     "S5",
     "S7",
+    "back",
     "canary",
+    "cured",
+    "cured under an edit",
     "domain",
     "emergency",
     "gradual",
@@ -130,6 +137,10 @@ pub struct Judge {
     pub jumped: Option<Instant>,
     /// Since when production has heard of the newest owner.
     pub owned: Instant,
+    /// When everything was put right.
+    pub healed: Instant,
+    /// What people changed by hand.
+    pub cures: Cures,
     assets: usize,
     moves: BTreeMap<usize, u64>,
 }
@@ -157,6 +168,8 @@ impl Judge {
             words: Vec::new(),
             jumped: None,
             owned: Instant::default(),
+            healed: Instant::default(),
+            cures: Cures::new(assets),
             assets,
             moves: BTreeMap::new(),
         }

@@ -100,6 +100,7 @@ impl State {
             return;
         }
         self.judge.begun += 1;
+        self.begins_for(at, call);
         self.judge_verdicts(at, call);
         self.judge_alone(at);
         self.judge_claim(at);

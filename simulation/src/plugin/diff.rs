@@ -10,6 +10,7 @@ use crate::{
     faults::Fault,
     intent::{Bad, number, unit},
     judge::Call,
+    process::DIFF,
     production::{Content, Lie},
     world::State,
 };
@@ -45,6 +46,11 @@ impl Network {
             } else {
                 state.fate()
             };
+            match &fate {
+                Fate::Fine => {}
+                Fate::Hangs => state.hindered(at, DIFF),
+                Fate::Fails(_) | Fate::Panics => state.hindered(at, Duration::ZERO),
+            }
             (state.latency(), state.latency(), fate)
         };
         self.world.verdict();

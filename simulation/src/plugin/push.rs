@@ -59,7 +59,11 @@ impl Network {
             state.judge_lease(self.node, at);
             let to = state.production.content(&asset);
             let to = (!turndown).then_some(to);
-            state.send(at, request.token.0, request.run.n, to)
+            let (course, fate) = state.send(at, request.token.0, request.run.n, to);
+            if !matches!(fate, Fate::Fine) {
+                state.hindered(at, Duration::ZERO);
+            }
+            (course, fate)
         };
         self.world.verdict();
         if let Fate::Fails(error) = fate {
