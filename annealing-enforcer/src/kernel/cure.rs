@@ -123,14 +123,23 @@ impl Kernel {
         }
     }
 
+    /// Whether the push in flight is of the content that `slot` has at an incarnation.
+    fn is_pushing(&self, slot: u32, at: &Incarnation) -> bool {
+        self.being_pushed(slot).is_some_and(|(pushed, _)| {
+            let there = at.snapshot().get(pushed.id_str());
+            there.is_some_and(|there| there.digest() == pushed.digest())
+        })
+    }
+
     /// The intent of `slot` is another one from now on; `before` is the incarnation that it had its content from.
     pub(super) fn remember_settled(&mut self, now: Now, slot: u32, before: Option<&Incarnation>) {
         let entry = self.table.slot(slot);
         if !self.table.has_intent(slot) {
             return self.last_settled.forget(slot);
         }
-        // A cure that is in flight is of the content remembered already.
-        if let Some(before) = before.filter(|_| entry.has(flag::REACHED) && !entry.in_flight()) {
+        // A push in flight may leave another content there, unless it repairs drift from this one.
+        let stays = |before: &&Incarnation| !entry.in_flight() || self.is_pushing(slot, before);
+        if let Some(before) = before.filter(|_| entry.has(flag::REACHED)).filter(stays) {
             let looked = Some(now.mono);
             self.last_settled.keep(slot, before.clone(), looked);
         }

@@ -125,7 +125,7 @@ impl Kernel {
     }
 
     /// What the push in flight is of.
-    fn being_pushed(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
+    pub(super) fn being_pushed(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
         let it = self.iterations.at(self.table.slot(slot).iteration)?;
         let pushed = it.pushed_at.clone()?;
         let known = self.table.known(slot)?;
@@ -327,6 +327,9 @@ impl Kernel {
         iteration.change = Some(change.clone());
         let turndown = iteration.turndown;
         if let Some(why) = self.may_not_push(kind, turndown) {
+            if turndown && self.look_for_drift(now, slot, out) {
+                return;
+            }
             return self.held(now, slot, why, out);
         }
         if self.sleeps_on(now, at, &change, out)

@@ -200,3 +200,36 @@ fn r6_a_pinned_asset_that_waits_to_go_on_is_repaired_to_where_it_was() {
     assert_eq!(check.cause, Cause::Drift);
     assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
 }
+
+#[test]
+fn r6_an_edit_that_no_plugin_can_push_does_not_keep_drift_from_being_repaired() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.publish(vec![super::status::turned_down("a")], &[]);
+    rig.diffed("a", destroys);
+    rig.pass(PERIOD);
+    rig.diffed("a", destroys);
+    let target = rig.diff("a").expect("a look for drift");
+    assert_eq!(target.asset.digest(), thing("a", 1).digest());
+}
+
+#[test]
+fn r6_drift_is_repaired_though_an_edit_came_while_it_was_being_repaired() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.pass(PERIOD);
+    let push = rig.until_push("a", |verdict| verdict).expect("a repair");
+    assert_eq!(push.cause, Cause::Drift);
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Err(plugin::Error::transient("down")),
+    });
+    production_has(&mut rig, 7);
+    wait_for_monday(&mut rig);
+    rig.pass(PERIOD);
+    production_has(&mut rig, 7);
+    let check = rig.check("a").expect("drift is checked");
+    assert_eq!(check.cause, Cause::Drift);
+    assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
+}

@@ -66,7 +66,7 @@ fn governed(name: &str, size: u32) -> Asset {
     asset.unwrap().build().unwrap()
 }
 
-fn turned_down(name: &str) -> Asset {
+pub(super) fn turned_down(name: &str) -> Asset {
     let asset = thing(name, 1).edit().addon(&Turndown {
         reason: "moved".into(),
         approved_by: "me".into(),
