@@ -145,6 +145,7 @@ fn plan() -> Plan {
     Plan {
         wishes: (0..ALL).map(wish).collect(),
         groups: Vec::new(),
+        ranks: [0; 3],
     }
 }
 

@@ -258,7 +258,7 @@ impl Kernel {
         entry.set(flag::THERE, true);
         self.observations.forget(it.slot);
         if !it.cures {
-            self.last_settled.forget(it.slot);
+            it.before = self.last_settled.take(it.slot);
         }
     }
 

@@ -17,13 +17,13 @@ use super::{
 };
 
 /// The content that each asset settled with last, of those whose intent has changed since. Forgotten as soon as a push
-/// of the changed intent is admitted: from then on production may be either.
+/// of the changed intent is admitted, unless that never begins: from then on production may be either.
 #[derive(Debug, Default)]
 pub(super) struct LastSettled(BTreeMap<u32, Before>);
 
 /// An asset as it was when it was last found in sync.
-#[derive(Debug)]
-struct Before {
+#[derive(Debug, Clone)]
+pub(super) struct Before {
     /// The incarnation that has this content.
     at: Incarnation,
     /// When production was last found to have it; `None`: not under this ownership.
@@ -39,6 +39,16 @@ impl LastSettled {
     /// Production may have become something else, or the asset has settled with its present intent.
     pub(super) fn forget(&mut self, slot: u32) {
         self.0.remove(&slot);
+    }
+
+    /// As [`LastSettled::forget`], and hands it out: a push that never begins changes nothing.
+    pub(super) fn take(&mut self, slot: u32) -> Option<Before> {
+        self.0.remove(&slot)
+    }
+
+    /// What was taken holds after all.
+    pub(super) fn put_back(&mut self, slot: u32, before: Before) {
+        self.0.insert(slot, before);
     }
 
     /// The incarnation whose content `slot` settled with last, if its intent has changed since.

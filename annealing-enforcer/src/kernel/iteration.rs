@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{people::Word, slot::NONE, waiting::wall_at};
+use super::{cure::Before, people::Word, slot::NONE, waiting::wall_at};
 
 /// The pin of an iteration whose asset was pinned anew since its diff.
 pub(super) const REPINNED: u32 = u32::MAX;
@@ -51,6 +51,8 @@ pub(super) struct Iteration {
     pub(super) resolves: bool,
     /// The incarnation that the push in flight is of. Diffs of it may be at a newer one meanwhile.
     pub(super) pushed_at: Option<Incarnation>,
+    /// What the asset settled with last, until the push in flight has begun.
+    pub(super) before: Option<Before>,
     /// How well the provider kept old calls out when the push in flight began, if that was under another owner.
     pub(super) pushed_guard: Option<Guard>,
     /// When the push, with all its follow-ups, has to be over.
@@ -203,6 +205,7 @@ impl Iteration {
             looks_for_drift: false,
             resolves: false,
             pushed_at: None,
+            before: None,
             pushed_guard: None,
             push_until: Mono(0),
             follows: false,

@@ -99,6 +99,10 @@ impl Kernel {
         self.count_void(at);
         self.give_back_new(now, at);
         self.give_back_words(at, out);
+        let before = self.iterations.at_mut(at).and_then(|it| it.before.take());
+        if let Some(before) = before.filter(|_| self.table.has_intent(slot)) {
+            self.last_settled.put_back(slot, before);
+        }
         self.close(now, at, out);
         self.remember(now, slot, out);
         self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
@@ -316,7 +320,7 @@ impl Kernel {
             return;
         };
         let slot = it.slot;
-        (it.pushed_at, it.pushed_guard) = (None, None);
+        (it.pushed_at, it.pushed_guard, it.before) = (None, None, None);
         it.words.clear();
         let relied_on = std::mem::take(&mut it.relies_on);
         let (kept, free): (Vec<_>, Vec<_>) = std::mem::take(&mut it.claims)

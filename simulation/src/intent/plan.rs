@@ -59,6 +59,8 @@ pub struct Plan {
     pub wishes: Vec<Wish>,
     /// The policy groups.
     pub groups: Vec<Group>,
+    /// Assets without a group, of the first and of the second group come after those of a lower rank, if after any.
+    pub ranks: [usize; 3],
 }
 
 impl Plan {
@@ -72,6 +74,7 @@ impl Plan {
         let mut plan = Self {
             wishes: wishes.collect(),
             groups: Vec::new(),
+            ranks: [0; 3],
         };
         plan.wishes[schema].version = 9;
         group::choose(random, &mut plan, knit);
@@ -113,23 +116,36 @@ impl Plan {
         }
     }
 
-    /// Draws what has to be in sync first for some assets, whatever policy groups they and it belong to. Always of a tree
-    /// with a lower root, so that no wait ends where it began; what holds the version comes after nothing.
+    /// Draws what has to be in sync first for some assets, in other trees and policy groups: always in a tree with a lower
+    /// root, so that no wait ends where it began. What holds the version comes after nothing.
     pub fn put_in_order(&mut self, random: &mut Random) {
+        let orders = [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ];
+        self.ranks = orders[random.below(orders.len())];
         for at in 2..self.schema() {
             let lower = |other: &usize| self.root(*other) < self.root(at);
             let fits: Vec<usize> = (2..self.schema()).filter(lower).collect();
             let wish = &mut self.wishes[at];
-            wish.order = random.pick(&fits).filter(|_| random.per_mille(400));
+            wish.order = random.pick(&fits).filter(|_| random.per_mille(600));
             wish.ordered = random.per_mille(850);
         }
     }
 
-    /// What has to be in sync before `at` changes. Within one policy group its rollout says what comes first.
+    /// What has to be in sync before `at` changes. Groups come one after the other: what is new in one of two that wait for
+    /// each other may have its turn only after what waits for it, which nobody could end but by an edit. Within a group its
+    /// rollout says what comes first.
     pub fn order(&self, at: usize) -> Option<usize> {
         let wish = &self.wishes[at];
         let before = wish.order?;
-        let apart = wish.group.is_none() || wish.group != self.wishes[before].group;
+        let rank = |group: Option<usize>| self.ranks[group.map_or(0, |group| group + 1)];
+        let (group, its) = (wish.group, self.wishes[before].group);
+        let apart = rank(its) < rank(group) || (its.is_none() && group.is_none());
         (wish.ordered && apart && !wish.turndown && self.is_up(before)).then_some(before)
     }
 

@@ -127,6 +127,10 @@ impl State {
                 drifted.before = None;
             }
         }
+        if there.is_none() && self.is_to_go(at) {
+            // People have done what was intended.
+            self.judge.cures.drifted.remove(&at);
+        }
         let excuse = self.excuse(at);
         if excuse.is_some() {
             let hindered = &mut self.judge.cures.hindered[at];
@@ -189,21 +193,29 @@ impl State {
         self.judge.cures.settled[at] = Some(settled);
     }
 
-    /// The content that an asset is meant to have: by its pin, its group's head or the newest incarnation.
+    /// The content that an asset is meant to have.
     pub(super) fn intended(&self, at: usize) -> Option<u64> {
+        self.mark_at(self.intended_at(at)?, at)
+    }
+
+    /// Whether an asset is meant to be taken out of production.
+    fn is_to_go(&self, at: usize) -> bool {
+        let plan = self.intended_at(at).and_then(|no| self.plan_at(no));
+        plan.is_some_and(|plan| plan.wishes[at].turndown)
+    }
+
+    /// The incarnation that says what an asset is meant to be: its pin, its group's head or the newest.
+    fn intended_at(&self, at: usize) -> Option<u32> {
         let (wish, eye) = (&self.plan.wishes[at], &self.judge.eyes[at]);
         let newest = self.sealed.accepted.keys().last().copied()?;
         self.mark_at(newest, at)?;
         let head = wish.group.and_then(|group| self.judge.groups[group].head);
         match self.judge.pins.get(&at) {
             Some(Pinned::Moving) => None,
-            Some(Pinned::At(no)) => self.mark_at(*no, at),
+            Some(Pinned::At(no)) => Some(*no),
             _ if eye.nowhere => None,
-            _ if !wish.pool => self.mark_at(newest, at),
-            _ => {
-                let pinned = eye.pinned.map(|(no, _)| no).or(head).unwrap_or(newest);
-                self.mark_at(pinned, at)
-            }
+            _ if !wish.pool => Some(newest),
+            _ => eye.pinned.map(|(no, _)| no).or(head).or(Some(newest)),
         }
     }
 }

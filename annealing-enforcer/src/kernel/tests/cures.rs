@@ -233,3 +233,23 @@ fn r6_drift_is_repaired_though_an_edit_came_while_it_was_being_repaired() {
     assert_eq!(check.cause, Cause::Drift);
     assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
 }
+
+#[test]
+fn r6_drift_is_repaired_though_a_push_of_the_edit_was_admitted_and_never_began() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    // Its record takes so long to become durable that its evidence is too old.
+    rig.pass(Duration::from_secs(61));
+    rig.durable();
+    assert!(rig.push("a").is_none());
+    production_has(&mut rig, 7);
+    wait_for_monday(&mut rig);
+    rig.pass(PERIOD);
+    production_has(&mut rig, 7);
+    let check = rig.check("a").expect("drift is checked");
+    assert_eq!(check.cause, Cause::Drift);
+    assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
+}
