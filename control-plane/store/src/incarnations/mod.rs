@@ -105,6 +105,8 @@ impl<S: Store + ?Sized> Incarnations<S> {
     /// # Errors
     /// When the store fails, or has less than what was known of it: [`Error::Younger`].
     pub async fn head(&self) -> Result<Option<Head>, Error> {
+        // What is sealed while the head is read need not be in what was read.
+        let known = self.lock().known;
         let row = record::load::<HeadRow>(&*self.store, &self.partition, "").await?;
         let head = row.map(|row| Head {
             no: row.value.incarnation,
@@ -112,14 +114,12 @@ impl<S: Store + ?Sized> Incarnations<S> {
             version: row.version,
         });
         let found = head.map(|head| head.no);
-        let mut at_hand = self.lock();
-        match at_hand.known {
-            Some(known) if found < Some(known) => Err(Error::Younger { known, found }),
-            _ => {
-                at_hand.known = found;
-                Ok(head)
-            }
+        if let Some(known) = known.filter(|known| found < Some(*known)) {
+            return Err(Error::Younger { known, found });
         }
+        let mut at_hand = self.lock();
+        at_hand.known = at_hand.known.max(found);
+        Ok(head)
     }
 
     /// The incarnation in force, with its assets.

@@ -317,6 +317,56 @@ fn a_store_younger_than_what_was_known_is_refused() {
     ));
 }
 
+/// A store whose first read is answered late: with what it read, after others went on.
+struct Late {
+    store: MemoryStore,
+    reads: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Store for Late {
+    async fn get(&self, keys: &[crate::Key]) -> Result<Vec<Option<Versioned>>, crate::Error> {
+        let read = self.store.get(keys).await;
+        if self.reads.fetch_add(1, Ordering::Relaxed) == 0 {
+            futures::pending!();
+        }
+        read
+    }
+
+    async fn scan(&self, range: KeyRange, limit: usize) -> Result<crate::Page, crate::Error> {
+        self.store.scan(range, limit).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Version, CommitError> {
+        self.store.commit(batch).await
+    }
+
+    fn watch(&self, topic: Topic) -> futures::stream::BoxStream<'static, ()> {
+        self.store.watch(topic)
+    }
+}
+
+#[test]
+fn s7_a_seal_while_the_head_is_read_is_not_taken_for_a_loss() {
+    let store = MemoryStore::new();
+    let first = history(&store, 1).remove(0);
+    let head = block_on(open(&store).head()).unwrap();
+    let late = Late {
+        store,
+        reads: AtomicUsize::new(0),
+    };
+    let incarnations = Incarnations::new(Arc::new(late), partition());
+    let mut reading = Box::pin(incarnations.latest());
+    assert!((&mut reading).now_or_never().is_none());
+    let second = next(Some(&first), vec![asset(0, 1, 50)]);
+    block_on(incarnations.seal(&second, head.as_ref(), Batch::new())).unwrap();
+    assert!(same(&block_on(reading).unwrap().unwrap(), &first));
+    assert!(same(
+        &block_on(incarnations.latest()).unwrap().unwrap(),
+        &second
+    ));
+}
+
 #[test]
 fn of_two_who_seal_one_is_refused() {
     let store = MemoryStore::new();
