@@ -12,8 +12,8 @@ use std::{
 };
 
 use annealing_strategist::{
-    Actuation, Actuator, AskError, Attached, By, Command, Feed, Handle, PinTo, Rollout, State,
-    Strategist, StrategistBuilder, View,
+    Actuation, Actuator, AskError, Attached, By, Command, Config, Feed, Handle, PinTo, Rollout,
+    State, Strategist, StrategistBuilder, View,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, channel::mpsc, stream::BoxStream};
@@ -26,7 +26,8 @@ use plane_store::{
     records::{GroupHead, Standing, StandingPin, Stands},
 };
 use plugin_sdk::{
-    BoxError, Health, HealthRequest, HealthValidator, Judgement, service::HealthLayer, testing,
+    BoxError, Health, HealthRequest, HealthValidator, Judgement, SelectRequest,
+    service::HealthLayer, testing,
 };
 use prodspec_model::{
     Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
@@ -34,6 +35,8 @@ use prodspec_model::{
     incarnation::Header,
     rollout::{Canary, RolloutPolicy},
 };
+
+use tower::ServiceBuilder;
 
 const P: &str = "policy/p";
 const Q: &str = "policy/q";
@@ -252,6 +255,15 @@ impl World {
         assets: Vec<Asset>,
         built: impl FnOnce(StrategistBuilder<TokioRuntime>) -> StrategistBuilder<TokioRuntime>,
     ) -> Self {
+        let world = Self::start(assets, built).await;
+        passes(HOUR).await;
+        world
+    }
+
+    async fn start(
+        assets: Vec<Asset>,
+        built: impl FnOnce(StrategistBuilder<TokioRuntime>) -> StrategistBuilder<TokioRuntime>,
+    ) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let partition: PartitionId = "test".parse().unwrap();
         let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
@@ -267,14 +279,12 @@ impl World {
         let strategist = built(builder).build();
         let (attached, handle) = strategist.attach(toy.clone());
         let running = tokio::spawn(Attached::run(attached));
-        let world = Self {
+        Self {
             toy,
             strategist,
             handle,
             running,
-        };
-        passes(HOUR).await;
-        world
+        }
     }
 
     async fn put(&self, assets: Vec<Asset>) {
@@ -625,4 +635,68 @@ async fn whoever_asks_hears_that_what_is_remembered_cannot_be_read() {
     world.toy.store.commit(mended).await.unwrap();
     passes(Duration::from_secs(6)).await;
     assert_eq!(world.state(P).await, State::Completed);
+}
+
+/// Keeps the thread of whatever asks it until it is let go.
+#[derive(Clone)]
+struct Blocking {
+    entered: mpsc::UnboundedSender<()>,
+    free: Arc<(Mutex<bool>, std::sync::Condvar)>,
+}
+
+impl Blocking {
+    fn block(&self) {
+        // The test may be over.
+        let _ = self.entered.unbounded_send(());
+        let free = self.free.0.lock().unwrap();
+        drop(self.free.1.wait_while(free, |free| !*free).unwrap());
+    }
+
+    fn let_go(&self) {
+        *self.free.0.lock().unwrap() = true;
+        self.free.1.notify_all();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_a_selection_that_blocks_its_thread_is_told_by_its_deadline() {
+    const HANGS: Duration = Duration::from_secs(10);
+    let (entered, mut told) = mpsc::unbounded();
+    let blocking = Blocking {
+        entered,
+        free: Arc::default(),
+    };
+    let blocks = blocking.clone();
+    let world = World::start(
+        vec![policy(P, &canary()), thing(Some(P), "a", "1")],
+        move |builder| {
+            let config = Config {
+                select_deadline: Duration::from_millis(50),
+                ..Config::default()
+            };
+            let blocked = move |base| {
+                let block = move |request: SelectRequest| {
+                    blocks.block();
+                    request
+                };
+                ServiceBuilder::new().map_request(block).service(base)
+            };
+            builder.config(config).rollouts(blocked)
+        },
+    );
+    let world = world.await;
+    let answers = async {
+        told.next().await.unwrap();
+        loop {
+            let view = world.view(P).await;
+            if format!("{view:?}").contains("no answer in time") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let in_time = tokio::time::timeout(HANGS, answers).await;
+    blocking.let_go();
+    assert!(in_time.is_ok(), "a blocking selection stops the rollouts");
+    world.running.abort();
 }

@@ -13,13 +13,16 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{
     FutureExt, StreamExt,
-    channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
-    future::BoxFuture,
+    channel::{
+        mpsc::{self, UnboundedReceiver, UnboundedSender},
+        oneshot,
+    },
+    future::{BoxFuture, abortable},
     stream::BoxStream,
 };
-use plane_runtime::Runtime;
+use plane_runtime::{Runtime, timeout_at};
 use plane_store::records::Standing;
-use plugin_sdk::{BoxError, Health, Selection, with_causes};
+use plugin_sdk::{BoxError, Health, Mono, Selection, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
@@ -221,14 +224,14 @@ impl<R: Runtime> Beside<R> {
             let runtime = &strategist.runtime;
             let input = match call {
                 Call::Select(call, request) => {
-                    let asked = caught(async { strategist.select.call(*request).await });
-                    let answer = plane_runtime::timeout_at(runtime, now + select, asked).await;
-                    Input::Selected(policy, call, said(answer))
+                    let asked = strategist.clone();
+                    let asked = async move { asked.select.call(*request).await };
+                    Input::Selected(policy, call, ask(runtime, now + select, asked).await)
                 }
                 Call::Judge(call, request) => {
-                    let asked = caught(async { strategist.health.call(*request).await });
-                    let answer = plane_runtime::timeout_at(runtime, now + judge, asked).await;
-                    Input::Judged(policy, call, said(answer))
+                    let asked = strategist.clone();
+                    let asked = async move { asked.health.call(*request).await };
+                    Input::Judged(policy, call, ask(runtime, now + judge, asked).await)
                 }
             };
             // The ownership may have ended meanwhile.
@@ -238,16 +241,27 @@ impl<R: Runtime> Beside<R> {
     }
 }
 
-/// A panic is an answer too: nobody must wait for what never comes.
-async fn caught<T>(asked: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
-    let answer = AssertUnwindSafe(asked).catch_unwind().await;
-    answer.unwrap_or_else(|_| Err("it panicked".into()))
-}
-
-fn said<T>(answer: Option<Result<T, BoxError>>) -> Result<T, String> {
+/// Asks code of a user, which may block its thread, beside everything else. A panic is an answer too, and so is none by
+/// the deadline.
+async fn ask<T: Send + 'static>(
+    runtime: &impl Runtime,
+    deadline: Mono,
+    asked: impl Future<Output = Result<T, BoxError>> + Send + 'static,
+) -> Result<T, String> {
+    let (reply, answer) = oneshot::channel();
+    let (asked, abort) = abortable(AssertUnwindSafe(asked).catch_unwind());
+    runtime.spawn_call(Box::pin(async move {
+        if let Ok(answer) = asked.await {
+            // It may have come too late.
+            let _ = reply.send(answer);
+        }
+    }));
+    let answer = timeout_at(runtime, deadline, answer).await;
+    abort.abort();
     match answer {
-        Some(Ok(answer)) => Ok(answer),
-        Some(Err(error)) => Err(with_causes(&*error)),
+        Some(Ok(Ok(Ok(answer)))) => Ok(answer),
+        Some(Ok(Ok(Err(error)))) => Err(with_causes(&*error)),
+        Some(_) => Err("it panicked".to_owned()),
         None => Err("no answer in time".to_owned()),
     }
 }
