@@ -514,7 +514,8 @@ async fn calls_of_an_older_owner_are_refused_even_by_a_cell_that_came_back_empty
     let town = Town::new();
     let cell = town.cell("eu").await;
     cell.put_job(JOB, &job(1, "1"), &owner(7, 3)).await.unwrap();
-    let refused = |answer: Result<Progress, Error>| matches!(answer, Err(Error::Refused(_)));
+    let refused =
+        |answer: Result<Progress, Error>| matches!(answer, Err(Error::Fenced { seen: 7 | 8, .. }));
     assert!(refused(cell.put_job(JOB, &job(2, "1"), &owner(6, 9)).await));
     assert!(refused(cell.put_job(JOB, &job(2, "1"), &owner(7, 2)).await));
     assert!(refused(cell.delete_job(JOB, &owner(7, 2)).await));
@@ -523,7 +524,7 @@ async fn calls_of_an_older_owner_are_refused_even_by_a_cell_that_came_back_empty
     assert!(refused(cell.put_job(JOB, &job(2, "1"), &owner(7, 4)).await));
     assert!(matches!(
         cell.job(JOB, &owner(7, 4)).await,
-        Err(Error::Refused(_))
+        Err(Error::Fenced { seen: 8, .. })
     ));
     // Other resources have fences of their own.
     cell.put_balancer(&in_front(8), &owner(1, 1)).await.unwrap();

@@ -61,6 +61,7 @@ pub(super) fn caller(token: FencingToken, run: Run, incarnation: &IncarnationId)
 pub(super) fn unseen(error: Error) -> plugin::Error {
     match &error {
         Error::Invalid(_) => plugin::Error::permanent(with_causes(&error)),
+        Error::Fenced { message, seen } => plugin::Error::fenced_by(message, FencingToken(*seen)),
         _ => plugin::Error::transient(with_causes(&error)),
     }
 }

@@ -7,6 +7,7 @@ use control_plane::prelude::{
     Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, async_trait,
     plugin,
 };
+use control_plane::sdk::FencingToken;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use serde_json::json;
 
@@ -74,17 +75,19 @@ impl Schemas {
 enum Error {
     #[error("the database cannot be read or written: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    #[error("the database has seen a newer owner or call: ask who owns the partition now")]
-    Fenced,
+    #[error(
+        "the database has seen a newer owner or call, token {0}: ask who owns the partition now"
+    )]
+    Fenced(u64),
     #[error("the database has schema version {0}: this program knows 1 to {SCHEMA_VERSIONS}")]
     Unknown(u32),
 }
 
 impl From<Error> for plugin::Error {
     fn from(error: Error) -> Self {
-        match error {
+        match &error {
             Error::Sqlite(_) => Self::transient(error.to_string()),
-            Error::Fenced => Self::fenced(error.to_string()),
+            Error::Fenced(seen) => Self::fenced_by(error.to_string(), FencingToken(*seen)),
             Error::Unknown(_) => Self::permanent(error.to_string()),
         }
     }
@@ -203,7 +206,9 @@ fn begin<'c>(database: &'c mut Connection, caller: &Caller) -> Result<Transactio
         call,
     )?;
     if taken == 0 {
-        return Err(Error::Fenced);
+        let seen =
+            transaction.query_row("SELECT token FROM fence", [], |row| row.get::<_, i64>(0))?;
+        return Err(Error::Fenced(seen.cast_unsigned()));
     }
     Ok(transaction)
 }
@@ -230,12 +235,12 @@ mod tests {
         assert_eq!(look(&path, &Caller::default()).unwrap(), 3);
         assert!(matches!(
             migrate(&path, 4, &owner(1, 9)),
-            Err(Error::Fenced)
+            Err(Error::Fenced(2))
         ));
         assert_eq!(look(&path, &owner(3, 0)).unwrap(), 3);
         assert!(matches!(
             migrate(&path, 4, &owner(2, 2)),
-            Err(Error::Fenced)
+            Err(Error::Fenced(3))
         ));
         migrate(&path, 1, &owner(3, 1)).unwrap();
         migrate(&path, 1, &owner(3, 2)).unwrap();

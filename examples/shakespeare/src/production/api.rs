@@ -228,6 +228,9 @@ pub struct MetricsTarget {
 pub struct Refusal {
     /// What is wrong and what to do next.
     pub message: String,
+    /// The greatest token seen, if the call's was smaller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<u64>,
 }
 
 /// One line of a cell's `journal.jsonl`, on disk before it takes effect.

@@ -47,7 +47,15 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A newer owner or call is in charge, or the cell is on its way out.
+    /// A newer owner or call is in charge.
+    #[error("the cell refuses the call: {message}")]
+    Fenced {
+        /// What was compared, and what to do.
+        message: String,
+        /// The greatest token that the cell has seen.
+        seen: u64,
+    },
+    /// The cell is on its way out.
     #[error("the cell refuses the call: {0}")]
     Refused(String),
     /// The call makes no sense to the cell.
@@ -304,7 +312,10 @@ impl Cell {
                 .map(Some)
                 .map_err(garbled);
         }
-        let Refusal { message } = serde_json::from_slice(answer.body()).map_err(garbled)?;
+        let Refusal { message, seen } = serde_json::from_slice(answer.body()).map_err(garbled)?;
+        if let Some(seen) = seen {
+            return Err(Error::Fenced { message, seen });
+        }
         match answer.status() {
             StatusCode::NOT_FOUND => Ok(None),
             StatusCode::CONFLICT => Err(Error::Refused(message)),

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::state::Error;
 use crate::production::api::Caller;
 
 /// Writes a file as a whole or not at all, and durably.
@@ -43,27 +44,25 @@ impl Fences {
     }
 
     /// Lets a call pass, and remembers it; or says why not. A call without a token is a person's: it passes.
-    pub(super) fn pass(
-        &mut self,
-        resource: &str,
-        caller: &Caller,
-    ) -> io::Result<Result<(), String>> {
+    pub(super) fn pass(&mut self, resource: &str, caller: &Caller) -> Result<(), Error> {
         let Some(token) = caller.token else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         let call = (token, caller.n.unwrap_or(0));
         let seen = self.seen.get(resource).copied().unwrap_or_default();
         if call < seen {
-            return Ok(Err(format!(
+            let message = format!(
                 "{resource}: call {call:?} (token, n) is below {seen:?}, the greatest seen here: \
                  a newer owner or call is in charge, so stop, and ask who owns the partition now"
-            )));
+            );
+            let seen = seen.0;
+            return Err(Error::Fenced { message, seen });
         }
         self.seen.insert(resource.into(), call);
         if call.0 > seen.0 {
             self.save()?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn save(&self) -> io::Result<()> {

@@ -123,12 +123,16 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = match &self {
-            Self::Refused(_) => StatusCode::CONFLICT,
+            Self::Fenced { .. } | Self::Refused(_) => StatusCode::CONFLICT,
             Self::Invalid(_) => StatusCode::BAD_REQUEST,
             Self::Absent(_) => StatusCode::NOT_FOUND,
             Self::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
+        let seen = match &self {
+            Self::Fenced { seen, .. } => Some(*seen),
+            _ => None,
+        };
         let message = self.to_string();
-        (status, Json(Refusal { message })).into_response()
+        (status, Json(Refusal { message, seen })).into_response()
     }
 }

@@ -18,7 +18,15 @@ use crate::production::api::{By, Change};
 /// Why a call is not answered as wished.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// A newer owner is in charge, or the cell is on its way out.
+    /// A newer owner or call is in charge.
+    #[error("{message}")]
+    Fenced {
+        /// What was compared, and what to do.
+        message: String,
+        /// The greatest token seen.
+        seen: u64,
+    },
+    /// The cell is on its way out.
     #[error("{0}")]
     Refused(String),
     /// The call makes no sense.
