@@ -2,32 +2,54 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
-use prodspec_model::{Asset, AssetId};
+use prodspec_model::{Asset, AssetId, Message, addons};
+use serde_json::Value;
 
 use crate::{
     AssetPlugin, Change, Diff, DiffRequest, Effects, FencingToken, FieldChange, Observed,
     PushRequest, Pushed, Run, Turndown, error::PluginError,
 };
 
-/// Production as a map from asset id to payload. Guarded: it refuses old tokens and old calls.
-#[derive(Debug, Default)]
-pub struct InMemoryProduction(Mutex<State>);
+/// Production as a map from asset id to payload. Guarded: it refuses old tokens and old calls. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct InMemoryProduction {
+    state: Arc<Mutex<State>>,
+    observe: Option<fn(&Value) -> Observed>,
+}
 
 #[derive(Debug, Default)]
 struct State {
     payloads: BTreeMap<AssetId, String>,
     seen: BTreeMap<AssetId, (FencingToken, u32)>,
-    pushes: u64,
+    pushed: Vec<AssetId>,
 }
 
 impl InMemoryProduction {
     /// Nothing is there.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What a payload is for other assets, its capacity and version, so that their order can be tried.
+    ///
+    /// ```
+    /// use plugin_sdk::{Observed, testing::InMemoryProduction};
+    /// let production = InMemoryProduction::new().observing(|payload| Observed {
+    ///     capacity: [("qps".to_owned(), payload["qps"].as_u64().unwrap_or(0))].into(),
+    ///     version: payload["version"].as_u64(),
+    /// });
+    /// # let _ = production;
+    /// ```
+    #[must_use]
+    pub fn observing(self, observe: fn(&Value) -> Observed) -> Self {
+        Self {
+            observe: Some(observe),
+            ..self
+        }
     }
 
     /// The payload that is there for `id`.
@@ -46,11 +68,58 @@ impl InMemoryProduction {
 
     /// How many pushes changed something.
     pub fn effective_pushes(&self) -> u64 {
-        self.state().pushes
+        self.state().pushed.len() as u64
+    }
+
+    /// The assets of the pushes and turndowns that changed something, in order.
+    pub fn pushed(&self) -> Vec<AssetId> {
+        self.state().pushed.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What others care about of a payload. What is not there has nothing.
+    fn observed(&self, payload: Option<&str>) -> Observed {
+        let payload = payload.and_then(|payload| serde_json::from_str(payload).ok());
+        let observe = self.observe.zip(payload.as_ref());
+        observe.map_or_else(Observed::default, |(observe, payload)| observe(payload))
+    }
+
+    fn compare(&self, asset: &Asset, there: Option<String>) -> Diff {
+        let down = asset.has_addon(addons::Turndown::TYPE);
+        let wanted = (!down).then(|| asset.payload_json());
+        let observed = self.observed(there.as_deref());
+        if there.as_deref() == wanted {
+            return Diff::InSync {
+                observed,
+                look_again_at: None,
+            };
+        }
+        let effects = effects(&observed, &self.observed(wanted), down);
+        let summary = if down { "remove it" } else { "replace it" };
+        let field = FieldChange::new("payload", there, wanted);
+        let change = Change::new(asset, summary, vec![field], effects);
+        Diff::Differs {
+            change: Box::new(change),
+            observed,
+        }
+    }
+}
+
+/// What others notice when `from` becomes `to`.
+fn effects(from: &Observed, to: &Observed, destructive: bool) -> Effects {
+    let of = |observed: &Observed, unit| observed.capacity.get(unit).copied().unwrap_or_default();
+    let units = from.capacity.keys().chain(to.capacity.keys());
+    let changed = units.filter(|unit| of(from, *unit) != of(to, *unit));
+    let version = (from.version, to.version);
+    Effects {
+        capacity: changed
+            .map(|unit| (unit.clone(), (of(from, unit), of(to, unit))))
+            .collect(),
+        version: (version.0 != version.1).then_some(version),
+        destructive,
     }
 }
 
@@ -72,19 +141,6 @@ impl State {
         *seen = (token, run.n);
         Ok(())
     }
-
-    fn compare(&self, asset: &Asset) -> Diff {
-        let there = self.payloads.get(asset.id_str());
-        if there.is_some_and(|there| there == asset.payload_json()) {
-            return Diff::in_sync();
-        }
-        let field = FieldChange::new("payload", there.cloned(), asset.payload_json());
-        let change = Change::new(asset, "replace it", vec![field], Effects::default());
-        Diff::Differs {
-            change: Box::new(change),
-            observed: Observed::default(),
-        }
-    }
 }
 
 #[async_trait]
@@ -93,18 +149,18 @@ impl AssetPlugin for InMemoryProduction {
         let asset = request.reader.asset(&request.asset)?;
         let mut state = self.state();
         state.admit(&request.asset, request.token, request.run)?;
-        Ok(state.compare(&asset))
+        let there = state.payloads.get(&request.asset).cloned();
+        Ok(self.compare(&asset, there))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, PluginError> {
         let asset = request.reader.asset(&request.asset)?;
         let mut state = self.state();
         state.admit(&request.asset, request.token, request.run)?;
-        let before = state
-            .payloads
-            .insert(request.asset, asset.payload_json().to_owned());
+        let wanted = asset.payload_json().to_owned();
+        let before = state.payloads.insert(request.asset.clone(), wanted);
         if before.as_deref() != Some(asset.payload_json()) {
-            state.pushes += 1;
+            state.pushed.push(request.asset);
         }
         Ok(Pushed::Done)
     }
@@ -116,8 +172,63 @@ impl Turndown for InMemoryProduction {
         let mut state = self.state();
         state.admit(&request.asset, request.token, request.run)?;
         if state.payloads.remove(&request.asset).is_some() {
-            state.pushes += 1;
+            state.pushed.push(request.asset);
         }
         Ok(Pushed::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn with_size() -> InMemoryProduction {
+        InMemoryProduction::new().observing(|payload| Observed {
+            capacity: [(
+                "letters".to_owned(),
+                payload["content"].as_str().map_or(0, str::len) as u64,
+            )]
+            .into(),
+            version: payload["content"].as_str().map(|_| 1),
+        })
+    }
+
+    fn change(diff: Diff) -> Change {
+        match diff {
+            Diff::Differs { change, .. } => *change,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_others_care_about_is_told() {
+        let production = with_size();
+        let thing = testing::asset("a");
+        let there = Some(r#"{"content":"four"}"#.to_owned());
+        let effects = change(production.compare(&thing, there)).effects;
+        assert_eq!(effects.capacity["letters"], (4, 0));
+        assert_eq!(effects.version, None, "it stays");
+        let effects = change(production.compare(&thing, None)).effects;
+        assert!(effects.capacity.is_empty(), "{effects:?}");
+        assert_eq!(effects.version, Some((None, Some(1))));
+    }
+
+    #[test]
+    fn what_is_turned_down_is_in_sync_once_it_is_gone() {
+        let production = with_size();
+        let turndown = addons::Turndown {
+            reason: "a test".into(),
+            approved_by: "ann".into(),
+        };
+        let thing = testing::asset("a").edit().addon(&turndown);
+        let thing = thing.and_then(|thing| thing.build()).unwrap();
+        let there = Some(thing.payload_json().to_owned());
+        assert!(
+            change(production.compare(&thing, there))
+                .effects
+                .destructive
+        );
+        assert_eq!(production.compare(&thing, None), Diff::in_sync());
     }
 }
