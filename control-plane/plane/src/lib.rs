@@ -121,6 +121,8 @@ mod documents {
     struct AssetPlugin;
     #[doc = include_str!("../../../docs/check.md")]
     struct Check;
+    #[doc = include_str!("../../../docs/dependencies.md")]
+    struct Dependencies;
     #[doc = include_str!("../../../docs/policy-layer.md")]
     struct PolicyLayer;
     #[doc = include_str!("../../../docs/rollouts.md")]
