@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use prodspec_model::IncarnationNo;
 
-/// Rises with every change of a partition's owner. Providers that can, refuse calls with an older one.
+/// Rises with every change of a partition's owner. Providers that can, refuse calls with an older one. Only 0 is no token:
+/// that of a plan, which owns nothing. Its diffs are answered, and not remembered.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

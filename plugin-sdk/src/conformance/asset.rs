@@ -162,8 +162,12 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
         Ok(())
     }
 
-    /// Calls with an older token, and with an older number under the same token.
+    /// Calls with an older token, and with an older number under the same token; and the diff of a plan, which has none.
     async fn old_calls(&mut self, change: Digest) -> Result<(), Violation> {
+        let plan = self.diff_request(FencingToken(0), 0);
+        if let Err(error) = self.plugin.diff(plan).await {
+            return Err(self.broken("the diff of a plan, whose token is 0, is answered", error));
+        }
         let law = "an older token is refused as fenced";
         let old = FencingToken(self.suite.token.0 - 1);
         let n = self.suite.calls + 1;

@@ -11,7 +11,7 @@ use tower_layer::{Layer, layer_fn};
 use super::*;
 use crate::{
     AssetPlugin, BoxError, Causes, CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Diff,
-    DiffRequest, PushRequest, Pushed, Quota, Recheck, Stamp, Verdict, plugin,
+    DiffRequest, FencingToken, PushRequest, Pushed, Quota, Recheck, Stamp, Verdict, plugin,
     service::{CheckLayer, Proceed},
     testing::{self, InMemoryProduction, MockAssetPlugin, MockCheckPlugin, NOW},
 };
@@ -165,6 +165,7 @@ enum Fault {
     PushDoesNothing,
     UnknownIsInSync,
     NeverDone,
+    RefusesPlans,
 }
 
 #[async_trait]
@@ -172,6 +173,9 @@ impl AssetPlugin for Faulty {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
         if self.1 == Fault::UnknownIsInSync && request.reader.get(&request.asset).is_none() {
             return Ok(Diff::in_sync());
+        }
+        if self.1 == Fault::RefusesPlans && request.token == FencingToken(0) {
+            return Err(plugin::Error::fenced("an older owner"));
         }
         let id = request.asset.clone();
         let payload = request.reader.asset(&id)?.payload_json().to_owned();
@@ -208,6 +212,10 @@ fn every_fault_of_an_asset_plugin_is_caught() {
         let broken = block_on(AssetSuite::new().run(&plugin, &intent));
         assert_eq!(broken.unwrap_err().law(), law);
     }
+    let plugin = Faulty(InMemoryProduction::new(), Fault::RefusesPlans);
+    let broken = block_on(AssetSuite::new().guarded().run(&plugin, &intent));
+    let law = "the diff of a plan, whose token is 0, is answered";
+    assert_eq!(broken.unwrap_err().law(), law);
 }
 
 #[test]

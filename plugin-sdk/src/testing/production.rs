@@ -125,10 +125,6 @@ fn effects(from: &Observed, to: &Observed, destructive: bool) -> Effects {
 
 impl State {
     fn admit(&mut self, id: &AssetId, token: FencingToken, run: Run) -> Result<(), PluginError> {
-        // A plan: it never fences, and is never fenced.
-        if token == FencingToken(0) {
-            return Ok(());
-        }
         let seen = self.seen.entry(id.clone()).or_default();
         if (token, run.n) < *seen {
             let (newest, n) = *seen;
@@ -148,7 +144,10 @@ impl AssetPlugin for InMemoryProduction {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, PluginError> {
         let asset = request.reader.asset(&request.asset)?;
         let mut state = self.state();
-        state.admit(&request.asset, request.token, request.run)?;
+        // A plan owns nothing: its token is none.
+        if request.token > FencingToken(0) {
+            state.admit(&request.asset, request.token, request.run)?;
+        }
         let there = state.payloads.get(&request.asset).cloned();
         Ok(self.compare(&asset, there))
     }
