@@ -7,6 +7,7 @@ pub mod code;
 pub mod crates;
 pub mod documents;
 pub mod modules;
+pub mod operate;
 pub mod tree;
 
 /// Fails with all `problems`, one per line.

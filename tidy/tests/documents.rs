@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidy::{all_clear, code, crates, documents, tree::Tree};
+use tidy::{all_clear, code, crates, documents, operate, tree::Tree};
 
 #[test]
 fn every_rule_and_invariant_has_a_named_test() {
@@ -33,4 +33,9 @@ fn the_readme_says_the_two_commands() {
 #[test]
 fn no_path_of_one_machine_is_written_down() {
     all_clear(&documents::private_paths(&Tree::read().unwrap()));
+}
+
+#[test]
+fn every_log_line_and_metric_is_explained_to_those_who_run_it() {
+    all_clear(&operate::check(&Tree::read().unwrap()));
 }

@@ -11,6 +11,8 @@
 //! | an [`OrderRule`] of yours | any | while you say so |
 //!
 //! Pushes that wait for each other in a circle are found by [`wait_cycles`].
+//!
+//! `docs/dependencies.md` is the guide: how to declare edges, what belongs in one policy group, what ends a wait.
 
 mod capacity;
 mod check;

@@ -1,5 +1,5 @@
 //! What dashboards and logs tell of a partition. Binaries install an exporter and a subscriber; without, this costs
-//! nothing.
+//! nothing. `docs/operate.md` explains every line of the log and every metric of all crates, and says what to do.
 //!
 //! | metric | kind | labels | meaning |
 //! |---|---|---|---|

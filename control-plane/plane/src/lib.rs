@@ -123,6 +123,8 @@ mod documents {
     struct Check;
     #[doc = include_str!("../../../docs/dependencies.md")]
     struct Dependencies;
+    #[doc = include_str!("../../../docs/operate.md")]
+    struct Operate;
     #[doc = include_str!("../../../docs/policy-layer.md")]
     struct PolicyLayer;
     #[doc = include_str!("../../../docs/rollouts.md")]
