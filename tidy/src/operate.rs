@@ -157,12 +157,12 @@ fn told(name: &str, arguments: &Group) -> Option<Option<Told>> {
 
 /// The message of a line: the text that is not the value of a field.
 fn message(arguments: &[TokenTree]) -> Option<String> {
-    let is_value = |before: Option<&TokenTree>| matches!(before, Some(TokenTree::Punct(punct)) if punct.as_char() == '=');
-    let texts = arguments.iter().enumerate().filter_map(|(at, token)| {
+    let is_value = |at: usize| {
         let before = at.checked_sub(1).and_then(|at| arguments.get(at));
-        literal(token).filter(|_| !is_value(before))
-    });
-    texts.last()
+        matches!(before, Some(TokenTree::Punct(punct)) if punct.as_char() == '=')
+    };
+    let mut texts = (0..arguments.len()).rev().filter(|&at| !is_value(at));
+    texts.find_map(|at| literal(&arguments[at]))
 }
 
 fn literal(token: &TokenTree) -> Option<String> {

@@ -8,6 +8,7 @@ mod lifecycle;
 mod lost;
 mod people;
 mod plan;
+mod removal;
 mod rollouts;
 mod status;
 mod world;
