@@ -61,6 +61,9 @@ impl Generator for Model {
                     })?
                     .addon(&addons::RolloutPolicyRef {
                         policy: policy.clone(),
+                    })?
+                    .addon(&addons::PhysicalCluster {
+                        cluster: if name == "a" { "eu" } else { "us" }.into(),
                     })?;
                 if manifest.remove.contains(&name) {
                     asset = asset.addon(&addons::Turndown {
@@ -79,10 +82,10 @@ fn names(ids: &[AssetId]) -> Vec<&str> {
     ids.iter().map(AssetId::as_str).collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn r19_a_removal_draws_along_whom_it_waits_for() {
+/// The first domain has only `a`, which is to go. It waits for `web`, and that for `new`: both are drawn along.
+async fn removed(servers: AssetType<Server>) {
     let text = Text::new(
-        "servers: {a: {qps: 40}, web: {qps: 30, backend: {$asset: a}}}\npolicy: {canary: {count: 1, bake_secs: 9}}",
+        "servers: {a: {qps: 40}, web: {qps: 30, backend: {$asset: a}}}\npolicy: {domains: [eu, us]}",
     );
     let production = InMemoryProduction::new().observing(|payload| plugin_sdk::Observed {
         capacity: [("qps".to_owned(), payload["qps"].as_u64().unwrap_or(0))].into(),
@@ -94,7 +97,7 @@ async fn r19_a_removal_draws_along_whom_it_waits_for() {
         .source(text.clone())
         .generator(Model)
         .validators(validators::standard())
-        .asset_type(AssetType::<Server>::new().capacity(|it| [("qps".to_owned(), it.qps)].into()))
+        .asset_type(servers)
         .asset_plugin::<Server>(plugin.guarded())
         .checks(|base| {
             ServiceBuilder::new()
@@ -106,10 +109,9 @@ async fn r19_a_removal_draws_along_whom_it_waits_for() {
     handle.settle(LONG).await.unwrap();
     assert_eq!(names(&production.pushed()), ["a", "web"]);
 
-    // The canary is `a`, which is to go. It waits for `web`, and that for `new`: both are drawn along.
     text.edit(
-        "servers: {a: {qps: 40}, new: {qps: 30}, web: {qps: 30, backend: {$asset: new}}}\nremove: [a]\npolicy: {canary: \
-         {count: 1, bake_secs: 9}}",
+        "servers: {a: {qps: 40}, new: {qps: 30}, web: {qps: 30, backend: {$asset: new}}}\nremove: [a]\npolicy: \
+         {domains: [eu, us]}",
     );
     assert!(handle.settle(Duration::from_secs(8)).await.is_err());
     assert_eq!(names(&production.pushed()[2..]), ["new", "web"]);
@@ -120,4 +122,14 @@ async fn r19_a_removal_draws_along_whom_it_waits_for() {
     handle.settle(LONG).await.unwrap();
     assert_eq!(names(&production.pushed()[4..]), ["a"]);
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r19_a_removal_and_its_consumers_move_together() {
+    removed(AssetType::<Server>::new().capacity(|it| [("qps".to_owned(), it.qps)].into())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r19_a_removal_draws_along_what_the_checks_wait_for() {
+    removed(AssetType::new()).await;
 }
