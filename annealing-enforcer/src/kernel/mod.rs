@@ -254,6 +254,11 @@ impl Kernel {
         self.unsettled
     }
 
+    /// Whether no call for its asset is newer.
+    pub fn is_newest(&self, run: plugin_sdk::Run) -> bool {
+        run.slot < self.table.len() && self.table.slot(run.slot).n == run.n
+    }
+
     /// How many pushes are admitted or under way, follow-ups included.
     pub fn pushing(&self) -> usize {
         let pushing = |it: &&iteration::Iteration| {

@@ -15,7 +15,7 @@ use futures::{
     future::{AbortHandle, BoxFuture},
 };
 use plane_runtime::{Kernel as _, Runtime};
-use plugin_sdk::{Mono, Now, Observation};
+use plugin_sdk::{FencingToken, Mono, Now, Observation, plugin};
 
 use super::{
     End, Error, Input, Settle,
@@ -185,6 +185,9 @@ impl<R: Runtime> Ownership<R> {
             Input::Kernel(Event::Renewed(until)) => self.renewed(until),
             Input::Kernel(event) => {
                 self.calls.ended(&event);
+                if let Some(seen) = self.given_out_twice(&event) {
+                    return Some(Ok(End::Fenced(seen)));
+                }
                 self.step(event);
             }
             Input::Observe { asset, reply } => {
@@ -235,6 +238,22 @@ impl<R: Runtime> Ownership<R> {
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
         self.violated()
+    }
+
+    /// A provider refuses the newest of all calls that were made for an asset under this token, and has seen no newer one:
+    /// the store was put back, and gives out again what it gave out before.
+    fn given_out_twice(&self, event: &Event) -> Option<FencingToken> {
+        let (run, error) = match event {
+            Event::DiffDone { run, answer } => (run, answer.as_ref().err()?),
+            Event::PushDone { run, answer } => (run, answer.as_ref().err()?),
+            _ => return None,
+        };
+        match error {
+            plugin::Error::Fenced {
+                seen: Some(seen), ..
+            } if *seen == self.calls.token => self.kernel.is_newest(*run).then_some(*seen),
+            _ => None,
+        }
     }
 
     pub(super) fn renewed(&mut self, until: Mono) {

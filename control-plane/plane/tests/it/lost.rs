@@ -8,12 +8,12 @@ use std::{
 use control_plane::{
     prelude::*,
     runtime::{Runtime, TokioRuntime},
-    sdk::{FencingToken, with_causes},
+    sdk::{FencingToken, testing::InMemoryProduction, with_causes},
     store::{Batch, Version, memory::Fault},
 };
 use futures::FutureExt;
 
-use crate::world::{LONG, Model, Production, Running, Service, Text, plane};
+use crate::world::{LONG, Model, Production, Running, Service, Text, ann, id, plane};
 
 /// Production that remembers the newest token and refuses older ones.
 #[derive(Clone, Default)]
@@ -74,6 +74,36 @@ async fn s5_a_plane_whose_store_was_lost_goes_on_above_the_tokens_production_has
     second.handle.settle(LONG).await.unwrap();
     assert_eq!(production.production.size("eu"), Some(2));
     assert!(*production.seen.lock().unwrap() > seen);
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_a_store_that_was_put_back_does_not_go_on_under_a_token_of_before() {
+    let production = InMemoryProduction::new();
+    let text = Text::new("services: {eu: {size: 1}, us: {size: 1}}");
+    let start = |store: MemoryStore| {
+        let plane = ControlPlane::builder("world")
+            .generator(Model)
+            .asset_plugin::<Service>(Plugin::new(production.clone()).guarded())
+            .modelled_only::<crate::world::Group>()
+            .store(store)
+            .source(text.clone());
+        Running::start(plane.build().unwrap())
+    };
+    // The first store has seen many calls; the second one gives out the same token as the first.
+    let first = start(MemoryStore::new());
+    first.handle.settle(LONG).await.unwrap();
+    let eu = id("eu");
+    for _ in 0..100 {
+        first.handle.look_now(&eu, ann()).await.unwrap();
+        TokioRuntime::current().sleep(Duration::from_secs(1)).await;
+    }
+    first.stop().await;
+    text.edit("services: {eu: {size: 2}, us: {size: 1}}");
+    let second = start(MemoryStore::new());
+    second.handle.settle(LONG).await.unwrap();
+    let there = production.payload(&eu);
+    assert_eq!(there.as_deref(), Some(r#"{"size":2}"#));
     second.stop().await;
 }
 
