@@ -69,9 +69,6 @@ impl Report {
                 used.copied().unwrap_or_default(),
             );
         }
-        let longest = state.judge.cures.longest.as_millis() as u64 * 1000
-            / state.scenario.drift_period.as_millis() as u64;
-        *counts.entry(format!("zz {}", longest / 200)).or_default() += 1;
         counts.insert("judged lease".into(), state.leases);
         counts.insert("pushes begun".into(), state.judge.begun);
         counts.insert("pushes effective".into(), state.production.effective);

@@ -148,7 +148,7 @@ impl World {
             // A stream of its own: other seeds go as they would without.
             let mut order = Random::new(seed ^ ORDER);
             if order.per_mille(scenario.ordered) {
-                plan.put_in_order(&mut order);
+                plan.put_in_order(&mut order, scenario.rates.of(Fault::EditGroup) > 0);
             }
             plan
         });

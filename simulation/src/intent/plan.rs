@@ -117,8 +117,9 @@ impl Plan {
     }
 
     /// Draws what has to be in sync first for some assets, in other trees and policy groups: always in a tree with a lower
-    /// root, so that no wait ends where it began. What holds the version comes after nothing.
-    pub fn put_in_order(&mut self, random: &mut Random) {
+    /// root, so that no wait ends where it began. What holds the version comes after nothing. If groups are `fluid`, assets
+    /// that may meet in one have no such edge: a rollout takes along what those that it moves wait for.
+    pub fn put_in_order(&mut self, random: &mut Random, fluid: bool) {
         let orders = [
             [0, 1, 2],
             [0, 2, 1],
@@ -129,7 +130,8 @@ impl Plan {
         ];
         self.ranks = orders[random.below(orders.len())];
         for at in 2..self.schema() {
-            let lower = |other: &usize| self.root(*other) < self.root(at);
+            let meet = |other: usize| fluid && self.wishes[at].loose && self.wishes[other].loose;
+            let lower = |other: &usize| self.root(*other) < self.root(at) && !meet(*other);
             let fits: Vec<usize> = (2..self.schema()).filter(lower).collect();
             let wish = &mut self.wishes[at];
             wish.order = random.pick(&fits).filter(|_| random.per_mille(600));

@@ -9,10 +9,15 @@ use annealing_enforcer::store::records::Scope;
 use plugin_sdk::Cause;
 
 use super::{Call, Pinned};
-use crate::{executor::Instant, intent::Kind, production::Content, world::State};
+use crate::{
+    executor::Instant,
+    intent::Kind,
+    production::{Content, Lie},
+    world::State,
+};
 
 /// How long checks, claims and pushes take beside each other, once an asset has been looked at.
-const PUSHED: Duration = Duration::from_secs(45);
+const PUSHED: Duration = Duration::from_secs(30);
 
 /// What the judge remembers of changes by hand.
 #[derive(Debug)]
@@ -27,8 +32,6 @@ pub struct Cures {
     pub(super) pauses: Vec<(Scope, Instant)>,
     /// How often what stood in the way of a cure, by name.
     pub excused: BTreeMap<&'static str, u64>,
-    /// The longest that a cure took that nothing stood in the way of.
-    pub longest: Duration,
 }
 
 /// A change by hand.
@@ -60,7 +63,6 @@ impl Cures {
             hindered: vec![Instant::default(); assets],
             pauses: Vec::new(),
             excused: BTreeMap::new(),
-            longest: Duration::ZERO,
         }
     }
 }
@@ -127,6 +129,13 @@ impl State {
                 drifted.before = None;
             }
         }
+        let lie = self.production.resources[at]
+            .lies
+            .filter(|(lie, until)| *lie != Lie::Dirty && now < *until);
+        if lie.is_some() {
+            // Its owner may have taken anything for what is there.
+            self.judge.cures.settled[at] = None;
+        }
         if there.is_none() && self.is_to_go(at) {
             // People have done what was intended.
             self.judge.cures.drifted.remove(&at);
@@ -150,10 +159,11 @@ impl State {
         let (since, edited) = (since.max(drifted.since), drifted.edited);
         let long = now.since(since);
         if long > self.scenario.drift_period * 2 + PUSHED {
-            let there = self.production.resources[at].clone();
+            let (there, wish) = (self.production.resources[at].clone(), self.plan.wishes[at]);
+            let (pin, no) = (self.judge.pins.get(&at), self.intended_at(at));
             let what = format!(
                 "asset/{at:02} was changed by hand, and nothing puts it right for {long:?}; edited since: {edited}; \
-                 {before:?} was settled, there is {there:?}"
+                 {before:?} was settled, there is {there:?}; it is meant to be {wish:?} as of @{no:?}, pinned {pin:?}"
             );
             self.violated("R6", what);
         }
@@ -161,13 +171,10 @@ impl State {
 
     /// What was changed by hand has changed again.
     fn is_cured(&mut self, at: usize) {
-        let cures = &mut self.judge.cures;
-        let since = cures.hindered[at].max(self.judge.owned);
-        let Some(drifted) = cures.drifted.remove(&at).filter(|it| it.before.is_some()) else {
+        let drifted = self.judge.cures.drifted.remove(&at);
+        let Some(drifted) = drifted.filter(|it| it.before.is_some()) else {
             return;
         };
-        let long = self.now.since(since.max(drifted.since));
-        cures.longest = cures.longest.max(long);
         self.judge.look("cured");
         if drifted.edited {
             self.judge.look("cured under an edit");

@@ -15,11 +15,12 @@ use crate::{
 };
 
 /// Every excuse.
-pub const EXCUSES: [&str; 10] = [
+pub const EXCUSES: [&str; 11] = [
     "no lease",
     "observes",
     "outage",
     "paused",
+    "goes back",
     "marked or worked on",
     "lied about",
     "push open",
@@ -32,7 +33,7 @@ impl State {
     /// What stands in the way of `at` now, other than a call that went wrong.
     pub(super) fn excuse(&self, at: usize) -> Option<&'static str> {
         let hindered = self.hindrance(at);
-        let holds: [(&'static str, bool); 7] = [
+        let holds: [(&'static str, bool); 8] = [
             // Who has not been heard of for so long starts nothing.
             ("no lease", !self.is_owned()),
             // It diffs, and never pushes.
@@ -41,6 +42,8 @@ impl State {
             ("outage", self.now < self.out_until),
             // A person said so.
             ("paused", self.is_paused(at)),
+            // It is on its way back to something else, which is no edit: that has a law of its own.
+            ("goes back", self.goes_elsewhere(at)),
             // A check that applies to every cause.
             ("checks say no", checks::is_closed(self, at)),
             // What it had does not fit what its neighbours have: no order of pushes leads there (S4).
@@ -116,6 +119,18 @@ impl State {
         fits && runs && kept
     }
 
+    fn goes_elsewhere(&self, at: usize) -> bool {
+        let drifted = self.judge.cures.drifted.get(&at);
+        let before = drifted.and_then(|it| it.before).map(|it| it.mark);
+        self.is_taken_back(at) && before != self.intended(at)
+    }
+
+    /// Whether its pin was moved for the sake of going back, by a person or by its rollout.
+    fn is_taken_back(&self, at: usize) -> bool {
+        let pinned = matches!(self.judge.pins.get(&at), Some(Pinned::At(_)));
+        self.judge.eyes[at].goes_back || pinned
+    }
+
     fn waits_for_its_turn(&self, at: usize) -> bool {
         let Some(first) = self.plan.wishes[at].order else {
             return false;
@@ -126,9 +141,7 @@ impl State {
         }
         let synced = resource.content.map(|it| it.mark) == self.intended(first);
         let by_hand = self.judge.cures.drifted.contains_key(&first);
-        let pinned = matches!(self.judge.pins.get(&first), Some(Pinned::At(_)));
-        let goes_back = self.judge.eyes[first].goes_back || pinned;
-        self.hindrance(first).is_some() || (!synced && (by_hand || goes_back))
+        self.hindrance(first).is_some() || (!synced && (by_hand || self.is_taken_back(first)))
     }
 
     /// A call about an asset went wrong, or may take until then: whoever asked about it, it or a neighbour, asks again.

@@ -32,7 +32,7 @@ impl State {
             }
             How::RolledBack { .. } => {
                 self.judge_gone(group, to);
-                self.judge_there(group);
+                self.judge_there(group, to);
             }
             _ => {}
         }
@@ -81,13 +81,15 @@ impl State {
         }
     }
 
-    /// R22: what is said to be rolled back has got to where its pins say, whatever people did to it by hand since.
-    fn judge_there(&mut self, group: usize) {
+    /// R22: what a rollout has moved, and is said to be rolled back, has got to where its pins say, whatever people did to it by hand since.
+    fn judge_there(&mut self, group: usize, to: u32) {
         self.judge.look("back");
         let missing = |at: &usize| {
             let eye = &self.judge.eyes[*at];
             let pinned = eye.pinned.filter(|(_, since)| *since > self.judge.owned);
-            let pinned = pinned.filter(|_| eye.goes_back && self.follows(*at, group));
+            let moved = eye.back_from.is_some_and(|(from, _)| from == to);
+            let back = eye.goes_back && moved && self.follows(*at, group);
+            let pinned = pinned.filter(|_| back);
             let by_hand = self.judge.cures.drifted.contains_key(at);
             pinned.is_some_and(|(no, _)| {
                 let there = self.production.resources[*at].content.map(|it| it.mark);
