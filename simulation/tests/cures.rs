@@ -49,7 +49,6 @@ fn seen(plant: impl Fn(&mut Scenario)) -> Option<(u64, &'static str)> {
 fn r6_what_is_changed_by_hand_is_put_right_whatever_is_edited() {
     let sum = run_all(2000, 20, by_hand, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
-    println!("{:?}", sum.counts);
     assert!(sum.counts["judged cured"] > 100);
     assert!(sum.counts["judged cured under an edit"] > 10);
     assert!(sum.counts["judged back"] > 10);

@@ -222,7 +222,9 @@ impl State {
             Some(Pinned::At(no)) => Some(*no),
             _ if eye.nowhere => None,
             _ if !wish.pool => Some(newest),
-            _ => eye.pinned.map(|(no, _)| no).or(head).or(Some(newest)),
+            // R17: what a policy governs is never at the newest by itself.
+            _ if wish.group.is_some() => eye.pinned.map(|(no, _)| no).or(head),
+            _ => eye.pinned.map(|(no, _)| no).or(Some(newest)),
         }
     }
 }

@@ -24,10 +24,12 @@ impl State {
         };
         let (to, now) = (rollout.to.0, self.now);
         let back = &mut self.judge.groups[group].goes_back;
-        let before = back.take_if(|(other, _)| *other == to);
+        let before = back.filter(|(id, ..)| *id >= rollout.id.0);
+        // Of a group one is under way: whichever came later took its place.
+        *back = before.filter(|(id, ..)| *id > rollout.id.0);
         match rollout.state {
             How::RollingBack { .. } => {
-                *back = before.or(Some((to, now)));
+                *back = before.or(Some((rollout.id.0, to, now)));
                 self.all_failed(group, to);
             }
             How::RolledBack { .. } => {
@@ -110,7 +112,7 @@ impl State {
         }
         for group in 0..self.plan.groups.len() {
             let eye = &self.judge.groups[group];
-            let Some((to, since)) = eye.goes_back else {
+            let Some((_, to, since)) = eye.goes_back else {
                 continue;
             };
             let since = since.max(self.judge.healed).max(self.judge.owned);
@@ -227,13 +229,22 @@ impl State {
         let completed = self.judge.groups[group].completed_at;
         let pinned = self.judge.eyes[at].pinned;
         let forgotten = pinned.is_some_and(|(_, since)| since < completed);
-        let forgiven = self.is_forgiven(group) || superseded || forgotten;
+        let reverted = pinned.is_some_and(|(_, since)| self.is_reverted(at, head, since));
+        let forgiven = self.is_forgiven(group) || superseded || forgotten || reverted;
         let failed = from.and_then(|from| self.mark_at(from, at));
         let eye = &mut self.judge.eyes[at];
         let was = eye.forward.take().map(|(_, mark)| mark);
         // What it had may have been superseded already, by what failed before it was there.
         let was = was.filter(|mark| failed.is_none_or(|failed| failed == *mark));
         eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
+    }
+
+    /// R17: the newest intent at that time had taken back what was new: then that has not failed.
+    fn is_reverted(&self, at: usize, head: Option<u32>, then: Instant) -> bool {
+        let mut sealed = self.sealed.acknowledged_at.iter().rev();
+        let newest = sealed.find(|(_, since)| **since <= then + SLACK);
+        let wanted = newest.and_then(|(no, _)| self.mark_at(*no, at));
+        wanted.is_some() && wanted == head.and_then(|head| self.mark_at(head, at))
     }
 
     /// R22: what failed does not come back by itself.

@@ -55,8 +55,8 @@ pub struct GroupEye {
     pub head: Option<u32>,
     /// All that it has completed.
     pub(super) heads: Vec<u32>,
-    /// What goes back, and since when.
-    pub(super) goes_back: Option<(u32, Instant)>,
+    /// The rollout that goes back, from which incarnation, and since when.
+    pub(super) goes_back: Option<(u64, u32, Instant)>,
     /// What people have stopped, and since when.
     pub(super) stopped: Option<(u32, Instant)>,
     /// When something last began to go back, or was completed, or was let go on.

@@ -224,3 +224,16 @@ fn r17_a_pin_that_no_group_gave_is_kept_while_its_asset_is_out_of_intent() {
     assert!(is_not_yet(&rig));
     assert!(!rig.is_diffing("a"), "it is not to be pushed yet");
 }
+
+#[test]
+fn r17_what_was_pinned_to_nowhere_is_still_when_it_left_intent_and_is_back() {
+    let mut rig = Rig::new(things(&["a", "b"], 1));
+    let (asset, pin) = (id("b"), Pin::NotYet);
+    rig.step(Event::Pin { asset, pin });
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.publish(Vec::new(), &["b"]);
+    rig.pass(Config::default().drift_period * 2);
+    rig.publish(things(&["b"], 1), &[]);
+    assert!(rig.diff("b").is_none(), "it is to be nowhere");
+}
