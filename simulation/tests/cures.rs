@@ -74,6 +74,9 @@ fn r22_a_rollback_that_is_over_too_soon_is_caught() {
 
 #[test]
 fn r22_a_rollback_that_never_ends_is_caught() {
-    let seen = seen(|scenario| scenario.planted_in_rollouts = Some(Bug::NeverBack));
+    let seen = seen(|scenario| {
+        scenario.stubborn = 1000;
+        scenario.planted_in_rollouts = Some(Bug::NeverBack);
+    });
     assert!(matches!(seen, Some((_, "R22"))), "{seen:?}");
 }

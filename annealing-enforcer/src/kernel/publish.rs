@@ -256,6 +256,10 @@ impl Kernel {
             self.record(Record::Orphan(id, Some(orphaned)), out);
         }
         self.last_settled.forget(slot);
+        if !gone {
+            // R15: what is left alone is not taken back to what it had before, by the next owner neither.
+            self.remember(now, slot, out);
+        }
         self.leave_alone(now, slot);
         self.give_up(now, slot);
         if self.planted(Bug::RemoveOrphan) {

@@ -223,8 +223,8 @@ impl State {
             self.violated(
                 "S3",
                 format!(
-                    "asset/{at:02} left intent in @{known} at the latest, and is pushed as of @{}",
-                    call.incarnation
+                    "asset/{at:02} left intent in @{known} at the latest, and is pushed as of @{} for {:?}",
+                    call.incarnation, call.cause
                 ),
             );
         }

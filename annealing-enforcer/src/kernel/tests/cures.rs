@@ -253,3 +253,24 @@ fn r6_drift_is_repaired_though_a_push_of_the_edit_was_admitted_and_never_began()
     assert_eq!(check.cause, Cause::Drift);
     assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
 }
+
+#[test]
+fn r15_what_left_intent_and_is_back_is_not_taken_to_what_it_had_before_it_left() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.publish(Vec::new(), &["a"]);
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.diffed("a", differs);
+    wait_for_monday(&mut rig);
+    let mut next = rig.taken_over();
+    production_has(&mut next, 7);
+    wait_for_monday(&mut next);
+    production_has(&mut next, 7);
+    assert!(!next.check_is_asked("a") || next.check("a").unwrap().cause == Cause::Intent);
+}
