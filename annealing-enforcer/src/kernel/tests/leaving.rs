@@ -27,18 +27,23 @@ fn things(names: &[&str], size: u32) -> Vec<Asset> {
     names.iter().map(|name| thing(name, size)).collect()
 }
 
-/// `a`, `b`, `c` and `z` with room for one diff, after an edit of those given: the first of them is being looked at.
-fn busy(edited: &[&str]) -> (Rig, Incarnation) {
-    let kind = TypeConfig { diffs: 1, ..kind() };
-    let names = ["a", "b", "c", "z"];
-    let mut rig = Rig::with(Config::default(), kind, things(&names, 1));
+/// `a`, `b`, `c` and `z`, after an edit of those given. Comes with what `z` can go back to.
+fn edited(kind: TypeConfig, names: &[&str]) -> (Rig, Incarnation) {
+    let all = ["a", "b", "c", "z"];
+    let mut rig = Rig::with(Config::default(), kind, things(&all, 1));
     let first = rig.latest.clone();
-    for name in names {
+    for name in all {
         rig.in_sync(name);
     }
     rig.publish(things(&["z"], 2), &[]);
     rig.in_sync("z");
-    rig.publish(things(edited, 3), &[]);
+    rig.publish(things(names, 3), &[]);
+    (rig, first)
+}
+
+/// The same with room for one diff: the first of those edited is being looked at.
+fn busy(names: &[&str]) -> (Rig, Incarnation) {
+    let (rig, first) = edited(TypeConfig { diffs: 1, ..kind() }, names);
     assert_eq!(asked(&rig), ["a"]);
     (rig, first)
 }
@@ -70,19 +75,11 @@ fn s9_a_rollback_of_what_is_queued_already_moves_it_to_the_front() {
 
 #[test]
 fn s9_a_rollback_goes_before_those_that_wait_for_the_plugins_capacity() {
-    let kind = TypeConfig {
+    let one_push = TypeConfig {
         pushes: 1,
         ..kind()
     };
-    let names = ["a", "b", "c", "z"];
-    let mut rig = Rig::with(Config::default(), kind, things(&names, 1));
-    let first = rig.latest.clone();
-    for name in names {
-        rig.in_sync(name);
-    }
-    rig.publish(things(&["z"], 2), &[]);
-    rig.in_sync("z");
-    rig.publish(things(&["a", "b", "c"], 3), &[]);
+    let (mut rig, first) = edited(one_push, &["a", "b", "c"]);
     for name in ["a", "b", "c"] {
         rig.diffed(name, differs);
     }

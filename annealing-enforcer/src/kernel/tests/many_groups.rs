@@ -18,7 +18,13 @@ fn taken_over(latest: &Incarnation, heads: Vec<(AssetId, Incarnation)>) -> Rig {
         ..Recovered::nothing(latest.clone())
     };
     let now = Rig::new(Vec::new()).now;
-    Rig::recover(Config::default(), vec![kind()], FencingToken(2), recovered, now)
+    Rig::recover(
+        Config::default(),
+        vec![kind()],
+        FencingToken(2),
+        recovered,
+        now,
+    )
 }
 
 fn pin_of(rig: &Rig, name: &str) -> String {
@@ -27,7 +33,11 @@ fn pin_of(rig: &Rig, name: &str) -> String {
 
 #[test]
 fn r17_an_asset_that_left_its_group_unseen_follows_the_newest_head_that_names_itself() {
-    let first = seal(None, vec![governed("a", "p", 1), governed("b", "q", 1)], &[]);
+    let first = seal(
+        None,
+        vec![governed("a", "p", 1), governed("b", "q", 1)],
+        &[],
+    );
     let second = seal(Some(&first), vec![governed("a", "q", 2)], &[]);
     let third = seal(Some(&second), vec![governed("a", "p", 3)], &[]);
     let latest = seal(Some(&third), vec![thing("a", 4)], &["b"]);
