@@ -1,15 +1,17 @@
 //! R9, R16: consumers of one provider take its capacity as counted claims.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use plugin_sdk::{Change, Diff, Effects, Observed, Pushed, Shared, Stamp, Usage, plugin};
+use plugin_sdk::{
+    Change, Diff, Effects, Key, Mono, Now, Observed, Pushed, Shared, Stamp, Usage, plugin, testing,
+};
 use prodspec_model::{
     Asset, AssetRef,
     addons::{DependsOn, Edge, Need},
 };
 
 use super::rig::*;
-use crate::kernel::{Branch, Event};
+use crate::kernel::{Branch, Event, amounts::Amounts};
 
 /// A consumer of `p`.
 fn consumer(name: &str, size: u32) -> Asset {
@@ -276,4 +278,61 @@ fn what_is_no_longer_asked_about_is_forgotten() {
     assert!(rig.kernel.claims.amounts.len() > 0);
     rig.pass(rig.config.evidence_age * 3);
     assert_eq!(rig.kernel.claims.amounts.len(), 0);
+}
+
+/// Amounts of a provider with consumers in slots 1 to 3, none of which was looked at.
+fn watched() -> (Amounts, Key) {
+    let (mut amounts, shared) = (Amounts::default(), shared());
+    assert!(amounts.watch(&shared, Mono(0)));
+    amounts.set_consumers(&shared, BTreeSet::from([1, 2, 3]), Vec::new());
+    (amounts, Key::capacity(&shared.provider, &shared.unit))
+}
+
+/// A diff of a consumer started at `at` and found `level`; a push to come would leave `soon`.
+fn found(amounts: &mut Amounts, slot: u32, at: u64, (level, soon): (u64, Option<u64>)) {
+    let started = Now {
+        mono: Mono(at),
+        wall: testing::NOW,
+    };
+    amounts.observed(slot, |_| Some((level, soon)), started, soon.is_some());
+}
+
+#[test]
+fn r9_a_smaller_claim_of_the_same_asset_gives_nothing_back() {
+    let (mut amounts, key) = watched();
+    amounts.claim(1, &key, 60);
+    amounts.claim(1, &key, 20);
+    assert!(!amounts.fits(2, &key, 41, 100));
+    assert!(amounts.fits(2, &key, 40, 100));
+}
+
+#[test]
+fn r16_an_older_diff_does_not_replace_what_a_newer_one_found() {
+    let (mut amounts, key) = watched();
+    found(&mut amounts, 1, 20, (60, None));
+    found(&mut amounts, 1, 10, (5, None));
+    assert!(!amounts.fits(2, &key, 41, 100));
+}
+
+#[test]
+fn r16_a_diff_of_other_content_leaves_what_a_push_to_come_would_leave() {
+    let (mut amounts, key) = watched();
+    found(&mut amounts, 1, 10, (60, Some(30)));
+    found(&mut amounts, 1, 20, (60, None));
+    let sum = amounts.sum(&key, 2, Mono(0), 9, |_| false);
+    assert_eq!(sum.shrinking, [(1, 60)]);
+}
+
+#[test]
+fn r16_a_consumer_that_is_being_pushed_counts_as_it_was_seen_if_it_ever_was() {
+    let (mut amounts, key) = watched();
+    found(&mut amounts, 1, 10, (60, None));
+    found(&mut amounts, 3, 90, (1, None));
+    let unknown = |in_flight: &[u32], amounts: &Amounts| {
+        let sum = amounts.sum(&key, 3, Mono(50), 9, |slot| in_flight.contains(&slot));
+        sum.unknown
+    };
+    assert_eq!(unknown(&[], &amounts), [2, 1], "never seen, and too old");
+    assert_eq!(unknown(&[1], &amounts), [2]);
+    assert_eq!(unknown(&[1, 2], &amounts), [2], "never seen, pushed or not");
 }
