@@ -40,7 +40,6 @@ fn seen(plant: impl Fn(&mut Scenario)) -> Option<(u64, &'static str)> {
         let mut scenario = by_hand(seed);
         plant(&mut scenario);
         let found = run(seed, &scenario).violation?;
-        println!("{seed} {found:?}");
         Some((seed, found.invariant))
     })
 }

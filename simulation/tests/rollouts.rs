@@ -9,32 +9,33 @@ const PATIENCE: u64 = 150;
 
 /// What is seen first when `plant` leaves a guard out, and that nothing is seen without.
 fn seen(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
-    let busy = |seed| {
-        let mut scenario = Scenario::choose(seed);
-        scenario.busy(faults);
-        scenario
-    };
-    let calm = run_all(0, 10, busy, |_| false);
+    let calm = run_all(0, 10, |seed| busy(seed, faults), |_| false);
     assert!(calm.violations.is_empty(), "{:?}", calm.violations);
     (0..PATIENCE).find_map(|seed| {
-        let mut scenario = busy(seed);
+        let mut scenario = busy(seed, faults);
         plant(&mut scenario);
         run(seed, &scenario).violation.map(|found| found.invariant)
     })
 }
 
-/// No violation of anything, and the judge has looked at each of these.
-fn hold(looks: &[&str], seeds: std::ops::Range<u64>) {
-    let sum = run_all(
-        seeds.start,
-        seeds.end - seeds.start,
-        Scenario::choose,
-        |_| false,
-    );
+/// No violation of anything, and the judge has looked at each of these at least once in two seeds: two in five
+/// have no policy group.
+fn hold(looks: &[&str], seeds: std::ops::Range<u64>, scenario: impl Fn(u64) -> Scenario + Sync) {
+    let sum = run_all(seeds.start, seeds.end - seeds.start, scenario, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
-    for look in looks {
-        assert!(sum.counts[&format!("judged {look}")] > 0, "{look}");
-    }
+    let looks = looks.iter().map(|look| format!("judged {look}"));
+    let seldom: Vec<_> = looks
+        .map(|look| (sum.counts[&look], look))
+        .filter(|(looked, _)| *looked * 2 < sum.seeds)
+        .collect();
+    assert!(seldom.is_empty(), "{seldom:?}");
+}
+
+/// Edits of groups follow each other, good ones and bad ones; besides that only these happen.
+fn busy(seed: u64, faults: &[(Fault, u32)]) -> Scenario {
+    let mut scenario = Scenario::choose(seed);
+    scenario.busy(faults);
+    scenario
 }
 
 fn planted(bug: Bug) -> impl Fn(&mut Scenario) {
@@ -47,9 +48,33 @@ fn careless(of: Careless) -> impl Fn(&mut Scenario) {
 
 #[test]
 fn r18_r21_r22_hold_where_they_are_judged() {
-    let looks = ["canary", "wave", "domain", "room", "gradual", "once"];
-    hold(&looks, 1100..1115);
-    hold(&["whole", "hold", "stopped", "R6", "R22"], 140..160);
+    let looks = [
+        "canary", "wave", "domain", "room", "gradual", "once", "whole", "back", "R22",
+    ];
+    hold(&looks, 1100..1115, Scenario::choose);
+    let words = [
+        (Fault::PersonOnRollout, 300),
+        (Fault::EditPolicy, 400),
+        (Fault::EditBad, 200),
+    ];
+    hold(&["hold", "stopped", "halts"], 1120..1130, |seed| {
+        busy(seed, &words)
+    });
+    // Where nothing goes wrong but what people want, the judge excuses less.
+    let bad = [(Fault::EditBad, 300), (Fault::EditPolicy, 200)];
+    let looks = [
+        "newer",
+        "in turn",
+        "order",
+        "not reached",
+        "gone",
+        "where",
+        "soon",
+        "emergency",
+    ];
+    hold(&looks, 1130..1145, |seed| busy(seed, &bad));
+    let red = [(Fault::EditBad, 900), (Fault::CheckSaysNo, 1000)];
+    hold(&["R6"], 1145..1165, |seed| busy(seed, &red));
 }
 
 #[test]
