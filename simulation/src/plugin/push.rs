@@ -59,11 +59,7 @@ impl Network {
             state.judge_lease(self.node, at);
             let to = state.production.content(&asset);
             let to = (!turndown).then_some(to);
-            let (course, fate) = state.send(at, request.token.0, request.run.n, to);
-            if !matches!(fate, Fate::Fine) {
-                state.hindered(at, Duration::ZERO);
-            }
-            (course, fate)
+            state.send(at, request.token.0, request.run.n, to)
         };
         self.world.verdict();
         if let Fate::Fails(error) = fate {
@@ -111,6 +107,9 @@ impl State {
         travel = self.scenario.travel.unwrap_or(travel);
         let hangs = self.strikes(Fault::HangPush);
         let fate = self.fate();
+        if !matches!(fate, Fate::Fine) {
+            self.hindered(at, Duration::ZERO);
+        }
         let number = self.random.bits();
         let push = Push {
             number,
