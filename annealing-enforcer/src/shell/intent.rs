@@ -24,12 +24,17 @@ use crate::kernel::{Event, Pin, Recovered, Words};
 /// Hints may be dropped: the head is read this often whatever happens.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// The wait before a read that failed is tried again.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
 /// One partition's intent and memory.
 pub(super) struct Intent<R> {
     runtime: R,
     store: Arc<dyn Store>,
     partition: PartitionId,
     incarnations: Arc<Incarnations<dyn Store>>,
+    /// Waits for the store where it cannot be reached.
+    patient: bool,
 }
 
 impl<R: Runtime> Intent<R> {
@@ -44,36 +49,56 @@ impl<R: Runtime> Intent<R> {
             store,
             partition,
             incarnations,
+            patient: false,
         }
     }
 
-    /// Waits for a first incarnation, and until the store can be reached, then reads everything that is remembered.
-    pub(super) async fn recover(self) -> Result<(Recovered, Self), Error> {
+    /// Waits for a first incarnation, then reads everything that is remembered. What cannot be read while the store cannot
+    /// be reached is read again, and nothing else is: with a store that often fails a takeover gets on all the same.
+    pub(super) async fn recover(mut self) -> Result<(Recovered, Self), Error> {
+        self.patient = true;
+        let newest = self.first().await?;
+        let recovered = self.remembered(newest).await?;
+        Ok((recovered, self))
+    }
+
+    /// One read; again until the store can be reached, in a recovery.
+    async fn read<T, F>(&self, read: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut told = false;
         loop {
-            let remembered = async { self.remembered(self.first().await?).await };
-            match remembered.await {
-                Ok(recovered) => return Ok((recovered, self)),
-                Err(error) if error.passes() => {
-                    tracing::warn!(%error, "what is remembered cannot be read; trying again");
-                    self.runtime.sleep(LOOK_EVERY).await;
+            match read().await {
+                Err(error) if error.passes() && self.patient => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(%error, "what is remembered cannot be read; trying again");
+                    }
+                    self.runtime.sleep(READ_AGAIN).await;
                 }
-                Err(error) => return Err(error),
+                read => return read,
             }
         }
     }
 
+    async fn load<T: Record>(&self) -> Result<Option<T>, Error> {
+        let load = async || Ok(record::load::<T>(&*self.store, &self.partition, "").await?);
+        let stored = self.read(load).await?;
+        Ok(stored.map(|stored| stored.value))
+    }
+
     /// Everything that is remembered, with `newest` as the newest incarnation.
     pub(super) async fn remembered(&self, newest: Incarnation) -> Result<Recovered, Error> {
-        let taken = record::load::<Taken>(&*self.store, &self.partition, "").await?;
-        let taken = match taken.map(|taken| taken.value.incarnation) {
+        let taken = self.load::<Taken>().await?;
+        let taken = match taken.map(|taken| taken.incarnation) {
             Some(no) if no < newest.no() => self.kept(no).await?,
             taken => taken.map(|_| newest.clone()),
         };
         let newer = taken.as_ref().filter(|taken| taken.no() < newest.no());
         let newer = newer.map(|_| newest.clone());
-        let floor = record::load::<Floor>(&*self.store, &self.partition, "").await?;
+        let floor = self.load::<Floor>().await?;
         let floor = match floor {
-            Some(floor) => self.kept(floor.value.incarnation).await?,
+            Some(floor) => self.kept(floor.incarnation).await?,
             None => None,
         };
         let mut orphans = Vec::new();
@@ -83,7 +108,7 @@ impl<R: Runtime> Intent<R> {
         }
         let assets = named(self.all::<AssetRecord>().await?);
         let named = self.named(&newest, &assets).await?;
-        let owned = record::load::<Owned>(&*self.store, &self.partition, "").await?;
+        let owned = self.load::<Owned>().await?;
         // What was taken in left nothing unseen.
         let gone = match &taken {
             Some(_) => Vec::new(),
@@ -98,7 +123,7 @@ impl<R: Runtime> Intent<R> {
             gone,
             assets,
             named,
-            owned: owned.map(|owned| owned.value).unwrap_or_default(),
+            owned: owned.unwrap_or_default(),
             pins: self.pins().await?,
             heads: self.heads().await?,
             words: self.words().await?,
@@ -175,7 +200,8 @@ impl<R: Runtime> Intent<R> {
 
     /// All records of one kind, by name.
     async fn all<T: Record>(&self) -> Result<Vec<(String, T)>, Error> {
-        let all = record::load_all::<T>(&*self.store, &self.partition).await?;
+        let load = async || Ok(record::load_all::<T>(&*self.store, &self.partition).await?);
+        let all = self.read(load).await?;
         Ok(all
             .into_iter()
             .map(|(name, stored)| (name, stored.value))
@@ -185,7 +211,7 @@ impl<R: Runtime> Intent<R> {
     async fn first(&self) -> Result<Incarnation, Error> {
         let mut hints = self.store.watch(self.incarnations.topic());
         loop {
-            if let Some(latest) = self.latest().await? {
+            if let Some(latest) = self.read(|| self.latest()).await? {
                 return Ok(latest);
             }
             futures::future::select(hints.next(), self.runtime.sleep(LOOK_EVERY)).await;
@@ -207,11 +233,12 @@ impl<R: Runtime> Intent<R> {
 
     /// An incarnation that may have been collected.
     async fn kept(&self, no: IncarnationNo) -> Result<Option<Incarnation>, Error> {
-        match self.incarnations.load(no).await {
+        let load = async || match self.incarnations.load(no).await {
             Ok(incarnation) => Ok(Some(incarnation)),
             Err(incarnations::Error::Unknown(_)) => Ok(None),
             Err(error) => Err(Error::Incarnation(error)),
-        }
+        };
+        self.read(load).await
     }
 
     async fn pins(&self) -> Result<Vec<(AssetId, Pin)>, Error> {

@@ -1,6 +1,11 @@
 //! Before there is anything to enforce, and with records that another version wrote.
 
-use plane_store::{record, records::Decisions};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::stream::BoxStream;
+use plane_store::{
+    CommitError, Key, KeyRange, Page, Topic, Version, Versioned, record, records::Decisions,
+};
 
 use super::*;
 
@@ -65,4 +70,51 @@ async fn r5_decisions_that_cannot_be_read_are_left_alone_and_stop_nothing() {
     .await;
     let row = store.get(&[key]).await.unwrap().pop().unwrap().unwrap();
     assert_eq!(&row.value[..], b"{[");
+}
+
+/// A store of which every seventh read fails.
+struct Flaky {
+    store: MemoryStore,
+    reads: AtomicUsize,
+}
+
+impl Flaky {
+    fn read(&self) -> Result<(), plane_store::Error> {
+        match self.reads.fetch_add(1, Ordering::SeqCst) % 7 {
+            0 => Err(plane_store::Error::unavailable("try again")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Flaky {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, plane_store::Error> {
+        self.read()?;
+        self.store.get(keys).await
+    }
+
+    async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, plane_store::Error> {
+        self.read()?;
+        self.store.scan(range, limit).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Version, CommitError> {
+        self.store.commit(batch).await
+    }
+
+    fn watch(&self, topic: Topic) -> BoxStream<'static, ()> {
+        self.store.watch(topic)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s10_a_takeover_gets_on_with_a_store_of_which_many_reads_fail() {
+    let store = MemoryStore::new();
+    let memory: Arc<dyn Store> = Arc::new(store.clone());
+    sealed(&memory).await;
+    let reads = AtomicUsize::default();
+    let flaky: Arc<dyn Store> = Arc::new(Flaky { store, reads });
+    // Every kind of record is read: more than seven reads, of which one fails.
+    enforced(&flaky, 1, async |_| ()).await;
 }
