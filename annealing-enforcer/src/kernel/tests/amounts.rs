@@ -6,11 +6,11 @@ use plugin_sdk::{
     Change, Diff, Effects, Key, Mono, Now, Observed, Pushed, Shared, Stamp, Usage, plugin, testing,
 };
 use prodspec_model::{
-    Asset, AssetRef,
+    Asset, AssetId, AssetRef,
     addons::{DependsOn, Edge, Need},
 };
 
-use super::rig::*;
+use super::{modelled, rig::*};
 use crate::kernel::{Branch, Event, amounts::Amounts};
 
 /// A consumer of `p`.
@@ -335,4 +335,62 @@ fn r16_a_consumer_that_is_being_pushed_counts_as_it_was_seen_if_it_ever_was() {
     assert_eq!(unknown(&[], &amounts), [2, 1], "never seen, and too old");
     assert_eq!(unknown(&[1], &amounts), [2]);
     assert_eq!(unknown(&[1, 2], &amounts), [2], "never seen, pushed or not");
+}
+
+#[test]
+fn r16_a_consumer_whose_edge_left_intent_still_counts() {
+    let mut rig = rig();
+    for name in NAMES {
+        rig.diffed(name, |_| has(10));
+    }
+    rig.publish(vec![thing("b", 3)], &[]);
+    usage(&mut rig, "a");
+    rig.diffed("b", |asset| resizes(asset, 10, 0));
+    let used = known_usage(&mut rig, "a", 10).used;
+    assert_eq!(used, 20, "b may use it still");
+}
+
+#[test]
+fn r16_a_claim_is_not_admitted_beside_a_consumer_that_came_since_and_is_unknown() {
+    let mut rig = rig();
+    known_usage(&mut rig, "a", 10);
+    rig.diffed("a", |asset| resizes(asset, 10, 30));
+    let stamp = rig.observe("p", has(100)).stamp;
+    let check = rig.check("a").unwrap();
+    rig.publish(vec![consumer("d", 1)], &[]);
+    let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
+    verdict.relies_on = vec![stamp];
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer: Ok(verdict.claim(shared().claim(30, 100))),
+    });
+    rig.durable();
+    assert!(rig.push("a").is_none(), "what d uses is not known");
+}
+
+#[test]
+fn r16_a_consumer_that_nothing_enforces_is_never_known() {
+    let mut rig = rig();
+    let edges = vec![Edge {
+        provider: AssetRef::to(id("p")),
+        need: Need::Capacity { unit: "qps".into() },
+    }];
+    let idea = modelled::idea("idea", 1).edit().addon(&DependsOn { edges });
+    rig.publish(vec![idea.unwrap().build().unwrap()], &[]);
+    assert_eq!(known_but(&mut rig, "a"), [id("idea")]);
+    rig.diffed("a", |asset| resizes(asset, 10, 30));
+    takes(&mut rig, "a", 30);
+    assert!(rig.push("a").is_none(), "what `idea` uses is not known");
+}
+
+/// Who is unknown when all that can be looked at has been.
+fn known_but(rig: &mut Rig, but: &str) -> Vec<AssetId> {
+    usage(rig, but);
+    for name in NAMES.into_iter().filter(|name| *name != but) {
+        match rig.is_diffing(name) {
+            true => rig.diffed(name, |_| has(10)),
+            false => drop(rig.observe(name, has(10))),
+        }
+    }
+    usage(rig, but).unknown
 }

@@ -22,7 +22,7 @@ impl Message for Idea {
     const TYPE: &'static str = "test.v1.Idea";
 }
 
-fn idea(name: &str, size: u32) -> Asset {
+pub(super) fn idea(name: &str, size: u32) -> Asset {
     let asset = Asset::builder(id(name)).payload(&Idea { size });
     asset.unwrap().build().unwrap()
 }
