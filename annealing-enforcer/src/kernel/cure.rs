@@ -1,5 +1,6 @@
 //! R6: while a change of intent is delayed, the asset is kept as it was: drift is repaired to the content that it
-//! settled with last, for the cause [`Cause::Drift`]. A pending edit never turns drift repair into an intent change.
+//! settled with last, for the cause [`Cause::Drift`]. A pending edit never turns drift repair into an intent change. One
+//! that is an emergency, and is delayed all the same, is no different.
 //!
 //! The change of intent is looked at first, so that production which has it already is left alone. Only when its push
 //! is refused, and at most once in a drift period, the same run goes on with a look at the content settled last.
@@ -96,7 +97,7 @@ impl Kernel {
             before.looked.is_none_or(since)
         };
         self.last_settled.0.get(&slot).is_some_and(due)
-            && self.cause_of(slot) == Some(Cause::Intent)
+            && matches!(self.cause_of(slot), Some(Cause::Intent | Cause::Emergency))
             && self.settled_last(slot).is_some()
             && !self.planted(Bug::NoCureUnderEdit)
     }

@@ -23,8 +23,12 @@ fn held_edit() -> Rig {
 
 /// The check of a change of intent says: not before Monday.
 fn wait_for_monday(rig: &mut Rig) {
+    wait_for_monday_as(rig, Cause::Intent);
+}
+
+fn wait_for_monday_as(rig: &mut Rig, cause: Cause) {
     let check = rig.check("a").expect("a check is asked");
-    assert_eq!(check.cause, Cause::Intent);
+    assert_eq!(check.cause, cause);
     let monday = rig.now.wall + Duration::from_secs(86_400);
     let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
     verdict.delays = vec![delay(Recheck::At(monday))];
@@ -179,6 +183,16 @@ fn r6_an_edit_that_waits_for_an_approval_does_not_keep_drift_from_being_repaired
 
 #[test]
 fn r6_a_pinned_asset_that_waits_to_go_on_is_repaired_to_where_it_was() {
+    goes_on_as(Cause::Intent);
+}
+
+#[test]
+fn r6_an_emergency_that_waits_does_not_keep_drift_from_being_repaired() {
+    goes_on_as(Cause::Emergency);
+}
+
+/// `a` is pinned to where it is, then to an edit for this cause, which waits, and is changed by hand.
+fn goes_on_as(cause: Cause) {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     let first = rig.latest.clone();
@@ -190,10 +204,10 @@ fn r6_a_pinned_asset_that_waits_to_go_on_is_repaired_to_where_it_was() {
     rig.publish(vec![thing("a", 2)], &[]);
     rig.step(Event::Pin {
         asset: id("a"),
-        pin: Pin::At(rig.latest.clone(), Cause::Intent),
+        pin: Pin::At(rig.latest.clone(), cause),
     });
     rig.diffed("a", differs);
-    wait_for_monday(&mut rig);
+    wait_for_monday_as(&mut rig, cause);
     rig.pass(PERIOD);
     production_has(&mut rig, 7);
     let check = rig.check("a").expect("drift is checked");
