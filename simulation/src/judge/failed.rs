@@ -239,12 +239,16 @@ impl State {
         eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
     }
 
-    /// R17: the newest intent at that time had taken back what was new: then that has not failed.
+    /// R17: the newest intent at that time had taken back what was new: then that has not failed. Which one was the newest
+    /// then is known but for [`SLACK`]: any of those that may have been.
     fn is_reverted(&self, at: usize, head: Option<u32>, then: Instant) -> bool {
-        let mut sealed = self.sealed.acknowledged_at.iter().rev();
-        let newest = sealed.find(|(_, since)| **since <= then + SLACK);
-        let wanted = newest.and_then(|(no, _)| self.mark_at(*no, at));
-        wanted.is_some() && wanted == head.and_then(|head| self.mark_at(head, at))
+        let before = head.and_then(|head| self.mark_at(head, at));
+        let sealed = self.sealed.acknowledged_at.iter().rev();
+        let later = sealed.skip_while(|(_, since)| **since > then + SLACK);
+        let maybe = later.clone().take_while(|(_, since)| **since > then);
+        let newest = later.clone().find(|(_, since)| **since <= then);
+        let mut newest = maybe.chain(newest).map(|(no, _)| self.mark_at(*no, at));
+        before.is_some() && newest.any(|wanted| wanted == before)
     }
 
     /// R22: what failed does not come back by itself.
