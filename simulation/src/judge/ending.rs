@@ -53,9 +53,7 @@ impl State {
     pub fn judge_punctual(&mut self) {
         for at in 0..self.judge.assets {
             let wish = self.plan.wishes[at];
-            let old = self
-                .now
-                .since(self.production.resources[at].looked_at.unwrap_or_default());
+            let old = self.now.since(self.unseen_since(at));
             let due = wish.kind != Kind::Concept && wish.exists && self.is_due(at);
             if due && old > self.scenario.drift_period * 2 {
                 self.violated("L2", format!("asset/{at:02} was not looked at for {old:?}"));

@@ -259,14 +259,15 @@ impl State {
     pub fn looked_at(&mut self, at: usize) {
         let now = self.now;
         self.judge_soon(at);
-        let before = self.production.resources[at].looked_at.replace(now);
+        let before = self.unseen_since(at);
+        self.production.resources[at].looked_at = Some(now);
         let Some(from) = self.judge.punctual_from else {
             return;
         };
         if !self.is_due(at) {
             return;
         }
-        let gap = now.since(before.unwrap_or_default().max(from));
+        let gap = now.since(before.max(from));
         self.judge.longest = self.judge.longest.max(gap);
         self.judge.look("L2");
         if gap > self.scenario.drift_period * 2 {

@@ -44,6 +44,8 @@ pub struct Eye {
     pub(super) goes_back: bool,
     /// It is pinned to nowhere, and left alone.
     pub nowhere: bool,
+    /// When it was last pinned to somewhere again.
+    pub(super) reached: Instant,
     /// Content of it has failed before, and is kept away: by the names of the records that say so.
     pub held: BTreeSet<String>,
 }
@@ -114,6 +116,14 @@ impl State {
         !wish.pool || group.is_some_and(reached)
     }
 
+    /// Since when an asset that has to be looked at was not: what is pinned to nowhere is left alone (R17), and its owner's
+    /// time begins when that ends.
+    pub(super) fn unseen_since(&self, at: usize) -> Instant {
+        let looked_at = self.production.resources[at].looked_at;
+        let reached = self.judge.eyes[at].reached;
+        looked_at.unwrap_or_default().max(reached)
+    }
+
     /// A group has completed a rollout: content that failed, and is no longer wanted, is forgotten.
     pub fn completed(&mut self, group: usize, head: u32) {
         self.goes_on(group);
@@ -162,7 +172,11 @@ impl State {
         let back = cause == Some(Cause::Rollback);
         let group = self.plan.wishes[at].group;
         let eye = &mut self.judge.eyes[at];
-        eye.nowhere = matches!(to, Some(PinRecord::NotYet));
+        let left_alone = matches!(to, Some(PinRecord::NotYet));
+        if eye.nowhere && !left_alone {
+            eye.reached = made_at;
+        }
+        eye.nowhere = left_alone;
         let there = match to {
             Some(PinRecord::At { incarnation, .. }) => Some(incarnation.0),
             _ => None,
