@@ -80,7 +80,7 @@ impl State {
                     let busy = Duration::from_secs(self.random.below(30) as u64);
                     let resource = &mut self.production.resources[at];
                     resource.content = Some(content);
-                    resource.changed_by_hand = now;
+                    resource.changed_by_hand = Some(now);
                     resource.busy_until = now + busy;
                 }
                 Fault::DriftCapacity => {

@@ -225,8 +225,9 @@ impl State {
             .collect();
         let now = self.now;
         self.judge_once(at, push);
-        self.production.resources[at].before_hand = None;
-        self.production.resources[at].put(now, to);
+        let resource = &mut self.production.resources[at];
+        (resource.before_hand, resource.changed_by_hand) = (None, None);
+        resource.put(now, to);
         self.arrived(at);
         self.production.effective += 1;
         self.judge.look("S4");

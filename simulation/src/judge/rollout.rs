@@ -11,7 +11,7 @@ use super::Call;
 use crate::{
     executor::Instant,
     intent::{Bad, Plan},
-    production::Push,
+    production::{EVIDENCE, Push},
     world::{Accepted, State},
 };
 
@@ -156,7 +156,9 @@ impl State {
         self.judge.look("once");
         let resource = &self.production.resources[at];
         // Somebody may have put right by hand what a push was on its way to put right.
-        if resource.content == Some(to) && resource.changed_by_hand < push.seen_at {
+        let by_hand = resource.changed_by_hand;
+        let known = by_hand.is_none_or(|by_hand| by_hand + EVIDENCE < push.started);
+        if resource.content == Some(to) && known {
             let what = format!("asset/{at:02} is changed to what it has");
             self.violated("R18", what);
         }

@@ -95,7 +95,6 @@ impl State {
             return Ok(Diff::Foreign { owner });
         }
         let there = resource.content;
-        resource.seen_at = self.now;
         let observed = observed(at, there);
         let lie = resource.lies.filter(|(_, until)| self.now < *until);
         let clean = match lie.map(|(lie, _)| lie) {

@@ -116,7 +116,6 @@ impl State {
             token,
             n,
             started: self.now,
-            seen_at: self.production.resources[at].seen_at,
             to,
         };
         let course = Course {

@@ -27,8 +27,8 @@ pub struct Production {
     contents: BTreeMap<Digest, Content>,
 }
 
-/// For how long evidence from before a change by hand may still be acted on.
-const EVIDENCE: Duration = Duration::from_secs(61);
+/// For how long evidence from before a change by hand may still be acted on (R10).
+pub const EVIDENCE: Duration = Duration::from_secs(61);
 
 impl Production {
     /// Nothing is there yet.
@@ -107,7 +107,7 @@ impl Production {
         }
         let resource = &mut self.resources[at];
         resource.before_hand = resource.before_hand.or(resource.content);
-        resource.changed_by_hand = now;
+        resource.changed_by_hand = Some(now);
         resource.put(now, to);
     }
 

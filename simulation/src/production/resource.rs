@@ -25,10 +25,8 @@ pub struct Resource {
     pub sent: Vec<Push>,
     /// When it, or whom it depends on, was last changed by hand.
     pub hand_at: Option<Instant>,
-    /// When a diff last saw it as it was.
-    pub seen_at: Instant,
-    /// When somebody last changed it by hand.
-    pub changed_by_hand: Instant,
+    /// When somebody last changed it by hand, if no push took effect since.
+    pub changed_by_hand: Option<Instant>,
     /// What it had before somebody changed it by hand, until it is pushed again.
     pub before_hand: Option<Content>,
     /// When it was last compared.
@@ -63,8 +61,6 @@ pub struct Push {
     pub n: u32,
     /// When it was begun.
     pub started: Instant,
-    /// When the diff before it saw what there was.
-    pub seen_at: Instant,
     /// What is wanted; nothing for a turndown.
     pub to: Option<Content>,
 }
@@ -91,8 +87,7 @@ impl Resource {
             applying: None,
             sent: Vec::new(),
             hand_at: None,
-            seen_at: Instant::default(),
-            changed_by_hand: Instant::default(),
+            changed_by_hand: None,
             before_hand: None,
             looked_at: None,
             foreign_until: Instant::default(),
