@@ -78,6 +78,10 @@ impl State {
         match &view.rollout.as_ref()?.state {
             // What it waits for may be what nobody enforces any more; without edges there is no such thing.
             Rolls::Running if !view.outside.is_empty() && is_stuck(view) => Some(Command::RollBack),
+            // What was new stays, and is left alone: it may use what is to go back. Nothing but a word leads out of that.
+            Rolls::RollingBack { .. } if !view.outside.is_empty() && is_stuck(view) => {
+                Some(Command::Retry)
+            }
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
             _ if !view.live && !stubborn => (!view.left_out.is_empty()).then_some(Command::Retry),
