@@ -74,7 +74,7 @@ fn s2_only_sealed_incarnations_are_seen() {
     assert_eq!(seen(|scenario| scenario.seal_early = true), Some("S2"));
 }
 
-/// Assets leave intent and come back, and nobody asks for a turndown.
+/// Assets leave intent and come back, and no edit asks for a turndown.
 fn leaving(scenario: &mut Scenario) {
     scenario.rates = Rates::only(&[
         (Fault::EditRemoves, 900),

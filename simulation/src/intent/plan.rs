@@ -140,7 +140,7 @@ impl Plan {
     }
 
     /// What has to be in sync before `at` changes. Groups come one after the other: what is new in one of two that wait for
-    /// each other may have its turn only after what waits for it, which nobody could end but by an edit. Within a group its
+    /// each other may have its turn only after what waits for it, which only an edit could end. Within a group its
     /// rollout says what comes first.
     pub fn order(&self, at: usize) -> Option<usize> {
         let wish = &self.wishes[at];

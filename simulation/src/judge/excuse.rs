@@ -55,7 +55,7 @@ impl State {
         hindered.or(holds.next().map(|(name, _)| name))
     }
 
-    /// What keeps everybody from seeing, or changing, a resource.
+    /// What keeps every process from seeing, or changing, a resource.
     fn hindrance(&self, at: usize) -> Option<&'static str> {
         let (now, resource) = (self.now, &self.production.resources[at]);
         if now < resource.foreign_until || now < resource.busy_until {
@@ -78,7 +78,7 @@ impl State {
         processes.any(|process| Some(process.node) == self.owner && process.observes)
     }
 
-    /// A pause ends by the owner's wall clock: when one has jumped, nobody knows when that is.
+    /// A pause ends by the owner's wall clock: when one has jumped, the judge cannot know when that is.
     fn is_paused(&self, at: usize) -> bool {
         let kind = self.production.resources[at].kind;
         let covers = |scope: &Scope| match scope {
@@ -144,7 +144,7 @@ impl State {
         self.hindrance(first).is_some() || (!synced && (by_hand || self.is_taken_back(first)))
     }
 
-    /// A call about an asset went wrong, or may take until then: whoever asked about it, it or a neighbour, asks again.
+    /// A call about an asset went wrong, or may take until then: the asset or the neighbour that asked about it asks again.
     pub fn hindered(&mut self, at: usize, long: Duration) {
         let until = self.now + long;
         for other in 0..self.plan.wishes.len() {

@@ -25,7 +25,7 @@ pub struct Resource {
     pub sent: Vec<Push>,
     /// When it, or whom it depends on, was last changed by hand.
     pub hand_at: Option<Instant>,
-    /// When somebody last changed it by hand, if no push took effect since.
+    /// When a person last changed it by hand, if no push took effect since.
     pub changed_by_hand: Option<Instant>,
     /// What it had before somebody changed it by hand, until it is pushed again.
     pub before_hand: Option<Content>,
