@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::{AskError, Config, Enforcer, Handle, Plugin, TypeConfig};
+use futures::{StreamExt, channel::mpsc};
 use plane_store::{Store, incarnations::Incarnations};
 use prodspec_model::{AssetId, TypeName};
 
@@ -21,6 +22,8 @@ use crate::{
 pub const TERM: Duration = Duration::from_secs(15);
 /// How long a diff may take.
 pub const DIFF: Duration = Duration::from_secs(10);
+/// How long a push may take.
+pub const PUSH: Duration = Duration::from_secs(40);
 /// Enforcers tell how often they took which branch this often.
 const TELL_EVERY: Duration = Duration::from_secs(7);
 
@@ -53,9 +56,11 @@ pub fn start(world: &World, place: usize) {
         return;
     };
     let handle = enforcer.handle();
+    let (stop, stopped) = mpsc::unbounded();
     world.state().processes[place] = Some(Process {
         node,
         handle: handle.clone(),
+        stop,
         observes,
         rollouts: None,
     });
@@ -64,7 +69,7 @@ pub fn start(world: &World, place: usize) {
         .spawn(node, Box::pin(tell(world.clone(), node, handle)));
     world
         .executor
-        .spawn(node, Box::pin(live(world.clone(), node, enforcer)));
+        .spawn(node, Box::pin(live(world.clone(), node, enforcer, stopped)));
 }
 
 /// Tells again and again how often the kernel took which branch.
@@ -106,10 +111,20 @@ async fn explain(world: &World, handle: &Handle<NodeRuntime>, assets: Vec<AssetI
     world.state().explained = explained;
 }
 
-/// Enforces until the process ends by itself.
-async fn live(world: World, node: NodeId, enforcer: Enforcer<NodeRuntime>) {
-    let ended = enforcer.run(futures::future::pending()).await;
+/// Enforces until the process ends by itself, or is told to stop.
+async fn live(
+    world: World,
+    node: NodeId,
+    enforcer: Enforcer<NodeRuntime>,
+    mut stop: mpsc::UnboundedReceiver<()>,
+) {
+    let shutdown = async move {
+        stop.next().await;
+    };
+    let ended = enforcer.run(shutdown).await;
     world.note("ended", None, [u64::from(ended.is_ok()), 0]);
+    world.state().judge_drained(node, ended.is_ok());
+    world.verdict();
     let store = world.state().store.clone();
     let operator = world.clone();
     world.spawn(async move {
@@ -159,7 +174,7 @@ fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRun
 fn limits(config: &mut TypeConfig) {
     (config.diffs, config.pushes) = (8, 4);
     config.diff_deadline = DIFF;
-    config.push_deadline = Duration::from_secs(40);
+    config.push_deadline = PUSH;
     config.push_total = Duration::from_secs(120);
 }
 
@@ -203,6 +218,23 @@ pub fn kill(world: &World, node: NodeId) -> bool {
     true
 }
 
+/// Tells the process on `node` to stop, as SIGTERM does. It is started again when it has.
+fn stop(world: &World, node: NodeId) {
+    if world.executor.is_paused(node) {
+        return;
+    }
+    let mut state = world.state();
+    let process = state.processes.iter().flatten().find(|p| p.node == node);
+    let Some(process) = process.cloned() else {
+        return;
+    };
+    if process.stop.unbounded_send(()).is_ok() {
+        state.told_to_stop(node);
+    }
+    drop(state);
+    world.note("is told to stop", None, [u64::from(node.0), 0]);
+}
+
 /// Stops the process on `node` for three lease terms. The sealer has no lease, and none of the others may be the world.
 pub fn stand_still(world: &World, node: NodeId) {
     let runs = {
@@ -211,6 +243,11 @@ pub fn stand_still(world: &World, node: NodeId) {
     };
     if !runs || world.executor.is_paused(node) {
         return;
+    }
+    {
+        let mut state = world.state();
+        let until = state.now + TERM * 3;
+        state.judge.stops.sleeps(node, until);
     }
     world.note("stands still", None, [u64::from(node.0), 0]);
     world.executor.pause(node, true);
@@ -248,7 +285,7 @@ pub fn power_cut(world: &World) {
 
 /// What may happen to a process at any time.
 pub fn disturb(world: &World, place: usize) {
-    let (node, crash, pause) = {
+    let (node, crash, pause, stops) = {
         let mut state = world.state();
         let Some(process) = state.processes[place].clone() else {
             return;
@@ -257,9 +294,13 @@ pub fn disturb(world: &World, place: usize) {
             process.node,
             state.strikes(Fault::Crash),
             state.strikes(Fault::Pause),
+            state.strikes(Fault::Stop),
         )
     };
     clock::disturb(world, node);
+    if stops {
+        stop(world, node);
+    }
     if pause {
         stand_still(world, node);
     }

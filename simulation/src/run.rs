@@ -40,6 +40,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
             world.executor.run_until(now);
             world.state().judge_cures();
             world.state().judge_ways_back();
+            world.state().judge_drains();
             world.verdict();
         }
     };

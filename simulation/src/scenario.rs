@@ -21,6 +21,9 @@ const CALM: [Fault; 6] = [
     Fault::SelectSlow,
 ];
 
+/// Tells the stream apart that says how often processes are told to stop.
+const STOPS: u64 = 0x7374_6f70;
+
 /// How one seed goes.
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -77,6 +80,10 @@ impl Scenario {
     pub fn choose(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x7363_656e);
         let mut scenario = Self::stormy(&mut random);
+        // A stream of its own: other seeds go as they would without.
+        let mut stops = Random::new(seed ^ STOPS);
+        let rate = [0, 0, 0, 60, 180][stops.below(5)];
+        scenario.rates.set(Fault::Stop, rate);
         if random.per_mille(100) {
             scenario.busy(&[
                 (Fault::EditBad, 300),

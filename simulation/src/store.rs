@@ -121,6 +121,9 @@ impl Store for ProcessStore {
         if submitted.is_ok() && self.is_cut_off() {
             submitted = Err(CommitError::unknown("cut off before the answer"));
         }
+        if submitted.is_err() {
+            self.world.state().judge.stops.refused(node, begun);
+        }
         let version = submitted?;
         if let Some(what) = early {
             self.world.state().violated("R21", what);
@@ -175,7 +178,7 @@ impl State {
             };
             match record.and_then(|record| record.open) {
                 Some(open) => {
-                    let open = (open.change, open.incarnation.0);
+                    let open = (open.change, open.incarnation.0, open.token.0);
                     self.judge.open.insert(number(asset), open);
                 }
                 None => {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use annealing_enforcer::{Handle, kernel::Branch};
+use futures::channel::mpsc;
 use plane_store::{Key, MemoryStore, Version};
 use prodspec_model::Incarnation;
 
@@ -39,6 +40,8 @@ pub struct Process {
     pub node: NodeId,
     /// How to ask it.
     pub handle: Handle<NodeRuntime>,
+    /// How to tell it to stop.
+    pub stop: mpsc::UnboundedSender<()>,
     /// It diffs, and never pushes.
     pub observes: bool,
     /// How to ask its strategist, while it owns the partition.

@@ -205,3 +205,36 @@ fn r8_a_skipped_hold_is_caught() {
     });
     assert_eq!(seen, Some("S4"));
 }
+
+/// Processes are told to stop again and again, in the middle of pushes that take their time.
+fn stopping(scenario: &mut Scenario) {
+    scenario.rates = Rates::only(&[
+        (Fault::Stop, 500),
+        (Fault::EditRevises, 900),
+        (Fault::EditResizes, 500),
+        (Fault::Slow, 300),
+        (Fault::LateMessage, 300),
+        (Fault::LostAnswer, 100),
+    ]);
+    scenario.store_faults = [0; 6];
+    scenario.edit_every = Duration::from_secs(4);
+}
+
+#[test]
+fn r13_what_ends_while_shutting_down_is_recorded_and_nothing_new_starts() {
+    let stopped = |seed| {
+        let mut scenario = Scenario::choose(seed);
+        stopping(&mut scenario);
+        scenario
+    };
+    let calm = run_all(1290, 10, stopped, |_| false);
+    assert!(calm.violations.is_empty(), "{:?}", calm.violations);
+    assert!(calm.counts["judged drain"] >= 100 * calm.seeds);
+    for bug in [Bug::NoDrain, Bug::StartWhileDraining] {
+        let seen = seen(|scenario| {
+            stopping(scenario);
+            scenario.planted = Some(bug);
+        });
+        assert_eq!(seen, Some("drain"), "{bug:?}");
+    }
+}

@@ -137,4 +137,8 @@ pub enum Bug {
     SettledBeforePin,
     /// Leave drift alone while a change of intent is delayed (R6).
     NoCureUnderEdit,
+    /// Give ownership up without waiting for pushes under way.
+    NoDrain,
+    /// Start pushes while shutting down.
+    StartWhileDraining,
 }

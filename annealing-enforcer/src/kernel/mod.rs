@@ -156,7 +156,7 @@ impl plane_runtime::Kernel for Kernel {
             Event::Actuate { heads, moves } => self.actuate(now, heads, moves, out),
             Event::Renewed(until) => self.lease_until = until,
             Event::Person(command) => self.person(now, command, out),
-            Event::Drain => self.draining = true,
+            Event::Drain => self.draining = !self.planted(Bug::StartWhileDraining),
             Event::Tick => {}
             #[cfg(test)]
             Event::Break => panic!("on purpose"),
@@ -261,6 +261,9 @@ impl Kernel {
 
     /// How many pushes are admitted or under way, follow-ups included.
     pub fn pushing(&self) -> usize {
+        if self.planted(Bug::NoDrain) {
+            return 0;
+        }
         let pushing = |it: &&iteration::Iteration| {
             matches!(
                 it.phase,

@@ -1,8 +1,11 @@
 //! The orderly end of an ownership: nothing new starts, and what is under way has a while to end and to be recorded.
 
+use std::{future::poll_fn, task::Poll};
+
 use futures::{
-    FutureExt, channel::mpsc::UnboundedReceiver, channel::oneshot, future::BoxFuture,
-    future::select,
+    FutureExt,
+    channel::{mpsc::UnboundedReceiver, oneshot},
+    future::{BoxFuture, FusedFuture, select},
 };
 use plane_runtime::Runtime;
 
@@ -10,6 +13,16 @@ use super::{
     End, Error, Event, Input,
     ownership::{Ownership, Turn},
 };
+
+/// Completes when `shutdown` does, and each time it is asked again after that.
+pub(super) fn told(shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
+    let mut shutdown = Box::pin(shutdown.fuse());
+    let told = poll_fn(move |cx| match shutdown.is_terminated() {
+        true => Poll::Ready(()),
+        false => shutdown.poll_unpin(cx),
+    });
+    told.boxed()
+}
 
 impl<R: Runtime> Ownership<R> {
     /// Lets the pushes under way end, and waits until all that was decided is durable; for so long as is configured.

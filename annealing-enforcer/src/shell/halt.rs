@@ -44,13 +44,8 @@ impl<R: Runtime> Enforcer<R> {
                     cleared: None,
                 };
                 self.phase.set(Phase::Stopped(stopped.clone()));
-                let write = Box::pin(record.write(&stopped));
-                let owns = match select(write, &mut *shutdown).await {
-                    Either::Left((written, _)) => written?,
-                    Either::Right(_) => return Ok(Some(End::Shutdown)),
-                };
-                if !owns {
-                    return Ok(Some(End::Lost));
+                if let Some(end) = self.remember(&record, &stopped, shutdown).await? {
+                    return Ok(Some(end));
                 }
                 stopped
             }
@@ -71,6 +66,31 @@ impl<R: Runtime> Enforcer<R> {
         self.until_cleared(&record, stopped, shutdown)
             .await
             .map(Some)
+    }
+
+    /// Writes down why enforcement stopped: the next start has to know, so that shutting down leaves time for it. `Some`:
+    /// the ownership has ended.
+    async fn remember(
+        &self,
+        record: &StopRecord<R>,
+        stopped: &Stopped,
+        shutdown: &mut BoxFuture<'static, ()>,
+    ) -> Result<Option<End>, Error> {
+        let within = self.config.drain;
+        let over = async {
+            shutdown.await;
+            self.runtime.sleep(within).await;
+        };
+        match select(Box::pin(record.write(stopped)), Box::pin(over)).await {
+            Either::Left((owns, _)) => Ok((!owns?).then_some(End::Lost)),
+            Either::Right(_) => {
+                tracing::error!(
+                    partition = %self.partition, why = stopped.why, ?within,
+                    "enforcement stopped itself, and the store did not take the reason while shutting down; the next start does not know of it"
+                );
+                Ok(Some(End::Shutdown))
+            }
+        }
     }
 
     async fn until_cleared(

@@ -132,7 +132,7 @@ impl<R: Runtime> Enforcer<R> {
         mut self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let ended = self.until(Box::pin(shutdown)).await;
+        let ended = self.until(drain::told(shutdown)).await;
         self.phase.set(Phase::Elsewhere);
         self.membership.leave(&self.partition).await;
         ended

@@ -146,6 +146,8 @@ mod tests {
             .with_writer(move || writer.clone())
             .finish();
         let partition = PartitionId::new("test").unwrap();
+        // With one subscriber only, a line that another test's thread comes to first is off for all threads.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
         tracing::subscriber::with_default(subscriber, || {
             let mut logged = Logged::default();
             for rollout in all {

@@ -150,6 +150,8 @@ faults! {
     Observes 60,
     /// The provider answers nothing but errors for a while.
     Outage 60,
+    /// The process is told to stop. How often is left to the scenario.
+    Stop 0,
 }
 
 impl Fault {
@@ -174,12 +176,15 @@ pub struct Rates(Vec<u32>);
 impl Rates {
     /// Chooses, fault by fault: not at all, as usual, or often.
     pub fn choose(random: &mut Random) -> Self {
-        let of = |rate: &u32| match random.below(10) {
-            0..=3 => 0,
-            4..=7 => *rate,
-            _ => (*rate * 3).min(700),
+        let mut of = |rate: &u32| match rate {
+            0 => 0,
+            rate => match random.below(10) {
+                0..=3 => 0,
+                4..=7 => *rate,
+                _ => (*rate * 3).min(700),
+            },
         };
-        Self(Fault::RATES.iter().map(of).collect())
+        Self(Fault::RATES.iter().map(&mut of).collect())
     }
 
     /// Nothing goes wrong.
@@ -191,9 +196,14 @@ impl Rates {
     pub fn only(faults: &[(Fault, u32)]) -> Self {
         let mut rates = Self::none();
         for (fault, rate) in faults {
-            rates.0[*fault as usize] = *rate;
+            rates.set(*fault, *rate);
         }
         rates
+    }
+
+    /// This one so often in a thousand chances, the others as they are.
+    pub fn set(&mut self, fault: Fault, rate: u32) {
+        self.0[fault as usize] = rate;
     }
 
     /// Times in a thousand chances.

@@ -8,6 +8,7 @@ mod failed;
 mod pins;
 mod push;
 mod rollout;
+mod stop;
 mod turn;
 mod whole;
 mod words;
@@ -22,10 +23,11 @@ pub use cure::Cures;
 pub use excuse::EXCUSES;
 pub use push::Call;
 pub use rollout::{Eye, GroupEye};
+pub use stop::Stops;
 pub use words::Word;
 
 /// Everything that the judge looks at.
-pub const LOOKS: [&str; 35] = [
+pub const LOOKS: [&str; 36] = [
     "L1",
     "L2",
     "R6",
@@ -45,6 +47,7 @@ pub const LOOKS: [&str; 35] = [
     "cured",
     "cured under an edit",
     "domain",
+    "drain",
     "emergency",
     "gradual",
     "gone",
@@ -113,8 +116,10 @@ pub struct Judge {
     /// Assets that a person said may be destroyed, with the change: how often that was said, and how many pushes began
     /// since.
     pub approved: BTreeMap<(usize, Digest), (u64, u64)>,
-    /// Pushes that the store durably knows of, by asset.
-    pub open: BTreeMap<usize, (Digest, u32)>,
+    /// Pushes that the store durably knows of, by asset: which change, as of which incarnation, by which owner.
+    pub open: BTreeMap<usize, (Digest, u32, u64)>,
+    /// Processes that are told to stop, and what they have under way.
+    pub stops: Stops,
     /// How many pushes were begun, follow-ups not counted.
     pub begun: u64,
     /// How often each of these was looked at, to see that the judge is awake.
@@ -157,6 +162,7 @@ impl Judge {
             pins: BTreeMap::new(),
             approved: BTreeMap::new(),
             open: BTreeMap::new(),
+            stops: Stops::default(),
             begun: 0,
             looked: BTreeMap::new(),
             punctual_from: None,

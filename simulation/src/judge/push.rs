@@ -84,6 +84,7 @@ impl State {
     /// Everything that must hold when a push is begun.
     pub fn judge_push(&mut self, call: &Call<'_>) {
         let at = number(call.asset.id_str());
+        self.judge_begun(at, call);
         self.judge.look("S5");
         if call.token < self.judge.token {
             let (token, newest) = (call.token, self.judge.token);
@@ -106,7 +107,9 @@ impl State {
         self.judge_claim(at);
         self.judge_removal(at, call);
         self.judge.look("R13");
-        let open = call.change.map(|change| (change, call.incarnation));
+        let open = call
+            .change
+            .map(|change| (change, call.incarnation, call.token));
         if self.judge.open.get(&at).copied() != open {
             self.violated(
                 "R13",

@@ -33,6 +33,13 @@ struct Course {
 
 impl Network {
     pub(super) async fn change(&self, request: PushRequest, turndown: bool) -> Answer {
+        let at = number(request.asset.as_str());
+        let answer = self.carry(request, turndown).await;
+        self.world.state().answered(self.node, at, &answer);
+        answer
+    }
+
+    async fn carry(&self, request: PushRequest, turndown: bool) -> Answer {
         let asset = request.reader.asset(&request.asset)?;
         let at = number(asset.id_str());
         let what = if request.continuation {
@@ -62,6 +69,9 @@ impl Network {
             state.send(at, request.token.0, request.run.n, to)
         };
         self.world.verdict();
+        if matches!(fate, Fate::Panics) {
+            self.world.state().judge.stops.lost(self.node, at);
+        }
         if let Fate::Fails(error) = fate {
             // Of a failure with a class the caller knows that nothing happened; a follow-up cannot know that.
             return Err(match request.continuation {

@@ -2,8 +2,10 @@
 
 use std::sync::Mutex;
 
-use futures::FutureExt;
-use plane_store::{record, records::AssetRecord};
+use plane_store::{
+    owner, record,
+    records::{AssetRecord, Stopped},
+};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::*;
@@ -74,6 +76,15 @@ const ASSETS: [&str; 2] = ["a", "b"];
 
 /// Enforces two assets, one push at a time; is shut down when the first push has begun. Says how long it took to end.
 async fn shut_down(store: &Arc<dyn Store>, plugin: &Slow) -> Duration {
+    shut_down_while(store, plugin, |_| std::future::ready(())).await
+}
+
+/// As `shut_down`; `then` happens while the first push is waited for.
+async fn shut_down_while<F: Future<Output = ()>>(
+    store: &Arc<dyn Store>,
+    plugin: &Slow,
+    then: impl FnOnce(Handle<TokioRuntime>) -> F,
+) -> Duration {
     let (began, mut told) = mpsc::unbounded_channel();
     let plugin = Slow {
         began,
@@ -83,23 +94,34 @@ async fn shut_down(store: &Arc<dyn Store>, plugin: &Slow) -> Duration {
     let partition = PartitionId::new("test").unwrap();
     let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store.clone())
         .asset_plugin::<testing::Thing>(one_at_a_time)
+        .process("one".into())
         .build()
         .unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(enforcer.run(stopped.map(|_| ())));
+    let handle = enforcer.handle();
+    // As a signal's future, it cannot be asked again once it has completed.
+    let running = tokio::spawn(enforcer.run(async move {
+        let _ = stopped.await;
+    }));
     told.recv().await.unwrap();
     let asked = Instant::now();
     drop(stop);
+    TokioRuntime::current().sleep(Duration::from_secs(1)).await;
+    then(handle).await;
     running.await.unwrap().unwrap();
     asked.elapsed()
 }
 
 async fn store() -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    seal(&store).await;
+    store
+}
+
+async fn seal(store: &Arc<dyn Store>) {
     let first = testing::incarnation(1, ASSETS.map(testing::asset));
     let incarnations = Incarnations::new(store.clone(), first.id().partition.clone());
     incarnations.seal(&first, None, Batch::new()).await.unwrap();
-    store
 }
 
 async fn is_open(store: &Arc<dyn Store>, asset: &str) -> bool {
@@ -170,4 +192,43 @@ async fn a_push_that_outlasts_the_drain_is_left_to_the_next_owner() {
         open += u32::from(is_open(&store, asset).await);
     }
     assert_eq!(open, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_an_ownership_that_is_lost_while_shutting_down_is_not_asked_for_again() {
+    let store = store().await;
+    let (plugin, _told) = Slow::new(Duration::from_secs(20), 0);
+    let taken = store.clone();
+    let took = shut_down_while(&store, &plugin, async |_| {
+        let partition = PartitionId::new("test").unwrap();
+        let takeover = Batch::new()
+            .put("process/another", "{}")
+            .put(owner::key(&partition), r#"{"process":"another"}"#)
+            .delete("process/one");
+        taken.commit(takeover).await.unwrap();
+    });
+    let took = took.await;
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let key = owner::key(&PartitionId::new("test").unwrap());
+    let owner = store.get(&[key]).await.unwrap().remove(0).unwrap();
+    assert!(String::from_utf8_lossy(&owner.value).contains("another"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_violation_while_shutting_down_holds_at_the_next_start() {
+    let memory = MemoryStore::new();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    seal(&store).await;
+    let (plugin, _told) = Slow::new(Duration::from_secs(20), 0);
+    let took = shut_down_while(&store, &plugin, async |handle| {
+        memory.set_pause(|_| Box::pin(tokio::time::sleep(Duration::from_secs(1))));
+        let breaks = Input::Kernel(crate::kernel::Event::Break);
+        handle.inputs.unbounded_send(breaks).unwrap();
+    });
+    let took = took.await;
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    memory.set_pause(|_| Box::pin(std::future::ready(())));
+    let partition = PartitionId::new("test").unwrap();
+    let stopped = record::load::<Stopped>(&*store, &partition, "").await;
+    assert!(stopped.unwrap().is_some_and(|it| it.value.holds()));
 }

@@ -71,6 +71,8 @@ async fn a_failing_push_and_a_breaker_are_told_once_each() {
         .with_writer(lines.clone())
         .with_ansi(false)
         .finish();
+    // With one subscriber only, a line that another test's thread comes to first is off for all threads.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _logs = tracing::subscriber::set_default(subscriber);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let names: Vec<String> = (0..20).map(|n| format!("a{n}")).collect();
