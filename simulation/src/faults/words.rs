@@ -82,11 +82,18 @@ impl State {
             Rolls::RollingBack { .. } if !view.outside.is_empty() && is_stuck(view) => {
                 Some(Command::Retry)
             }
+            // It got what never settles while it had no policy: there is no way back to that.
+            Rolls::RollingBack { .. } if self.goes_nowhere(view) => Some(Command::Retry),
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
             _ if !view.live && !stubborn => (!view.left_out.is_empty()).then_some(Command::Retry),
             _ => None,
         }
+    }
+
+    /// Whether a target that is held up goes back to what never settles.
+    fn goes_nowhere(&self, view: &View) -> bool {
+        held_up(view).any(|asset| self.never_settles(number(asset.as_str())))
     }
 
     /// The last thing that people want does not serve, and they insist on it.

@@ -9,6 +9,7 @@ use super::turn::SLACK;
 use crate::{
     checks,
     executor::Instant,
+    intent::Bad,
     intent::{number, policy_number},
     world::State,
 };
@@ -122,6 +123,13 @@ impl State {
                 self.violated("R22", what);
             }
         }
+    }
+
+    /// Whether where an asset is pinned nothing settles.
+    pub fn never_settles(&self, at: usize) -> bool {
+        let pinned = self.judge.eyes[at].pinned;
+        let plan = pinned.and_then(|(no, _)| self.plan_at(no));
+        plan.is_some_and(|plan| plan.wishes[at].bad == Bad::NeverSettles)
     }
 
     /// R22: what goes back goes to what its group has completed at some time.
