@@ -34,7 +34,7 @@ impl Kernel {
         change(self.table.slot_mut(slot));
         let after = self.counts_as_unsettled(slot);
         self.unsettled = self.unsettled + u32::from(after) - u32::from(before);
-        self.note_flags(slot);
+        self.note_orphan(slot);
         out.settled_changed = true;
     }
 

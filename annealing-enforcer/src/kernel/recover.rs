@@ -453,7 +453,7 @@ impl Kernel {
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
             slot.set(flag::IN_SYNC, reached && slot.iteration == NONE);
             self.note_turned_down(at);
-            self.note_flags(at);
+            self.note_orphan(at);
             self.unsettled += u32::from(self.counts_as_unsettled(at));
             if self.table.slot(at).has(flag::GOVERNED) {
                 self.count_behind(at, out);

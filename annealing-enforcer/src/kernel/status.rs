@@ -164,13 +164,9 @@ impl Kernel {
         (gone, back)
     }
 
-    /// Keeps track of what is settled no longer, and of what is an orphan.
-    pub(super) fn note_flags(&mut self, slot: u32) {
-        let entry = self.table.slot(slot);
-        if !entry.has(flag::IN_SYNC) {
-            self.turned_down.remove(&slot);
-        }
-        match entry.has(flag::ORPHAN) {
+    /// Keeps track of what is an orphan.
+    pub(super) fn note_orphan(&mut self, slot: u32) {
+        match self.table.slot(slot).has(flag::ORPHAN) {
             true => self.orphaned.insert(slot),
             false => self.orphaned.remove(&slot),
         };

@@ -324,6 +324,45 @@ fn r16_a_diff_of_other_content_leaves_what_a_push_to_come_would_leave() {
 }
 
 #[test]
+fn r9_what_a_consumer_claims_counts_when_it_is_a_consumer_no_more() {
+    let (mut amounts, key) = watched();
+    found(&mut amounts, 1, 10, (80, None));
+    amounts.claim(1, &key, 60);
+    amounts.set_consumers(&shared(), BTreeSet::from([2, 3]), Vec::new());
+    assert!(!amounts.fits(2, &key, 41, 100), "its push is under way");
+    assert!(amounts.fits(2, &key, 40, 100), "what it had counts no more");
+    amounts.release(1, &key);
+    assert!(amounts.fits(2, &key, 100, 100));
+}
+
+#[test]
+fn r16_what_was_asked_about_within_the_age_is_kept() {
+    let (mut amounts, key) = watched();
+    found(&mut amounts, 1, 10, (60, None));
+    let age = Duration::from_secs(60);
+    amounts.forget(Mono(0) + age, age);
+    assert!(!amounts.fits(2, &key, 41, 100), "it is as old as the age");
+    amounts.forget(Mono(1) + age * 2, age);
+    assert!(amounts.fits(2, &key, 100, 100), "older than that");
+}
+
+#[test]
+fn r16_a_consumer_of_which_it_is_not_known_that_it_came_may_be_one() {
+    let mut rig = Rig::new(vec![consumer("a", 1), thing("b", 1), thing("p", 1)]);
+    rig.diffed("a", |_| has(10));
+    rig.diffed("b", |_| has(0));
+    rig.diffed("p", |_| has(100));
+    rig.publish(vec![consumer("b", 2)], &[]);
+    rig.diffed("b", |asset| resizes(asset, 0, 60));
+    rig.checked("b", |verdict| verdict);
+    rig.durable();
+    let lost = Err(plugin::Error::unknown("the connection was lost"));
+    rig.pushed("b", lost);
+    rig.publish(vec![thing("b", 3)], &[]);
+    assert_eq!(usage(&mut rig, "a").unknown, [id("b")]);
+}
+
+#[test]
 fn r16_a_consumer_that_is_being_pushed_counts_as_it_was_seen_if_it_ever_was() {
     let (mut amounts, key) = watched();
     found(&mut amounts, 1, 10, (60, None));

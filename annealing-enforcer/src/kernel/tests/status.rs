@@ -6,7 +6,7 @@ use std::{
 };
 
 use plane_store::records::Scope;
-use plugin_sdk::{Now, Recheck, plugin};
+use plugin_sdk::{Diff, Now, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Message as _,
     addons::{RolloutPolicyRef, Turndown},
@@ -201,6 +201,90 @@ fn r63_an_open_breaker_is_the_reason_of_all_that_it_keeps_waiting() {
     assert_eq!(found.values().sum::<u32>(), ASSETS);
     assert!(!found.contains_key(&Reason::Looking), "{found:?}");
     assert!(found[&Reason::Breaker] > ASSETS / 2, "{found:?}");
+}
+
+#[test]
+fn r63_what_waits_to_push_while_pushes_only_fail_waits_for_the_breaker() {
+    let name = |n: usize| format!("a{n:02}");
+    let mut rig = Rig::new((0..11).map(|n| thing(&name(n), 1)).collect());
+    let runs: Vec<_> = (0..10)
+        .map(|n| rig.until_push(&name(n), |verdict| verdict).unwrap())
+        .collect();
+    for push in runs {
+        let answer = Err(plugin::Error::transient("read-only"));
+        let run = push.target.run;
+        rig.step(Event::PushDone { run, answer });
+    }
+    assert_eq!(status(&rig).open_breakers.len(), 1);
+    rig.diffed(&name(10), differs);
+    let expected = [(Reason::Failed, 10), (Reason::Breaker, 1)];
+    assert_eq!(reasons(&rig), expected.into());
+}
+
+#[test]
+fn r63_what_is_to_be_tried_again_while_diffs_only_fail_waits_for_the_breaker() {
+    let name = |n: usize| format!("a{n:02}");
+    let mut rig = Rig::new((0..100).map(|n| thing(&name(n), 1)).collect());
+    let mut failed = std::mem::take(&mut rig.calls).into_iter();
+    while status(&rig).open_breakers.is_empty() {
+        let Some(crate::kernel::Call::Diff(target)) = failed.next() else {
+            panic!("no breaker opens");
+        };
+        let (run, answer) = (target.run, Err(plugin::Error::transient("not there")));
+        rig.step(Event::DiffDone { run, answer });
+    }
+    let tried = reasons(&rig)[&Reason::Failed];
+    // Their back-off ends; the one that probes does not answer.
+    rig.pass(Duration::from_secs(8));
+    let found = reasons(&rig);
+    assert!(found[&Reason::Breaker] >= tried - 1, "{tried}: {found:?}");
+}
+
+#[test]
+fn r63_a_push_that_production_works_on_is_under_way_and_known() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.until_push("a", |verdict| verdict).unwrap();
+    let check_again_in = Duration::from_secs(5);
+    rig.calls.clear();
+    let slot = rig.kernel.table.find("a").unwrap();
+    let run = plugin_sdk::Run {
+        slot,
+        n: rig.kernel.table.slot(slot).n,
+        incarnation: rig.latest.no(),
+    };
+    let answer = Ok(Pushed::InProgress { check_again_in });
+    rig.step(Event::PushDone { run, answer });
+    let found = status(&rig);
+    assert_eq!(found.reasons, [(Reason::UnderWay, 1)].into());
+    assert_eq!(found.unknown, []);
+}
+
+#[test]
+fn r64_what_production_works_on_by_itself_is_under_way() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let check_again_in = Duration::from_secs(5);
+    rig.diffed("a", |_| Diff::InProgress { check_again_in });
+    assert_eq!(reasons(&rig), [(Reason::UnderWay, 1)].into());
+}
+
+#[test]
+fn r15_what_is_gone_where_its_pin_is_and_is_wanted_again_is_not_listed_as_gone() {
+    let policy = AssetRef { id: id("policy") };
+    let gone = turned_down("a").edit().addon(&RolloutPolicyRef { policy });
+    let mut rig = with_turndown(vec![gone.unwrap().build().unwrap()]);
+    let first = rig.latest.clone();
+    let pin = Pin::At(first.clone(), plugin_sdk::Cause::Intent);
+    let asset = id("a");
+    rig.step(Event::Pin { asset, pin });
+    let heads = vec![(id("policy"), first)];
+    let moves = Vec::new();
+    rig.step(Event::Actuate { heads, moves });
+    rig.in_sync("a");
+    assert_eq!(status(&rig).turned_down, [id("a")]);
+    rig.publish(vec![governed("a", 1)], &[]);
+    let found = status(&rig);
+    assert_eq!(found.turned_down, []);
+    assert_eq!((found.unsettled, found.behind.many), (0, 1));
 }
 
 #[test]
