@@ -207,10 +207,7 @@ impl Kernel {
     fn is_unknown(&self, it: &Iteration) -> bool {
         let followed = matches!(
             it.phase,
-            Phase::Journaling(_)
-                | Phase::Pushing
-                | Phase::Continuing
-                | Phase::Waiting(Wait::InProgress)
+            Phase::Journaling(_) | Phase::Pushing | Phase::Continuing
         );
         self.table.slot(it.slot).in_flight() && !followed
     }
