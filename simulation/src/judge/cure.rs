@@ -133,8 +133,12 @@ impl State {
             .lies
             .filter(|(lie, until)| *lie != Lie::Dirty && now < *until);
         if lie.is_some() {
-            // Its owner may have taken anything for what is there.
+            // Its owner may have taken anything for what is there, newer intent too.
             self.judge.cures.settled[at] = None;
+            let goes = self.is_to_go(at);
+            if let Some(drifted) = self.judge.cures.drifted.get_mut(&at) {
+                drifted.before = drifted.before.filter(|it| !goes && wanted == Some(it.mark));
+            }
         }
         if there.is_none() && self.is_to_go(at) {
             // People have done what was intended.

@@ -253,9 +253,16 @@ impl State {
         let before = head.and_then(|head| self.mark_at(head, at));
         let sealed = self.sealed.acknowledged_at.iter().rev();
         let later = sealed.skip_while(|(_, since)| **since > then + SLACK);
-        let maybe = later.clone().take_while(|(_, since)| **since > then);
-        let newest = later.clone().find(|(_, since)| **since <= then);
-        let mut newest = maybe.chain(newest).map(|(no, _)| self.mark_at(*no, at));
+        let maybe = later
+            .clone()
+            .take_while(|(_, since)| **since + SLACK > then);
+        let newest = later.clone().find(|(_, since)| **since + SLACK <= then);
+        // One that is written is read before its seal is acknowledged.
+        let sealed = &self.sealed;
+        let acknowledged = |no: &&u32| sealed.acknowledged_at.contains_key(no);
+        let written = sealed.written.keys().filter(|no| !acknowledged(no));
+        let sealed = maybe.chain(newest).map(|(no, _)| no);
+        let mut newest = sealed.chain(written).map(|no| self.mark_at(*no, at));
         before.is_some() && newest.any(|wanted| wanted == before)
     }
 
