@@ -86,7 +86,7 @@ pub struct TypeConfig {
     pub pushes: u32,
     /// The deadline of one diff. Default 30 s.
     pub diff_deadline: Duration,
-    /// The deadline of one call of push. Default 10 min.
+    /// The deadline of one call of push, from its admission; a call begins only while half of it is left. Default 10 min.
     pub push_deadline: Duration,
     /// The deadline of a push with all its follow-ups. Default 1 h.
     pub push_total: Duration,

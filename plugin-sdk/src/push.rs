@@ -54,7 +54,8 @@ pub enum Pushed {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Guard {
-    /// It cannot check tokens: after a lost push, the enforcer waits for the push deadline before it trusts a diff.
+    /// It cannot check tokens: after a lost push, the enforcer waits for the push deadline before it trusts a diff. A call
+    /// must not take effect later than half of that deadline after it began, even when it was dropped.
     #[default]
     Advisory,
     /// It refuses a call whose `(token, run.n)` is below the greatest it has seen for the asset, diffs included.

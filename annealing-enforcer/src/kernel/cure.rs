@@ -97,9 +97,14 @@ impl Kernel {
             before.looked.is_none_or(since)
         };
         self.last_settled.0.get(&slot).is_some_and(due)
-            && matches!(self.cause_of(slot), Some(Cause::Intent | Cause::Emergency))
+            && self.may_wait(slot)
             && self.settled_last(slot).is_some()
             && !self.planted(Bug::NoCureUnderEdit)
+    }
+
+    /// Whether the push of an asset's intent is a change that may be delayed while drift is repaired.
+    pub(super) fn may_wait(&self, slot: u32) -> bool {
+        matches!(self.cause_of(slot), Some(Cause::Intent | Cause::Emergency))
     }
 
     /// What to compare production with in a look for drift. What was turned down, or was of another type, is not put

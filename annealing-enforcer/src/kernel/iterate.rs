@@ -75,14 +75,15 @@ impl Kernel {
         }));
     }
 
-    /// The content settled last, if this run is to look for drift from it (R6). An open push is resolved first.
+    /// The content settled last, if this run is to look for drift from it (R6). An open push is resolved first, and a pin
+    /// that was moved since may want something else.
     fn before_edit(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
         let entry = self.table.slot(slot);
         let looks = self
             .iterations
             .at(entry.iteration)
             .is_some_and(|it| it.looks_for_drift);
-        (looks && !entry.in_flight())
+        (looks && !entry.in_flight() && self.may_wait(slot))
             .then(|| self.settled_last(slot))
             .flatten()
     }

@@ -82,12 +82,22 @@ impl Kernel {
         if std::mem::take(&mut it.follows) {
             return self.start_follow_up(now, at, out);
         }
-        // R10: by the birth of what the verdict rests on. R13: no longer than was written.
-        let late = now.mono >= it.good_until.min(it.call_until);
+        let late = now.mono >= self.begin_by(at);
         if !self.may_start(now) || !self.may_go_on(now, at) || late {
             return self.withdraw(now, at, out);
         }
         self.call_push(now, at, false, out);
+    }
+
+    /// When an admitted push has begun at the latest. R10: by the birth of what the verdict rests on. R13: with half of the
+    /// time left that was written down for the call, since an advisory provider may take long however late it began.
+    fn begin_by(&self, at: u32) -> Mono {
+        let Some(it) = self.iterations.at(at) else {
+            return Mono(0);
+        };
+        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let half = config.push_deadline.min(config.push_total) / 2;
+        it.good_until.min(it.call_until - half)
     }
 
     /// An admitted push that never began gives everything back; evidence is gathered again.
@@ -154,6 +164,7 @@ impl Kernel {
             return;
         }
         let broken = self.is_broken_on_purpose();
+        let begin_by = self.begin_by(at);
         let Some(it) = self.iterations.at_mut(at) else {
             return;
         };
@@ -170,7 +181,7 @@ impl Kernel {
         let begin_by = match continuation {
             _ if broken => Mono(u64::MAX),
             true => it.call_until,
-            false => it.call_until.min(it.good_until),
+            false => begin_by,
         };
         let kind = slot.kind;
         self.timers.set(it.call_until, at, it.generation);

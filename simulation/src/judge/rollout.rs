@@ -272,7 +272,11 @@ impl State {
         let stays = self.plan.wishes[at].steady && before.is_some() && !eye.nowhere;
         let failed =
             before.is_some() && eye.arrived_once && !eye.nowhere && resource.serves_badly();
-        if failed || (stays && has != before) {
+        // It was left out when the head was completed: it is where it was.
+        let older = |(no, _): &(u32, Instant)| head.is_some_and(|head| *no < head);
+        let left_out = eye.pinned.filter(older);
+        let left_out = left_out.is_some_and(|(no, _)| has == self.mark_at(no, at));
+        if failed || (stays && has != before && !left_out) {
             let there = resource.clone();
             let what = format!("asset/{at:02} still has what failed: {there:?}");
             self.violated("R22", what);

@@ -6,7 +6,10 @@ use plane_store::records::Outcome;
 use plugin_sdk::{Cause, Diff, Pushed, Recheck, plugin};
 
 use super::rig::*;
-use crate::kernel::{Branch, Event, Pin, Record};
+use crate::{
+    config::{Config, TypeConfig},
+    kernel::{Branch, Event, Pin, Record},
+};
 
 /// A little more than a drift period.
 const PERIOD: Duration = Duration::from_secs(301);
@@ -287,4 +290,33 @@ fn r15_what_left_intent_and_is_back_is_not_taken_to_what_it_had_before_it_left()
     wait_for_monday(&mut next);
     production_has(&mut next, 7);
     assert!(!next.check_is_asked("a") || next.check("a").unwrap().cause == Cause::Intent);
+}
+
+#[test]
+fn r6_a_look_for_drift_that_has_not_begun_is_dropped_when_the_asset_is_pinned_elsewhere() {
+    let kind = TypeConfig { diffs: 1, ..kind() };
+    let assets = vec![thing("a", 1), thing("b", 1)];
+    let mut rig = Rig::with(Config::default(), kind, assets);
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.publish(vec![thing("a", 2)], &[]);
+    let edited = rig.latest.clone();
+    rig.diffed("a", differs);
+    wait_for_monday(&mut rig);
+    rig.pass(PERIOD - Duration::from_secs(2));
+    while !rig.is_diffing("a") {
+        rig.pass(Duration::from_secs(1));
+        if rig.is_diffing("b") {
+            rig.in_sync("b");
+        }
+    }
+    // The only diff at a time goes to `b`, so that the look for drift from size 1 waits.
+    rig.publish(vec![thing("b", 2)], &[]);
+    rig.diffed("a", differs);
+    assert!(rig.is_diffing("b") && !rig.is_diffing("a"));
+    let (asset, pin) = (id("a"), Pin::At(edited, Cause::Rollback));
+    rig.step(Event::Pin { asset, pin });
+    rig.in_sync("b");
+    let target = rig.diff("a").expect("it is looked at");
+    assert_eq!(target.asset.digest(), thing("a", 2).digest());
 }

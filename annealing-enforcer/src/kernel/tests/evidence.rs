@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Diff, Pushed, Stamp, Verdict, plugin};
+use plugin_sdk::{Cause, Diff, Guard, Pushed, Stamp, Verdict, plugin};
 use prodspec_model::{
     Asset, AssetRef,
     addons::{DependsOn, Edge, Need},
@@ -265,4 +265,29 @@ fn r13_a_push_that_failed_is_closed_in_the_store() {
         let slot = next.kernel.table.find("a").unwrap();
         assert!(!next.kernel.table.slot(slot).in_flight());
     }
+}
+
+/// An advisory push with a deadline of 40 s is admitted; its record becomes durable `later`.
+fn durable_after(later: Duration) -> Rig {
+    let kind = TypeConfig {
+        guard: Guard::Advisory,
+        push_deadline: Duration::from_secs(40),
+        ..kind()
+    };
+    let mut rig = Rig::with(Config::default(), kind, vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    rig.pass(later);
+    rig.durable();
+    rig
+}
+
+#[test]
+fn r13_a_push_begins_only_with_half_of_its_deadline_left() {
+    // Production may take as long as the deadline says, whenever the call begins.
+    let mut rig = durable_after(Duration::from_secs(19));
+    assert!(rig.push("a").is_some());
+    let mut rig = durable_after(Duration::from_secs(20));
+    assert!(rig.push("a").is_none());
+    assert_eq!(rig.kernel.branches()[&Branch::Withdrawn], 1);
 }
