@@ -60,6 +60,8 @@ struct Share {
     level: u64,
     /// What a push to come would leave it.
     soon: Option<u64>,
+    /// That push is of content that consumes it no longer.
+    leaves: bool,
     /// What its push under way takes.
     claim: u64,
     /// When the finding of the level was made.
@@ -94,7 +96,7 @@ impl Amount {
             self.by_age.insert((share.seen.map(|seen| seen.mono), slot));
         }
         let shrinks = share.soon.is_some_and(|soon| soon < share.level);
-        let leaves = share.soon.is_some() && share.level > 0;
+        let leaves = share.leaves && share.level > 0;
         for (set, belongs) in [(&mut self.shrinking, shrinks), (&mut self.leaving, leaves)] {
             match belongs {
                 true => set.insert(slot),
@@ -181,37 +183,43 @@ impl Amounts {
 
     /// A diff of `slot` that started then, with no push of it since, found `capacity`: by unit, what production has and
     /// what a push to come would leave. Says under which keys the asset counts less than before. `of_intent`: the diff is
-    /// of the asset's intent, so that its change is the push to come.
+    /// of the asset's intent, so that its change is the push to come; `keeps`: whether that content still consumes something.
     pub(super) fn observed(
         &mut self,
         slot: u32,
         capacity: impl Fn(&str) -> Option<(u64, Option<u64>)>,
         started: Now,
         of_intent: bool,
+        keeps: impl Fn(&Shared) -> bool,
     ) -> Vec<Key> {
         let mut fell = Vec::new();
         for key in self.of.get(&slot).into_iter().flatten() {
             let Some(amount) = self.by_key.get_mut(key) else {
                 continue;
             };
-            let Some(unit) = amount.watched.as_ref().map(|it| &it.shared.unit) else {
+            let Some(shared) = amount.watched.as_ref().map(|it| &it.shared) else {
                 continue;
             };
-            let Some((level, soon)) = capacity(unit) else {
+            let Some((level, soon)) = capacity(&shared.unit) else {
                 continue;
             };
+            let left = of_intent && soon.is_some() && !keeps(shared);
             let share = amount.share(slot);
             if share.seen.is_some_and(|seen| seen.mono > started.mono) {
                 continue;
             }
             let before = amount.total;
-            let soon = if of_intent { soon } else { share.soon };
+            let (soon, leaves) = match of_intent {
+                true => (soon, left),
+                false => (share.soon, share.leaves),
+            };
             let seen = Some(started);
             amount.put(
                 slot,
                 Share {
                     level,
                     soon,
+                    leaves,
                     seen,
                     ..share
                 },

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plugin_sdk::{Claim, Diff, Key, Mono, Now, Shared, Usage, Verdict};
 use prodspec_model::{
-    AssetId,
+    Asset, AssetId, Incarnation,
     addons::{Edge, Need},
 };
 
@@ -135,8 +135,9 @@ impl Kernel {
             Some((now, Some(soon.map_or(now, |(_, to)| *to))))
         };
         let (wall, mono) = (wall_then(now, it.diff_started), it.diff_started);
+        let keeps = |shared: &Shared| uses(self.table.intent(slot), shared);
         let amounts = &mut self.claims.amounts;
-        amounts.observed(slot, capacity, Now { wall, mono }, !it.cures);
+        amounts.observed(slot, capacity, Now { wall, mono }, !it.cures, keeps);
     }
 
     /// A diff of `slot` tells what production has of it: no push of it began since the diff did.
@@ -148,14 +149,23 @@ impl Kernel {
         of_intent: bool,
         started: Now,
     ) {
+        let keeps = |shared: &Shared| uses(self.table.intent(slot), shared);
+        let capacity = |unit: &str| diff.capacity(unit);
         let amounts = &mut self.claims.amounts;
-        for key in amounts.observed(slot, |unit| diff.capacity(unit), started, of_intent) {
+        for key in amounts.observed(slot, capacity, started, of_intent, keeps) {
             let next = self.claims.next_waiting(&key);
             if let Some((key, next)) = next {
                 self.wake_for(now, next, key);
             }
         }
     }
+}
+
+/// Whether the intent of an asset consumes `shared`.
+fn uses(intent: Option<(Asset, Incarnation)>, shared: &Shared) -> bool {
+    let declared = intent.map(|(asset, _)| edges::declared(&asset));
+    let mut consumed = declared.into_iter().flatten().filter_map(capacity);
+    consumed.any(|used| used == *shared)
 }
 
 fn capacity(edge: Edge) -> Option<Shared> {

@@ -129,17 +129,7 @@ impl State {
                 drifted.before = None;
             }
         }
-        let lie = self.production.resources[at]
-            .lies
-            .filter(|(lie, until)| *lie != Lie::Dirty && now < *until);
-        if lie.is_some() {
-            // Its owner may have taken anything for what is there, newer intent too.
-            self.judge.cures.settled[at] = None;
-            let goes = self.is_to_go(at);
-            if let Some(drifted) = self.judge.cures.drifted.get_mut(&at) {
-                drifted.before = drifted.before.filter(|it| !goes && wanted == Some(it.mark));
-            }
-        }
+        self.doubt_a_liar(at, wanted);
         if there.is_none() && self.is_to_go(at) {
             // People have done what was intended.
             self.judge.cures.drifted.remove(&at);
@@ -170,6 +160,22 @@ impl State {
                  {before:?} was settled, there is {there:?}; it is meant to be {wish:?} as of @{no:?}, pinned {pin:?}"
             );
             self.violated("R6", what);
+        }
+    }
+
+    /// While a plugin lies, its owner may take anything for what is there, newer intent too.
+    fn doubt_a_liar(&mut self, at: usize, wanted: Option<u64>) {
+        let now = self.now;
+        let lie = self.production.resources[at].lies;
+        let lies = lie.is_some_and(|(lie, until)| lie != Lie::Dirty && now < until);
+        if !lies {
+            return;
+        }
+        self.judge.cures.settled[at] = None;
+        let goes = self.is_to_go(at);
+        if let Some(drifted) = self.judge.cures.drifted.get_mut(&at) {
+            let known = drifted.before;
+            drifted.before = known.filter(|it| !goes && wanted == Some(it.mark));
         }
     }
 

@@ -66,12 +66,13 @@ impl Network {
             state.judge_lease(self.node, at);
             let to = state.production.content(&asset);
             let to = (!turndown).then_some(to);
-            state.send(at, request.token.0, request.run.n, to)
+            let (course, fate) = state.send(at, request.token.0, request.run.n, to);
+            if matches!(fate, Fate::Panics) {
+                state.judge.stops.lost(self.node, at);
+            }
+            (course, fate)
         };
         self.world.verdict();
-        if matches!(fate, Fate::Panics) {
-            self.world.state().judge.stops.lost(self.node, at);
-        }
         if let Fate::Fails(error) = fate {
             // Of a failure with a class the caller knows that nothing happened; a follow-up cannot know that.
             return Err(match request.continuation {
@@ -80,11 +81,12 @@ impl Network {
             });
         }
         let kind = course.kind;
-        if request.continuation && kind == Kind::Gradual {
-            let answer = self.world.state().progress(at, &course);
-            if let Some(answer) = answer {
-                return answer;
-            }
+        let goes_on = request.continuation && kind == Kind::Gradual;
+        if let Some(answer) = goes_on
+            .then(|| self.world.state().progress(at, &course))
+            .flatten()
+        {
+            return answer;
         }
         self.pass().await;
         let (reply, answer) = oneshot::channel();

@@ -294,7 +294,8 @@ fn found(amounts: &mut Amounts, slot: u32, at: u64, (level, soon): (u64, Option<
         mono: Mono(at),
         wall: testing::NOW,
     };
-    amounts.observed(slot, |_| Some((level, soon)), started, soon.is_some());
+    let capacity = |_: &str| Some((level, soon));
+    amounts.observed(slot, capacity, started, soon.is_some(), |_| true);
 }
 
 #[test]
@@ -387,6 +388,22 @@ fn r16_a_consumer_whose_edge_left_intent_still_counts() {
     rig.diffed("b", |asset| resizes(asset, 10, 0));
     let used = known_usage(&mut rig, "a", 10).used;
     assert_eq!(used, 20, "b may use it still");
+}
+
+#[test]
+fn r16_only_a_consumer_whose_push_to_come_drops_its_edge_is_named_as_leaving() {
+    let mut rig = rig();
+    usage(&mut rig, "c");
+    for name in NAMES {
+        rig.diffed(name, |_| has(10));
+    }
+    rig.publish(vec![consumer("a", 3), thing("b", 3)], &[]);
+    for name in ["a", "b"] {
+        rig.diffed(name, |asset| resizes(asset, 10, 30));
+    }
+    let seen = usage(&mut rig, "c");
+    assert_eq!(seen.shrinking, []);
+    assert_eq!(seen.leaving, [(id("b"), 10)], "`a` stays, and grows");
 }
 
 #[test]

@@ -221,7 +221,7 @@ async fn a_violation_while_shutting_down_holds_at_the_next_start() {
     seal(&store).await;
     let (plugin, _told) = Slow::new(Duration::from_secs(20), 0);
     let took = shut_down_while(&store, &plugin, async |handle| {
-        memory.set_pause(|_| Box::pin(tokio::time::sleep(Duration::from_secs(1))));
+        memory.set_pause(|_| Box::pin(TokioRuntime::current().sleep(Duration::from_secs(1))));
         let breaks = Input::Kernel(crate::kernel::Event::Break);
         handle.inputs.unbounded_send(breaks).unwrap();
     });
