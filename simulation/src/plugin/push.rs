@@ -59,19 +59,7 @@ impl Network {
             continuation: request.continuation,
             turndown,
         };
-        let (course, fate) = {
-            let mut state = self.world.state();
-            state.judge_intent(&call);
-            state.judge_push(&call);
-            state.judge_lease(self.node, at);
-            let to = state.production.content(&asset);
-            let to = (!turndown).then_some(to);
-            let (course, fate) = state.send(at, request.token.0, request.run.n, to);
-            if matches!(fate, Fate::Panics) {
-                state.judge.stops.lost(self.node, at);
-            }
-            (course, fate)
-        };
+        let (course, fate) = self.admit(&call, request.run.n);
         self.world.verdict();
         if let Fate::Fails(error) = fate {
             // Of a failure with a class the caller knows that nothing happened; a follow-up cannot know that.
@@ -102,6 +90,21 @@ impl Network {
         };
         self.pass().await;
         answer
+    }
+
+    /// Judges a call as it arrives at the provider, and decides how it will go.
+    fn admit(&self, call: &Call<'_>, run: u32) -> (Course, Fate) {
+        let at = number(call.asset.id_str());
+        let mut state = self.world.state();
+        state.judge_intent(call);
+        state.judge_push(call);
+        state.judge_lease(self.node, at);
+        let to = (!call.turndown).then(|| state.production.content(call.asset));
+        let (course, fate) = state.send(at, call.token, run, to);
+        if matches!(fate, Fate::Panics) {
+            state.judge.stops.lost(self.node, at);
+        }
+        (course, fate)
     }
 }
 
