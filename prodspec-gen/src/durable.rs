@@ -1,5 +1,5 @@
-//! [`Seals`] in a store: incarnation, spent overrides and fence in one commit. Apart from `seal`, so that pipelines
-//! without a store never see one.
+//! The implementation of [`Seals`] on a store. One commit writes the incarnation, removes the used overrides and checks
+//! the fencing token. It is separate from `seal`, so that pipelines without a store do not depend on one.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use crate::{
     seal::{Seal, Seals, Superseded},
 };
 
-/// Keeps the incarnations of one partition in a store.
+/// Keeps the incarnations and the overrides of one partition in a store.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,14 +42,14 @@ pub struct Durable {
     at_hand: Mutex<AtHand>,
 }
 
-/// What is known of the store, to save reading it again.
+/// A cache of the newest state that was read from or written to the store.
 #[derive(Default)]
 struct AtHand {
     latest: Option<(Head, Incarnation)>,
     seen: BTreeMap<SourceName, Revision>,
 }
 
-/// The revisions of sources that led to nothing new.
+/// The record of the source revisions of the last run that changed nothing.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
 struct Seen(BTreeMap<SourceName, Revision>);
@@ -63,25 +63,29 @@ impl Record for SealOverride {
 }
 
 impl SealOverride {
-    /// One word per guard and digest.
+    /// The name of the record: one override for each pair of guard and digest.
     fn name(&self) -> String {
         format!("{}/{}", self.guard, self.digest)
     }
 }
 
-/// An override was taken back, or spent, between the verdict and the seal.
+/// The error for an override that was withdrawn or used between the verdict of the guard and the seal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the override of {0} is gone; give it again if it is still meant")]
+#[error(
+    "the override of `{0}` was withdrawn or used before the seal; give it again if it is still needed"
+)]
 pub struct Withdrawn(String);
 
 impl Durable {
-    /// Keeps the incarnations of `partition` in `store`. Anybody may seal: see [`Durable::owned`].
+    /// Keeps the incarnations of `partition` in `store`. Does not check the owner of the partition: see
+    /// [`Durable::owned`].
     pub fn new(store: Arc<dyn Store>, partition: PartitionId) -> Self {
         let incarnations = Incarnations::new(Arc::clone(&store), partition.clone());
         Self::sharing(store, partition, Arc::new(incarnations))
     }
 
-    /// The same, where others in this process read `incarnations` too and share what is loaded.
+    /// As [`Durable::new`], with a reader of incarnations that other code in this process shares, so that each
+    /// incarnation is loaded only once.
     pub fn sharing(
         store: Arc<dyn Store>,
         partition: PartitionId,
@@ -96,14 +100,15 @@ impl Durable {
         }
     }
 
-    /// Seals only while the partition is owned under `token`: of two processes that generate, one is refused.
+    /// Seals only while the partition is owned under `token`. If two processes generate for the partition, the store
+    /// refuses the seals of the one that is not the owner.
     #[must_use]
     pub fn owned(mut self, token: FencingToken) -> Self {
         self.owner = Some(token);
         self
     }
 
-    /// Records a person's word; the next run heeds it, and the seal that takes it spends it.
+    /// Records an operator's override. It applies from the next run on; the seal that uses it removes it.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -117,7 +122,7 @@ impl Durable {
         Ok(())
     }
 
-    /// A batch that only the owner can commit.
+    /// A batch that fails unless the owner's fencing token is still current. Without a token it has no such condition.
     fn batch(&self) -> Batch {
         match self.owner {
             Some(token) => Batch::new().expect_at(owner::key(&self.partition), Version(token.0)),
@@ -125,7 +130,10 @@ impl Durable {
         }
     }
 
-    /// Spends `words`, if each of them still stands.
+    /// A batch that removes the used overrides `words`, and that fails if one of them changes before the commit.
+    ///
+    /// # Errors
+    /// [`Withdrawn`] when an override is not in the store any more.
     async fn spending(&self, words: &[SealOverride]) -> Result<Batch, BoxError> {
         let mut batch = self.batch();
         for word in words {

@@ -1,4 +1,5 @@
-//! Guards against mistakes of scale: a seal that loses or adds too much waits for a person's word on this very change.
+//! Guards against mistakes of scale: a seal that loses or adds too many assets needs an operator's override for exactly
+//! this change.
 
 use plugin_sdk::{Candidate, Problem, Problems};
 use prodspec_model::{Asset, Digest, Message, addons::Turndown, snapshot::Change};
@@ -11,12 +12,13 @@ pub const GROWTH: &str = "growth-guard";
 
 /// Refuses a seal that loses more than `assets` *and* more than `percent` of the parent's assets, or leaves none.
 ///
-/// Assets under turndown are no losses when they go; being put under turndown is one.
+/// An asset that had a `Turndown` addon in the parent is not counted as lost when it leaves intent. An asset that
+/// receives a `Turndown` addon is counted as lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShrinkGuard {
-    /// So many may always go. 3 by default.
+    /// Number of assets that a seal can always lose. 3 by default.
     pub assets: u64,
-    /// So many of a hundred may always go. 10 by default.
+    /// Per cent of the parent's assets that a seal can always lose. 10 by default.
     pub percent: u64,
 }
 
@@ -29,12 +31,13 @@ impl Default for ShrinkGuard {
     }
 }
 
-/// Refuses a seal that adds more than `assets` *and* `percent` or more of the parent's assets. The first is exempt.
+/// Refuses a seal that adds more than `assets` *and* at least `percent` of the parent's assets. The first seal of a
+/// partition is exempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrowthGuard {
-    /// So many may always come. 100 by default.
+    /// Number of assets that a seal can always add. 100 by default.
     pub assets: u64,
-    /// Fewer than so many for each hundred may always come. 100 by default.
+    /// Per cent of the parent's assets; a seal can always add fewer than that. 100 by default.
     pub percent: u64,
 }
 
@@ -47,17 +50,17 @@ impl Default for GrowthGuard {
     }
 }
 
-/// A person's word that one guard or external validator shall let one thing pass, once.
+/// An operator's command that one guard or external validator lets one change or content pass, once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealOverride {
-    /// The guard or external validator that is overridden.
+    /// The name of the guard or external validator that is overridden.
     pub guard: String,
-    /// What may pass: as the guard's problem names it.
+    /// The digest of the change or content that can pass, as named in the guard's problem.
     pub digest: Digest,
-    /// Who says so.
+    /// The operator who gives the override.
     pub who: String,
-    /// Why.
+    /// The reason for the override.
     pub why: String,
 }
 
@@ -68,7 +71,7 @@ pub(crate) struct Guards {
     pub(crate) growth: GrowthGuard,
 }
 
-/// What guards say, and which overrides it took.
+/// The problems that guards and external validators found, and the overrides that were used.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     pub(crate) problems: Problems,
@@ -76,7 +79,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// Adds a refusal, or the override that lifts it.
+    /// Adds a refusal to the problems, or the override that lifts it to the used overrides.
     pub(crate) fn refuse(
         &mut self,
         guard: &str,
@@ -91,7 +94,7 @@ impl Judged {
             Some(word) => self.used.push(word.clone()),
             None => self.problems.push(
                 Problem::new(format!(
-                    "{message}; if that is meant, override {guard} for {digest}"
+                    "{message}; to let it pass once, override {guard} for {digest}"
                 ))
                 .by(guard),
             ),
@@ -99,7 +102,7 @@ impl Judged {
     }
 }
 
-/// Whether `candidate` may be sealed, given what people said.
+/// Checks `candidate` against the guards, given the overrides of operators.
 pub(crate) fn judge(guards: &Guards, candidate: &Candidate, overrides: &[SealOverride]) -> Judged {
     let mut judged = Judged::default();
     if candidate.parent.is_some() && candidate.changes.is_empty() {
@@ -126,13 +129,13 @@ pub(crate) fn judge(guards: &Guards, candidate: &Candidate, overrides: &[SealOve
     let GrowthGuard { assets, percent } = guards.growth;
     let grown = after.saturating_sub(before);
     if candidate.parent.is_some() && grown > assets && grown * 100 >= before * percent {
-        let message = format!("{grown} assets would come to {before}");
+        let message = format!("{grown} assets would be added to {before}");
         judged.refuse(GROWTH, this_change, overrides, &message);
     }
     judged
 }
 
-/// Gone without having been turned down, or newly to be turned down.
+/// Whether an asset is lost: it leaves intent without a `Turndown` addon, or receives one.
 fn is_loss(change: &Change) -> bool {
     let turned_down = |asset: &Asset| asset.has_addon(Turndown::TYPE);
     match (&change.before, &change.after) {

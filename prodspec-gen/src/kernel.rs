@@ -1,27 +1,28 @@
-//! When to run: the regeneration kernel. Pure; the shell performs its effects and says how they ended.
+//! The regeneration kernel, which decides when to run. It is pure: the shell performs its effects and reports how they
+//! ended.
 //!
-//! A change starts a run after a time of quiet, at the latest some time after the first change; one run at a time; any
-//! number of changes during a run make exactly one more. Sources are read again from time to time, since hints may be
-//! lost; what failed outside is tried again with growing pauses.
+//! A change starts a run after a quiet time, at the latest some time after the first change. There is one run at a
+//! time; any number of changes during a run lead to exactly one more run. Sources are also read periodically, because
+//! hints can be lost. Failed reads and seals are tried again with growing pauses.
 
 use std::time::Duration;
 
 use plugin_sdk::{Mono, Now};
 
-/// When changes start a run.
+/// The times after which runs start and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// So long must it be quiet after a change. 200 ms by default.
+    /// Time without a change before a run starts. 200 ms by default.
     pub quiet: Duration,
-    /// At the latest so long after the first change. 5 s by default.
+    /// Maximum time from the first change to the start of a run. 5 s by default.
     pub latest: Duration,
-    /// Without any hint, sources are read again after so long. 1 min by default.
+    /// Time after which sources are read again without a hint. 1 min by default.
     pub reread: Duration,
-    /// The first pause after a failed read or seal; doubles up to `reread`. 1 s by default.
+    /// Pause after the first failed read or seal. It doubles with each failure, up to `reread`. 1 s by default.
     pub retry: Duration,
-    /// So long may one source take to be read. 30 s by default.
+    /// Maximum time to read one source. 30 s by default.
     pub read_deadline: Duration,
-    /// So long may generators and validators of one run take. 5 min by default.
+    /// Maximum time for all generators and validators of one run. 5 min by default.
     pub generate_deadline: Duration,
 }
 
@@ -38,69 +39,70 @@ impl Default for Timing {
     }
 }
 
-/// What can happen.
+/// The events that the shell reports to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// A source may have changed.
     SourceChanged,
-    /// Somebody wants a run at once.
+    /// A caller asks for a run without waiting for quiet.
     Asked,
-    /// The time asked for with [`Effect::Wake`] has come.
+    /// The time of the last [`Effect::Wake`] has come.
     Tick,
-    /// Every source was read, or could not be.
+    /// All sources were read, with or without success.
     Read,
-    /// The generators ran.
+    /// The generators and validators have ended.
     Generated(Generated),
-    /// Guards and external validators were asked.
+    /// The guards and external validators have ended.
     Validated(Verdict),
-    /// The incarnation is durable, or the unchanged revisions are recorded; or not (`false`).
+    /// The store has answered. True: the incarnation, or the revisions of an unchanged run, are durable. False: they
+    /// are not.
     Recorded(bool),
 }
 
-/// How a run of generators ended.
+/// The result of a run of generators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generated {
-    /// There is something new.
+    /// The result differs from the incarnation in force.
     Changed,
-    /// The result is what is in force.
+    /// The result is equal to the incarnation in force.
     Unchanged,
-    /// There are errors in the content: only a change can help.
+    /// The content has errors. Only a change of the sources can help.
     Refused,
-    /// A source could not be read, or the store: trying again can help.
+    /// A source or the store could not be read. Trying again can help.
     Failed,
 }
 
-/// What guards and external validators say.
+/// The verdict of the guards and external validators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may be sealed.
+    /// The incarnation can be sealed.
     Passed,
-    /// It may not, until it changes or somebody overrides.
+    /// The incarnation cannot be sealed until its content changes or an operator gives an override.
     Refused,
-    /// They could not be asked.
+    /// The verdict is unknown because the overrides could not be read. Trying again can help.
     Failed,
 }
 
-/// What is to be done.
+/// The effects that the shell performs for the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Read every source, then say [`Event::Read`].
+    /// Read every source, then report [`Event::Read`].
     ReadSources,
-    /// Run the generators whose inputs changed, then say [`Event::Generated`].
+    /// Run the generators whose inputs changed, then report [`Event::Generated`].
     RunGenerators,
-    /// Ask guards and external validators, then say [`Event::Validated`].
+    /// Ask the guards and external validators, then report [`Event::Validated`].
     Validate,
-    /// Seal, then say [`Event::Recorded`].
+    /// Seal the incarnation, then report [`Event::Recorded`].
     Seal,
-    /// Record which revisions were seen, then say [`Event::Recorded`].
+    /// Record the revisions of the sources that were read, then report [`Event::Recorded`].
     RecordRevisions,
-    /// Say [`Event::Tick`] then. Replaces every earlier one.
+    /// Report [`Event::Tick`] at this time. Replaces every earlier `Wake`.
     Wake(Mono),
 }
 
-/// What is under way.
+/// The step of a run that is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
     #[default]
@@ -111,14 +113,14 @@ enum Phase {
     Recording,
 }
 
-/// Changes that no run has taken up yet.
+/// The times of changes for which no run has started yet.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     first: Mono,
     last: Mono,
 }
 
-/// Decides when to run.
+/// The regeneration kernel: decides when to read, generate, validate and seal.
 ///
 /// ```
 /// use plane_runtime::Kernel as _;
@@ -141,12 +143,12 @@ pub struct Kernel {
     pending: Option<Pending>,
     asked: bool,
     failures: u32,
-    /// When to run although nothing is pending: a retry or the next look from time to time.
+    /// The time of the next run without a change: a retry or a periodic read.
     again: Option<Mono>,
 }
 
 impl Kernel {
-    /// Nothing known, nothing under way.
+    /// A kernel without pending changes and without a run in progress.
     pub fn new(timing: Timing) -> Self {
         Self {
             timing,
@@ -158,7 +160,7 @@ impl Kernel {
         }
     }
 
-    /// Whether a run is under way.
+    /// Whether a run is in progress.
     pub fn is_running(&self) -> bool {
         self.phase != Phase::Idle
     }
@@ -175,7 +177,7 @@ impl Kernel {
         }
     }
 
-    /// When the next run is due.
+    /// The time at which the next run is due. `None`: no run is due.
     fn due(&self, now: Mono) -> Option<Mono> {
         if self.asked {
             return Some(now);
@@ -187,7 +189,7 @@ impl Kernel {
         [pending, self.again].into_iter().flatten().min()
     }
 
-    /// Starts a run that is due, or says when to look again.
+    /// Starts a run if one is due, or asks to be woken when the next one is due.
     fn rest(&mut self, now: Mono, out: &mut Vec<Effect>) {
         match self.due(now) {
             Some(due) if due <= now => {
@@ -212,7 +214,7 @@ impl Kernel {
         self.again = Some(now + pause);
     }
 
-    /// What follows when a phase ended: the next one, or the end of the run.
+    /// Goes on after a phase has ended: starts the next phase, or ends the run.
     fn proceed(&mut self, now: Mono, event: Event, out: &mut Vec<Effect>) {
         let (phase, effect) = match (self.phase, event) {
             (Phase::Reading, Event::Read) => (Phase::Generating, Effect::RunGenerators),
@@ -232,7 +234,7 @@ impl Kernel {
                 return self.end(now, ended == Verdict::Failed);
             }
             (Phase::Recording, Event::Recorded(durable)) => return self.end(now, !durable),
-            // An answer that nobody waits for.
+            // The answer does not belong to the present phase.
             _ => return,
         };
         self.phase = phase;

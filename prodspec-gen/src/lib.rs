@@ -1,8 +1,9 @@
-//! Sources, generators and validators to one sealed incarnation.
+//! Turns the documents of sources into sealed incarnations, with generators and validators.
 //!
-//! A [`Pipeline`] says how configuration becomes intent. [`Regeneration`] keeps intent equal to its sources: it
-//! coalesces changes, reads every source whole, runs the generators whose inputs changed, validates, and seals all or
-//! nothing. While anything is wrong the last good incarnation stays in force, and [`Status`] says every problem.
+//! A [`Pipeline`] defines how configuration becomes intent. [`Regeneration`] keeps intent equal to its sources: it
+//! coalesces changes, reads every source completely, runs the generators whose inputs changed, validates, and seals
+//! everything or nothing. While there is an error, the last good incarnation stays in force, and [`Status`] lists every
+//! problem.
 
 mod durable;
 pub mod file;
@@ -26,7 +27,7 @@ pub use seal::{Seal, Seals};
 pub use shell::{Handle, Regeneration};
 pub use status::Status;
 
-/// Time and tasks, handed in.
+/// The runtime crate: the clock and the tasks that callers pass in.
 pub use plane_runtime as runtime;
-/// The store that sealed incarnations are kept in.
+/// The store crate, in which sealed incarnations are kept.
 pub use plane_store as store;

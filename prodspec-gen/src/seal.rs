@@ -1,4 +1,4 @@
-//! Sealing: the narrow way from generation to whatever keeps incarnations.
+//! Sealing: the interface between generation and the storage of incarnations.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -11,18 +11,18 @@ use prodspec_model::{
 
 use crate::{guard::SealOverride, memo::Draft};
 
-/// An incarnation about to become durable, with what changed against its parent.
+/// An incarnation that is to be sealed, with its changes against its parent.
 #[derive(Debug, Clone)]
 pub struct Seal {
-    /// What is known of it beside its assets.
+    /// The header of the incarnation.
     pub header: Header,
-    /// All assets.
+    /// All assets of the incarnation.
     pub snapshot: Snapshot,
-    /// The assets that are new or changed.
+    /// The assets that are new, or differ from the parent's.
     pub put: Vec<Asset>,
-    /// The assets that are gone.
+    /// The ids of the parent's assets that are not in the incarnation.
     pub removed: Vec<AssetId>,
-    /// The overrides it took: they must be spent with the same commit.
+    /// The overrides that the guards used. The commit of the seal must remove them.
     pub spent: Vec<SealOverride>,
 }
 
@@ -53,23 +53,25 @@ impl Seal {
     }
 }
 
-/// Keeps the incarnations of one partition.
+/// Storage for the incarnations and the overrides of one partition.
 #[async_trait]
 pub trait Seals: Send + Sync + 'static {
-    /// The incarnation in force.
+    /// The incarnation in force, which is the newest. `None`: nothing is sealed yet.
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError>;
 
-    /// What people said that guards shall let pass, and that was not spent yet.
+    /// The overrides that operators gave and that no seal has used yet.
     async fn overrides(&self) -> Result<Vec<SealOverride>, BoxError>;
 
-    /// Makes an incarnation durable and the one in force, if its parent still is; spends its overrides.
+    /// Makes an incarnation durable and puts it in force, and removes the overrides that it used, in one commit. Fails
+    /// if its parent is no longer in force: see [`Superseded`]. [`Durable`](crate::Durable) also fails if one of the
+    /// overrides is gone.
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError>;
 
-    /// Notes the revisions of sources that led to nothing new.
+    /// Records the source revisions of a run that changed nothing.
     async fn seen(&self, sources: &BTreeMap<SourceName, Revision>) -> Result<(), BoxError>;
 }
 
-/// Keeps incarnations in memory: for tests, and for services that regenerate everything when they start.
+/// Storage in memory, for tests and for services that generate everything again when they start.
 #[derive(Debug, Default)]
 pub struct InMemory(Mutex<Kept>);
 
@@ -80,28 +82,28 @@ struct Kept {
     seen: BTreeMap<SourceName, Revision>,
 }
 
-/// Somebody else sealed meanwhile.
+/// The error for a seal whose parent is no longer in force, because another process or task sealed an incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("another incarnation was sealed meanwhile; it is read and the run repeated")]
+#[error("another incarnation was sealed meanwhile; the next run builds on it")]
 pub struct Superseded;
 
 impl InMemory {
-    /// Nothing sealed yet.
+    /// Creates storage without any incarnation.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Records a person's word.
+    /// Records an operator's override, which applies from the next run on.
     pub fn allow(&self, word: SealOverride) {
         self.kept().overrides.push(word);
     }
 
-    /// Every incarnation, oldest first.
+    /// All sealed incarnations, oldest first.
     pub fn sealed(&self) -> Vec<Incarnation> {
         self.kept().sealed.clone()
     }
 
-    /// The revisions that led to nothing new, last.
+    /// The source revisions of the last run that changed nothing.
     pub fn last_seen(&self) -> BTreeMap<SourceName, Revision> {
         self.kept().seen.clone()
     }

@@ -1,4 +1,4 @@
-//! What generation says about itself.
+//! The status that generation reports.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,26 @@ use plugin_sdk::Problems;
 use prodspec_model::{Revision, SourceName, incarnation::Header};
 use serde::{Deserialize, Serialize};
 
-/// How generation of one partition stands.
+/// The status of the generation of one partition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Status {
-    /// The last good incarnation: it stays in force whatever else stands here.
+    /// The header of the incarnation in force, which stays in force whatever the problems are. `None`: there is none
+    /// yet, or it was not read yet.
     pub incarnation: Option<Header>,
-    /// Every problem of the last run. Without an error the incarnation is what the sources say.
+    /// All problems of the last run, including warnings. If none is an error, the incarnation has the content of the
+    /// sources.
     pub problems: Problems,
-    /// The revisions that the last good run saw.
+    /// The source revisions that the last good run read.
     pub seen: BTreeMap<SourceName, Revision>,
-    /// Whether a run is under way.
+    /// Whether a run is in progress.
     pub running: bool,
-    /// How many runs have ended.
+    /// Number of runs that have ended since the start of regeneration.
     pub runs: u64,
 }
 
 impl Status {
-    /// Whether the last run found no error.
+    /// Whether at least one run has ended, and the last one found no error.
     pub fn is_good(&self) -> bool {
         self.runs > 0 && !self.problems.any_error()
     }

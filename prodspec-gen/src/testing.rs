@@ -1,4 +1,4 @@
-//! A small world for tests: items from documents, owners added to them, groups and extras made of them.
+//! A small pipeline for tests: items made from documents, owners added to them, groups and extra assets made from them.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Message for Extra {
     const TYPE: &'static str = "test.v1.Extra";
 }
 
-/// How an item is written in a document.
+/// An item as written in a document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Written {
@@ -62,7 +62,7 @@ pub(crate) struct Written {
     pub(crate) turndown: bool,
 }
 
-/// One item per entry. Refuses the number 13.
+/// Makes one item per entry of a document. Refuses the number 13.
 pub(crate) struct Items;
 
 impl Generator for Items {
@@ -111,7 +111,7 @@ fn asset(name: &str, item: &Written) -> Result<prodspec_model::AssetBuilder, Pro
     Ok(asset)
 }
 
-/// Adds an owner to every item, from a source of its own.
+/// Adds an owner to every item. The owner comes from the source `owners`.
 pub(crate) struct Owners;
 
 impl Generator for Owners {
@@ -131,7 +131,7 @@ impl Generator for Owners {
     }
 }
 
-/// An extra asset for every odd item.
+/// Makes an extra asset for every odd item.
 pub(crate) struct Extras;
 
 impl Generator for Extras {
@@ -152,7 +152,7 @@ impl Generator for Extras {
     }
 }
 
-/// One group of all items with an even number.
+/// Makes one group of all items with an even number.
 pub(crate) struct Groups;
 
 impl Generator for Groups {
@@ -175,7 +175,7 @@ impl Generator for Groups {
     }
 }
 
-/// A source of which readings are made by hand.
+/// A source that is never read: tests create its readings.
 pub(crate) struct ByHand(pub(crate) &'static str);
 
 #[async_trait::async_trait]
@@ -184,11 +184,11 @@ impl plugin_sdk::SourceOfTruth for ByHand {
         prodspec_model::SourceName(self.0.into())
     }
     async fn read(&self) -> Result<Reading, Problems> {
-        Err(Problem::new("read by hand").into())
+        Err(Problem::new("tests create the readings of this source").into())
     }
 }
 
-/// Items only, from the source `docs`.
+/// A pipeline with items only, from the source `docs`.
 pub(crate) fn builder() -> Builder {
     Pipeline::builder(PartitionId::new("test").unwrap())
         .source(ByHand("docs"))
@@ -197,7 +197,7 @@ pub(crate) fn builder() -> Builder {
         .asset_type(AssetType::<Item>::new().capacity(|item| [("qps".to_owned(), item.n)].into()))
 }
 
-/// Items, owners, extras and groups.
+/// A pipeline with items, owners, extra assets and groups.
 pub(crate) fn whole_pipeline() -> Pipeline {
     builder()
         .source(ByHand("owners"))
@@ -210,7 +210,7 @@ pub(crate) fn whole_pipeline() -> Pipeline {
         .unwrap()
 }
 
-/// One document at some line, so that positions differ.
+/// A document whose positions start at `line`, so that tests can tell positions apart.
 pub(crate) fn document(source: &str, path: &str, line: u32, json: serde_json::Value) -> Document {
     fn place(node: &mut Node, line: u32) {
         node.line = line;
@@ -239,19 +239,19 @@ pub(crate) fn reading(documents: Vec<Document>) -> Reading {
     }
 }
 
-/// One document with these items.
+/// A reading of one document with these items.
 pub(crate) fn items(json: serde_json::Value) -> Reading {
     reading(vec![document("docs", "m", 1, json)])
 }
 
-/// The incarnation that a draft would be sealed as.
+/// The incarnation that a seal of this draft would give.
 pub(crate) fn sealed(draft: &Draft) -> Incarnation {
     let partition = PartitionId::new("test").unwrap();
     let seal = Seal::of(&partition, draft, Vec::new(), jiff::Timestamp::UNIX_EPOCH);
     Incarnation::new(seal.header, seal.snapshot)
 }
 
-/// The incarnation of these items, without guards.
+/// The incarnation with these items, made without guards.
 pub(crate) fn incarnation(json: serde_json::Value) -> Incarnation {
     let readings = [(prodspec_model::SourceName("docs".into()), Ok(items(json)))];
     let pipeline = builder().build().unwrap();

@@ -1,5 +1,6 @@
-//! Manifests that are cut off, doubled, oversized, bottomless, explosive or wrongly typed, on a real disk and through
-//! the real runtime: one clear error each, in bounded time, and the last good incarnation stays in force.
+//! Manifests that are cut off, have duplicate keys, are too long, too deep, expand too much or have wrong types, on a
+//! real disk and with the real runtime. Each gives one clear error in bounded time, and the last good incarnation stays
+//! in force.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -81,10 +82,10 @@ fn alias_bomb() -> String {
     bomb + "...\n"
 }
 
-/// A manifest with its name, and what is said of it.
+/// The name of a hostile manifest, its text, and the expected message.
 type Hostile = (&'static str, String, &'static str);
 
-/// Cut off, doubled, wrongly typed.
+/// Manifests that are cut off, have duplicate keys or have wrong types.
 fn broken() -> Vec<Hostile> {
     vec![
         (
@@ -105,7 +106,7 @@ fn broken() -> Vec<Hostile> {
         (
             "duplicate key",
             GOOD.replace("us:", "eu:"),
-            "manifest.yaml:4:3: the key `eu` stands twice in one map, first in line 2",
+            "manifest.yaml:4:3: the key `eu` appears twice in one map, first in line 2",
         ),
         (
             "over-long integer",
@@ -140,7 +141,7 @@ fn broken() -> Vec<Hostile> {
     ]
 }
 
-/// Bottomless, explosive, too long.
+/// Manifests that are too long, too deep or expand too much.
 fn oversized() -> Vec<Hostile> {
     vec![
         (
@@ -162,7 +163,7 @@ fn oversized() -> Vec<Hostile> {
 }
 
 #[tokio::test]
-async fn r3_each_hostile_manifest_is_one_clear_error_and_changes_nothing() {
+async fn r3_hostile_manifest_is_one_clear_error_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("manifest.yaml");
     std::fs::write(&path, GOOD).unwrap();
@@ -184,7 +185,7 @@ async fn r3_each_hostile_manifest_is_one_clear_error_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_saved_file_becomes_an_incarnation_by_itself() {
+async fn saved_file_becomes_an_incarnation_without_a_request() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("manifest.yaml");
     std::fs::write(&path, GOOD).unwrap();

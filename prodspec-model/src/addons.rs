@@ -1,14 +1,14 @@
-//! Addons that the framework itself understands. Teams define their own beside these.
+//! Addons that the framework itself understands. Teams define their own addons in addition.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{message::Message, reference::AssetRef};
 
-/// What an asset needs of others: edges from this consumer to its providers. Usually generated, declared once.
+/// The dependencies of an asset: edges from this consumer to its providers. Generators usually write this addon.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DependsOn {
-    /// The edges, in no particular order.
+    /// The dependency edges of this asset, in no particular order.
     pub edges: Vec<Edge>,
 }
 
@@ -16,24 +16,24 @@ impl Message for DependsOn {
     const TYPE: &'static str = "prodspec.v1.DependsOn";
 }
 
-/// One dependency edge, consumer (the asset that carries it) to provider.
+/// One dependency edge, from the consumer (the asset that carries it) to the provider.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
-    /// Who provides.
+    /// The asset that provides what the consumer needs.
     pub provider: AssetRef,
-    /// What is needed.
+    /// The capacity, version or order that the consumer needs.
     pub need: Need,
 }
 
-/// What a consumer needs of a provider. Compared on what production has, not on what intent says.
+/// The kind of a dependency. Enforcement compares the values observed in production, not the values in intent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 #[non_exhaustive]
 pub enum Need {
     /// The sum of all consumers' capacity in `unit` must fit the provider's capacity in `unit`.
     Capacity {
-        /// The unit both ends report, such as `qps` or `qps/eu`.
+        /// The unit of capacity that both assets report, such as `qps` or `qps/eu`.
         unit: String,
     },
     /// The provider's observed version must be at least the consumer's observed version, at every instant.
@@ -42,13 +42,13 @@ pub enum Need {
     Order,
 }
 
-/// The failure domains that a change of this asset can hurt.
+/// The failure domains that a change of this asset can harm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImpactedDomains {
-    /// Every one.
+    /// A change can harm every failure domain.
     Global,
-    /// These.
+    /// A change can harm the named failure domains only.
     Domains(Vec<String>),
 }
 
@@ -56,11 +56,11 @@ impl Message for ImpactedDomains {
     const TYPE: &'static str = "prodspec.v1.ImpactedDomains";
 }
 
-/// The physical cluster that an asset lives in.
+/// The physical cluster that an asset runs in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhysicalCluster {
-    /// The cluster's name.
+    /// The name of the physical cluster.
     pub cluster: String,
 }
 
@@ -68,11 +68,11 @@ impl Message for PhysicalCluster {
     const TYPE: &'static str = "prodspec.v1.PhysicalCluster";
 }
 
-/// Which policy asset governs the rollout of this asset.
+/// The rollout policy of an asset. Assets that name the same policy form a policy group and are rolled out together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RolloutPolicyRef {
-    /// The policy.
+    /// The asset that holds the [`RolloutPolicy`](crate::rollout::RolloutPolicy).
     pub policy: AssetRef,
 }
 
@@ -80,13 +80,15 @@ impl Message for RolloutPolicyRef {
     const TYPE: &'static str = "prodspec.v1.RolloutPolicyRef";
 }
 
-/// The resource is to be removed from production. The only way to ask for that: absence never means removal.
+/// Asks for the removal of the asset's resource from production.
+///
+/// This addon is the only way to ask for it: an asset that is missing from intent is never removed from production.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turndown {
-    /// Why, for people and for the audit.
+    /// The reason for the removal, for operators and audit records.
     pub reason: String,
-    /// Who agreed that it may go.
+    /// The person who approved the removal.
     pub approved_by: String,
 }
 
@@ -94,11 +96,11 @@ impl Message for Turndown {
     const TYPE: &'static str = "prodspec.v1.Turndown";
 }
 
-/// Whom to ask about an asset.
+/// The contact for questions about an asset. (In the rest of the framework "owner" means the owner of a partition.)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Owner {
-    /// A team, a rota or a person.
+    /// The name of a team, an on-call rota or a person.
     pub owner: String,
 }
 

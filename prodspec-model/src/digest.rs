@@ -4,17 +4,17 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The BLAKE3 digest of some canonical bytes. Equal content has an equal digest.
+/// The BLAKE3 digest of canonical bytes (32 bytes). Equal content has an equal digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Computes the BLAKE3 digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The first 12 hexadecimal digits, for people.
+    /// The first 12 hexadecimal digits, for texts that people read.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
@@ -32,9 +32,9 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The text was not 64 hexadecimal digits.
+/// The error for a text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a digest is 64 hexadecimal digits")]
+#[error("a digest must have 64 hexadecimal digits")]
 pub struct InvalidDigest;
 
 impl FromStr for Digest {

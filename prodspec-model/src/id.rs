@@ -1,10 +1,10 @@
-//! Identifiers, checked when they are made so that nobody has to check them again.
+//! Identifiers. Each is checked when it is created, so that its users need not check it again.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Why a text is no id. Names the text (shortened), the place and the rule.
+/// The error for a text that is not a valid id. It shows the text (shortened and escaped) and the rule that it breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{shown}` is not a valid {kind}: {why}")]
 pub struct InvalidId {
@@ -30,7 +30,7 @@ impl InvalidId {
 
 /// The name of an asset, unique in its partition.
 ///
-/// 1 to 253 bytes of `/`-separated segments, each `[A-Za-z0-9][A-Za-z0-9._:-]*`. Never used as a file path.
+/// 1 to 253 bytes: segments separated by `/`, each `[A-Za-z0-9][A-Za-z0-9._:-]*`. Never used as a file path.
 ///
 /// ```
 /// # use prodspec_model::AssetId;
@@ -42,13 +42,13 @@ impl InvalidId {
 pub struct AssetId(Arc<str>);
 
 impl AssetId {
-    /// The longest id, in bytes.
+    /// The maximum length of an asset id, in bytes.
     pub const MAX_LEN: usize = 253;
 
-    /// Checks `text` and makes it an id.
+    /// Creates an id from `text` after checking it.
     ///
     /// # Errors
-    /// Says which rule the text breaks, and at which byte.
+    /// When the text breaks a rule. The error names the rule and, for a wrong byte, its position.
     pub fn new(text: &str) -> Result<Self, InvalidId> {
         Self::validate(text)?;
         Ok(Self(text.into()))
@@ -90,27 +90,29 @@ impl AssetId {
         Ok(())
     }
 
-    /// For text that was checked when it was written.
+    /// Creates an id without a check, from text that was checked when it was written.
     pub(crate) fn trusted(text: &str) -> Self {
         debug_assert!(Self::validate(text).is_ok());
         Self(text.into())
     }
 
-    /// The id as text.
+    /// The id as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The name of an administrative domain, usually one service: `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`.
+/// The name of a partition: the assets that are generated, sealed and enforced together, usually those of one service.
+///
+/// 1 to 63 bytes: `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(Arc<str>);
 
 impl PartitionId {
-    /// Checks `text` and makes it an id.
+    /// Creates an id from `text` after checking it.
     ///
     /// # Errors
-    /// Says which rule the text breaks.
+    /// When the text breaks a rule. The error names the rule.
     pub fn new(text: &str) -> Result<Self, InvalidId> {
         let alnum = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let bytes = text.as_bytes();
@@ -125,7 +127,7 @@ impl PartitionId {
         Ok(Self(text.into()))
     }
 
-    /// The id as text.
+    /// The id as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -138,10 +140,10 @@ impl PartitionId {
 pub struct TypeName(Arc<str>);
 
 impl TypeName {
-    /// Checks `text` and makes it a type name.
+    /// Creates a type name from `text` after checking it.
     ///
     /// # Errors
-    /// Says which rule the text breaks.
+    /// When the text breaks a rule. The error names the rule.
     pub fn new(text: &str) -> Result<Self, InvalidId> {
         let segment = |s: &str| {
             s.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)
@@ -154,13 +156,13 @@ impl TypeName {
         Ok(Self(text.into()))
     }
 
-    /// The name as text.
+    /// The type name as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The sequence number of an incarnation in its partition. The first one sealed is 1.
+/// The sequence number of an incarnation in its partition. The first incarnation has the number 1.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -168,7 +170,7 @@ impl TypeName {
 pub struct IncarnationNo(pub u32);
 
 impl IncarnationNo {
-    /// The number after this one.
+    /// The sequence number that follows this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -181,17 +183,17 @@ impl fmt::Display for IncarnationNo {
     }
 }
 
-/// One incarnation of one partition, written `shakespeare@42`.
+/// The id of one incarnation of one partition, written `shakespeare@42`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IncarnationId {
-    /// Whose intent it is.
+    /// The partition that the incarnation belongs to.
     pub partition: PartitionId,
-    /// Which one.
+    /// The sequence number of the incarnation in its partition.
     pub no: IncarnationNo,
 }
 
 impl IncarnationId {
-    /// Names incarnation `no` of `partition`.
+    /// The id of incarnation `no` of `partition`.
     pub fn new(partition: PartitionId, no: IncarnationNo) -> Self {
         Self { partition, no }
     }
@@ -275,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asset_ids_keep_their_rules() {
+    fn asset_ids_are_checked() {
         for good in ["a", "job/eu", "a.b_c:d-e/0", &"x".repeat(253)] {
             assert!(AssetId::new(good).is_ok(), "{good}");
         }
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_ids_are_shown_short_and_escaped() {
+    fn error_shows_a_hostile_id_shortened_and_escaped() {
         let error = AssetId::new(&"\u{202e}".repeat(10_000))
             .unwrap_err()
             .to_string();
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn type_names_are_dotted() {
+    fn type_names_are_checked() {
         assert!(TypeName::new("shakespeare.v1.FrontendJob").is_ok());
         for bad in ["Frontend", "a..b", ".a", "a.", "a.1b", "a b.c"] {
             assert!(TypeName::new(bad).is_err(), "{bad}");

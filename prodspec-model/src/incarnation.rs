@@ -1,4 +1,4 @@
-//! Incarnations: immutable snapshots of a partition's intent.
+//! Incarnations: immutable, numbered versions of all assets of a partition.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,35 +12,35 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// The name of a source of truth in its partition, such as `manifest.yaml`.
+/// The name of a source of truth, unique in its partition, such as `manifest.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SourceName(pub Arc<str>);
 
-/// Which state of a source was read: a digest, a commit, a version. Compared for equality only.
+/// The state of a source that was read, such as a digest, a commit or a version. Compared for equality only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub Arc<str>);
 
-/// What is known of an incarnation beside its assets.
+/// The description of an incarnation: everything except its assets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Which one it is.
+    /// The partition and sequence number of the incarnation.
     pub id: IncarnationId,
-    /// The digest of all assets, ids and contents.
+    /// The digest over the ids and contents of all assets.
     pub digest: Digest,
-    /// The incarnation it was made from.
+    /// The incarnation that was in force when this one was sealed. `None` for the first one.
     pub parent: Option<IncarnationNo>,
-    /// When it was sealed.
+    /// The time at which the incarnation was sealed.
     pub sealed_at: Timestamp,
-    /// The revision of every source read for it.
+    /// The revision of every source that was read for the incarnation.
     pub sources: BTreeMap<SourceName, Revision>,
-    /// How many assets it holds.
+    /// The number of assets in the incarnation.
     pub assets: u64,
 }
 
-/// A sealed incarnation. Cheap to clone.
+/// A sealed incarnation: its header and its assets. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Incarnation(Arc<Inner>);
 
@@ -51,32 +51,33 @@ struct Inner {
 }
 
 impl Incarnation {
-    /// Joins a header with its assets. For stores and generation; everybody else is handed sealed incarnations.
+    /// Combines a header with the assets that it describes. Only stores and generation call this; all other code
+    /// receives incarnations that are already sealed.
     pub fn new(header: Header, snapshot: Snapshot) -> Self {
         Self(Arc::new(Inner { header, snapshot }))
     }
 
-    /// What is known of it beside its assets.
+    /// The header, which describes the incarnation without its assets.
     pub fn header(&self) -> &Header {
         &self.0.header
     }
 
-    /// Its id.
+    /// The partition and sequence number of the incarnation.
     pub fn id(&self) -> &IncarnationId {
         &self.0.header.id
     }
 
-    /// Its sequence number.
+    /// The sequence number of the incarnation in its partition.
     pub fn no(&self) -> IncarnationNo {
         self.0.header.id.no
     }
 
-    /// Its assets.
+    /// All assets of the incarnation.
     pub fn snapshot(&self) -> &Snapshot {
         &self.0.snapshot
     }
 
-    /// One of its assets.
+    /// The asset with this id. `None`: the incarnation has no such asset.
     pub fn asset(&self, id: &AssetId) -> Option<Asset> {
         self.0.snapshot.get(id.as_str())
     }

@@ -1,6 +1,6 @@
-//! The nouns of Prodspec: ids, payloads and addons, assets, partitions, incarnations.
+//! The data types of Prodspec: ids, payloads and addons, assets, partitions, incarnations.
 //!
-//! Pure: no async, no IO, no clock. Everything here is a value that may be compared, hashed, stored and sent.
+//! The crate has no async code, no IO and no clock. All types are plain values.
 //!
 //! ```
 //! use prodspec_model::{Asset, AssetId, Message};

@@ -1,10 +1,10 @@
-//! Typed messages: what payloads and addons are made of.
+//! Typed messages: the Rust types of payloads and addons.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::id::TypeName;
 
-/// A type that may be the payload or an addon of an asset.
+/// A Rust type that can be the payload or an addon of an asset.
 ///
 /// ```
 /// use prodspec_model::Message;
@@ -16,16 +16,16 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The dotted, versioned name under which the message is stored.
     const TYPE: &'static str;
 
-    /// [`Message::TYPE`], checked.
+    /// [`Message::TYPE`] as a checked [`TypeName`].
     ///
     /// # Errors
-    /// When the constant is no valid [`TypeName`].
+    /// When the constant is not a valid [`TypeName`].
     fn type_name() -> Result<TypeName, crate::id::InvalidId> {
         TypeName::new(Self::TYPE)
     }
 }
 
-/// A stored message could not be read as the type asked for.
+/// The error for a stored message that cannot be read as the type that the caller asked for.
 #[derive(Debug, thiserror::Error)]
 #[error("{asset}: {part} is not a valid {wanted}")]
 pub struct Error {

@@ -1,7 +1,7 @@
-//! References from one asset to another, found by program in any payload or addon without knowing its type.
+//! References from one asset to another. Code can find them in any payload or addon without knowing its type.
 //!
-//! A reference is the JSON object `{"$asset":"job/eu"}` and nothing else, so that a scan of canonical bytes finds it:
-//! inside a string the quotes would be escaped.
+//! A reference is the JSON object `{"$asset":"job/eu"}` without other keys. A scan of canonical bytes finds it, because
+//! the same characters inside a string would have escaped quotes.
 
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
@@ -16,57 +16,57 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AssetRef {
-    /// The asset referred to.
+    /// The id of the asset that the reference names.
     #[serde(rename = "$asset")]
     pub id: AssetId,
 }
 
 impl AssetRef {
-    /// Refers to `id`.
+    /// A reference to the asset `id`.
     pub fn to(id: AssetId) -> Self {
         Self { id }
     }
 }
 
-/// Configuration too large for an asset, kept elsewhere and fixed by its digest.
+/// A reference to configuration that is too large for an asset: it is kept elsewhere and identified by its digest.
 ///
-/// A reference without a digest would be mutable data and cannot be written down.
+/// The digest is required, because content without a digest could change later.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalRef {
-    /// Where the content is.
+    /// The address at which the content is kept.
     pub uri: String,
-    /// What the content is.
+    /// The digest of the content, which identifies it.
     pub digest: Digest,
 }
 
-/// How the key of a reference is written in canonical JSON. Inside a string the quotes would be escaped.
+/// The key of a reference as it appears in canonical JSON.
 const KEY: &[u8] = br#""$asset":"#;
 
-/// Why an object with the key `$asset` is no reference.
+/// The reasons for which an object with the key `$asset` is not a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidReference {
-    /// Its target is no asset id.
-    #[error("the target is no asset id")]
+    /// The value of `$asset` is not a valid asset id.
+    #[error("the target of the reference is not an asset id")]
     Target(#[from] InvalidId),
-    /// Other keys stand beside it, or its value is no text.
+    /// The object has other keys, or the value of `$asset` is not a string.
     #[error(
-        "an object with the key `$asset` must have one text for it and no other key; rename the key if no reference is meant"
+        "an object with the key `$asset` must have a string for it and no other key; rename the key if it is not a reference"
     )]
     Shape,
 }
 
-/// Every asset that canonical JSON refers to, sorted, each once. Costs one scan of the bytes.
+/// The ids of all assets that canonical JSON refers to, sorted, without duplicates. Costs one scan of the bytes.
 ///
 /// # Errors
-/// When an object with the key of a reference is none.
+/// When an object has the key `$asset` but is not a reference.
 pub(crate) fn targets(json: &[u8]) -> Result<Vec<AssetId>, InvalidReference> {
     let mut found = Vec::new();
     for at in memmem::find_iter(json, KEY) {
         match json[..at].last() {
             Some(b'{') => found.push(target(&json[at + KEY.len()..])?),
-            // The end of a longer key.
+            // The match is the end of a longer key.
             Some(b'\\') => {}
             _ => return Err(InvalidReference::Shape),
         }
@@ -76,7 +76,7 @@ pub(crate) fn targets(json: &[u8]) -> Result<Vec<AssetId>, InvalidReference> {
     Ok(found)
 }
 
-/// The id in what follows the key of a reference, which ends the object.
+/// The target id at the start of `rest`, the bytes after the key of a reference. The object must end after the id.
 fn target(rest: &[u8]) -> Result<AssetId, InvalidReference> {
     let text = rest.strip_prefix(b"\"").ok_or(InvalidReference::Shape)?;
     let end = memchr::memchr2(b'"', b'\\', text).ok_or(InvalidReference::Shape)?;
@@ -88,7 +88,7 @@ fn target(rest: &[u8]) -> Result<AssetId, InvalidReference> {
     }
 }
 
-/// Every reference in `value` with its field path, such as `edges[0].provider`.
+/// Appends every reference in `value` to `found`, with its field path, such as `edges[0].provider`.
 pub(crate) fn located(path: &str, value: &Value, found: &mut Vec<(String, AssetId)>) {
     match value {
         Value::Object(map) => {
@@ -120,7 +120,7 @@ mod tests {
     use crate::canonical;
 
     #[test]
-    fn strings_that_look_like_references_are_none() {
+    fn strings_that_look_like_references_are_ignored() {
         let json = canonical::to_bytes(
             &serde_json::json!({"note": "{\"$asset\":\"job/eu\"}", "open": "{"}),
         )
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_with_the_key_of_a_reference_is_one_or_an_error() {
+    fn object_with_the_reference_key_is_a_reference_or_an_error() {
         let targets = |value: serde_json::Value| targets(&canonical::to_bytes(&value).unwrap());
         for shape in [
             serde_json::json!({"to": {"$asset": "job/eu", "weight": 1}}),

@@ -1,11 +1,15 @@
-//! Rollout policies: how slowly the assets of a group follow intent. Modelled-only assets, edited like any other.
+//! Rollout policies: how slowly the assets of a policy group follow intent.
+//!
+//! A policy is the payload of a modelled-only asset and is edited like any other asset.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
 
-/// How the assets that refer to it with [`RolloutPolicyRef`](crate::addons::RolloutPolicyRef) are rolled out together.
-/// Every part that is left out asks for no caution of its kind.
+/// The rollout policy of one policy group: the assets that name it with
+/// [`RolloutPolicyRef`](crate::addons::RolloutPolicyRef).
+///
+/// Every part is optional. A part that is left out adds no caution of its kind.
 ///
 /// ```
 /// use prodspec_model::rollout::{Canary, RolloutPolicy};
@@ -19,41 +23,45 @@ use crate::message::Message;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RolloutPolicy {
-    /// Failure domains, one after the other. Those not listed follow by name; targets of none, or of all, come last.
+    /// Failure domains, in the order in which they are updated, one at a time. Domains that are not listed follow,
+    /// sorted by name; targets without a domain, and targets that can harm every domain, come last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
-    /// The first few, before the others.
+    /// The first few targets, updated before all others. `None`: no canary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// How many in all after each wave; everything that is left comes last.
+    /// The waves, each with the total number of targets that are updated at its end. The remaining targets follow after
+    /// the last wave.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waves: Vec<Wave>,
-    /// Seconds that every domain, and the whole at its end, has to stay settled and healthy.
+    /// Seconds for which each domain, and at the end all targets, must stay settled and healthy.
     pub bake_secs: u64,
-    /// How many targets at most are on their way at once.
+    /// Maximum number of targets that are being updated at once. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
-    /// How many targets of one failure domain at most are on their way, or out of sync, at once.
+    /// Maximum number of targets of one failure domain that are being updated or out of sync at once. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<u32>,
-    /// On the way back: seconds after which what has not got there counts under neither limit any more, so that one that
-    /// cannot be reached keeps nobody else with what failed. Ten minutes if not said; longer than a push takes.
+    /// For rollbacks: seconds after which a target that has not gone back yet is no longer counted under the two limits
+    /// above. One unreachable target then does not keep others at the failed content. 600 by default; it should be
+    /// longer than a push takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience_secs: Option<u64>,
-    /// Why nothing more is to be selected, until this is taken away.
+    /// The reason why no further target is selected while this field is set. `None`: selection goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
-    /// What is done when the updated part is unhealthy.
+    /// The action when the updated targets are unhealthy.
     pub on_unhealthy: OnUnhealthy,
-    /// Seconds after which a rollout is flagged of which nothing moves or settles, and that waits neither for a time nor
-    /// for a person. Half an hour if not said.
+    /// Seconds without progress after which a rollout is flagged. Without progress means: no target moves or settles,
+    /// and the rollout waits neither for a point in time nor for an operator. 1,800 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress_secs: Option<u64>,
-    /// What else is done then.
+    /// The action, in addition to the flag, after `progress_secs` without progress.
     pub on_stall: OnStall,
-    /// How a group that never had anything in production gets there.
+    /// How the first rollout of a group proceeds, before the group has anything in production.
     pub first_turnup: FirstTurnup,
-    /// No caution but limits: everything at once, under the cause `Emergency`. Who asks for it, and why.
+    /// Skips domains, canary, waves and bake times, and moves pins for the cause `Emergency`. The limits still apply.
+    /// `None`: no emergency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency: Option<Emergency>,
 }
@@ -62,40 +70,40 @@ impl Message for RolloutPolicy {
     const TYPE: &'static str = "prodspec.v1.RolloutPolicy";
 }
 
-/// The first few targets, before the others.
+/// The canary of a rollout: the first few targets, updated before all others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Canary {
-    /// How many targets.
+    /// Number of targets in the canary, at least 1.
     pub count: u32,
-    /// Seconds that they have to stay settled and healthy.
+    /// Seconds for which the targets must stay settled and healthy. 0 by default.
     #[serde(default)]
     pub bake_secs: u64,
 }
 
-/// A part of the targets.
+/// One wave of a rollout: a part of the targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wave {
-    /// How many are updated when the wave is over, those before it included.
+    /// Number of targets that are updated at the end of the wave, including the targets of earlier waves.
     pub upto: Amount,
-    /// Seconds that they have to stay settled and healthy.
+    /// Seconds for which the targets must stay settled and healthy. 0 by default.
     #[serde(default)]
     pub bake_secs: u64,
 }
 
-/// A number of targets.
+/// A number of targets, absolute or relative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// So many.
+    /// An absolute number of targets.
     Count(u32),
-    /// Of all targets, in per cent, rounded up.
+    /// Per cent of all targets (1 to 100), rounded up to whole targets.
     Percent(u8),
 }
 
 impl Amount {
-    /// The number among `all`.
+    /// The number of targets that this amount means, given `all` targets. Never more than `all`.
     pub fn of(self, all: usize) -> usize {
         match self {
             Self::Count(count) => all.min(count as usize),
@@ -106,48 +114,48 @@ impl Amount {
     }
 }
 
-/// What is done when the updated part is unhealthy.
+/// The action when the updated targets are unhealthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnhealthy {
-    /// Everything goes back.
+    /// Roll all moved targets back.
     #[default]
     RollBack,
-    /// Nothing more is selected, until a person says so or newer intent is there.
+    /// Select no further target until an operator gives a command or newer intent is sealed.
     Stop,
 }
 
-/// What is done, beside flagging it, when a rollout makes no progress.
+/// The action, in addition to the flag, when a rollout makes no progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnStall {
-    /// Nothing: it goes on when it can.
+    /// No further action: the rollout goes on when it can.
     #[default]
     Flag,
-    /// Nothing more is selected, until a person says so or newer intent is there.
+    /// Select no further target until an operator gives a command or newer intent is sealed.
     Stop,
-    /// Everything goes back.
+    /// Roll all moved targets back.
     RollBack,
 }
 
-/// How a group that never had anything in production gets there.
+/// How the first rollout of a group proceeds, before the group has anything in production.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FirstTurnup {
-    /// At once: nobody is served yet.
+    /// All targets at once: no user depends on the group yet.
     #[default]
     AtOnce,
-    /// Like any other rollout.
+    /// In stages, like any other rollout.
     Gradual,
 }
 
-/// A person's word that it cannot wait.
+/// The command of an operator to update a group without caution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Emergency {
-    /// Who.
+    /// The operator who gives the command.
     pub who: String,
-    /// Why.
+    /// The reason for the emergency.
     pub why: String,
 }
 
@@ -156,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn per_cent_are_rounded_up_and_never_more_than_all() {
+    fn percentages_are_rounded_up_and_never_exceed_all_targets() {
         assert_eq!(Amount::Percent(1).of(3), 1);
         assert_eq!(Amount::Percent(50).of(3), 2);
         assert_eq!(Amount::Percent(200).of(3), 3);
@@ -165,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_policy_is_no_caution() {
+    fn empty_policy_is_the_default_policy() {
         let policy: RolloutPolicy = serde_json::from_str("{}").unwrap();
         assert_eq!(policy, RolloutPolicy::default());
     }

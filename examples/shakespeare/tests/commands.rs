@@ -184,7 +184,7 @@ fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touche
         (
             "a duplicate key",
             edited("  us:", "  eu:"),
-            "manifest.yaml:30:3: the key `eu` stands twice",
+            "manifest.yaml:30:3: the key `eu` appears twice",
         ),
         (
             "over-long",
@@ -265,7 +265,7 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
     (
         CANARY,
         "canary: {count: 1, count: 2}",
-        "20:22: the key `count` stands twice",
+        "20:22: the key `count` appears twice",
     ),
     (
         "[eu, us]",

@@ -1,4 +1,4 @@
-//! What is sealed into a store is read from it again, and overrides are spent in the same commit.
+//! Seals into a store: incarnations are read back, and overrides are used up in the same commit.
 
 use plane_store::MemoryStore;
 use prodspec_model::Digest;
@@ -27,7 +27,7 @@ fn word(guard: &str) -> SealOverride {
     }
 }
 
-/// Drafts, seals and accepts a manifest.
+/// Drafts, seals and accepts the items of a manifest.
 async fn seal(
     seals: &Durable,
     memo: &mut Memo,
@@ -46,7 +46,7 @@ async fn seal(
 }
 
 #[tokio::test]
-async fn what_is_sealed_is_in_force_for_every_reader() {
+async fn sealed_incarnation_is_in_force_for_every_reader() {
     let store = MemoryStore::new();
     let (seals, mut memo) = (over(&store), Memo::new());
     let mut run = async |manifest| seal(&seals, &mut memo, manifest, vec![]).await.unwrap();
@@ -55,7 +55,7 @@ async fn what_is_sealed_is_in_force_for_every_reader() {
     let read = over(&store).latest().await.unwrap().unwrap();
     assert_eq!(read.header(), second.header());
     assert_eq!(read.snapshot().digest(), second.snapshot().digest());
-    // A run after a restart builds on what was read.
+    // A run after a restart builds on the incarnation that was read.
     let third = seal(
         &over(&store),
         &mut Memo::new(),
@@ -68,7 +68,7 @@ async fn what_is_sealed_is_in_force_for_every_reader() {
 }
 
 #[tokio::test]
-async fn whoever_did_not_see_the_parent_is_superseded() {
+async fn seal_on_an_outdated_parent_is_superseded() {
     let store = MemoryStore::new();
     let (one, two) = (over(&store), over(&store));
     seal(&one, &mut Memo::new(), json!({"a": {"n": 1}}), vec![])
@@ -94,7 +94,7 @@ async fn whoever_did_not_see_the_parent_is_superseded() {
 }
 
 #[tokio::test]
-async fn r4_overrides_are_spent_with_the_seal_and_others_stay() {
+async fn r4_seal_spends_only_the_overrides_that_it_uses() {
     let store = MemoryStore::new();
     let (seals, mut memo) = (over(&store), Memo::new());
     for guard in ["shrink-guard", "growth-guard"] {
@@ -113,7 +113,7 @@ async fn r4_overrides_are_spent_with_the_seal_and_others_stay() {
 }
 
 #[tokio::test]
-async fn an_owner_that_was_replaced_seals_nothing() {
+async fn replaced_owner_cannot_seal() {
     let store = MemoryStore::new();
     let token = store
         .commit(Batch::new().put("owner/test", "{}"))

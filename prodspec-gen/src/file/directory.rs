@@ -1,4 +1,4 @@
-//! A directory of files as one source of truth: every file of the format below it, by path.
+//! A directory of files as one source of truth: all files of one format in it and its subdirectories, sorted by path.
 
 use std::{
     fs,
@@ -18,10 +18,13 @@ use super::{
 };
 use crate::format::{Format, Limits};
 
-/// How deep directories may lie within directories.
+/// Maximum nesting of subdirectories, in levels.
 pub(super) const MAX_LEVELS: usize = 16;
 
-/// All files of a format in a directory and below. Hidden files are left out, links to directories are not followed.
+/// A source of truth that reads all files of one format in a directory and its subdirectories.
+///
+/// Hidden files and directories are ignored, and links to directories are not followed. Subdirectories can be nested 16
+/// levels deep.
 ///
 /// ```
 /// use plugin_sdk::SourceOfTruth;
@@ -45,7 +48,8 @@ pub struct Directory<F> {
 }
 
 impl<F: Format> Directory<F> {
-    /// Reads the files below `path` when asked. The source is named after the directory.
+    /// A source that reads the files below `path` on request. The source has the name of the directory. It is not
+    /// watched.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             settings: Settings::new(path.into(), false),
@@ -53,7 +57,8 @@ impl<F: Format> Directory<F> {
         }
     }
 
-    /// Reads the files below `path` when asked, and hints when they may have changed, or what links to files lead to.
+    /// A source that reads the files below `path` on request, and gives a hint when they, or the targets of links to
+    /// files, may have changed.
     pub fn watch(path: impl Into<PathBuf>) -> Self {
         Self {
             settings: Settings::new(path.into(), true),
@@ -61,21 +66,21 @@ impl<F: Format> Directory<F> {
         }
     }
 
-    /// Names the source, where the directory's name is not the one that generators ask for.
+    /// Sets the name of the source. Necessary when generators read the source under a name other than the directory's.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// Every file must declare its end, as [`super::File::with_end_marker`].
+    /// Requires an end marker in every file, as [`super::File::with_end_marker`] does.
     #[must_use]
     pub fn with_end_marker(mut self) -> Self {
         self.settings.end_marker = true;
         self
     }
 
-    /// Sets what all files together may cost in bytes, and each in depth and expansion.
+    /// Sets the limits: `bytes` for all files together, `depth` and `expansion` for each file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;
@@ -106,7 +111,8 @@ impl<F: Format> SourceOfTruth for Directory<F> {
     }
 }
 
-/// The documents of all files. One without a document is left out, unless it is empty; there must be one at least.
+/// The documents of all files. A file without a document is skipped, but an empty file is an error. At least one
+/// document is required.
 fn parse<F: Format>(settings: &Settings, files: Files) -> Result<Reading, Problems> {
     let mut documents = Vec::new();
     let mut problems = Problems::none();
@@ -123,8 +129,11 @@ fn parse<F: Format>(settings: &Settings, files: Files) -> Result<Reading, Proble
     }
     if documents.is_empty() && problems.is_empty() {
         let message = match files.len() {
-            0 => format!("no {} file in the directory", F::NAME),
-            _ => format!("no document in any {} file of the directory", F::NAME),
+            0 => format!("no {} file in the directory; add one", F::NAME),
+            _ => format!(
+                "no document in any {} file of the directory; add one",
+                F::NAME
+            ),
         };
         problems.push(settings.said(at(&settings.path, message)));
     }
@@ -138,8 +147,8 @@ fn parse<F: Format>(settings: &Settings, files: Files) -> Result<Reading, Proble
     })
 }
 
-/// Every file of the format below `root`, by path. Links on the way to `root` are resolved once, so that all are
-/// files of one directory.
+/// All files of the format below `root`, sorted by path. Links in the path of `root` are resolved once, so that all
+/// files come from the same directory.
 fn list<F: Format>(root: &Path) -> Result<Vec<Found>, Problem> {
     let mut links = Links::default();
     let reached = links
@@ -162,7 +171,10 @@ fn list<F: Format>(root: &Path) -> Result<Vec<Found>, Problem> {
             if kind.is_dir() && level < MAX_LEVELS {
                 folders.push((below, level + 1));
             } else if kind.is_dir() {
-                return Err(at(&root.join(below), "too many levels of directories"));
+                return Err(at(
+                    &root.join(below),
+                    "more than 16 levels of directories; flatten them",
+                ));
             } else if is_of::<F>(&below) {
                 let (path, target) = (root.join(&below), reached.join(&below));
                 files.push(if kind.is_symlink() {
@@ -182,7 +194,7 @@ fn is_of<F: Format>(path: &Path) -> bool {
         .is_some_and(|extension| F::EXTENSIONS.iter().any(|known| extension == *known))
 }
 
-/// Whether an entry is left out, whatever it is.
+/// Whether an entry of a directory is hidden, and so ignored.
 pub(super) fn is_hidden(entry: &fs::DirEntry) -> bool {
     entry.file_name().to_string_lossy().starts_with('.')
 }

@@ -1,5 +1,6 @@
-//! Links on the way to files, each followed once: what lies behind one link is of one state, though the link leads
-//! elsewhere a moment later. The system's own resolution would follow it anew for each file.
+//! Resolves the links in the paths of files and follows each link once. All files behind a link thus come from the same
+//! target, even if the link is changed during the reading. The operating system would follow the link again for each
+//! file.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -7,18 +8,18 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// How many links one path may pass, as on most systems.
+/// Maximum number of links in one path, as on most systems.
 const MOST_LINKS: usize = 40;
 
-/// Where links lead, as they were found.
+/// The links that were looked up, with their targets. `None`: the path is not a link.
 #[derive(Debug, Default)]
 pub(super) struct Links(BTreeMap<PathBuf, Option<PathBuf>>);
 
 impl Links {
-    /// Where `path` leads: a path without links. Nothing has to be there.
+    /// The target of `path`, as a path without links. The target need not exist.
     ///
     /// # Errors
-    /// When links lead in circles.
+    /// When the links form a cycle.
     pub(super) fn resolve(&mut self, path: &Path) -> io::Result<PathBuf> {
         let path = std::path::absolute(path)?;
         let mut ahead: VecDeque<PathBuf> = path.components().map(owned).collect();
@@ -42,7 +43,7 @@ impl Links {
             };
             links += 1;
             if links > MOST_LINKS {
-                return Err(io::Error::other("its links lead in circles"));
+                return Err(io::Error::other("its links form a cycle"));
             }
             let target = target.components().rev().map(owned);
             target.for_each(|next| ahead.push_front(next));
@@ -50,7 +51,7 @@ impl Links {
         Ok(here)
     }
 
-    /// What the link at `path` names. `None`: there is no link.
+    /// The target of the link at `path`. `None`: there is no link.
     fn target(&mut self, path: &Path) -> Option<&Path> {
         let known = self.0.entry(path.to_owned());
         known.or_insert_with(|| fs::read_link(path).ok()).as_deref()
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r44_what_lies_behind_one_link_is_of_one_state() {
+    fn r44_link_is_followed_once_for_all_files() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         symlink("1", root.join("link")).unwrap();
@@ -85,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn links_in_circles_are_an_error() {
+    fn cyclic_links_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
         symlink("loop", dir.path().join("loop")).unwrap();
         let said = Links::default().resolve(&dir.path().join("loop/m.yaml"));
-        assert!(said.unwrap_err().to_string().contains("in circles"));
+        assert!(said.unwrap_err().to_string().contains("form a cycle"));
     }
 }

@@ -17,20 +17,20 @@ pub use directory::Directory;
 
 use crate::format::{Format, Json, Limits, Toml, Yaml, declares_end};
 
-/// A YAML file with one document or several.
+/// A YAML file with one or more documents.
 pub type YamlFile = File<Yaml>;
-/// A TOML file.
+/// A TOML file, which is one document.
 pub type TomlFile = File<Toml>;
-/// A JSON file.
+/// A JSON file, which is one document.
 pub type JsonFile = File<Json>;
-/// A directory of YAML files.
+/// All YAML files in a directory.
 pub type YamlDirectory = Directory<Yaml>;
-/// A directory of TOML files.
+/// All TOML files in a directory.
 pub type TomlDirectory = Directory<Toml>;
-/// A directory of JSON files.
+/// All JSON files in a directory.
 pub type JsonDirectory = Directory<Json>;
 
-/// What files and directories have in common.
+/// The settings that file and directory sources have in common.
 #[derive(Debug, Clone)]
 struct Settings {
     path: PathBuf,
@@ -55,7 +55,7 @@ impl Settings {
         }
     }
 
-    /// The documents of one file's bytes: none where there are comments only.
+    /// The documents in the bytes of one file. No document if there are only comments.
     fn documents<F: Format>(&self, path: &str, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let good = &bytes[..error.valid_up_to()];
@@ -88,7 +88,7 @@ impl Settings {
             .collect())
     }
 
-    /// The file at `path` holds no document. It may have been cut off before the first byte.
+    /// The problem for a file at `path` without a document, which may have been cut off before its first byte.
     fn empty(&self, path: &str) -> Problem {
         let message = "the file is empty; to remove everything on purpose, see Turndown";
         self.said(Problem::new(message).at(path, 1, 1))
@@ -98,7 +98,7 @@ impl Settings {
         problem.by(format!("source {}", self.name))
     }
 
-    /// Runs `read` where it holds up nothing else: reading waits for disks, parsing takes time.
+    /// Runs `read` on a thread for blocking work, because reading waits for the disk and parsing takes time.
     async fn aside(
         &self,
         read: impl FnOnce(&Self) -> Result<Reading, Problems> + Send + 'static,
@@ -108,13 +108,13 @@ impl Settings {
         read.unwrap_or_else(|panic| Err(self.said(Problem::new(panic)).into()))
     }
 
-    /// Everything that the system says, under the name of the source.
+    /// Marks all problems with the name of the source.
     fn said_all(&self, problems: Problems) -> Problems {
         let said = problems.into_iter().map(|problem| self.said(problem));
         said.collect()
     }
 
-    /// The one file's bytes as a reading.
+    /// Makes a reading of the bytes of a single file.
     fn file<F: Format>(&self, bytes: &[u8]) -> Result<Reading, Problems> {
         let documents = self.documents::<F>(&self.name, bytes)?;
         if documents.is_empty() {
@@ -135,7 +135,7 @@ impl Settings {
     }
 }
 
-/// One file. Read as a whole or not at all; an empty file is an error.
+/// A source of truth that reads one file. The file is read completely or not at all; an empty file is an error.
 ///
 /// ```
 /// use plugin_sdk::SourceOfTruth;
@@ -159,7 +159,7 @@ pub struct File<F> {
 }
 
 impl<F: Format> File<F> {
-    /// Reads `path` when asked. The source is named after the file.
+    /// A source that reads the file at `path` on request. The source has the name of the file. It is not watched.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             settings: Settings::new(path.into(), false),
@@ -167,8 +167,8 @@ impl<F: Format> File<F> {
         }
     }
 
-    /// Reads `path` when asked, and hints when the file may have changed: was written or replaced, or a directory or a link on
-    /// its way was. It need not be there yet.
+    /// A source that reads the file at `path` on request, and gives a hint when the file may have changed: when the
+    /// file, or a directory or link in its path, was written or replaced. The file need not exist yet.
     pub fn watch(path: impl Into<PathBuf>) -> Self {
         Self {
             settings: Settings::new(path.into(), true),
@@ -176,32 +176,32 @@ impl<F: Format> File<F> {
         }
     }
 
-    /// Names the source, where the file's name is not the one that generators ask for.
+    /// Sets the name of the source. Necessary when generators read the source under a name other than the file's.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// The file must declare its end, so that a cut at the end of a line is noticed too: the last line must be the
-    /// format's [end marker](Format::END), `...` for YAML.
+    /// Requires the format's [end marker](Format::END) as the last line, `...` for YAML. A file that was cut off at the
+    /// end of a line is then noticed too.
     #[must_use]
     pub fn with_end_marker(mut self) -> Self {
         self.settings.end_marker = true;
         self
     }
 
-    /// Sets what the file may cost.
+    /// Sets the limits for the size, nesting and alias expansion of the file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;
         self
     }
 
-    /// The documents in `bytes`, as if the file held them.
+    /// Parses `bytes` as if they were the content of the file.
     ///
     /// # Errors
-    /// As reading the file.
+    /// The same problems as for a file with this content.
     pub fn parse(&self, bytes: &[u8]) -> Result<Reading, Problems> {
         self.settings.file::<F>(bytes)
     }

@@ -1,4 +1,4 @@
-//! What a source's content depends on: every directory and link on the way to it, and below it.
+//! The paths on which the content of a source depends: all directories and links in its path and below it.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -8,23 +8,23 @@ use std::{
 
 use super::directory::{MAX_LEVELS, is_hidden};
 
-/// How many links are followed, as most systems do.
+/// Maximum number of links that are followed in one path, as on most systems.
 const MOST_LINKS: usize = 40;
 
-/// Everything whose change may change what is read at a path.
+/// The files, links and directories whose change can change the content that is read at a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Scope {
-    /// Every directory, link and file on the way to the path, and to what links below it lead to; each in a directory
-    /// that is reached without links.
+    /// Every directory, link and file on the way to the path, and on the way to the targets of the links below it. Each
+    /// is named by its parent directory without links.
     passed: BTreeSet<PathBuf>,
-    /// Where the path leads: all below belongs to it.
+    /// The target of the path, without links. Everything below it belongs to the scope.
     end: PathBuf,
-    /// The directories there that are read.
+    /// The directories at and below the target that are read.
     folders: BTreeSet<PathBuf>,
 }
 
 impl Scope {
-    /// Of an absolute path; nothing has to be there.
+    /// The scope of an absolute path. The path need not exist.
     pub(super) fn of(path: &Path) -> Self {
         let mut scope = Self::default();
         scope.end = scope.pass(path);
@@ -34,7 +34,7 @@ impl Scope {
         scope
     }
 
-    /// The directories to watch, each after those it is in.
+    /// The directories to watch. Each comes after its parent directories.
     pub(super) fn directories(&self) -> BTreeSet<&Path> {
         let holders = self.passed.iter().filter_map(|passed| passed.parent());
         holders
@@ -42,12 +42,13 @@ impl Scope {
             .collect()
     }
 
-    /// Whether a change of `changed` may change what is read.
+    /// Whether a change of `changed` can change the content that is read.
     pub(super) fn has(&self, changed: &Path) -> bool {
         changed.starts_with(&self.end) || self.passed.contains(changed)
     }
 
-    /// Goes the way of a path, and says where it leads. One that goes in circles ends at a link.
+    /// Follows a path, adds everything on the way to the scope, and returns its target. If the links form a cycle, the
+    /// target is a link.
     fn pass(&mut self, path: &Path) -> PathBuf {
         let mut ahead: VecDeque<_> = path.components().map(owned).collect();
         let mut here = PathBuf::new();
@@ -78,7 +79,7 @@ impl Scope {
         here
     }
 
-    /// Finds the directories at the end that are read, and says which links are in them.
+    /// Adds the directories at and below the target to the scope, and returns the links in them.
     fn look_below(&mut self) -> Vec<PathBuf> {
         let mut links = Vec::new();
         let mut ahead = vec![(self.end.clone(), 0)];
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_leads_through_links_up_and_down_and_to_what_is_not_there() {
+    fn scope_of_a_path_has_all_directories_and_links_on_the_way() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_in_circles_ends() {
+    fn scope_of_cyclic_links_ends() {
         let dir = tempfile::tempdir().unwrap();
         symlink("loop", dir.path().join("loop")).unwrap();
         assert!(
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn below_is_what_is_read_and_where_its_links_lead() {
+    fn scope_of_a_directory_has_its_subdirectories_and_link_targets() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for folder in ["conf/eu", "conf/.git/x", "far/away"] {

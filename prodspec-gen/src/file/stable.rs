@@ -1,5 +1,5 @@
-//! Reading files of one state: links are resolved once, regular files only are opened, and what was found before the
-//! first byte was read is compared with what is there after the last one.
+//! Reads files in one consistent state. Links are resolved once, and only regular files are opened. The files found
+//! before the first byte is read are compared with the files found after the last byte was read.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -12,25 +12,25 @@ use plugin_sdk::{Problem, Problems};
 
 use super::links::Links;
 
-/// How often files are read that change meanwhile, before it is said.
+/// Number of times that files are read while they keep changing, before it is reported as a problem.
 const TRIES: u32 = 5;
 
-/// What is said then.
-const CHANGES: &str = "changes while it is being read; it is read again when it is quiet";
+/// The message of that problem.
+const CHANGES: &str = "changes while it is being read; read it again when it no longer changes";
 
-/// Files by their names, each with its bytes.
+/// Pairs of a file's path and its bytes.
 pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
 
-/// A file to be read, as it was found.
+/// A file to be read, in the state in which it was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
-    /// Its path as it is named, links included.
+    /// The path under which the file is reported, with links.
     path: PathBuf,
-    /// What is there, or why it cannot be read.
+    /// The file at that path, or the reason why it cannot be read.
     there: Result<There, Problem>,
 }
 
-/// What a path leads to.
+/// The regular file that a path leads to.
 #[derive(Debug, Clone, PartialEq)]
 struct There {
     /// The path without links.
@@ -38,7 +38,7 @@ struct There {
     seen: Seen,
 }
 
-/// What identifies a state of a file from outside.
+/// The metadata that identifies the state of a file without reading it.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     inode: (u64, u64),
@@ -57,7 +57,7 @@ impl Seen {
 }
 
 impl Found {
-    /// Goes where `way` leads, which is where the file named `path` is.
+    /// Finds the file that is reported as `path` at the target of `way`, which may contain links.
     pub(super) fn linked(path: PathBuf, way: &Path, links: &mut Links) -> Self {
         let target = links
             .resolve(way)
@@ -66,22 +66,22 @@ impl Found {
         Self { path, there }
     }
 
-    /// The file named `path` is at `target`, which has no links.
+    /// Finds the file that is reported as `path` at `target`, which contains no links.
     pub(super) fn direct(path: PathBuf, target: PathBuf) -> Self {
         let there = There::at(&path, target);
         Self { path, there }
     }
 
-    /// The path as it is named, to sort by.
+    /// The path under which the file is reported.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The bytes, of which there may be `cap`. `None`: the file is not as it was found.
+    /// Reads the file, which may have at most `cap` bytes. `None`: the file has changed since it was found.
     fn read(&self, cap: u64) -> Result<Option<Vec<u8>>, Problem> {
         let There { target, seen } = self.there.as_ref().map_err(Problem::clone)?;
         if seen.len > cap {
-            let message = format!("{} bytes long, {cap} are allowed; split it up", seen.len);
+            let message = format!("{} bytes long, {cap} are allowed; split the file", seen.len);
             return Err(at(&self.path, message));
         }
         let cannot = |error| cannot_read(&self.path, &error);
@@ -103,7 +103,7 @@ impl There {
         if !metadata.is_file() {
             return Err(at(
                 path,
-                "is no regular file; directories, pipes, sockets and devices are not read: name a file, or move it away",
+                "is not a regular file; directories, pipes, sockets and devices are not read: name a file, or move it elsewhere",
             ));
         }
         let seen = Seen::of(&metadata);
@@ -111,10 +111,10 @@ impl There {
     }
 }
 
-/// The bytes of the file at `path`.
+/// Reads the file at `path`, which may have at most `cap` bytes.
 ///
 /// # Errors
-/// When it cannot be read, is too long, is no regular file, or does not stay as it is.
+/// When it cannot be read, is too long, is not a regular file, or keeps changing.
 pub(super) fn read_file(path: &Path, cap: u64) -> Result<Vec<u8>, Problems> {
     let list = || {
         Ok(vec![Found::linked(
@@ -127,11 +127,11 @@ pub(super) fn read_file(path: &Path, cap: u64) -> Result<Vec<u8>, Problems> {
     Ok(files.into_iter().flat_map(|(_, bytes)| bytes).collect())
 }
 
-/// Every file that `list` finds at `place`, each with its bytes: all of one state, at which listing them again finds
-/// the same. `cap` bounds them together.
+/// Reads all files that `list` finds at `place`, in one consistent state: a second listing after the reading must find
+/// the same files. `cap` is the maximum of their total length in bytes.
 ///
 /// # Errors
-/// Everything that cannot be read; and when files do not stay as they are.
+/// One problem for each file that cannot be read, or one problem when the files keep changing.
 pub(super) fn read_all(
     place: &Path,
     list: impl Fn() -> Result<Vec<Found>, Problem>,
@@ -156,7 +156,7 @@ pub(super) fn read_all(
     Err(last.into())
 }
 
-/// `None`: a file is not as it was found.
+/// Reads all files once. `None`: a file has changed since it was found.
 fn read_once(found: &[Found], cap: u64) -> Result<Option<Files>, Problems> {
     let mut left = cap;
     let (mut files, mut problems) = (Vec::new(), Problems::none());
@@ -177,17 +177,18 @@ fn read_once(found: &[Found], cap: u64) -> Result<Option<Files>, Problems> {
     }
 }
 
-/// Something is wrong with the file or directory at `path`.
+/// A problem with the file or directory at `path`.
 pub(super) fn at(path: &Path, message: impl std::fmt::Display) -> Problem {
     Problem::new(message).at(path.display().to_string(), 0, 0)
 }
 
-/// What the system says of the file or directory at `path`.
+/// The problem for an error of the operating system at the file or directory at `path`.
 pub(super) fn cannot_read(path: &Path, error: &io::Error) -> Problem {
     at(path, format!("cannot be read: {error}"))
 }
 
-/// Opens without waiting, and no link: a pipe or a link that was put there meanwhile is noticed instead.
+/// Opens a file without waiting and without following a link. If the file was replaced by a pipe or a link after it was
+/// found, the caller notices it and does not wait.
 #[cfg(unix)]
 fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;

@@ -1,4 +1,4 @@
-//! Files on a real disk: read whole or not at all, watched through every way an editor writes.
+//! Files on a real disk: they are read completely or not at all, and every way in which editors write is noticed.
 
 use std::{
     cell::Cell,
@@ -14,7 +14,7 @@ use super::{stable::Found, *};
 
 const MANIFEST: &str = "clusters:\n  eu: {replicas: 2, weight: 1.5}\n  us: {replicas: 30}\n---\nversion: 12\nnotes:\n- plain\n- \"quoted\"\n...\n";
 
-async fn says(source: &impl SourceOfTruth) -> String {
+async fn outcome(source: &impl SourceOfTruth) -> String {
     match source.read().await {
         Ok(reading) => format!("{} documents", reading.documents.len()),
         Err(problems) => problems.to_string(),
@@ -28,14 +28,14 @@ fn write(dir: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
 }
 
 #[tokio::test]
-async fn broken_files_say_what_is_wrong_and_where() {
+async fn broken_files_are_reported_with_their_positions() {
     let dir = tempfile::tempdir().unwrap();
     let file = |text: &[u8]| YamlFile::new(write(dir.path(), "m.yaml", text));
     let empty = "m.yaml:1:1: the file is empty; to remove everything on purpose, see Turndown (says source m.yaml)";
-    assert_eq!(says(&file(b"")).await, empty);
-    assert_eq!(says(&file(b"# nothing\n\n")).await, empty);
+    assert_eq!(outcome(&file(b"")).await, empty);
+    assert_eq!(outcome(&file(b"# nothing\n\n")).await, empty);
     assert_eq!(
-        says(&file(b"a: 1\nb: \xff")).await,
+        outcome(&file(b"a: 1\nb: \xff")).await,
         "m.yaml:2:4: not UTF-8; save the file as UTF-8 text (says source m.yaml)"
     );
     let small = Limits {
@@ -43,10 +43,10 @@ async fn broken_files_say_what_is_wrong_and_where() {
         ..Limits::default()
     };
     assert_eq!(
-        says(&file(b"a: 4567890").limits(small)).await,
+        outcome(&file(b"a: 4567890").limits(small)).await,
         "1 documents"
     );
-    let long = says(&file(b"a: 45678901").limits(small)).await;
+    let long = outcome(&file(b"a: 45678901").limits(small)).await;
     assert!(long.contains("11 bytes long, 10 are allowed"), "{long}");
     let documents = file(b"---\n# c\n---\na: 1\n---\n---\nb: 1\n---\n");
     let documents = documents.read().await.unwrap().documents;
@@ -54,9 +54,9 @@ async fn broken_files_say_what_is_wrong_and_where() {
     assert_eq!(
         names,
         ["m.yaml#0", "m.yaml#1"],
-        "documents that are skipped do not count"
+        "skipped documents have no number"
     );
-    let missing = says(&YamlFile::new(dir.path().join("none.yaml"))).await;
+    let missing = outcome(&YamlFile::new(dir.path().join("none.yaml"))).await;
     assert!(missing.contains("none.yaml: cannot be read"), "{missing}");
 }
 
@@ -74,10 +74,10 @@ async fn equal_content_has_an_equal_revision() {
 }
 
 #[tokio::test]
-async fn a_directory_is_one_source_and_reports_every_broken_file() {
+async fn directory_is_one_source_and_reports_every_broken_file() {
     let dir = tempfile::tempdir().unwrap();
     let source = YamlDirectory::new(dir.path()).named("clusters");
-    assert!(says(&source).await.contains("no YAML file"));
+    assert!(outcome(&source).await.contains("no YAML file"));
     fs::create_dir(dir.path().join("eu")).unwrap();
     write(dir.path(), "eu/b.yaml", "replicas: 1");
     write(dir.path(), "us.yml", "replicas: 2");
@@ -88,10 +88,14 @@ async fn a_directory_is_one_source_and_reports_every_broken_file() {
     assert_eq!(names, ["eu/b.yaml#0", "us.yml#0"]);
     write(dir.path(), "comments.yaml", "# nothing yet\n---\n");
     let reading = source.read().await.unwrap();
-    assert_eq!(reading.documents.len(), 2, "comments are no document");
+    assert_eq!(
+        reading.documents.len(),
+        2,
+        "a file with comments only has no document"
+    );
     write(dir.path(), "us.yml", "a: 1\na: 2");
     write(dir.path(), "eu/b.yaml", "");
-    let said = says(&source).await;
+    let said = outcome(&source).await;
     assert!(
         said.contains("eu/b.yaml:1:1:") && said.contains("us.yml:2:1:"),
         "{said}"
@@ -99,17 +103,18 @@ async fn a_directory_is_one_source_and_reports_every_broken_file() {
 }
 
 #[tokio::test]
-async fn a_directory_of_comments_only_is_refused() {
+async fn directory_with_comments_only_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "a.yaml", "# nothing\n");
-    let said = says(&YamlDirectory::new(dir.path())).await;
+    let said = outcome(&YamlDirectory::new(dir.path())).await;
     assert!(
         said.contains("no document in any YAML file of the directory"),
         "{said}"
     );
 }
 
-/// What is read where `happens` runs after the first look of each try (0, 2, ...) and before the second (1, 3, ...).
+/// The texts that are read while `happens` changes the files. It runs after the first listing of each attempt (0, 2,
+/// ...) and before the second listing (1, 3, ...).
 #[cfg(unix)]
 fn read_while(link: &Path, happens: impl Fn(u32)) -> Result<Vec<String>, Problems> {
     let looks = Cell::new(0);
@@ -151,7 +156,7 @@ fn switch(dir: &Path, version: &str) {
 
 #[cfg(unix)]
 #[test]
-fn r44_a_reading_is_of_one_state_whatever_happens_meanwhile() {
+fn r44_reading_has_one_state_despite_concurrent_changes() {
     let read = |happens: &dyn Fn(&Path, u32)| {
         let dir = tempfile::tempdir().unwrap();
         let link = versions(dir.path());
@@ -177,7 +182,7 @@ fn r44_a_reading_is_of_one_state_whatever_happens_meanwhile() {
             fs::write(dir.join("1").join(name), "new").unwrap();
         }
     });
-    assert_eq!(read(&rewritten), both("new"), "files are written anew");
+    assert_eq!(read(&rewritten), both("new"), "files are written again");
     let replaced = first(|dir| {
         fs::rename(dir.join("1"), dir.join("0")).unwrap();
         fs::rename(dir.join("2"), dir.join("1")).unwrap();
@@ -212,7 +217,7 @@ fn r44_a_reading_is_of_one_state_whatever_happens_meanwhile() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn r44_a_directory_switched_by_a_link_is_never_mixed() {
+async fn r44_directory_switched_by_a_link_is_read_in_one_state() {
     let dir = tempfile::tempdir().unwrap();
     for version in ["1", "2"] {
         fs::create_dir(dir.path().join(version)).unwrap();
@@ -222,7 +227,7 @@ async fn r44_a_directory_switched_by_a_link_is_never_mixed() {
         }
     }
     switch(dir.path(), "1");
-    // As releases are switched, and as Kubernetes mounts a ConfigMap.
+    // A link to a directory, as releases are switched; links to files, as Kubernetes mounts a ConfigMap.
     let mounted = dir.path().join("mounted");
     fs::create_dir(&mounted).unwrap();
     for file in 0..8 {
@@ -258,7 +263,7 @@ fn make_pipe(path: &Path) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn r44_what_is_no_regular_file_is_refused_at_once() {
+async fn r44_path_that_is_not_a_regular_file_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("m.yaml");
     make_pipe(&pipe);
@@ -273,13 +278,13 @@ async fn r44_what_is_no_regular_file_is_refused_at_once() {
     for source in sources {
         let read = tokio::time::timeout(Duration::from_secs(10), source.read()).await;
         let said = read.unwrap().unwrap_err().to_string();
-        assert!(said.contains("is no regular file"), "{said}");
+        assert!(said.contains("is not a regular file"), "{said}");
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn r44_a_pipe_that_was_put_in_the_place_of_a_file_is_not_waited_for() {
+fn r44_pipe_that_replaces_a_file_does_not_block_the_reading() {
     let dir = tempfile::tempdir().unwrap();
     let link = versions(dir.path());
     let (done, answer) = mpsc::channel();
@@ -294,10 +299,10 @@ fn r44_a_pipe_that_was_put_in_the_place_of_a_file_is_not_waited_for() {
         done.send(read.unwrap_err().to_string())
     });
     let said = answer.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert!(said.contains("link/a: is no regular file"), "{said}");
+    assert!(said.contains("link/a: is not a regular file"), "{said}");
 }
 
-/// A format that takes its time: it begins, and goes on when it is told to.
+/// A format whose parser reports that it has begun, and continues when the test tells it to.
 struct Slow;
 
 type Steps = (tokio::sync::mpsc::UnboundedSender<()>, mpsc::Receiver<()>);
@@ -338,36 +343,36 @@ async fn r44_parsing_does_not_hold_the_executor() {
 }
 
 #[tokio::test]
-async fn every_way_of_writing_a_file_is_noticed() {
+async fn overwritten_and_replaced_files_are_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let path = write(dir.path(), "m.yaml", "a: 1");
     let source = YamlFile::watch(&path);
     let mut changes = source.changes();
     write(dir.path(), "m.yaml", "a: 2");
-    sees(&source, &mut changes, "2").await;
+    wait_for_content(&source, &mut changes, "2").await;
     let other = write(dir.path(), "m.yaml.new", "a: 3");
     fs::rename(other, &path).unwrap();
-    sees(&source, &mut changes, "3").await;
+    wait_for_content(&source, &mut changes, "3").await;
 }
 
 #[tokio::test]
-async fn a_watched_directory_notices_new_files() {
+async fn watched_directory_notices_new_files() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "a.yaml", "a: 1");
     let source = YamlDirectory::watch(dir.path());
     let mut changes = source.changes();
     write(dir.path(), "b.yaml", "a: 2");
-    sees(&source, &mut changes, "1, 2").await;
+    wait_for_content(&source, &mut changes, "1, 2").await;
     fs::create_dir(dir.path().join("c")).unwrap();
     write(dir.path(), "c/c.yaml", "a: 3");
-    sees(&source, &mut changes, "1, 2, 3").await;
+    wait_for_content(&source, &mut changes, "1, 2, 3").await;
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn links_that_lead_elsewhere_are_noticed() {
-    // As Kubernetes mounts a ConfigMap: what changes is where a hidden link leads to. And as releases are switched: what
-    // changes is a link above.
+async fn links_with_new_targets_are_noticed() {
+    // As Kubernetes mounts a ConfigMap: the target of a hidden link changes. And as releases are switched: a link to a
+    // parent directory changes.
     let dir = tempfile::tempdir().unwrap();
     let link =
         |to: &str, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
@@ -384,14 +389,14 @@ async fn links_that_lead_elsewhere_are_noticed() {
         for version in ["..2", "..1"] {
             link(version, "..tmp");
             fs::rename(dir.path().join("..tmp"), dir.path().join("..data")).unwrap();
-            sees(&source, &mut changes, &version[2..]).await;
+            wait_for_content(&source, &mut changes, &version[2..]).await;
         }
     }
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_out_of_a_watched_directory_is_followed() {
+async fn link_out_of_a_watched_directory_is_followed() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("d")).unwrap();
     let outside = write(dir.path(), "m.yaml", "a: 1");
@@ -400,12 +405,12 @@ async fn a_link_out_of_a_watched_directory_is_followed() {
     let mut changes = source.changes();
     for a in ["2", "3"] {
         fs::write(&outside, format!("a: {a}")).unwrap();
-        sees(&source, &mut changes, a).await;
+        wait_for_content(&source, &mut changes, a).await;
     }
 }
 
 #[tokio::test]
-async fn a_directory_that_comes_later_or_is_replaced_is_watched() {
+async fn directory_created_or_replaced_later_is_watched() {
     let dir = tempfile::tempdir().unwrap();
     let watched = dir.path().join("above/d");
     let directory = YamlDirectory::watch(&watched);
@@ -415,10 +420,10 @@ async fn a_directory_that_comes_later_or_is_replaced_is_watched() {
         fs::create_dir_all(&watched).unwrap();
         for a in [2 * round, 2 * round + 1] {
             write(&watched, "a.yaml", format!("a: {a}"));
-            sees(&directory, &mut hints[0], &a.to_string()).await;
-            sees(&file, &mut hints[1], &a.to_string()).await;
+            wait_for_content(&directory, &mut hints[0], &a.to_string()).await;
+            wait_for_content(&file, &mut hints[1], &a.to_string()).await;
         }
-        // Gone, or moved away; itself, or what it is in.
+        // The directory, or its parent, is removed or renamed.
         let goes = if round < 2 {
             &watched
         } else {
@@ -433,7 +438,7 @@ async fn a_directory_that_comes_later_or_is_replaced_is_watched() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_swapped_for_another_is_watched() {
+async fn directory_swapped_for_another_is_watched() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("above/d/m.yaml");
     fs::create_dir_all(dir.path().join("above/d")).unwrap();
@@ -446,19 +451,23 @@ async fn a_directory_that_is_swapped_for_another_is_watched() {
         fs::create_dir_all(dir.path().join("above/d")).unwrap();
         for a in ["1", "2"] {
             fs::write(&file, format!("a: {a}")).unwrap();
-            sees(&source, &mut changes, a).await;
+            wait_for_content(&source, &mut changes, a).await;
         }
     }
 }
 
-/// The `a` of a document.
+/// The value of the field `a` of a document.
 fn a(document: &Document) -> Result<String, Problem> {
     let read = document.read::<serde_json::Value>();
     read.map(|it| it["a"].to_string())
 }
 
-/// Waits for the hint after which reading gives each document's `a` as told; hints may repeat. On a busy machine too.
-async fn sees(source: &impl SourceOfTruth, changes: &mut BoxStream<'static, ()>, what: &str) {
+/// Waits for hints until the field `a` of all documents reads `what`. Hints may repeat, and the machine may be busy.
+async fn wait_for_content(
+    source: &impl SourceOfTruth,
+    changes: &mut BoxStream<'static, ()>,
+    what: &str,
+) {
     let told = async {
         loop {
             changes.next().await.unwrap();
@@ -471,11 +480,11 @@ async fn sees(source: &impl SourceOfTruth, changes: &mut BoxStream<'static, ()>,
         }
     };
     let told = tokio::time::timeout(std::time::Duration::from_secs(10), told);
-    assert!(told.await.is_ok(), "{what}: {}", says(source).await);
+    assert!(told.await.is_ok(), "{what}: {}", outcome(source).await);
 }
 
 #[test]
-fn a_manifest_cut_anywhere_is_refused_or_identical() {
+fn truncated_manifest_is_refused_or_reads_the_same() {
     let file = YamlFile::new("m.yaml").with_end_marker();
     let whole = file.parse(MANIFEST.as_bytes()).unwrap();
     let mut identical = 0;
@@ -485,7 +494,7 @@ fn a_manifest_cut_anywhere_is_refused_or_identical() {
             identical += 1;
         }
     }
-    assert_eq!(identical, 1, "only the last line break may go");
+    assert_eq!(identical, 1, "only the last line break may be missing");
 }
 
 /// Manifests of many shapes, as text.
@@ -508,7 +517,7 @@ fn manifests() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn any_manifest_cut_anywhere_is_refused_or_identical(manifest in manifests(), at in any::<prop::sample::Index>()) {
+    fn any_truncated_manifest_is_refused_or_reads_the_same(manifest in manifests(), at in any::<prop::sample::Index>()) {
         let block = |value: &serde_json::Value| match value {
             serde_json::Value::Object(map) => map.iter().map(|(key, value)| format!("\"{key}\":\n  {value}\n")).collect(),
             other => format!("{other}\n"),

@@ -1,4 +1,4 @@
-//! Hints that a file or a directory may have changed, from the operating system.
+//! Hints from the operating system that a file or a directory may have changed.
 
 use std::{path::Path, time::Duration};
 
@@ -14,14 +14,17 @@ use plane_runtime::{Runtime, TokioRuntime, timeout_at};
 
 use super::scope::Scope;
 
-/// After so long everything is watched anew, heard of or not: a watch can be lost, and one may not have been possible.
+/// The watches are set up again at least this often, with or without a hint, because a watch can be lost or may have
+/// failed to start.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// So long after it was watched it is watched anew at the earliest.
+/// The minimum time between two set-ups of the watches.
 const APART: Duration = Duration::from_millis(100);
 
-/// Hints for as long as the stream lives. Whatever changed may have put another directory where one was watched: before
-/// a hint is given all is watched anew, so that who reads then misses nothing.
+/// Hints that `path` may have changed, until the stream is dropped.
+///
+/// A change may have replaced a watched directory by another one. All watches are therefore set up again before each
+/// hint is given, so that a change after the hint leads to another hint.
 pub(super) fn hints(path: &Path) -> BoxStream<'static, ()> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let watch = Watch::start(&path);
@@ -36,7 +39,7 @@ pub(super) fn hints(path: &Path) -> BoxStream<'static, ()> {
         let again = path.clone();
         let watch = tokio::task::spawn_blocking(move || Watch::start(&again)).await;
         let watch = watch.unwrap_or_else(|error| {
-            tracing::error!(path = %path.display(), %error, "watching panicked");
+            tracing::error!(path = %path.display(), %error, "watching a source panicked; trying again in a minute");
             None
         });
         Some(((), (path, watch)))
@@ -44,14 +47,14 @@ pub(super) fn hints(path: &Path) -> BoxStream<'static, ()> {
     .boxed()
 }
 
-/// Everything is watched that what is at the end of a path depends on.
+/// The running watches on everything that the content at a path depends on.
 struct Watch {
     hints: mpsc::Receiver<()>,
     _watcher: RecommendedWatcher,
 }
 
 impl Watch {
-    /// `None`: it is not possible now.
+    /// Starts the watches. `None`: watching is not possible now.
     fn start(path: &Path) -> Option<Self> {
         let scope = Scope::of(path);
         let (mut send, hints) = mpsc::channel(1);
@@ -59,14 +62,14 @@ impl Watch {
         let told = scope.clone();
         let watcher = notify::recommended_watcher(move |event| {
             if is_concerned(&told, &event) {
-                // A full channel holds a hint already.
+                // A full channel already contains a hint.
                 let _ = send.try_send(());
             }
         });
         let mut watcher = match watcher {
             Ok(watcher) => watcher,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "cannot watch; the source is read from time to time only");
+                tracing::warn!(path = %path.display(), %error, "cannot watch a source; reading it once a minute");
                 return None;
             }
         };
@@ -83,7 +86,7 @@ impl Watch {
     }
 }
 
-/// Watches a directory, if it is there.
+/// Watches a directory. Does nothing if the directory does not exist.
 fn arm(watcher: &mut RecommendedWatcher, directory: &Path) {
     if !directory.is_dir() {
         return;
@@ -93,17 +96,18 @@ fn arm(watcher: &mut RecommendedWatcher, directory: &Path) {
     };
     let directory = directory.display();
     match error.kind {
-        // It has gone since, or nobody may look into it.
+        // The directory has been removed, or this process has no right to read it.
         ErrorKind::PathNotFound | ErrorKind::Io(_) => {
-            tracing::debug!(%directory, %error, "not watched");
+            tracing::debug!(%directory, %error, "a directory of a source is not watched");
         }
         _ => {
-            tracing::warn!(%directory, %error, "cannot watch; it is read from time to time only");
+            tracing::warn!(%directory, %error, "cannot watch a directory of a source; reading the source once a minute");
         }
     }
 }
 
-/// Whether what is read may be something else now. Events that were lost, or cannot be told, may have said so.
+/// Whether the content that is read may have changed. True for errors and for events without a path, because such
+/// events may have been about this source.
 fn is_concerned(scope: &Scope, event: &notify::Result<notify::Event>) -> bool {
     let Ok(event) = event else { return true };
     if event.need_rescan() || event.paths.is_empty() {
@@ -123,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_that_were_lost_are_a_hint_and_those_of_others_are_none() {
+    fn lost_events_are_hints_and_events_of_other_paths_are_not() {
         let scope = Scope::of(Path::new("/nowhere/m.yaml"));
         let is_concerned = |event: notify::Result<Event>| is_concerned(&scope, &event);
         let of = |kind, path: &str| Ok(Event::new(kind).add_path(path.into()));

@@ -1,4 +1,4 @@
-//! JSON as RFC 8259 has it, by the tokens of `jiter`, which knows where it is.
+//! JSON as defined by RFC 8259, parsed with `jiter`, which reports the position of each token.
 
 use jiter::{Jiter, JiterError, Peek};
 use plugin_sdk::{
@@ -8,7 +8,7 @@ use plugin_sdk::{
 
 use super::{Format, Limits, Lines, check_root, check_unique, number, template, too_deep};
 
-/// JSON files, one document each.
+/// The JSON format. Each file is one document.
 #[derive(Debug, Clone, Copy)]
 pub struct Json;
 
@@ -110,7 +110,7 @@ impl Builder<'_> {
                 Ok(None) => break,
                 Err(error) => return Err(self.wrong(&error)),
             };
-            // Between the last token and the key there is white space and at most one comma or brace.
+            // Only white space and at most one comma or brace separate the last token from the key.
             let quote = self.text[before..].find('"').unwrap_or_default();
             let name = self.lines.name(&text, before + quote);
             let value = match self.tokens.peek() {

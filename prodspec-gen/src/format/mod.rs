@@ -1,7 +1,7 @@
-//! File formats: text to trees with positions, strictly and in bounded time.
+//! File formats. They parse text into trees with positions, strictly and in bounded time.
 //!
-//! What no format here lets through: duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and
-//! alias expansion beyond the limits, a root that is a bare value, templates that were not rendered.
+//! All formats refuse duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and alias expansion
+//! beyond the limits, a root that is neither a map nor a list, and templates that were not rendered.
 
 mod json;
 mod number;
@@ -19,14 +19,15 @@ pub use json::Json;
 pub use toml::Toml;
 pub use yaml::Yaml;
 
-/// How much a file may cost, checked before and while it is parsed.
+/// The limits of a file, checked before and during parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest file, in bytes. 16 MiB by default.
+    /// Maximum length of a file, in bytes. 16 MiB by default.
     pub bytes: u64,
-    /// The deepest nesting. 64 by default.
+    /// Maximum nesting, in levels. 64 by default.
     pub depth: usize,
-    /// What all aliases of a file together may expand to, in bytes of text plus 64 for each value. 16 MiB by default.
+    /// Maximum size of all aliases of a file after expansion: bytes of text plus 64 bytes for each value. 16 MiB by
+    /// default.
     pub expansion: usize,
 }
 
@@ -40,26 +41,27 @@ impl Default for Limits {
     }
 }
 
-/// A file format.
+/// A file format for [`File`](crate::file::File) and [`Directory`](crate::file::Directory).
 pub trait Format: Send + Sync + 'static {
-    /// Its name.
+    /// The name of the format, for messages.
     const NAME: &'static str;
-    /// The endings of its files, without the dot.
+    /// The extensions of files of this format, without the dot.
     const EXTENSIONS: &'static [&'static str];
-    /// The line that declares a file's end, where one is asked for. `None`: every file of the format shows its end.
+    /// The line that marks the end of a file, for sources that require it. `None`: not necessary, because a file of
+    /// this format that was cut off does not parse.
     const END: Option<&'static str>;
 
-    /// Reads all documents of `text` that hold something: none where there are comments only.
+    /// Parses all documents of `text` that have content. No document if there are only comments.
     ///
     /// # Errors
-    /// The first thing that is wrong, with line and column.
+    /// The first problem in the text, with its line and column.
     fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem>;
 }
 
-/// Whether `text` declares its end: the end marker is its last line, and stands nowhere before.
+/// Checks that `text` has the end marker as its last line, and nowhere before.
 ///
 /// # Errors
-/// Says where the marker is missing or too early.
+/// When the marker is missing or comes too early; the problem has its position.
 pub(crate) fn declares_end<F: Format>(text: &str) -> Result<(), Problem> {
     let Some(marker) = F::END else { return Ok(()) };
     let is_marker = |line: &str| line.trim_end() == marker;
@@ -75,7 +77,7 @@ pub(crate) fn declares_end<F: Format>(text: &str) -> Result<(), Problem> {
         (Some((at, _)), _) => problem(
             at + 1,
             format!(
-                "the end marker `{marker}` must stand once, as the last line; something follows it"
+                "the end marker `{marker}` must appear once, as the last line; remove it here, or the content after it"
             ),
         ),
         (None, last) => problem(
@@ -97,13 +99,13 @@ fn too_deep(limits: &Limits, line: usize, column: usize) -> Problem {
     wrong(message, line, column)
 }
 
-/// A document's root must be a map or a list: a cut of a bare value could be a shorter bare value.
+/// Checks that the root of a document is a map or a list. A scalar that was cut off could be a shorter, valid scalar.
 fn check_root(node: Node) -> Result<Node, Problem> {
     let (line, column) = (node.line as usize, node.column as usize);
     match node.value {
         Value::Map(_) | Value::Sequence(_) => Ok(node),
         Value::Null => Err(wrong(
-            "a document that is null; remove it or fill it",
+            "the document is null; remove it or give it content",
             line,
             column,
         )),
@@ -111,7 +113,7 @@ fn check_root(node: Node) -> Result<Node, Problem> {
     }
 }
 
-/// No key may stand twice. In O(n log n), whatever the keys.
+/// Checks that no key appears twice, in O(n log n) for any keys.
 fn check_unique(entries: &[(Name, Node)]) -> Result<(), Problem> {
     let mut names: Vec<&Name> = entries.iter().map(|(name, _)| name).collect();
     names.sort_by(|a, b| (&a.text, a.line, a.column).cmp(&(&b.text, b.line, b.column)));
@@ -119,7 +121,7 @@ fn check_unique(entries: &[(Name, Node)]) -> Result<(), Problem> {
         None => Ok(()),
         Some(pair) => {
             let message = format!(
-                "the key `{}` stands twice in one map, first in line {}; remove one",
+                "the key `{}` appears twice in one map, first in line {}; remove one",
                 pair[0].text, pair[0].line
             );
             Err(wrong(
@@ -131,7 +133,7 @@ fn check_unique(entries: &[(Name, Node)]) -> Result<(), Problem> {
     }
 }
 
-/// Where the lines of a text begin, for parsers that know byte offsets only.
+/// The offsets at which the lines of a text begin, for parsers that report byte offsets only.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -148,8 +150,8 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Line and column of a byte offset, from 1. The column counts characters, on very long lines bytes: a file that
-    /// is one line must not cost quadratic time.
+    /// The line and column of a byte offset, counted from 1. The column counts characters; more than 4,096 bytes into a
+    /// line it counts bytes, so that a file with a single long line does not take quadratic time.
     fn at(&self, offset: usize) -> (usize, usize) {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = self.starts[line - 1];

@@ -1,8 +1,8 @@
-//! Numbers as all formats read them: integers exact within 64 bits, floats finite, anything else an error.
+//! Numbers, for all formats: exact 64-bit integers and finite floats. Anything else is an error.
 
 use plugin_sdk::document::Value;
 
-/// The integer written as `digits` (with sign, without prefix) to `radix`.
+/// Parses the integer `digits` (with sign, without prefix) to the base `radix`.
 ///
 /// # Errors
 /// When it does not fit 64 bits.
@@ -20,10 +20,10 @@ pub(super) fn integer(digits: &str, radix: u32) -> Result<Value, String> {
         })
 }
 
-/// The finite float written as `text`.
+/// Parses the finite float `text`.
 ///
 /// # Errors
-/// When it is out of range.
+/// When it is not a number or not finite.
 pub(super) fn float(text: &str) -> Result<Value, String> {
     match text.parse::<f64>() {
         Ok(float) if float.is_finite() => Ok(Value::Float(float)),
@@ -34,7 +34,7 @@ pub(super) fn float(text: &str) -> Result<Value, String> {
     }
 }
 
-/// At most the first characters of a hostile text.
+/// The first 40 characters of a text, which may be hostile and very long.
 pub(super) fn shorten(text: &str) -> String {
     let mut shown: String = text.chars().take(40).collect();
     if shown.len() < text.len() {

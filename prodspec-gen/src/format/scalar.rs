@@ -1,17 +1,17 @@
-//! What a YAML scalar means: by the core schema of YAML 1.2, with an error where a file is likely to mean something
-//! else, or says that it does.
+//! The values of YAML scalars, by the core schema of YAML 1.2. A scalar is refused if its author probably meant another
+//! value, or if its tag contradicts its value.
 
 use granit_parser::{ScalarStyle, Tag};
 use plugin_sdk::document::Value;
 
 use super::{number, template};
 
-const FOREIGN: &str = "a tag that is not of the core schema; remove it";
+const FOREIGN: &str = "the tag is not of the core schema; remove it";
 
 /// The value of a scalar.
 ///
 /// # Errors
-/// When its tag does not hold, or its value is not finite, does not fit, or could be meant differently.
+/// When its tag contradicts its value, or its value is not finite, does not fit 64 bits, or is ambiguous.
 pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let Some(tag) = tag else {
         return match style {
@@ -32,17 +32,17 @@ pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result
         ("int" | "float" | "bool" | "null", _) => {
             let shown = number::shorten(text);
             Err(format!(
-                "tagged !!{name}, which `{shown}` is not; correct one of them"
+                "tagged !!{name}, but `{shown}` is not one; correct the tag or the value"
             ))
         }
         _ => Err(FOREIGN.to_owned()),
     }
 }
 
-/// A map or a list may be tagged as what it is.
+/// Checks the tag of a map or a list: only its own core tag (`suffix`) is allowed.
 ///
 /// # Errors
-/// When it is tagged as something else.
+/// When it has another tag.
 pub(super) fn only_core(tag: Option<&Tag>, suffix: &str) -> Result<(), String> {
     match tag {
         Some(tag) if tag.core_suffix() != Some(suffix) => Err(FOREIGN.to_owned()),
@@ -94,7 +94,7 @@ fn plain(text: &str) -> Result<Value, String> {
     }
 }
 
-/// YAML 1.2 reads `0400` as 400, YAML 1.1 as 256: neither is taken for granted.
+/// The message for an integer with a leading zero. YAML 1.2 reads `0400` as 400, YAML 1.1 as 256; it is ambiguous.
 fn leading_zero(text: &str) -> String {
     let shown = number::shorten(text);
     format!(

@@ -1,14 +1,15 @@
-//! Templates: text that is to become a file of some format and is none yet. Refused as what it is, and not by the
-//! accident of its first character that the format does not know.
+//! Detects templates that were not rendered. A template is refused with a message that says so, instead of the syntax
+//! error at its first unexpected character.
 
 use plugin_sdk::Problem;
 
 use super::wrong;
 
-/// How expressions of common template languages begin and end.
+/// The delimiters of expressions in common template languages.
 const EXPRESSIONS: [(&str, &str); 3] = [("{{", "}}"), ("{%", "%}"), ("<%", "%>")];
 
-/// What begins an expression in text that no quotes protect: `{{` in `app-{{ .Values.name }}`.
+/// The opening delimiter of an expression in unquoted text, such as `{{` in `app-{{ .Values.name }}`. `None`: there is
+/// no expression.
 pub(super) fn expression(unquoted: &str) -> Option<&'static str> {
     let holds = |(open, close): &&(&str, &str)| {
         let inside = unquoted.split_once(open).map(|(_, rest)| rest);
@@ -17,14 +18,15 @@ pub(super) fn expression(unquoted: &str) -> Option<&'static str> {
     EXPRESSIONS.iter().find(holds).map(|(open, _)| *open)
 }
 
-/// Why text with an expression is refused.
+/// The message with which text with an expression is refused.
 pub(super) fn refusal(open: &str) -> String {
     format!("looks like a template: `{open}` begins an expression; render it, or quote the text")
 }
 
-/// The same problem, or, where a template explains it, a template instead. An expression in the line of the problem
-/// explains it. A line before that is nothing but an expression, such as `{{- if .Values.x }}`, explains what the
-/// parser of the format stumbles over (`syntax`).
+/// Replaces a problem by a message about a template, if a template is its likely cause; otherwise returns it unchanged.
+///
+/// A template is the likely cause if the line of the problem has an expression. For a syntax error (`syntax`), it is
+/// also the likely cause if an earlier line begins with an expression, such as `{{- if .Values.x }}`.
 pub(super) fn explain(text: &str, problem: Problem, syntax: bool) -> Problem {
     let until = text.lines().take(problem.line as usize);
     let mut lines: Vec<(usize, &str)> = (1..).zip(until).collect();
@@ -40,7 +42,7 @@ pub(super) fn explain(text: &str, problem: Problem, syntax: bool) -> Problem {
     match here.or_else(before) {
         Some((line, (open, column))) => {
             let message = format!(
-                "{}. Read as it is, {}:{}: {}",
+                "{}. The parser reports {}:{}: {}",
                 refusal(open),
                 problem.line,
                 problem.column,
@@ -52,7 +54,8 @@ pub(super) fn explain(text: &str, problem: Problem, syntax: bool) -> Problem {
     }
 }
 
-/// Where an expression begins in a line, outside of quotes and comments; the column counts bytes, from 0.
+/// The opening delimiter of the first expression in a line, outside of quotes and comments, and its column in bytes,
+/// counted from 0. `None`: the line has no expression.
 fn begun(line: &str) -> Option<(&'static str, usize)> {
     let (mut quote, mut before) = (None, ' ');
     for (at, character) in line.char_indices() {

@@ -1,4 +1,4 @@
-//! Hostile and broken files: one clear error each, with line and column, in bounded time.
+//! Hostile and broken files: each gives one clear error, with line and column, in bounded time.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn plain(node: &Node) -> serde_json::Value {
 }
 
 #[test]
-fn the_three_formats_read_the_same_values() {
+fn all_formats_read_the_same_values() {
     let expected = serde_json::json!({
         "name": "no", "n": -3, "big": 18_446_744_073_709_551_615_u64, "x": 1.5, "on": true,
         "list": ["a", {"b": 1}],
@@ -57,7 +57,7 @@ fn the_three_formats_read_the_same_values() {
 }
 
 #[test]
-fn positions_are_those_of_the_text() {
+fn positions_are_lines_and_columns_of_the_text() {
     let at = |nodes: Vec<Node>| {
         let Value::Map(entries) = &nodes[0].value else {
             panic!("a map")
@@ -82,7 +82,7 @@ fn documents_of_a_file_are_read_in_order() {
 }
 
 #[test]
-fn aliases_repeat_what_they_name() {
+fn aliases_repeat_the_values_of_their_anchors() {
     let documents = yaml("a: &x {n: 1}\nb: *x\n");
     assert_eq!(
         plain(&documents[0]),
@@ -91,8 +91,8 @@ fn aliases_repeat_what_they_name() {
 }
 
 #[test]
-fn duplicate_keys_are_refused_with_both_places() {
-    let twice = "the key `a` stands twice in one map, first in line 1; remove one";
+fn duplicate_keys_are_refused_with_both_positions() {
+    let twice = "the key `a` appears twice in one map, first in line 1; remove one";
     assert_eq!(
         refused::<Yaml>("a: 1\nb: 2\na: 3\n"),
         format!("3:1: {twice}")
@@ -105,7 +105,7 @@ fn duplicate_keys_are_refused_with_both_places() {
 }
 
 #[test]
-fn numbers_that_are_none_are_refused_with_their_place() {
+fn invalid_numbers_are_refused_with_their_position() {
     let yaml = |number: &str| refused::<Yaml>(&format!("a: {number}"));
     let toml = |number: &str| refused::<Toml>(&format!("a = {number}"));
     let json = |number: &str| refused::<Json>(&format!("{{\"a\": {number}}}"));
@@ -138,7 +138,7 @@ fn numbers_that_are_none_are_refused_with_their_place() {
 }
 
 #[test]
-fn yaml_comments_mean_nothing_wherever_they_stand() {
+fn yaml_comments_do_not_change_values() {
     let bare = yaml("a:\n  - 1\nb: {c: 2}\n");
     let said = "# 1\na: # 2\n  # 3\n  - 1 # 4\n  # 5\n# 6\nb: {c: 2} # 7\n# 8\n";
     assert_eq!(plain(&bare[0]), plain(&yaml(said)[0]));
@@ -150,13 +150,13 @@ fn yaml_beyond_the_core_schema_is_refused() {
         ("a: *b", "1:4: "),
         (
             "a: &x [*x]",
-            "1:8: an alias must not stand inside what it repeats",
+            "1:8: an alias must not be inside the value that it repeats",
         ),
         ("<<: {a: 1}", "1:1: merge keys are not YAML 1.2"),
         ("? [a]\n: 1", "1:3: a key must be plain text"),
-        ("a: !secret x", "a tag that is not of the core schema"),
-        ("a: 1\n--- null\n", "2:5: a document that is null"),
-        ("a: 1\n--- ~\n", "2:5: a document that is null"),
+        ("a: !secret x", "the tag is not of the core schema"),
+        ("a: 1\n--- null\n", "2:5: the document is null"),
+        ("a: 1\n--- ~\n", "2:5: the document is null"),
         ("just text", "1:1: a document must be a map or a list"),
         ("a: [1, 2\n", ": "),
         ("a: \"x\n", ": "),
@@ -170,8 +170,8 @@ fn yaml_beyond_the_core_schema_is_refused() {
 }
 
 #[test]
-fn r45_block_scalars_at_the_end_of_a_file_keep_the_line_breaks_of_the_reference_reader() {
-    // As PyYAML 6.0.3 reads them.
+fn r45_block_scalars_at_the_end_of_a_file_read_as_in_the_reference_reader() {
+    // The expected values are those that PyYAML 6.0.3 reads.
     for (text, read) in [
         ("a: |\n  x", "x"),
         ("a: |\n  x\n", "x\n"),
@@ -211,7 +211,7 @@ fn r45_block_scalars_at_the_end_of_a_file_keep_the_line_breaks_of_the_reference_
 }
 
 #[test]
-fn r45_integers_with_leading_zeros_are_refused_with_their_place() {
+fn r45_integers_with_leading_zeros_are_refused() {
     for written in [
         "0400",
         "-0400",
@@ -233,7 +233,7 @@ fn r45_integers_with_leading_zeros_are_refused_with_their_place() {
 }
 
 #[test]
-fn r45_explicit_tags_hold_or_are_refused_with_their_place() {
+fn r45_explicit_tags_that_contradict_their_values_are_refused() {
     let holds = yaml(
         "[!!int '3', !!float 3, !!float '1.5', !!bool true, !!null '', !!str 3, !!str, !!seq [], !!map {}, !!int 0x1F]",
     );
@@ -254,7 +254,7 @@ fn r45_explicit_tags_hold_or_are_refused_with_their_place() {
     ] {
         let said = refused::<Yaml>(&format!("a: {written}\n"));
         assert!(
-            said.starts_with("1:") && said.contains("correct one of them"),
+            said.starts_with("1:") && said.contains("correct the tag or the value"),
             "{written}: {said}"
         );
     }
@@ -273,7 +273,7 @@ fn r45_explicit_tags_hold_or_are_refused_with_their_place() {
 }
 
 #[test]
-fn r45_other_versions_of_yaml_are_refused_with_their_place() {
+fn r45_other_versions_of_yaml_are_refused() {
     let said = refused::<Yaml>("# c\n%YAML 1.1\n---\na: yes\n");
     assert!(said.starts_with("2:1: declares YAML 1.1,"), "{said}");
     let said = refused::<Yaml>("%YAML 1.2\n---\na: 1\n...\n%YAML 1.1\n---\nb: 1\n");
@@ -285,7 +285,7 @@ fn r45_other_versions_of_yaml_are_refused_with_their_place() {
 }
 
 #[test]
-fn r45_documents_in_which_nothing_stands_are_skipped() {
+fn r45_empty_documents_are_skipped() {
     for (text, names) in [
         ("", &[] as &[&str]),
         ("# only\n", &[]),
@@ -308,7 +308,7 @@ fn r45_documents_in_which_nothing_stands_are_skipped() {
 }
 
 #[test]
-fn r45_templates_are_refused_as_templates() {
+fn r45_templates_are_refused_with_a_message_about_templates() {
     for (text, place) in [
         ("a: {{ .Values.x }}\n", "1:4"),
         ("a: app-{{ .Values.name }}\n", "1:4"),
@@ -332,12 +332,12 @@ fn r45_templates_are_refused_as_templates() {
         "{json}"
     );
     assert!(
-        json.contains("Read as it is, 2:"),
-        "the cause stays: {json}"
+        json.contains("The parser reports 2:"),
+        "the message keeps the parser's error: {json}"
     );
     let toml = refused::<Toml>("a = {{ x }}\n");
     assert!(toml.starts_with("1:5: looks like a template: "), "{toml}");
-    // Text that is rendered by others later.
+    // Quoted text that another program renders later.
     for text in [
         "a: \"{{ $labels.x }}\"\n",
         "a: 'is {{ x }}'\n",
@@ -351,7 +351,7 @@ fn r45_templates_are_refused_as_templates() {
     }
     let twice = refused::<Yaml>("a: \"{{ x }}\"\na: '{{ x }}'\n");
     assert!(
-        twice.starts_with("2:1: the key `a` stands twice"),
+        twice.starts_with("2:1: the key `a` appears twice"),
         "{twice}"
     );
 }
@@ -388,7 +388,7 @@ fn deep_nesting_is_refused_quickly() {
 }
 
 #[test]
-fn an_alias_bomb_is_refused_before_it_goes_off() {
+fn alias_bomb_is_refused_before_it_is_expanded() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..30 {
         let line = format!(
@@ -427,7 +427,7 @@ fn many_keys_and_long_lines_cost_linear_time() {
 }
 
 #[test]
-fn an_end_marker_stands_once_and_last() {
+fn end_marker_must_appear_once_and_last() {
     let said = |text: &str| declares_end::<Yaml>(text).map_err(|problem| problem.to_string());
     assert!(said("a: 1\n...\n").is_ok());
     assert!(said("a: 1\n...\n\n").is_ok());
@@ -440,7 +440,7 @@ fn an_end_marker_stands_once_and_last() {
     assert!(
         said("a: 1\n...\n---\nb: 1\n")
             .unwrap_err()
-            .contains("something follows")
+            .contains("remove it here, or the content after it")
     );
     assert!(said("a: 1\n...\n---\nb: 1\n...\n").is_err());
     assert!(said("").is_err());
@@ -450,14 +450,14 @@ fn an_end_marker_stands_once_and_last() {
 }
 
 proptest! {
-    /// Whatever the bytes: an answer, no panic.
+    /// Any text is parsed or refused, without a panic.
     #[test]
-    fn any_text_gets_an_answer(text in r#"[-a-c0-9:.\[\]{},&*!?|>'"%@` \n#e+~=\\]{0,80}"#) {
+    fn any_text_is_parsed_or_refused_without_a_panic(text in r#"[-a-c0-9:.\[\]{},&*!?|>'"%@` \n#e+~=\\]{0,80}"#) {
         let limits = Limits::default();
         let _ = (Yaml::parse(&text, &limits), Toml::parse(&text, &limits), Json::parse(&text, &limits));
     }
 
-    /// JSON that is accepted is accepted by serde_json with the same value, and the other way round.
+    /// Accepted JSON is accepted by serde_json with the same value, and the other way round.
     #[test]
     fn json_agrees_with_serde_json(text in r#"[-{}\[\]",:0-9aetrufn. \n]{0,20}"#) {
         let ours = Json::parse(&text, &Limits::default());
@@ -465,7 +465,7 @@ proptest! {
         if let Ok(nodes) = &ours {
             prop_assert_eq!(&plain(&nodes[0]), &theirs.unwrap());
         } else if let Ok(value) = theirs {
-            // What we refuse beyond that: bare values, duplicate keys, integers beyond 64 bits.
+            // This parser also refuses scalars, duplicate keys, and integers beyond 64 bits.
             prop_assert!(!value.is_object() && !value.is_array() || text.contains(':') || text.len() > 18);
         }
     }

@@ -1,4 +1,4 @@
-//! TOML, from the spanned trees of the `toml` crate, which limits nesting itself.
+//! TOML, parsed with the `toml` crate, which reports positions and limits the nesting itself.
 
 use plugin_sdk::{
     Problem,
@@ -11,7 +11,7 @@ use toml::{
 
 use super::{Format, Limits, Lines, number, template, too_deep};
 
-/// TOML files, one document each.
+/// The TOML format. Each file is one document.
 #[derive(Debug, Clone, Copy)]
 pub struct Toml;
 

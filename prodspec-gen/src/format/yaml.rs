@@ -1,5 +1,5 @@
-//! YAML 1.2 from the events of granit-parser (the parser beneath serde-saphyr): trees are built only as far as the
-//! limits allow. What scalars mean: see `scalar`.
+//! YAML 1.2, parsed with the events of granit-parser (the parser of serde-saphyr). Trees are built only up to the
+//! limits. `scalar` gives the values of scalars.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
     template, too_deep, wrong,
 };
 
-/// YAML files with one document or several.
+/// The YAML format. A file has one or more documents.
 #[derive(Debug, Clone, Copy)]
 pub struct Yaml;
 
@@ -49,14 +49,14 @@ struct Builder<'t> {
     expanded: usize,
 }
 
-/// A value that aliases may repeat.
+/// A value with an anchor, which aliases can repeat.
 #[derive(Clone)]
 struct Anchored {
     node: Node,
     size: Size,
 }
 
-/// What a value costs where it is repeated.
+/// The cost of a value each time it is repeated.
 #[derive(Clone, Copy, Default)]
 struct Size {
     bytes: usize,
@@ -64,7 +64,7 @@ struct Size {
 }
 
 impl Size {
-    /// A value around others.
+    /// The size of a collection after an inner value is added.
     fn around(self, inner: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(inner.bytes),
@@ -107,7 +107,8 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Refuses a version that gives values other meanings. `start` is where the document starts, after its directives.
+    /// Refuses every declared version except 1.2, because values can mean something else in it. `start` is the start of
+    /// the document, after its directives.
     fn check_version(&self, version: Option<YamlVersion>, start: &Marker) -> Result<(), Problem> {
         let Some(YamlVersion { major, minor }) =
             version.filter(|it| (it.major, it.minor) != (1, 2))
@@ -117,7 +118,7 @@ impl<'t> Builder<'t> {
         let until = (1..).zip(self.text.lines()).take(line(start));
         let directive = until.filter(|(_, line)| line.starts_with("%YAML")).last();
         let message = format!(
-            "declares YAML {major}.{minor}, and is read as YAML 1.2, where `yes`, `0400` and others may have other values; write the values for YAML 1.2 and take the line away"
+            "declares YAML {major}.{minor}, but is read as YAML 1.2, in which `yes`, `0400` and others can have other values; write the values for YAML 1.2 and remove this line"
         );
         Err(wrong(
             message,
@@ -174,7 +175,8 @@ impl<'t> Builder<'t> {
         Ok((node, size))
     }
 
-    /// A block scalar whose last line ends with the file has no line break there; the parser adds one.
+    /// The text of a scalar, without the line break that the parser adds to a block scalar at the end of a file that
+    /// does not end with a line break.
     fn without_added_break<'s>(&self, text: &'s str, style: ScalarStyle, span: &Span) -> &'s str {
         let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         if !block || span.end.byte_offset() != Some(self.text.len()) {
@@ -190,7 +192,7 @@ impl<'t> Builder<'t> {
         );
         let added = match span.indent {
             Some(indent) => tail.len() > indent,
-            // Nothing but spaces: either the last line is longer than its indentation, or no line ended at all.
+            // The scalar has only spaces: its last line is longer than its indentation, or it has no complete line.
             None if !last.is_empty() => tail.len() > last.len() && tail.ends_with(last),
             None => without.is_empty() && line(&span.end) == line(&span.start) + 1,
         };
@@ -250,7 +252,10 @@ impl<'t> Builder<'t> {
                 start,
             )),
             Event::Scalar(text, ScalarStyle::Plain, ..) if matches!(&*text, "" | "~" | "null") => {
-                Err(at("a key must have a name; quote it if this is one", start))
+                Err(at(
+                    "a key must not be empty or null; quote it if it is text",
+                    start,
+                ))
             }
             Event::Scalar(text, ..) => Ok(Name {
                 line: number_of(line(start)),
@@ -271,7 +276,10 @@ impl<'t> Builder<'t> {
         depth: usize,
     ) -> Result<(Node, Size), Problem> {
         let Some(Anchored { size, .. }) = self.anchors.get(&anchor) else {
-            return Err(at("an alias must not stand inside what it repeats", start));
+            return Err(at(
+                "an alias must not be inside the value that it repeats",
+                start,
+            ));
         };
         let size = *size;
         self.expand(size, start)?;
@@ -283,7 +291,10 @@ impl<'t> Builder<'t> {
         Ok((node, size))
     }
 
-    /// Counts what aliases cost, before anything is copied.
+    /// Adds the size of an anchored or repeated value to the expansion, before the value is copied.
+    ///
+    /// # Errors
+    /// When the expansion exceeds its limit.
     fn expand(&mut self, size: Size, start: &Marker) -> Result<(), Problem> {
         self.expanded = self.expanded.saturating_add(size.bytes);
         if self.expanded <= self.limits.expansion {
@@ -291,7 +302,7 @@ impl<'t> Builder<'t> {
         }
         let limit = self.limits.expansion;
         let message = format!(
-            "anchors and aliases of this file expand to more than {limit} bytes; write less by alias"
+            "anchors and aliases of this file expand to more than {limit} bytes; use fewer aliases"
         );
         Err(at(message, start))
     }
@@ -313,7 +324,7 @@ fn number_of(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// A document in which nothing stands: there are comments only, or less. The parser makes it a null without length.
+/// Whether a document is empty or has only comments. The parser reports it as a null of length 0.
 fn is_empty(event: &Event<'_>, span: &Span) -> bool {
     matches!(event, Event::Scalar(_, ScalarStyle::Plain, 0, None))
         && span.start.index() == span.end.index()

@@ -1,4 +1,4 @@
-//! How much may go and come at once, and what a person's word does.
+//! The number of assets that one seal can lose or add, and the effect of overrides.
 
 use super::*;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     testing::{self, incarnation, items},
 };
 
-/// `n` items; those in `under` are under turndown.
+/// `n` items; the items in `under` have a `Turndown` addon.
 fn manifest(n: usize, under: std::ops::Range<usize>) -> serde_json::Value {
     let item = |at: usize| {
         let item = testing::Written {
@@ -19,8 +19,8 @@ fn manifest(n: usize, under: std::ops::Range<usize>) -> serde_json::Value {
     (0..n).map(item).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// What is said of going from one manifest to the other.
-fn says(from: serde_json::Value, to: serde_json::Value) -> String {
+/// The result of a change from one manifest to the other: the number of assets, or the problems.
+fn outcome(from: serde_json::Value, to: serde_json::Value) -> String {
     let pipeline = testing::builder().build().unwrap();
     match pipeline.check([("docs", items(to))], Some(&incarnation(from))) {
         Ok(candidate) => format!("{} assets", candidate.snapshot.len()),
@@ -32,56 +32,61 @@ fn says(from: serde_json::Value, to: serde_json::Value) -> String {
 fn r4_losing_more_than_a_tenth_is_refused() {
     let none = 0..0;
     assert_eq!(
-        says(manifest(100, none.clone()), manifest(90, none.clone())),
+        outcome(manifest(100, none.clone()), manifest(90, none.clone())),
         "90 assets"
     );
-    let lost = says(manifest(100, none.clone()), manifest(89, none.clone()));
+    let lost = outcome(manifest(100, none.clone()), manifest(89, none.clone()));
     assert!(
         lost.starts_with(
-            "11 of 100 assets would be lost; if that is meant, override shrink-guard for "
+            "11 of 100 assets would be lost; to let it pass once, override shrink-guard for "
         ),
         "{lost}"
     );
 }
 
 #[test]
-fn r4_three_may_always_go_but_not_the_last() {
+fn r4_three_assets_can_always_be_lost_but_not_the_last() {
     let none = 0..0;
     assert_eq!(
-        says(manifest(5, none.clone()), manifest(2, none.clone())),
+        outcome(manifest(5, none.clone()), manifest(2, none.clone())),
         "2 assets"
     );
     assert!(
-        says(manifest(5, none.clone()), manifest(1, none.clone())).starts_with("4 of 5 assets")
+        outcome(manifest(5, none.clone()), manifest(1, none.clone())).starts_with("4 of 5 assets")
     );
     assert!(
-        says(manifest(2, none.clone()), manifest(0, none.clone()))
+        outcome(manifest(2, none.clone()), manifest(0, none.clone()))
             .starts_with("no asset would be left")
     );
-    assert!(says(manifest(2, 0..2), manifest(0, none)).starts_with("no asset would be left"));
+    assert!(outcome(manifest(2, 0..2), manifest(0, none)).starts_with("no asset would be left"));
 }
 
 #[test]
-fn r4_turned_down_assets_are_no_losses_and_new_turndowns_are() {
+fn r4_removed_turndowns_are_no_losses_and_new_turndowns_are() {
     let none = 0..0;
     assert_eq!(
-        says(manifest(20, 10..20), manifest(10, none.clone())),
+        outcome(manifest(20, 10..20), manifest(10, none.clone())),
         "10 assets"
     );
-    assert!(says(manifest(20, none.clone()), manifest(20, 10..20)).starts_with("10 of 20 assets"));
+    assert!(
+        outcome(manifest(20, none.clone()), manifest(20, 10..20)).starts_with("10 of 20 assets")
+    );
     assert_eq!(
-        says(manifest(20, 10..20), manifest(20, 10..20)),
+        outcome(manifest(20, 10..20), manifest(20, 10..20)),
         "20 assets"
     );
-    assert_eq!(says(manifest(20, 10..20), manifest(20, 8..20)), "20 assets");
     assert_eq!(
-        says(manifest(20, none.clone()), manifest(22, 20..22)),
+        outcome(manifest(20, 10..20), manifest(20, 8..20)),
+        "20 assets"
+    );
+    assert_eq!(
+        outcome(manifest(20, none.clone()), manifest(22, 20..22)),
         "22 assets"
     );
 }
 
 #[test]
-fn r4_an_override_names_this_very_change() {
+fn r4_override_applies_to_one_change_only() {
     let parent = incarnation(manifest(20, 0..0));
     let pipeline = testing::builder().build().unwrap();
     let judged = |n: usize, overrides: &[SealOverride]| {
@@ -110,26 +115,33 @@ fn r4_an_override_names_this_very_change() {
     let (problems, used, _) = judged(10, std::slice::from_ref(&word));
     assert_eq!((problems, used), (0, vec![word.clone()]));
     let (problems, used, _) = judged(9, &[word]);
-    assert_eq!((problems, used.len()), (1, 0), "another change");
+    assert_eq!(
+        (problems, used.len()),
+        (1, 0),
+        "the override is for another change"
+    );
 }
 
 #[test]
-fn doubling_is_refused_from_a_hundred_on() {
+fn adding_more_than_100_assets_and_100_per_cent_is_refused() {
     let none = 0..0;
     assert_eq!(
-        says(manifest(2, none.clone()), manifest(102, none.clone())),
+        outcome(manifest(2, none.clone()), manifest(102, none.clone())),
         "102 assets"
     );
-    let grown = says(manifest(2, none.clone()), manifest(103, none.clone()));
+    let grown = outcome(manifest(2, none.clone()), manifest(103, none.clone()));
     assert!(
-        grown.starts_with("101 assets would come to 2; if that is meant, override growth-guard"),
+        grown.starts_with(
+            "101 assets would be added to 2; to let it pass once, override growth-guard"
+        ),
         "{grown}"
     );
     assert_eq!(
-        says(manifest(200, none.clone()), manifest(399, none.clone())),
+        outcome(manifest(200, none.clone()), manifest(399, none.clone())),
         "399 assets"
     );
     assert!(
-        says(manifest(200, none.clone()), manifest(400, none)).starts_with("200 assets would come")
+        outcome(manifest(200, none.clone()), manifest(400, none))
+            .starts_with("200 assets would be added")
     );
 }

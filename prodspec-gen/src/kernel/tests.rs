@@ -1,4 +1,4 @@
-//! The rules of coalescing in virtual time.
+//! The rules by which changes are coalesced into runs, in virtual time.
 
 use plane_runtime::Kernel as _;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn at(ms: u64) -> Now {
     }
 }
 
-/// A world in which a run takes `takes` ms, driven event by event.
+/// A simulated shell in which a run takes `takes` ms, driven event by event. All times are in ms.
 struct World {
     kernel: Kernel,
     takes: u64,
@@ -47,12 +47,14 @@ impl World {
                 Effect::Wake(then) => self.wake = Some(then.0 / 1_000_000),
                 Effect::RunGenerators => self.event(Event::Generated(Generated::Unchanged)),
                 Effect::RecordRevisions => self.event(Event::Recorded(true)),
-                Effect::Validate | Effect::Seal => unreachable!("nothing new in this world"),
+                Effect::Validate | Effect::Seal => {
+                    unreachable!("every run of this simulation ends unchanged")
+                }
             }
         }
     }
 
-    /// Lets time pass until `then`, doing what falls due on the way.
+    /// Lets time pass until `then`, and delivers the events that are due before.
     fn until(&mut self, then: u64) {
         loop {
             let next = [self.ends, self.wake].into_iter().flatten().min();
@@ -80,7 +82,7 @@ impl World {
 }
 
 #[test]
-fn r2_a_change_runs_after_200_ms_of_quiet() {
+fn r2_run_starts_after_200_ms_of_quiet() {
     let mut world = World::new(10);
     world.change(1_000);
     world.change(1_150);
@@ -90,7 +92,7 @@ fn r2_a_change_runs_after_200_ms_of_quiet() {
 }
 
 #[test]
-fn r2_without_quiet_a_run_starts_5_s_after_the_first_change() {
+fn r2_run_starts_5_s_after_the_first_change_without_quiet() {
     let mut world = World::new(10);
     for change in 0..100 {
         world.change(100 * change);
@@ -111,7 +113,7 @@ fn r2_changes_during_a_run_queue_exactly_one_more() {
 }
 
 #[test]
-fn a_person_does_not_wait_for_quiet() {
+fn requested_run_does_not_wait_for_quiet() {
     let mut world = World::new(10);
     world.until(70);
     world.event(Event::Asked);
@@ -119,7 +121,7 @@ fn a_person_does_not_wait_for_quiet() {
 }
 
 #[test]
-fn what_failed_outside_is_tried_again_with_growing_pauses() {
+fn failed_runs_are_repeated_with_growing_pauses() {
     let mut kernel = Kernel::new(Timing::default());
     let mut now = 0;
     let mut pauses = Vec::new();
@@ -139,7 +141,7 @@ fn what_failed_outside_is_tried_again_with_growing_pauses() {
 }
 
 #[test]
-fn late_and_unasked_answers_change_nothing() {
+fn answers_outside_their_phase_change_nothing() {
     let mut kernel = Kernel::new(Timing::default());
     let mut out = Vec::new();
     kernel.step(at(0), Event::Recorded(true), &mut out);
@@ -148,9 +150,9 @@ fn late_and_unasked_answers_change_nothing() {
 }
 
 proptest! {
-    /// Every change is followed by the start of a run, in time; runs never overlap; no run without a reason.
+    /// After every change a run starts in time. Runs never overlap, and no run starts without a reason.
     #[test]
-    fn r2_every_change_is_taken_up_in_time(gaps in prop::collection::vec(0_u64..3_000, 1..60), takes in 1_u64..8_000) {
+    fn r2_every_change_starts_a_run_in_time(gaps in prop::collection::vec(0_u64..3_000, 1..60), takes in 1_u64..8_000) {
         let mut world = World::new(takes);
         let mut changes = Vec::new();
         let mut now = 0;

@@ -1,7 +1,8 @@
-//! What is remembered from the last good run, so that the next one costs what changed.
+//! The memo: the inputs and results of the last good run, so that the cost of the next run depends on the changes only.
 //!
-//! A run works on an overlay and never on the memo itself: only a sealed run is [accepted](Memo::accept). Whatever
-//! edits and failures lie between, an incremental run has the same result as a full one.
+//! A run writes to an overlay and never to the memo itself. Only a run that was sealed, or that changed nothing, is
+//! [accepted](Memo::accept) into the memo. An incremental run has the same result as a full run, whatever edits and
+//! failures came before.
 
 mod run;
 mod unit;
@@ -18,10 +19,10 @@ use prodspec_model::{
 use self::run::Run;
 use crate::pipeline::Pipeline;
 
-/// What each source gave.
+/// The reading, or the problems, of each source.
 pub(crate) type Readings = BTreeMap<SourceName, Result<Reading, Problems>>;
 
-/// What one call of a generator was about.
+/// The unit for which a generator is called: everything, one document or one asset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnitKey {
     Whole,
@@ -29,7 +30,7 @@ pub(crate) enum UnitKey {
     Asset(AssetId),
 }
 
-/// An asset as one call of one generator made it.
+/// One version of an asset: the result of one call of one generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Made {
     pub(crate) stage: usize,
@@ -38,38 +39,39 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Whether it replaces the very asset that the call was about.
+    /// Whether this version amends the asset for which the generator was called.
     fn amends(&self) -> bool {
         matches!(&self.unit, UnitKey::Asset(id) if id.as_str() == self.asset.id_str())
     }
 }
 
-/// What one call of one generator gave.
+/// The result of one call of one generator.
 #[derive(Debug, Clone, Default)]
 struct Call {
-    /// The assets, in the order in which they were made.
+    /// The assets, in the order in which the generator made them.
     made: Vec<Asset>,
-    /// What it warned of: said again by every run that does not repeat the call.
+    /// The warnings of the call. Every run that does not repeat the call reports them again.
     warnings: Problems,
 }
 
-/// The last good run.
+/// The inputs and results of the last good run.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
-    /// Whether there was one.
+    /// Whether there was a good run.
     warm: bool,
-    /// The content that it led to.
+    /// The digest of all assets after that run.
     digest: Option<Digest>,
     documents: BTreeMap<DocumentKey, Document>,
-    /// What each call gave.
+    /// The result of each call, by stage and unit.
     units: BTreeMap<(usize, UnitKey), Call>,
-    /// Every version of every asset, in the order of the stages; the last one counts.
+    /// All versions of each asset, in the order of the stages. The last version is the asset's content.
     versions: BTreeMap<AssetId, Vec<Made>>,
-    /// What validators warned of at each asset: said again by every run that does not ask them again.
+    /// The warnings of validators about each asset. Every run that does not validate the asset again reports them
+    /// again.
     remarks: BTreeMap<AssetId, Problems>,
 }
 
-/// A run that found no error.
+/// The result of a run without errors, ready to be sealed.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) candidate: Candidate,
@@ -80,11 +82,12 @@ pub(crate) struct Draft {
     overlay: Overlay,
 }
 
-/// A run that found errors.
+/// The result of a run with errors.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) problems: Problems,
-    /// What it would have led to, if everything that should be there was made: others can say more about it.
+    /// The incarnation that would have been sealed, so that guards and external validators can report their problems
+    /// too. `None`: it is incomplete, because a source could not be read or a generator failed.
     pub(crate) candidate: Option<Candidate>,
 }
 
@@ -97,23 +100,23 @@ impl From<Problems> for Refused {
     }
 }
 
-/// What a run changes in the memo.
+/// The changes that a run makes to the memo.
 #[derive(Debug, Default)]
 struct Overlay {
     documents: BTreeMap<DocumentKey, Option<Document>>,
     units: BTreeMap<(usize, UnitKey), Call>,
     versions: BTreeMap<AssetId, Vec<Made>>,
-    /// Of the assets that validators were asked about.
+    /// The warnings about the assets that this run validated.
     remarks: BTreeMap<AssetId, Problems>,
 }
 
 impl Memo {
-    /// Nothing remembered: the next run is a full one.
+    /// An empty memo: the next run is a full one.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Runs what has to run for `readings`, on top of `parent`.
+    /// Runs the generators and validators that `readings` make necessary, on top of `parent`.
     pub(crate) fn draft(
         &self,
         pipeline: &Pipeline,
@@ -133,7 +136,7 @@ impl Memo {
             }
         }
         if !self.warm && !problems.is_empty() {
-            // Without the documents of a source, what is said about the others could be wrong.
+            // There are no documents of the unread source, so problems of the other documents could be wrong.
             return Err(problems.into());
         }
         let mut run = Run::new(pipeline, self, overlay, problems);
@@ -164,12 +167,12 @@ impl Memo {
         })
     }
 
-    /// Whether the memo led to `parent`, so that only what the run touched can differ from it.
+    /// Whether `parent` has the content of the memo. Then only assets that the run changes can differ from `parent`.
     fn is_base_of(&self, parent: Option<&Incarnation>) -> bool {
         self.warm && self.digest == parent.map(|parent| parent.header().digest)
     }
 
-    /// Notes which documents of a source are new, changed or gone.
+    /// Adds the new, changed and removed documents of a source to the overlay.
     fn compare(
         &self,
         source: &SourceName,
@@ -184,7 +187,10 @@ impl Memo {
                 continue;
             }
             if let Some(twin) = there.insert(document.key().clone(), document) {
-                let message = format!("two documents of the source {} have this name", source.0);
+                let message = format!(
+                    "two documents of the source {} have this name; rename one",
+                    source.0
+                );
                 problems.push(twin.problem(message));
             }
         }
@@ -212,7 +218,7 @@ impl Memo {
             .take_while(move |(key, _)| key.source == source)
     }
 
-    /// What the run makes of `parent`, and the difference.
+    /// The candidate that the run makes from `parent`, the assets to put, and the ids of the assets to remove.
     fn candidate(
         &self,
         run: &Run<'_>,
@@ -257,7 +263,7 @@ impl Memo {
         (candidate, put, removed)
     }
 
-    /// Takes over what a sealed (or unchanged) run found.
+    /// Accepts the results of a run that was sealed or changed nothing.
     pub(crate) fn accept(&mut self, draft: Draft) {
         let Overlay {
             documents,
@@ -297,22 +303,22 @@ impl Memo {
     }
 }
 
-/// A document that one source gave under the name of another.
+/// The problem for a document that one source returned with the name of another source.
 fn misnamed(source: &SourceName, document: &Document) -> Problem {
     let other = &document.key().source.0;
     let message = format!(
-        "a document of the source {} carries the name of the source {other}; key it by the source that gives it",
+        "a document of the source {} has the name of the source {other}; give it the name of the source that returns it",
         source.0
     );
     document.problem(message).by(format!("source {}", source.0))
 }
 
-/// The one place that edits snapshots.
+/// Edits a snapshot. This is the only place that does.
 fn edit(before: &Snapshot, no: IncarnationNo, put: Vec<Asset>, removed: &[AssetId]) -> Snapshot {
     before.edit(no, put, removed)
 }
 
-/// Two generators made one asset.
+/// The problem for an asset that was made more than once. `makers` are pairs of a generator's name and its version.
 fn twins(id: &AssetId, makers: &[(String, Asset)]) -> Problem {
     let names: Vec<String> = makers
         .iter()
@@ -325,7 +331,7 @@ fn twins(id: &AssetId, makers: &[(String, Asset)]) -> Problem {
         })
         .collect();
     let message = format!(
-        "made more than once, by {}; let one of them go",
+        "made more than once, by {}; remove all but one",
         names.join(" and by ")
     );
     let problem = Problem::new(message).asset(id.clone());

@@ -1,4 +1,4 @@
-//! One run: the calls that changed inputs make necessary, stage by stage, on an overlay over the memo.
+//! One run: makes the calls that changed inputs require, stage by stage, on an overlay over the memo.
 
 use std::{
     borrow::Borrow,
@@ -12,19 +12,19 @@ use prodspec_model::{Asset, AssetId, SourceName};
 use super::{Call, Made, Memo, Overlay, UnitKey, twins, unit::Shared};
 use crate::pipeline::Pipeline;
 
-/// A run under way.
+/// The state of a run in progress.
 pub(super) struct Run<'p> {
     pub(super) pipeline: &'p Pipeline,
     pub(super) memo: &'p Memo,
     pub(super) overlay: Overlay,
     pub(super) problems: Problems,
-    /// Whether a source could not be read: its documents are those of last time.
+    /// Whether a source could not be read. The run uses its documents of the last good run.
     unread: bool,
-    /// Stages of which a call failed: what they would make is not known.
+    /// Stages with a failed call, and stages that were skipped. Their complete results are unknown.
     failed: BTreeSet<usize>,
-    /// Stages that were left out: what they made last time is no evidence.
+    /// Stages that were skipped. Their results of the last good run are out of date.
     left_out: BTreeSet<usize>,
-    /// Calls that failed: what they made last time is no evidence.
+    /// Calls that failed. Their results of the last good run are out of date.
     stale: BTreeSet<(usize, UnitKey)>,
 }
 
@@ -47,7 +47,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Runs every stage whose inputs changed. One that would consume what a failed one makes is left out.
+    /// Runs every stage whose inputs changed. Skips the stages that consume results of a failed stage.
     pub(super) fn stages(&mut self) {
         for stage in 0..self.pipeline.0.generators.len() {
             if self.waits_for_failed(stage) {
@@ -64,7 +64,7 @@ impl<'p> Run<'p> {
         self.problems.extend(self.warnings());
     }
 
-    /// What every call warns of, those included that did not have to be repeated.
+    /// The warnings of all calls, including the calls that were not repeated.
     fn warnings(&self) -> Problems {
         let kept = self.memo.units.iter();
         let kept = kept.filter(|(key, _)| !self.overlay.units.contains_key(*key));
@@ -77,7 +77,7 @@ impl<'p> Run<'p> {
             .collect()
     }
 
-    /// Whether everything that should be there was made, so that what is missing is a problem of its own.
+    /// Whether all sources were read and all generators succeeded. Only then is a missing asset a problem of its own.
     pub(super) fn is_complete(&self) -> bool {
         self.failed.is_empty() && !self.unread
     }
@@ -107,7 +107,7 @@ impl<'p> Run<'p> {
         })
     }
 
-    /// Whether something changed that every call of the stage sees.
+    /// Whether an input changed that all calls of the stage share.
     fn shared_changed(&self, stage: usize) -> bool {
         let info = &self.pipeline.0.generators[stage].info;
         let reads = |key: &DocumentKey| info.reads.contains(&key.source);
@@ -143,7 +143,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// What the stage must be called for, gone inputs included.
+    /// The units for which the stage must be called, including removed ones. With `all`, every unit of the stage.
     fn units(&self, stage: usize, all: bool) -> BTreeSet<UnitKey> {
         match &self.pipeline.0.generators[stage].info.unit {
             Unit::Whole => [UnitKey::Whole].into(),
@@ -183,7 +183,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// What every call of the stage sees.
+    /// The inputs that all calls of the stage share.
     fn shared(&self, stage: usize) -> Shared {
         let info = &self.pipeline.0.generators[stage].info;
         let documents = info
@@ -213,7 +213,7 @@ impl<'p> Run<'p> {
             .collect()
     }
 
-    /// The documents of a source as this run sees them, by key.
+    /// The documents of a source in this run, sorted by key.
     pub(super) fn documents_of(&self, source: &SourceName) -> Vec<&Document> {
         let kept = self
             .memo
@@ -228,7 +228,7 @@ impl<'p> Run<'p> {
         all
     }
 
-    /// One document as this run sees it.
+    /// The document with this key in this run. `None`: there is none.
     pub(super) fn document(&self, key: &DocumentKey) -> Option<&Document> {
         match self.overlay.documents.get(key) {
             Some(changed) => changed.as_ref(),
@@ -236,7 +236,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Every version of an asset as this run sees it.
+    /// All versions of an asset in this run.
     fn versions(&self, id: &AssetId) -> &[Made] {
         let changed = self.overlay.versions.get(id);
         changed
@@ -244,22 +244,22 @@ impl<'p> Run<'p> {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The asset as the stages before `stage` made it.
+    /// The version of the asset after the stages before `stage`. `None`: they made none.
     pub(super) fn before(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
         before(self.versions(id), stage)
     }
 
-    /// The asset as the stages before `stage` made it in the last good run.
+    /// The version of the asset after the stages before `stage` in the last good run. `None`: they made none.
     fn remembered(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
         before(self.memo.versions.get(id)?, stage)
     }
 
-    /// The asset as all stages made it.
+    /// The version of the asset after all stages. `None`: no stage made the asset.
     pub(super) fn last(&self, id: &AssetId) -> Option<&Asset> {
         self.versions(id).last().map(|made| &made.asset)
     }
 
-    /// Replaces what one call made. What comes out the same is no change.
+    /// Replaces the result of one call. An equal result changes nothing.
     fn put(&mut self, stage: usize, unit: UnitKey, call: Call) {
         let key = (stage, unit);
         let changed = self.overlay.units.get(&key);
@@ -293,7 +293,7 @@ impl<'p> Run<'p> {
         self.overlay.units.insert(key, call);
     }
 
-    /// An asset has one maker; others may amend it, each once.
+    /// Reports assets that more than one call made, or that one call amended more than once.
     fn find_twins(&mut self) {
         let generators = &self.pipeline.0.generators;
         for (id, versions) in &self.overlay.versions {
@@ -325,13 +325,13 @@ impl<'p> Run<'p> {
     }
 }
 
-/// The last of an asset's versions that a stage before `stage` made.
+/// The last of an asset's versions that comes from a stage before `stage`.
 fn before(versions: &[Made], stage: usize) -> Option<&Asset> {
     let made = versions.iter().rev().find(|made| made.stage < stage);
     made.map(|made| &made.asset)
 }
 
-/// Equal to the byte, provenance included: a generator that is called for an asset sees where it came from.
+/// Whether the assets are equal byte for byte. This includes provenance, because generators can read it.
 fn same<A: Borrow<Asset>>(before: &[A], after: &[A]) -> bool {
     let same = |(before, after): (&A, &A)| {
         before.borrow().block().bytes() == after.borrow().block().bytes()

@@ -1,4 +1,5 @@
-//! Only what has to run runs, and every problem is told. `incremental` compares incremental runs with full ones.
+//! Only generators whose inputs changed run, and every problem is reported. The tests in `incremental` compare
+//! incremental runs with full ones.
 
 mod incremental;
 
@@ -9,7 +10,7 @@ use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input};
 use super::*;
 use crate::testing::{self, Items, document, items, reading, sealed, whole_pipeline};
 
-/// What the sources hold.
+/// The content of all sources.
 #[derive(Debug, Clone, Default)]
 struct World {
     documents: BTreeMap<u8, (u32, BTreeMap<String, testing::Written>)>,
@@ -51,7 +52,7 @@ impl World {
     }
 }
 
-/// Counts its calls.
+/// A generator that counts its calls.
 struct Counted<G>(G, Arc<AtomicUsize>);
 
 impl<G: Generator> Generator for Counted<G> {
@@ -97,25 +98,29 @@ fn r1_only_generators_whose_inputs_changed_run() {
         };
         world.edit(Edit::Put(nth, 1, [(format!("i{nth}"), item)].into()));
     }
-    assert_eq!(run(&world), ([4, 4, 1], 5), "everything, once");
+    assert_eq!(run(&world), ([4, 4, 1], 5), "every unit once");
     assert_eq!(run(&world), ([0, 0, 0], 0), "nothing changed");
     world.edit(Edit::Shift(0));
     assert_eq!(
         run(&world),
         ([1, 1, 1], 0),
-        "moved, which generators can see, but equal"
+        "the line changed, the content did not"
     );
     let item = testing::Written {
         n: 3,
         ..Default::default()
     };
     world.edit(Edit::Put(1, 1, [("i1".into(), item)].into()));
-    assert_eq!(run(&world), ([1, 1, 1], 2), "one item, and its group");
+    assert_eq!(
+        run(&world),
+        ([1, 1, 1], 2),
+        "one item, its owner, and the group"
+    );
     world.edit(Edit::Owners(vec!["me".into()]));
     assert_eq!(
         run(&world),
         ([0, 4, 1], 4),
-        "all owners, and the group looks again"
+        "the owners of all items, and the group"
     );
 }
 
@@ -125,7 +130,7 @@ fn problems(readings: Vec<(&str, Reading)>, pipeline: &Pipeline) -> Vec<String> 
 }
 
 #[test]
-fn r3_every_problem_is_found_with_asset_field_validator_and_place() {
+fn r3_every_problem_is_reported_with_asset_field_validator_and_position() {
     let pipeline = testing::builder().build().unwrap();
     let docs = reading(vec![
         document(
@@ -163,15 +168,15 @@ fn r3_every_problem_is_found_with_asset_field_validator_and_place() {
     assert_eq!(
         problems(vec![("docs", docs)], &pipeline),
         [
-            "m#0:1:0: a: payload.refers[0]: refers to `none`, which is not there; add it or take the reference away (says references)",
-            "m#0:1:0: a: payload.refers[1]: refers to itself; take the reference away (says references)",
-            "m#0:2:0: b: payload.refers[0]: refers to `gone`, which is not there; add it or take the reference away (says references)",
+            "m#0:1:0: a: payload.refers[0]: refers to `none`, which does not exist; add it or remove the reference (says references)",
+            "m#0:1:0: a: payload.refers[1]: refers to itself; remove the reference (says references)",
+            "m#0:2:0: b: payload.refers[0]: refers to `gone`, which does not exist; add it or remove the reference (says references)",
         ]
     );
 }
 
 #[test]
-fn r3_two_makers_of_one_asset_are_both_named() {
+fn r3_error_names_both_makers_of_an_asset() {
     let pipeline = testing::builder().build().unwrap();
     let docs = reading(vec![
         document("docs", "a", 1, serde_json::json!({"x": {"n": 1}})),
@@ -186,15 +191,15 @@ fn r3_two_makers_of_one_asset_are_both_named() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert_eq!(
         said[0],
-        "b#0:7:0: x: made more than once, by `items` from a#0:1:0 and by `items` from b#0:7:0; let one of them go (says items)"
+        "b#0:7:0: x: made more than once, by `items` from a#0:1:0 and by `items` from b#0:7:0; remove all but one (says items)"
     );
     assert!(
         said[1].contains("y: payload.refers[0]: refers to `none`"),
-        "other problems are found beside it"
+        "other problems are found too"
     );
 }
 
-/// Does what it should not.
+/// A generator that runs a function with a mistake.
 struct Rogue(fn(&mut Drafts));
 
 impl Generator for Rogue {
@@ -208,7 +213,7 @@ impl Generator for Rogue {
 }
 
 #[test]
-fn r3_a_generator_that_panics_or_makes_undeclared_types_is_an_error() {
+fn r3_generator_that_panics_or_makes_undeclared_types_is_an_error() {
     let said = |rogue| {
         let pipeline = testing::builder().generator(Rogue(rogue)).build().unwrap();
         problems(
@@ -218,7 +223,7 @@ fn r3_a_generator_that_panics_or_makes_undeclared_types_is_an_error() {
     };
     assert_eq!(
         said(|_| panic!("on purpose")),
-        ["m#0:1:0: panicked; mend the generator (says rogue)"]
+        ["m#0:1:0: panicked; fix the generator (says rogue)"]
     );
     let undeclared = said(|out| {
         let item = testing::Item {
@@ -236,7 +241,7 @@ fn r3_a_generator_that_panics_or_makes_undeclared_types_is_an_error() {
     );
 }
 
-/// Makes one asset, then returns an error that holds these problems.
+/// A generator that makes one asset, then returns an error with these problems.
 struct Failing(Problems);
 
 impl Generator for Failing {
@@ -255,14 +260,14 @@ impl Generator for Failing {
     }
 }
 
-/// Errors that do not say what is wrong: nothing, and warnings only.
-fn errors_without_a_word() -> [Problems; 2] {
+/// Errors that do not name an error: one without problems, and one with a warning only.
+fn errors_without_an_error_problem() -> [Problems; 2] {
     [Problems::none(), Problem::new("odd").warning().into()]
 }
 
 #[test]
-fn r3_a_generator_error_without_a_word_or_with_warnings_only_seals_nothing() {
-    for error in errors_without_a_word() {
+fn r3_generator_error_without_problems_or_with_warnings_only_seals_nothing() {
+    for error in errors_without_an_error_problem() {
         let warnings = error.len();
         let pipeline = testing::builder()
             .generator(Failing(error))
@@ -282,7 +287,7 @@ fn r3_a_generator_error_without_a_word_or_with_warnings_only_seals_nothing() {
 }
 
 #[test]
-fn r44_a_document_that_carries_another_sources_name_is_refused() {
+fn r44_document_with_the_name_of_another_source_is_refused() {
     let pipeline = whole_pipeline();
     let readings = || -> Readings {
         let stray = document("owners", "m", 3, serde_json::json!({"a": {"n": 1}}));
@@ -297,12 +302,12 @@ fn r44_a_document_that_carries_another_sources_name_is_refused() {
         let refused = memo.draft(&pipeline, readings(), None).unwrap_err();
         assert_eq!(
             refused.problems.to_string(),
-            "m#0:3:0: a document of the source docs carries the name of the source owners; key it by the source that gives it (says source docs)"
+            "m#0:3:0: a document of the source docs has the name of the source owners; give it the name of the source that returns it (says source docs)"
         );
     }
 }
 
-/// Called per asset of one type, makes another.
+/// A generator that is called for each asset of type `A` and declares to make assets of type `B`.
 struct Turns<A, B>(&'static str, std::marker::PhantomData<fn() -> (A, B)>);
 
 impl<A: prodspec_model::Message, B: prodspec_model::Message> Generator for Turns<A, B> {
@@ -315,7 +320,7 @@ impl<A: prodspec_model::Message, B: prodspec_model::Message> Generator for Turns
 }
 
 #[test]
-fn generators_that_wait_for_each_other_are_refused() {
+fn generators_in_a_cycle_or_with_bad_inputs_are_refused() {
     use testing::{Extra, Group};
     let error = testing::builder()
         .generator(Turns::<Group, Extra>("there", Default::default()))
@@ -329,11 +334,11 @@ fn generators_that_wait_for_each_other_are_refused() {
             && error.contains("`back` gives test.v1.Group to `there`"),
         "{error}"
     );
-    let nobody = testing::builder()
+    let unmade = testing::builder()
         .generator(Turns::<Group, Extra>("alone", Default::default()))
         .build();
     assert!(
-        nobody
+        unmade
             .unwrap_err()
             .to_string()
             .contains("which no generator makes")

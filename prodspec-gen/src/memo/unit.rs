@@ -1,4 +1,4 @@
-//! One call of one generator: what goes in, what may come out, and whose name stands on the problems.
+//! One call of one generator: its input, the checks of its output, and the names and positions in its problems.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,14 +8,14 @@ use prodspec_model::Asset;
 use super::{Call, UnitKey, run::Run};
 use crate::pipeline::Stage;
 
-/// What every call of a stage sees.
+/// The inputs that all calls of a stage share.
 pub(super) struct Shared {
     pub(super) documents: Vec<Document>,
     pub(super) assets: Vec<Asset>,
 }
 
 impl Run<'_> {
-    /// Calls a generator for one unit. A unit that is gone makes nothing.
+    /// Calls a generator for one unit. The result is empty if the unit was removed.
     pub(super) fn call(
         &self,
         stage: usize,
@@ -67,7 +67,7 @@ impl Run<'_> {
     }
 }
 
-/// Where a call is made: what it is about, or the only document it sees.
+/// The generator of a call, with its asset, and with its document or the only document that it reads.
 struct Place<'a> {
     stage: &'a Stage,
     document: Option<&'a Document>,
@@ -89,20 +89,20 @@ impl Place<'_> {
                     problems.push(Problem::new(message));
                 }
             }
-            Err(_) => problems.push(Problem::new("panicked; mend the generator")),
+            Err(_) => problems.push(Problem::new("panicked; fix the generator")),
         }
         problems.extend(made.iter().filter_map(|asset| self.undeclared(asset)));
         problems.for_each_mut(|problem| self.stamp(problem));
         (made, problems)
     }
 
-    /// Types are declared, so that generators can be put in order.
+    /// The problem for an asset of an undeclared type. Generators declare their types, so that they can be ordered.
     fn undeclared(&self, made: &Asset) -> Option<Problem> {
         let type_name = made.type_str();
         let amended = self.asset.filter(|asset| asset.id_str() == made.id_str());
         let message = match amended {
             Some(asset) if asset.type_str() != type_name => {
-                format!("amended into a {type_name}; an asset keeps its type")
+                format!("amended into a {type_name}; keep the type of the asset")
             }
             None if !self
                 .stage
@@ -118,7 +118,7 @@ impl Place<'_> {
         Some(Problem::with(made, message))
     }
 
-    /// Adds to a problem what its finder did not know.
+    /// Adds the generator, the asset and the position to a problem, where the generator did not set them.
     fn stamp(&self, problem: &mut Problem) {
         if problem.by.is_empty() {
             problem.by = Box::from(&*self.stage.info.name);

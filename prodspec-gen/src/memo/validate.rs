@@ -1,4 +1,4 @@
-//! Which assets are looked at again after a run, and by whom.
+//! Selects the assets that are validated after a run, and runs the validators.
 
 use std::{
     collections::BTreeSet,
@@ -11,8 +11,8 @@ use prodspec_model::{Asset, AssetId};
 use super::run::Run;
 
 impl Run<'_> {
-    /// Validates what the run changed and its neighbours (`incremental`), or everything. What was warned of the rest
-    /// is said again.
+    /// Validates the changed assets and their neighbours (`incremental`), or all assets. Reports the remembered
+    /// warnings about all other assets again.
     pub(super) fn validate(&mut self, candidate: &Candidate, incremental: bool) {
         let complete = self.is_complete();
         let remembered = self.memo.remarks.keys().cloned();
@@ -61,16 +61,17 @@ impl Run<'_> {
     }
 }
 
-/// What a validator finds. One that panics does not agree.
+/// The problems that a validator finds. A panic is a problem too.
 fn ask(validator: impl FnOnce(&mut Problems)) -> Problems {
     let mut problems = Problems::none();
     if catch_unwind(AssertUnwindSafe(|| validator(&mut problems))).is_err() {
-        problems.push(Problem::new("panicked; mend the validator"));
+        problems.push(Problem::new("panicked; fix the validator"));
     }
     problems
 }
 
-/// What changed, what it refers to or referred to, and what refers to it: a verdict may rest on all of these.
+/// The changed assets, the assets that they refer to or referred to, and the assets that refer to them. The verdicts on
+/// all of these can depend on the changes.
 fn concerned(candidate: &Candidate) -> BTreeSet<AssetId> {
     let mut ids = BTreeSet::new();
     for change in candidate.changes.iter() {
@@ -84,7 +85,7 @@ fn concerned(candidate: &Candidate) -> BTreeSet<AssetId> {
     ids
 }
 
-/// Adds to problems what their finder did not say.
+/// Adds problems to `found`. Sets their validator and asset, where the validator did not set them.
 fn take(found: &mut Problems, problems: Problems, validator: &str, asset: Option<&Asset>) {
     found.extend(problems.into_iter().map(|mut problem| {
         if problem.by.is_empty() {

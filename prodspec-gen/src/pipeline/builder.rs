@@ -1,4 +1,4 @@
-//! Building a pipeline: what does not fit together is refused here, not at the first edit.
+//! Building a pipeline. Parts that do not fit together are refused here, not at the first edit.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,50 +13,52 @@ use crate::{
     kernel::Timing,
 };
 
-/// Why parts do not make a pipeline.
+/// The reasons for which parts do not make a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Generators wait for each other.
+    /// The generators depend on each other in a cycle.
     #[error(
         "generators form a cycle: {path}; break it by letting one of them read a source instead"
     )]
     Cycle {
-        /// Who makes what for whom.
+        /// The cycle: pairs of generators, each with the type that one makes and the other consumes.
         path: String,
     },
-    /// Two parts have one name.
+    /// Two parts of the same kind have the same name.
     #[error("two {kind} are called `{name}`; rename one")]
     Duplicate {
-        /// Which parts.
+        /// The kind of the parts: `sources` or `generators`.
         kind: &'static str,
-        /// The name.
+        /// The name that both parts have.
         name: String,
     },
-    /// A generator reads a source that is not there.
+    /// A generator reads a source that the pipeline does not have.
     #[error(
-        "the generator `{generator}` reads `{source_name}`, which is not a source of this pipeline; add it or name it so"
+        "the generator `{generator}` reads `{source_name}`, which is not a source of this pipeline; add it, or correct its name"
     )]
     UnknownSource {
-        /// Who reads.
+        /// The generator that reads the source.
         generator: String,
-        /// What it reads.
+        /// The name of the missing source.
         source_name: String,
     },
     /// A generator consumes a type that no generator makes.
-    #[error("the generator `{generator}` consumes `{type_name}`, which no generator makes")]
+    #[error(
+        "the generator `{generator}` consumes `{type_name}`, which no generator makes; add one that does"
+    )]
     NobodyMakes {
-        /// Who consumes.
+        /// The generator that consumes the type.
         generator: String,
-        /// What it consumes.
+        /// The type that no generator makes.
         type_name: String,
     },
-    /// There is nothing to generate from.
+    /// The pipeline has no source or no generator.
     #[error("a pipeline needs at least one source and one generator")]
     Empty,
 }
 
-/// A pipeline under construction.
+/// A pipeline under construction. [`Builder::build`] checks it.
 #[must_use]
 pub struct Builder {
     inner: Inner,
@@ -78,13 +80,13 @@ impl Builder {
         }
     }
 
-    /// Adds a source of truth.
+    /// Adds a source of truth. Its name must be unique in the pipeline.
     pub fn source(mut self, source: impl SourceOfTruth) -> Self {
         self.inner.sources.push(Arc::new(source));
         self
     }
 
-    /// Adds a generator.
+    /// Adds a generator. Its name must be unique in the pipeline.
     pub fn generator(mut self, generator: impl Generator) -> Self {
         self.inner.generators.push(Stage {
             info: generator.info(),
@@ -93,19 +95,19 @@ impl Builder {
         self
     }
 
-    /// Adds a validator.
+    /// Adds a validator of assets or whole incarnations.
     pub fn validator(mut self, validator: impl Validator) -> Self {
         self.inner.validators.push(Arc::new(validator));
         self
     }
 
-    /// Adds validators, such as [`crate::validators::standard`].
+    /// Adds several validators, such as those of [`crate::validators::standard`].
     pub fn validators(mut self, validators: impl IntoIterator<Item = Arc<dyn Validator>>) -> Self {
         self.inner.validators.extend(validators);
         self
     }
 
-    /// Adds a validator that asks somebody outside. No answer within `deadline` means no.
+    /// Adds an external validator, which asks another system. No answer within `deadline` is a refusal.
     pub fn external_validator(
         mut self,
         validator: impl ExternalValidator,
@@ -118,13 +120,13 @@ impl Builder {
         self
     }
 
-    /// Declares that assets may have payloads of type `T`.
+    /// Declares the asset type `T`: assets can have payloads of this type.
     pub fn asset_type<T: Message>(mut self, declared: AssetType<T>) -> Self {
         self.types().add(declared);
         self
     }
 
-    /// Declares an addon type: where it is present it must read as an `A`.
+    /// Declares the addon type `A`: an addon of this type must be readable as an `A`.
     pub fn addon_type<A: Message>(mut self) -> Self {
         self.types().add_addon::<A>();
         self
@@ -134,25 +136,25 @@ impl Builder {
         Arc::make_mut(&mut self.inner.types)
     }
 
-    /// Sets how many assets one change may lose (by default 3 or a tenth).
+    /// Sets how many assets one seal can lose. By default 3 assets or 10 per cent, whichever is more.
     pub fn shrink_guard(mut self, guard: ShrinkGuard) -> Self {
         self.inner.guards.shrink = guard;
         self
     }
 
-    /// Sets how many assets one change may add (by default 100 or as many as there are).
+    /// Sets how many assets one seal can add. By default 100 assets or just under 100 per cent, whichever is more.
     pub fn growth_guard(mut self, guard: GrowthGuard) -> Self {
         self.inner.guards.growth = guard;
         self
     }
 
-    /// Sets when changes start a run.
+    /// Sets the times after which runs start, and the deadlines of a run.
     pub fn timing(mut self, timing: Timing) -> Self {
         self.inner.timing = timing;
         self
     }
 
-    /// Finishes the pipeline. Warns about asset types without a validator.
+    /// Checks the parts and builds the pipeline. Logs a warning for each asset type without a validator.
     ///
     /// # Errors
     /// When the parts do not fit together: see [`Error`].

@@ -1,4 +1,4 @@
-//! The order of generators: who makes a type, then who amends it, then who consumes it.
+//! The order of generators: first those that make a type, then those that amend it, then those that consume it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use plugin_sdk::generate::{GeneratorInfo, Unit};
 
 use super::{Stage, builder::Error};
 
-/// Puts `stages` in order; among those that do not depend on each other, as they were added.
+/// Sorts `stages` by their dependencies. Stages that do not depend on each other stay in the order in which they were
+/// added.
 pub(super) fn order(stages: Vec<Stage>) -> Result<Vec<Stage>, Error> {
     let infos: Vec<&GeneratorInfo> = stages.iter().map(|stage| &stage.info).collect();
     let graph = graph(&infos);
@@ -25,7 +26,8 @@ pub(super) fn order(stages: Vec<Stage>) -> Result<Vec<Stage>, Error> {
         .collect())
 }
 
-/// Edges from those that must run first, with the type that is the reason.
+/// The graph with an edge from each generator to the generators that must run after it. The edge names the type that is
+/// the reason.
 fn graph(infos: &[&GeneratorInfo]) -> DiGraph<(), Arc<str>> {
     let mut graph = DiGraph::new();
     let nodes: Vec<NodeIndex> = infos.iter().map(|_| graph.add_node(())).collect();
@@ -39,8 +41,10 @@ fn graph(infos: &[&GeneratorInfo]) -> DiGraph<(), Arc<str>> {
     graph
 }
 
-/// The type for which `first` must run before `second`, if there is one. Both may be the same generator: one that
-/// consumes what it makes waits for itself; one that makes more of what it is called for does not.
+/// The type because of which `first` must run before `second`. `None`: it need not.
+///
+/// Both can be the same generator. A generator that consumes a type that it makes depends on itself. A generator that
+/// makes more assets of the type that it is called for does not.
 fn reason<'i>(infos: &[&'i GeneratorInfo], first: usize, second: usize) -> Option<&'i Arc<str>> {
     let (before, after) = (infos[first], infos[second]);
     let consumed = after
@@ -55,7 +59,7 @@ fn reason<'i>(infos: &[&'i GeneratorInfo], first: usize, second: usize) -> Optio
     consumed.or(called_for)
 }
 
-/// The type that a per-asset generator is called for.
+/// The type that a per-asset generator is called for. `None`: the generator is of another kind.
 fn amended(info: &GeneratorInfo) -> Option<&Arc<str>> {
     match &info.unit {
         Unit::Asset(type_name) => Some(type_name),
@@ -63,7 +67,7 @@ fn amended(info: &GeneratorInfo) -> Option<&Arc<str>> {
     }
 }
 
-/// One way round a cycle through `node`, for people.
+/// A readable description of a shortest cycle through `node`.
 fn path(graph: &DiGraph<(), Arc<str>>, infos: &[&GeneratorInfo], node: NodeIndex) -> String {
     let step = |from: NodeIndex, to: NodeIndex| {
         let reason = graph

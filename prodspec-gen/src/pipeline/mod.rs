@@ -1,4 +1,5 @@
-//! The pipeline: everything that decides how configuration becomes intent. Built once, immutable.
+//! The pipeline: sources, generators, validators and guards that turn configuration into intent. It is built once and
+//! is immutable.
 
 mod builder;
 mod graph;
@@ -21,7 +22,7 @@ use crate::{
     memo::Memo,
 };
 
-/// From sources of truth to intent. Cheap to clone.
+/// The definition of how the sources of truth of one partition become intent. Cheap to clone.
 ///
 /// ```
 /// use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Problems};
@@ -62,7 +63,7 @@ use crate::{
 ///     .asset_type(AssetType::<FrontendJob>::new())
 ///     .build()?;
 ///
-/// // What would this manifest give?
+/// // Which assets does this manifest give?
 /// let reading = manifest.parse(b"clusters: [eu, us]")?;
 /// let candidate = pipeline.check([("manifest.yaml", reading)], None)?;
 /// assert_eq!(candidate.snapshot.len(), 2);
@@ -78,11 +79,11 @@ use crate::{
 #[derive(Clone)]
 pub struct Pipeline(pub(crate) Arc<Inner>);
 
-/// What a pipeline is made of.
+/// The parts of a pipeline.
 pub(crate) struct Inner {
     pub(crate) partition: PartitionId,
     pub(crate) sources: Vec<Arc<dyn SourceOfTruth>>,
-    /// In an order in which everything is made before it is consumed.
+    /// The generators, in an order in which every type is made before it is consumed.
     pub(crate) generators: Vec<Stage>,
     pub(crate) validators: Vec<Arc<dyn Validator>>,
     pub(crate) external: Vec<External>,
@@ -91,13 +92,13 @@ pub(crate) struct Inner {
     pub(crate) timing: Timing,
 }
 
-/// One generator with what it says about itself.
+/// One generator with its declared inputs and outputs.
 pub(crate) struct Stage {
     pub(crate) info: GeneratorInfo,
     pub(crate) generator: Box<dyn Generator>,
 }
 
-/// A validator outside, and how long it may take.
+/// An external validator with the deadline for its answer.
 #[derive(Clone)]
 pub(crate) struct External {
     pub(crate) validator: Arc<dyn ExternalValidator>,
@@ -110,25 +111,26 @@ impl Pipeline {
         Builder::new(partition)
     }
 
-    /// Whose intent it makes.
+    /// The partition whose intent the pipeline makes.
     pub fn partition(&self) -> &PartitionId {
         &self.0.partition
     }
 
-    /// Where it reads from.
+    /// The sources of truth that the pipeline reads.
     pub fn sources(&self) -> &[Arc<dyn SourceOfTruth>] {
         &self.0.sources
     }
 
-    /// What is known of types.
+    /// The asset types and addon types that the pipeline declares.
     pub fn types(&self) -> &Arc<AssetTypes> {
         &self.0.types
     }
 
-    /// Reads `source`, its own or one that stands in for it, in the time that a source may take.
+    /// Reads `source` within [`Timing::read_deadline`]. The source can be one of the pipeline's own or a replacement
+    /// for one.
     ///
     /// # Errors
-    /// What the source says; and when it panics, or does not answer in time.
+    /// The problems that the source reports; or one problem if it panics or does not answer in time.
     pub async fn read<R: Runtime>(
         &self,
         runtime: &R,
@@ -138,16 +140,17 @@ impl Pipeline {
         let read = AssertUnwindSafe(source.read()).catch_unwind();
         let message = match timeout_at(runtime, deadline, read).await {
             Some(Ok(reading)) => return reading.map_err(|said| with_error(source, said)),
-            Some(Err(_)) => "panicked; mend the source",
-            None => "could not be read in time",
+            Some(Err(_)) => "panicked; fix the source",
+            None => "could not be read in time; check that the source answers",
         };
         Err(Problem::new(message).by(by(source)).into())
     }
 
-    /// What these readings would make of `parent`, without touching anything. External validators are not asked.
+    /// The incarnation that these readings would make from `parent`. Nothing is sealed, and external validators are not
+    /// asked.
     ///
     /// # Errors
-    /// Every problem found.
+    /// All problems that sources, generators, validators and guards find.
     pub fn check<N: AsRef<str>>(
         &self,
         readings: impl IntoIterator<Item = (N, Reading)>,
@@ -167,7 +170,7 @@ impl Pipeline {
     }
 }
 
-/// What a source says that could not be read: one error at least, whatever it returned.
+/// The problems of a source that could not be read. Adds an error if the source reported none.
 fn with_error(source: &dyn SourceOfTruth, mut said: Problems) -> Problems {
     if !said.any_error() {
         let message = "failed without saying why; return the error as a problem";

@@ -1,10 +1,11 @@
-//! The handle on running regeneration: asks for runs, reads how it stands.
+//! The handle of a running regeneration.
 
 use tokio::sync::{mpsc, watch};
 
 use crate::status::Status;
 
-/// Asks for runs and reads how generation stands. Regeneration ends when the last handle is dropped.
+/// Handle of a running regeneration: asks for runs and reads the status. Regeneration ends when the last handle is
+/// dropped.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(super) ask: mpsc::Sender<()>,
@@ -12,23 +13,24 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// How generation stands now.
+    /// The present status of generation.
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
     }
 
-    /// Follows how generation stands.
+    /// A receiver that follows the status of generation.
     pub fn watch(&self) -> watch::Receiver<Status> {
         self.status.clone()
     }
 
-    /// Asks for a run at once, without waiting for quiet.
+    /// Asks for a run at once, without waiting for quiet. Does not wait for the run.
     pub fn regenerate(&self) {
-        // A full channel holds a request already.
+        // A full channel already contains a request.
         let _ = self.ask.try_send(());
     }
 
-    /// Asks for a run and waits until one that started later has ended. Returns at once if regeneration has ended.
+    /// Asks for a run, waits until a run that started after this call has ended, and returns the status. Returns at
+    /// once if regeneration has ended.
     pub async fn next_run(&self) -> Status {
         let mut status = self.status.clone();
         let (runs, running) = {

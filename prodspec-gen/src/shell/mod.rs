@@ -1,4 +1,5 @@
-//! The shell around the regeneration kernel: listens to sources, reads, runs, seals, and says how it stands.
+//! The shell of the regeneration kernel: listens to sources, reads, generates, validates, seals, and reports the
+//! status.
 
 mod handle;
 mod work;
@@ -27,7 +28,7 @@ use crate::{
     status::Status,
 };
 
-/// Keeps the intent of one partition equal to its sources.
+/// Keeps the intent of one partition equal to its sources, for as long as it runs.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -72,17 +73,18 @@ pub struct Regeneration<R> {
     pipeline: Pipeline,
     seals: Arc<dyn Seals>,
     kernel: Kernel,
-    /// Shared with generators under way only.
+    /// The results of the last good run. Shared only while generators run.
     memo: Arc<Memo>,
     latest: Option<Incarnation>,
     readings: Readings,
     draft: Option<Draft>,
-    /// What is no good already, and is shown to guards and external validators all the same.
+    /// The candidate of a run with errors. Guards and external validators check it too, so that all problems are
+    /// reported.
     refused: Option<Candidate>,
     spent: Vec<SealOverride>,
-    /// What external validators warned of in the draft.
+    /// The warnings of external validators about the draft.
     remarks: Problems,
-    /// What they warned of when the content with this digest was sealed: they are not asked about it again.
+    /// Their warnings about the sealed content with this digest. They are not asked about the same content again.
     in_force: Option<(Digest, Problems)>,
     work: Option<BoxFuture<'static, Finished>>,
     wake: Option<Mono>,
@@ -91,7 +93,7 @@ pub struct Regeneration<R> {
 }
 
 impl<R: Runtime> Regeneration<R> {
-    /// Prepares regeneration; [`Regeneration::run`] does it.
+    /// Prepares regeneration and returns it with its handle. Call [`Regeneration::run`] to start it.
     pub fn new(runtime: R, pipeline: Pipeline, seals: Arc<dyn Seals>) -> (Self, Handle) {
         let (ask, asked) = mpsc::channel(1);
         let (status, watched) = watch::channel(Status::default());
@@ -120,8 +122,8 @@ impl<R: Runtime> Regeneration<R> {
         (regeneration, handle)
     }
 
-    /// Runs until every handle is gone. The first run starts at once. Dropping the future stops it: what is sealed
-    /// stays, what is not is not.
+    /// Runs until all handles are dropped. The first run starts at once. Dropping the future stops regeneration; a run
+    /// in progress then seals nothing, unless its commit has already begun.
     pub async fn run(mut self) {
         let sources = &self.pipeline.0.sources;
         let mut hints = select_all(sources.iter().map(|source| source.changes()));
@@ -148,7 +150,7 @@ impl<R: Runtime> Regeneration<R> {
         }
     }
 
-    /// Starts what takes time.
+    /// Performs an effect of the kernel. Work that takes time becomes a future.
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::ReadSources => self.work = Some(self.read()),
@@ -190,7 +192,7 @@ impl<R: Runtime> Regeneration<R> {
         Some(self.finish(finished))
     }
 
-    /// Takes in what the generators made. `unread`: a source could not be read.
+    /// Stores the result of the generators, and reports its problems. `unread`: a source could not be read.
     fn take_drafted(&mut self, drafted: Result<Draft, Refused>, unread: bool) -> Generated {
         match drafted {
             Ok(draft) => {
@@ -277,10 +279,10 @@ impl<R: Runtime> Regeneration<R> {
         }
     }
 
-    /// The incarnation is in force.
+    /// Stores an incarnation that was sealed and is now in force.
     fn take_sealed(&mut self, incarnation: Incarnation) {
         let header = incarnation.header().clone();
-        tracing::info!(incarnation = %header.id, assets = header.assets, "sealed");
+        tracing::info!(incarnation = %header.id, assets = header.assets, "sealed an incarnation");
         self.in_force = Some((header.digest, std::mem::take(&mut self.remarks)));
         self.status
             .send_modify(|status| status.incarnation = Some(header));
@@ -288,20 +290,22 @@ impl<R: Runtime> Regeneration<R> {
         self.accept();
     }
 
-    /// The draft is in force: the next run costs what changes from here.
+    /// Accepts the draft, which is in force, into the memo. The cost of the next run then depends on later changes
+    /// only.
     fn accept(&mut self) {
         if let Some(draft) = self.draft.take() {
             let seen = draft.sources.clone();
             self.status.send_modify(|status| status.seen = seen);
             match Arc::get_mut(&mut self.memo) {
                 Some(memo) => memo.accept(draft),
-                // Not while generators end before they are answered for. Without it the next run is a full one.
+                // Should not happen: generators release the memo before their result is delivered. With an empty memo
+                // the next run is a full one.
                 None => self.memo = Arc::default(),
             }
         }
     }
 
-    /// Says again what external validators warned of in the incarnation in force.
+    /// Reports the warnings of external validators about the incarnation in force again.
     fn repeat_remarks(&self) {
         let latest = self.latest.as_ref().map(|latest| latest.header().digest);
         match &self.in_force {
@@ -321,7 +325,7 @@ impl<R: Runtime> Regeneration<R> {
     fn add_problems(&self, problems: Problems) {
         let partition = self.pipeline.partition();
         for problem in &problems {
-            tracing::warn!(%partition, %problem, "generation");
+            tracing::warn!(%partition, %problem, "generation found a problem");
         }
         self.status
             .send_modify(|status| status.problems.extend(problems));
@@ -332,7 +336,7 @@ impl<R: Runtime> Regeneration<R> {
 }
 
 fn failed(what: &str, error: &dyn std::error::Error) -> Problems {
-    Problem::new(format!("{what}: {error}; it is tried again"))
+    Problem::new(format!("{what}: {error}; trying again"))
         .by("store")
         .into()
 }
@@ -346,7 +350,7 @@ impl<R> std::fmt::Debug for Regeneration<R> {
     }
 }
 
-/// Runs regeneration until `shutdown` completes.
+/// Runs regeneration until `shutdown` completes, or until all handles are dropped.
 pub async fn until<R: Runtime>(regeneration: Regeneration<R>, shutdown: impl Future<Output = ()>) {
     let run = std::pin::pin!(regeneration.run());
     let shutdown = std::pin::pin!(shutdown);

@@ -1,4 +1,4 @@
-//! The whole way from a source to a seal, in virtual time.
+//! Regeneration from a source to a seal, in virtual time.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     testing::{self, items},
 };
 
-/// A source that tests edit.
+/// A source that tests can edit.
 #[derive(Clone)]
 struct Edited {
     content: Arc<Mutex<Result<Json, Problems>>>,
@@ -98,7 +98,7 @@ fn start(
 }
 
 impl World {
-    /// Waits for the end of the run that is under way or comes next.
+    /// Waits for the end of the run in progress, or of the next run if there is none.
     async fn run(&self) -> Status {
         let mut status = self.handle.watch();
         let runs = status.borrow().runs;
@@ -125,7 +125,7 @@ fn manifest(n: usize) -> Json {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_becomes_an_incarnation_and_an_unchanged_result_seals_nothing() {
+async fn edit_becomes_an_incarnation_and_an_unchanged_result_seals_nothing() {
     let world = start(manifest(2), |builder| builder);
     let status = world.run().await;
     assert!(status.is_good());
@@ -148,11 +148,11 @@ async fn an_edit_becomes_an_incarnation_and_an_unchanged_result_seals_nothing() 
     world.source.set(Ok(shifted));
     world.source.hint();
     let status = world.run().await;
-    assert_eq!(world.seals.sealed().len(), 2, "nothing new");
+    assert_eq!(world.seals.sealed().len(), 2, "no new incarnation");
     assert_ne!(
         world.seals.last_seen(),
         second.sources,
-        "but its revision is on record"
+        "the new revision is recorded"
     );
     assert_eq!(status.seen, world.seals.last_seen());
 }
@@ -188,14 +188,14 @@ async fn r3_any_error_seals_nothing() {
     let status = world.run().await;
     assert!(
         status.is_good(),
-        "what could not be read is tried again without a hint: {}",
+        "a source that could not be read is read again without a hint: {}",
         status.problems
     );
     assert_eq!(world.sealed(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn r3_a_source_error_without_a_word_or_with_warnings_only_seals_nothing() {
+async fn r3_source_error_without_problems_or_with_warnings_only_seals_nothing() {
     for error in [Problems::none(), Problem::new("odd").warning().into()] {
         let world = start(manifest(2), |builder| builder);
         world.source.fail(error.clone());
@@ -217,7 +217,7 @@ async fn r3_a_source_error_without_a_word_or_with_warnings_only_seals_nothing() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn r2_many_hints_are_one_run() {
+async fn r2_many_hints_start_one_run() {
     let world = start(manifest(2), |builder| builder);
     world.run().await;
     for n in 3..10 {
@@ -233,7 +233,7 @@ async fn r2_many_hints_are_one_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_hint_is_made_up_for_in_time() {
+async fn change_without_a_hint_is_read_periodically() {
     let world = start(manifest(2), |builder| builder);
     world.run().await;
     world.source.set(Ok(manifest(3)));
@@ -242,7 +242,7 @@ async fn a_lost_hint_is_made_up_for_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r4_an_override_is_spent_by_the_seal_that_took_it() {
+async fn r4_override_is_spent_by_the_seal_that_uses_it() {
     let world = start(manifest(20), |builder| builder);
     world.run().await;
     world.source.set(Ok(manifest(10)));
@@ -264,11 +264,11 @@ async fn r4_an_override_is_spent_by_the_seal_that_took_it() {
     world.source.set(Ok(manifest(10)));
     assert!(
         !world.handle.next_run().await.is_good(),
-        "the same change asks again"
+        "the same change needs another override"
     );
 }
 
-/// Answers as told.
+/// An external validator that answers with the result of a function. `None`: it does not answer.
 struct Board(Answer);
 
 type Answer = fn(&Candidate) -> Option<Result<Problems, BoxError>>;
@@ -287,12 +287,12 @@ impl ExternalValidator for Board {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r3_an_external_validator_that_fails_or_is_late_means_not_valid() {
+async fn r3_failed_or_late_external_validator_refuses_the_seal() {
     let answers: [(Answer, &str); 3] = [
         (|_| None, "did not answer within 5s"),
         (
             |_| Some(Err("no route".into())),
-            "could not say whether this is valid: no route",
+            "could not validate this content: no route",
         ),
         (
             |_| Some(Ok(Problem::new("too many").into())),
@@ -314,7 +314,7 @@ async fn r3_an_external_validator_that_fails_or_is_late_means_not_valid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r3_what_validators_refuse_is_shown_to_guards_and_outside_too() {
+async fn r3_guards_and_external_validators_also_check_refused_content() {
     let outside: Answer = |candidate| match candidate.snapshot.len() {
         1 => Some(Ok(Problem::new("too few").into())),
         _ => Some(Ok(Problems::none())),
@@ -336,7 +336,7 @@ async fn r3_what_validators_refuse_is_shown_to_guards_and_outside_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r3_warnings_of_external_validators_stay_while_their_content_is_in_force() {
+async fn r3_external_warnings_stay_while_their_content_is_in_force() {
     let outside: Answer = |candidate| match candidate.snapshot.len() {
         2 => Some(Ok(Problem::new("few").warning().into())),
         _ => Some(Ok(Problems::none())),
@@ -354,7 +354,7 @@ async fn r3_warnings_of_external_validators_stay_while_their_content_is_in_force
 }
 
 #[tokio::test(start_paused = true)]
-async fn r3_an_override_lets_this_very_content_past_a_dead_validator() {
+async fn r3_override_lets_one_content_pass_a_validator_that_does_not_answer() {
     let world = start(manifest(2), |builder| {
         builder.external_validator(Board(|_| None), Duration::from_secs(5))
     });
@@ -373,11 +373,11 @@ async fn r3_an_override_lets_this_very_content_past_a_dead_validator() {
     assert!(!world.handle.next_run().await.is_good());
 }
 
-/// A runtime in virtual time, of which the clock goes on while other threads work.
+/// A runtime in virtual time whose clock also advances while threads for blocking work are busy.
 #[derive(Clone)]
-struct Apart(TokioRuntime);
+struct ThreadedRuntime(TokioRuntime);
 
-impl Runtime for Apart {
+impl Runtime for ThreadedRuntime {
     fn now(&self) -> plugin_sdk::Now {
         self.0.now()
     }
@@ -392,7 +392,7 @@ impl Runtime for Apart {
     }
 }
 
-/// Says when it begins, and goes on when it is told to, or no more can be told.
+/// A generator that reports that it has begun, and continues when the test sends a message or drops the sender.
 struct Slow {
     begins: mpsc::UnboundedSender<()>,
     goes_on: Mutex<std::sync::mpsc::Receiver<()>>,
@@ -418,7 +418,8 @@ impl plugin_sdk::Generator for Slow {
     }
 }
 
-/// A world with a slow generator; what says that it begins, and what tells it to go on.
+/// Starts a regeneration with a slow generator. Returns the receiver that reports its begin, and the sender that lets
+/// it continue.
 fn start_slow<R: Runtime>(
     runtime: R,
 ) -> (
@@ -453,10 +454,11 @@ async fn r44_generating_does_not_hold_the_executor() {
 }
 
 #[tokio::test]
-async fn r44_generators_that_do_not_end_are_told_and_no_second_run_is_started_beside_them() {
-    let (handle, mut begun, go_on) = start_slow(Apart(TokioRuntime::current()));
+async fn r44_late_generators_are_reported_and_no_second_run_starts() {
+    let (handle, mut begun, go_on) = start_slow(ThreadedRuntime(TokioRuntime::current()));
     begun.recv().await.unwrap();
-    // Not before it began: paused time does not wait for a thread, and would have made many runs by then.
+    // Time is paused only after the generator has begun: paused time does not wait for a thread, and many runs would
+    // have ended before.
     tokio::time::pause();
     let mut status = handle.watch();
     let first = status
@@ -474,7 +476,7 @@ async fn r44_generators_that_do_not_end_are_told_and_no_second_run_is_started_be
         second.contains("generators of an earlier run have not ended yet"),
         "{second}"
     );
-    assert!(begun.try_recv().is_err(), "it began once");
+    assert!(begun.try_recv().is_err(), "the generator began only once");
     tokio::time::resume();
     drop(go_on);
     while !handle.next_run().await.is_good() {}
@@ -482,7 +484,7 @@ async fn r44_generators_that_do_not_end_are_told_and_no_second_run_is_started_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_sealer_is_noticed_and_built_upon() {
+async fn next_run_builds_on_the_incarnation_of_another_sealer() {
     let world = start(manifest(2), |builder| builder);
     world.run().await;
     let other = testing::incarnation(manifest(4));

@@ -1,5 +1,5 @@
-//! What takes time in a run: reading, generating, asking validators outside, sealing. Each is a future that owns what
-//! it needs.
+//! The work of a run that takes time: reading, generating, asking external validators, sealing. Each is a future that
+//! owns its inputs.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     seal::Seal,
 };
 
-/// How something that takes time ended.
+/// The result of a piece of work.
 pub(super) enum Finished {
     Read {
         readings: Readings,
@@ -30,7 +30,7 @@ pub(super) enum Finished {
         /// Whether a source could not be read.
         unread: bool,
     },
-    /// Generators did not end, or their run panicked.
+    /// The generators did not end in time, or their run panicked.
     NotGenerated(Problem),
     Validated(Result<Judged, BoxError>),
     Sealed(Result<Incarnation, BoxError>),
@@ -55,11 +55,11 @@ impl<R: Runtime> Regeneration<R> {
         })
     }
 
-    /// Runs generators and validators, outside of the executor: they compute for as long as they like. What does not end
-    /// in time is left to itself, and nothing else is generated until it has ended.
+    /// Runs generators and validators on a thread for blocking work, because they can compute for a long time. If they
+    /// do not end in time, their thread goes on, and no other run generates until it has ended.
     pub(super) fn generate(&mut self) -> BoxFuture<'static, Finished> {
         if Arc::get_mut(&mut self.memo).is_none() {
-            let message = "generators of an earlier run have not ended yet; mend the one that takes so long, then start the process again";
+            let message = "generators of an earlier run have not ended yet; fix the slow generator, then restart the process";
             return Box::pin(ready(Finished::NotGenerated(Problem::new(message))));
         }
         let readings = std::mem::take(&mut self.readings);
@@ -74,11 +74,9 @@ impl<R: Runtime> Regeneration<R> {
             });
             let message = match timeout_at(&runtime, deadline, drafted).await {
                 Some(Some(drafted)) => return Finished::Generated { drafted, unread },
-                Some(None) => "the run of generators panicked; it is tried again".to_owned(),
+                Some(None) => "the run of generators panicked; trying again".to_owned(),
                 None => {
-                    format!(
-                        "generators did not end within {allowed:?}; mend the one that takes so long"
-                    )
+                    format!("generators did not end within {allowed:?}; fix the slow generator")
                 }
             };
             Finished::NotGenerated(Problem::new(message))
@@ -136,7 +134,8 @@ impl<R: Runtime> Regeneration<R> {
     }
 }
 
-/// An external validator's answer: none in time, or an error, means not valid, unless this content is let through.
+/// Adds the answer of an external validator. An error, or no answer in time (`None`), is a refusal, unless an override
+/// lets this content pass.
 fn take_answer(
     judged: &mut Judged,
     external: &External,
@@ -153,7 +152,7 @@ fn take_answer(
             });
             return judged.problems.extend(said);
         }
-        Some(Err(error)) => format!("could not say whether this is valid: {error}"),
+        Some(Err(error)) => format!("could not validate this content: {error}"),
         None => format!("did not answer within {:?}", external.deadline),
     };
     judged.refuse(name, content, overrides, &message);

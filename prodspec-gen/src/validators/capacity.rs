@@ -1,12 +1,13 @@
-//! Intent along capacity edges is consistent: what consumers are meant to need fits what their provider is meant to have.
+//! Checks capacity edges in intent: the capacity of a provider must cover the sum of the demand of its consumers.
 
 use std::collections::BTreeMap;
 
 use plugin_sdk::{AssetView, Problems, Validator};
 use prodspec_model::addons::{DependsOn, Need};
 
-/// For every provider and unit: the intended capacities of its consumers together fit its own. Providers and
-/// consumers whose types declare no capacity are left out.
+/// Refuses a provider whose intended capacity, in any unit, is less than the sum of the intended capacities of its
+/// consumers. Providers and consumers whose types declare no capacity are ignored. An asset under turndown has a
+/// capacity of 0.
 #[derive(Debug, Clone, Copy)]
 pub struct CapacityFits;
 
@@ -28,7 +29,7 @@ impl Validator for CapacityFits {
                     .map(|(id, need)| format!("`{id}` {need}"))
                     .collect();
                 let message = format!(
-                    "is meant to have {has} {unit}, its consumers need {needs} ({}); give it more or them less",
+                    "is meant to have {has} {unit}, its consumers need {needs} ({}); raise its capacity or lower theirs",
                     shown.join(", ")
                 );
                 problems.push(view.problem(message).field("payload"));
@@ -37,7 +38,7 @@ impl Validator for CapacityFits {
     }
 }
 
-/// Who needs how much of the asset, by unit.
+/// The consumers of the asset with the capacity that each needs, by unit.
 fn demand(view: &AssetView<'_>) -> BTreeMap<String, Vec<(String, u64)>> {
     let mut demand: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
     for consumer in view.referrers() {

@@ -1,4 +1,4 @@
-//! Dependencies make sense: no edge twice, no cycle. Linear in the edges that a change can reach.
+//! Checks dependency edges: no duplicates and no cycles. The cost is linear in the edges that a change can reach.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry};
 
@@ -9,11 +9,11 @@ use petgraph::{
 use plugin_sdk::{AssetView, Candidate, Problem, Problems, Validator};
 use prodspec_model::{Asset, AssetId, Message, Snapshot, addons::DependsOn};
 
-/// No dependency edge stands twice, and following edges never leads back.
+/// Refuses duplicate dependency edges, and edges that form a cycle.
 #[derive(Debug, Clone, Copy)]
 pub struct Dependencies;
 
-/// So many assets of a cycle are shown.
+/// Maximum number of assets of a cycle that a message shows.
 const SHOWN: usize = 12;
 
 impl Validator for Dependencies {
@@ -37,7 +37,7 @@ impl Validator for Dependencies {
     }
 
     fn incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
-        // What was sealed has no cycle: a new one leads through something that changed.
+        // The parent has no cycle, so every new cycle contains an asset that changed.
         let after = candidate
             .changes
             .iter()
@@ -59,7 +59,7 @@ impl Validator for Dependencies {
 }
 
 fn depends_on(asset: &Asset) -> DependsOn {
-    // One that does not read is reported by the validator of types.
+    // `KnownTypes` reports an addon that cannot be read.
     asset.addon().ok().flatten().unwrap_or_default()
 }
 
@@ -73,7 +73,7 @@ fn shown(cycle: &[AssetId]) -> String {
     names.join(" -> ")
 }
 
-/// Everything that some assets depend on, directly or not.
+/// The assets that some assets depend on, directly or indirectly, with their edges.
 struct Reach {
     ids: Vec<AssetId>,
     graph: DiGraph<(), ()>,
@@ -108,7 +108,8 @@ impl Reach {
         Self { ids, graph }
     }
 
-    /// One way round for each knot of assets that depend on each other, from its smallest id.
+    /// One cycle for each set of assets that depend on each other (a strongly connected component), from its smallest
+    /// id.
     fn cycles(&self) -> Vec<Vec<AssetId>> {
         let mut cycles: Vec<Vec<AssetId>> = kosaraju_scc(&self.graph)
             .into_iter()
@@ -122,7 +123,7 @@ impl Reach {
         cycles
     }
 
-    /// The shortest way from `start` back to it within `inside`, breadth first.
+    /// The shortest cycle from `start` back to `start` within `inside`, found breadth first. `None`: there is none.
     fn way_round(&self, start: NodeIndex, inside: &BTreeSet<NodeIndex>) -> Option<Vec<AssetId>> {
         let mut from = BTreeMap::new();
         let mut open = VecDeque::from([start]);

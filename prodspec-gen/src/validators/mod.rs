@@ -1,4 +1,4 @@
-//! The validators that most pipelines want, each usable alone.
+//! Validators that most pipelines need. Each can be used alone.
 
 mod capacity;
 mod dependencies;
@@ -16,7 +16,7 @@ pub use references::References;
 pub use spread::DomainSpread;
 pub use types::KnownTypes;
 
-/// References resolve, dependencies form no cycle, types are known and payloads read as such, capacity edges fit.
+/// The standard validators: [`References`], [`Dependencies`], [`KnownTypes`] and [`CapacityFits`].
 pub fn standard() -> Vec<Arc<dyn Validator>> {
     vec![
         Arc::new(References),

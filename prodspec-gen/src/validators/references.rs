@@ -1,8 +1,8 @@
-//! References resolve: whatever an asset refers to is there.
+//! Checks references: the assets that an asset refers to must exist.
 
 use plugin_sdk::{AssetView, Problems, Validator};
 
-/// Every reference names an asset of the same incarnation, and not the one that holds it.
+/// Refuses references to assets that are not in the same incarnation, and references of an asset to itself.
 #[derive(Debug, Clone, Copy)]
 pub struct References;
 
@@ -22,12 +22,12 @@ impl Validator for References {
         for (field, id) in view.asset().located_references() {
             if id.as_str() == itself {
                 problems.push(
-                    view.problem("refers to itself; take the reference away")
+                    view.problem("refers to itself; remove the reference")
                         .field(field),
                 );
             } else if wrong(&id) {
                 let message = format!(
-                    "refers to `{id}`, which is not there; add it or take the reference away"
+                    "refers to `{id}`, which does not exist; add it or remove the reference"
                 );
                 problems.push(view.problem(message).field(field));
             }

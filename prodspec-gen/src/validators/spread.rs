@@ -1,4 +1,4 @@
-//! Domain spread: assets of a type do not all stand or fall together.
+//! Checks that the assets of a type are spread over failure domains, so that they do not all fail together.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,7 +8,8 @@ use prodspec_model::{
     addons::{PhysicalCluster, Turndown},
 };
 
-/// The assets of one type lie in at least so many physical clusters. Not in the standard set: configured per type.
+/// Refuses an incarnation in which the assets of one type are in too few physical clusters. Assets under turndown are
+/// not counted. Not in the standard set, because it is configured per type.
 #[derive(Debug, Clone)]
 pub struct DomainSpread {
     type_name: Arc<str>,
@@ -16,7 +17,7 @@ pub struct DomainSpread {
 }
 
 impl DomainSpread {
-    /// Assets of type `T` must lie in at least `clusters` clusters, by their addon [`PhysicalCluster`].
+    /// Requires that the assets of type `T` are in at least `clusters` clusters, by their addon [`PhysicalCluster`].
     pub fn of<T: Message>(clusters: usize) -> Self {
         Self {
             type_name: T::TYPE.into(),
@@ -51,7 +52,7 @@ impl Validator for DomainSpread {
             .collect();
         if clusters.len() < self.at_least {
             let message = format!(
-                "the assets of type {} lie in {} clusters ({}), {} are asked for",
+                "the assets of type {} are in {} clusters ({}), {} are required; add assets in other clusters",
                 self.type_name,
                 clusters.len(),
                 clusters.into_iter().collect::<Vec<_>>().join(", "),

@@ -1,4 +1,4 @@
-//! What the standard validators find, on hostile graphs too.
+//! The problems that the standard validators find, also in hostile graphs.
 
 use plugin_sdk::AssetType;
 use prodspec_model::addons::PhysicalCluster;
@@ -10,7 +10,7 @@ use crate::{
     testing::{self, incarnation, items},
 };
 
-fn says(pipeline: &Pipeline, manifest: serde_json::Value) -> Vec<String> {
+fn problems_of(pipeline: &Pipeline, manifest: serde_json::Value) -> Vec<String> {
     match pipeline.check([("docs", items(manifest))], None) {
         Ok(_) => Vec::new(),
         Err(problems) => problems.iter().map(ToString::to_string).collect(),
@@ -18,7 +18,7 @@ fn says(pipeline: &Pipeline, manifest: serde_json::Value) -> Vec<String> {
 }
 
 fn standard(manifest: serde_json::Value) -> Vec<String> {
-    says(&testing::builder().build().unwrap(), manifest)
+    problems_of(&testing::builder().build().unwrap(), manifest)
 }
 
 fn needs(n: u64, providers: &[&str]) -> serde_json::Value {
@@ -27,7 +27,7 @@ fn needs(n: u64, providers: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn cycles_are_shown_with_their_way_round() {
+fn cycles_are_reported_with_their_assets() {
     let said = standard(
         json!({"a": needs(0, &["b"]), "b": needs(0, &["c"]), "c": needs(0, &["a"]), "d": needs(0, &["a"])}),
     );
@@ -70,7 +70,7 @@ fn long_cycles_and_chains_cost_linear_time() {
 }
 
 #[test]
-fn a_new_cycle_through_old_assets_is_found() {
+fn new_cycle_through_unchanged_assets_is_refused() {
     let parent = incarnation(json!({"a": needs(0, &["b"]), "b": {"n": 0}}));
     let pipeline = testing::builder().build().unwrap();
     let manifest = items(json!({"a": needs(0, &["b"]), "b": needs(0, &["a"])}));
@@ -81,7 +81,7 @@ fn a_new_cycle_through_old_assets_is_found() {
 }
 
 #[test]
-fn an_edge_must_not_stand_twice() {
+fn duplicate_edge_is_refused() {
     let said = standard(json!({"a": needs(0, &["b", "b"]), "b": {"n": 0}}));
     assert!(
         said[0].contains("a: addons.prodspec.v1.DependsOn.edges[1]: depends on `b` twice"),
@@ -90,7 +90,7 @@ fn an_edge_must_not_stand_twice() {
 }
 
 #[test]
-fn capacity_must_suffice_for_the_sum_of_consumers() {
+fn capacity_below_the_demand_of_all_consumers_is_refused() {
     let fits = json!({"lb": {"n": 10}, "x": needs(4, &["lb"]), "y": needs(6, &["lb"])});
     assert_eq!(standard(fits), Vec::<String>::new());
     let said = standard(json!({"lb": {"n": 9}, "x": needs(4, &["lb"]), "y": needs(6, &["lb"])}));
@@ -113,7 +113,7 @@ fn capacity_must_suffice_for_the_sum_of_consumers() {
 }
 
 #[test]
-fn a_consumer_that_grows_is_held_against_its_provider() {
+fn growing_consumer_is_refused_if_its_provider_is_too_small() {
     let parent = incarnation(json!({"lb": {"n": 10}, "x": needs(4, &["lb"])}));
     let pipeline = testing::builder().build().unwrap();
     let mut memo = crate::memo::Memo::new();
@@ -151,9 +151,9 @@ fn unknown_types_and_unreadable_payloads_are_refused() {
         .source(testing::ByHand("docs"))
         .generator(testing::Items)
         .validators(standard_set());
-    let said = says(&bare.build().unwrap(), json!({"a": {"n": 1}}));
+    let said = problems_of(&bare.build().unwrap(), json!({"a": {"n": 1}}));
     assert!(
-        said[0].contains("a: type: nobody knows the type test.v1.Item"),
+        said[0].contains("a: type: the type test.v1.Item is not declared"),
         "{said:?}"
     );
 
@@ -169,7 +169,7 @@ fn unknown_types_and_unreadable_payloads_are_refused() {
         .asset_type(AssetType::<Other>::new())
         .build()
         .unwrap();
-    let said = says(&strict, json!({"a": {"n": 300}}));
+    let said = problems_of(&strict, json!({"a": {"n": 300}}));
     assert!(
         said[0].contains("a: payload.n: invalid value: integer `300`, expected u8 (says types)"),
         "{said:?}"
@@ -181,7 +181,7 @@ fn standard_set() -> Vec<Arc<dyn Validator>> {
 }
 
 #[test]
-fn what_a_type_declares_valid_is_asked() {
+fn validator_of_an_asset_type_is_called() {
     let odd = AssetType::<testing::Item>::new().valid(|item, view, problems| {
         if item.n % 2 == 0 {
             problems.push(view.problem("must be odd").field("payload.n"));
@@ -189,13 +189,13 @@ fn what_a_type_declares_valid_is_asked() {
     });
     let pipeline = testing::builder().asset_type(odd).build().unwrap();
     assert_eq!(
-        says(&pipeline, json!({"a": {"n": 1}, "b": {"n": 2}})),
+        problems_of(&pipeline, json!({"a": {"n": 1}, "b": {"n": 2}})),
         ["m#0:2:0: b: payload.n: must be odd (says types)"]
     );
 }
 
 #[test]
-fn spread_counts_clusters() {
+fn spread_over_too_few_clusters_is_refused() {
     struct Placed;
     impl plugin_sdk::Generator for Placed {
         fn info(&self) -> plugin_sdk::GeneratorInfo {
@@ -219,14 +219,14 @@ fn spread_counts_clusters() {
         .build()
         .unwrap();
     assert_eq!(
-        says(&pipeline, json!({"a": {"n": 1}, "b": {"n": 2}})),
+        problems_of(&pipeline, json!({"a": {"n": 1}, "b": {"n": 2}})),
         Vec::<String>::new()
     );
-    let said = says(&pipeline, json!({"a": {"n": 1}, "b": {"n": 1}}));
+    let said = problems_of(&pipeline, json!({"a": {"n": 1}, "b": {"n": 1}}));
     assert_eq!(
         said,
         [
-            "the assets of type test.v1.Item lie in 1 clusters (1), 2 are asked for (says domain-spread)"
+            "the assets of type test.v1.Item are in 1 clusters (1), 2 are required; add assets in other clusters (says domain-spread)"
         ]
     );
 }

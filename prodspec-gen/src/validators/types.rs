@@ -1,9 +1,9 @@
-//! Types are known, and payloads and addons read as them.
+//! Checks that types are declared, and that payloads and addons can be read as their types.
 
 use plugin_sdk::{AssetView, Problems, Validator};
 
-/// Every payload type is declared; payloads and known addons read as their Rust types; what their types declare valid
-/// is asked.
+/// Refuses payloads of undeclared types, payloads and declared addons that cannot be read as their Rust types, and
+/// assets that the validators of their types refuse.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownTypes;
 
@@ -16,7 +16,7 @@ impl Validator for KnownTypes {
         let type_name = view.asset().type_str();
         if !view.types().knows(type_name) {
             let message = format!(
-                "nobody knows the type {type_name}; register a plugin for it, or declare it modelled only"
+                "the type {type_name} is not declared; register a plugin for it, or declare it modelled only"
             );
             problems.push(view.problem(message).field("type"));
             return;

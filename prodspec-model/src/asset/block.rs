@@ -1,11 +1,11 @@
-//! The bytes of an asset: a small header, the canonical JSON, the provenance.
+//! The bytes of an asset: a header of 52 bytes, the canonical JSON, the provenance.
 //!
 //! ```text
 //! 0   digest of the JSON (32)
 //! 32  total length (u32), offset of id, payload, type and provenance from 52 (4 x u32)   little-endian
 //! 52  JSON, then provenance JSON
 //! ```
-//! The digest comes first so that hashing a tree node and comparing assets touch one cache line.
+//! The digest comes first so that hashing a tree node and comparing assets read one cache line.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::{digest::Digest, id::AssetId};
 
 const HEADER: usize = 52;
 
-/// A slice of a shared buffer that holds one asset.
+/// The bytes of one asset, as a slice of a shared buffer. Cheap to clone.
 #[derive(Clone)]
 pub struct Block {
     owner: Arc<Vec<u8>>,
     start: usize,
 }
 
-/// Bytes that should have been an asset's block are not.
+/// The error for bytes that are not a valid block of an asset. The text says which check failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("damaged asset block: {0}; restore the store from a backup")]
 pub struct Damaged(pub(crate) &'static str);
 
-/// Where the parts of an asset start in its canonical JSON.
+/// The offsets, in bytes, at which the parts of an asset start in its canonical JSON.
 pub(super) struct Layout {
     pub(super) id: usize,
     pub(super) payload: usize,
@@ -44,7 +44,7 @@ impl Block {
             layout.type_name,
             json.len(),
         ] {
-            // Checked by the builder: an asset is at most `MAX_BYTES` and its provenance far less than 4 GiB.
+            // The builder checks that an asset has at most `MAX_BYTES`. Its provenance is far below 4 GiB.
             bytes.extend_from_slice(&(number as u32).to_le_bytes());
         }
         bytes.extend_from_slice(json);
@@ -66,7 +66,7 @@ impl Block {
         &self.owner[start..start + Self::number(&self.owner[start..], 0)]
     }
 
-    /// The length of the block that starts at the start of `bytes`, if its header is there.
+    /// The length in bytes of the block at the start of `bytes`. `None`: `bytes` is shorter than a header.
     pub(crate) fn length_at(bytes: &[u8]) -> Option<usize> {
         (bytes.len() >= HEADER).then(|| Self::number(bytes, 0))
     }
@@ -75,7 +75,7 @@ impl Block {
         Self::digest_at(&self.owner[self.start..])
     }
 
-    /// The digest at the head of a block.
+    /// The digest in the first 32 bytes of a block.
     pub(crate) fn digest_at(bytes: &[u8]) -> Digest {
         let mut digest = [0; 32];
         digest.copy_from_slice(&bytes[..32]);
@@ -89,7 +89,8 @@ impl Block {
 
     fn part(&self, from: usize, to: usize) -> &str {
         let bytes = &self.owner[self.start + HEADER + from..self.start + HEADER + to];
-        // Invariant: `check` saw valid UTF-8 with parts on character boundaries when the block was made or loaded.
+        // Invariant: the block was built from valid UTF-8, or `check` has verified it, with all parts on character
+        // boundaries.
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
@@ -97,7 +98,7 @@ impl Block {
         Self::number(&self.owner[self.start..], nth)
     }
 
-    /// The canonical JSON, not looked at as text.
+    /// The canonical JSON as bytes, without a UTF-8 check.
     pub(super) fn json_bytes(&self) -> &[u8] {
         let start = self.start + HEADER;
         &self.owner[start..start + self.offset(4)]
@@ -127,18 +128,18 @@ impl Block {
         self.part(self.offset(4), self.offset(0) - HEADER)
     }
 
-    /// Checks everything that the accessors rely on.
+    /// Checks everything that the accessors rely on: lengths, UTF-8, the digest, the keys between the parts, the id.
     pub(super) fn check(&self) -> Result<(), Damaged> {
         let bytes = self
             .owner
             .get(self.start..)
-            .ok_or(Damaged("starts past the end"))?;
+            .ok_or(Damaged("starts after the end of its buffer"))?;
         let total = Self::length_at(bytes).ok_or(Damaged("shorter than its header"))?;
         let [id, payload, type_name, json] = [1, 2, 3, 4].map(|nth| Self::number(bytes, nth));
         let ordered =
             17 <= id && id + 13 <= payload && payload + 9 <= type_name && type_name + 2 <= json;
         if total > bytes.len() || !ordered || HEADER + json > total {
-            return Err(Damaged("lengths do not fit"));
+            return Err(Damaged("the lengths in the header contradict each other"));
         }
         let text = std::str::from_utf8(&bytes[HEADER..total]).map_err(|_| Damaged("not UTF-8"))?;
         if Digest::of(&text.as_bytes()[..json]) != Self::digest_at(bytes) {

@@ -1,4 +1,4 @@
-//! Building assets. Limits hold by construction: an [`Asset`] that exists is within them.
+//! Building assets. The builder checks every limit, so each existing [`Asset`] is within the limits.
 
 use std::collections::BTreeMap;
 
@@ -16,58 +16,58 @@ use crate::{
     reference::{self, InvalidReference},
 };
 
-/// Why an asset cannot be built.
+/// The reasons for which an asset cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The canonical encoding is too long.
+    /// The canonical encoding is longer than [`MAX_BYTES`].
     #[error(
         "{asset} has {bytes} bytes, {MAX_BYTES} are allowed; keep large configuration behind an ExternalRef"
     )]
     TooLarge {
-        /// Which asset.
+        /// The id of the asset under construction.
         asset: AssetId,
-        /// Its length.
+        /// The length of its canonical encoding, in bytes.
         bytes: usize,
     },
-    /// No payload was given.
-    #[error("{0} has no payload; every asset needs one, and it gives the asset its type")]
+    /// No payload was given to the builder.
+    #[error("{0} has no payload; set one: it gives the asset its type")]
     NoPayload(AssetId),
-    /// A second addon of one type.
+    /// The asset has two addons of the same type.
     #[error("{asset} has two addons of type {addon}; merge them")]
     DuplicateAddon {
-        /// Which asset.
+        /// The id of the asset under construction.
         asset: AssetId,
-        /// The type that stands twice.
+        /// The type that two addons have.
         addon: TypeName,
     },
-    /// A payload or addon has no canonical JSON.
+    /// The payload or an addon has no canonical JSON.
     #[error("{part} of {asset} cannot be written as canonical JSON")]
     Encode {
-        /// Which asset.
+        /// The id of the asset under construction.
         asset: AssetId,
-        /// Which message.
+        /// The type name of the payload or addon.
         part: String,
-        /// Why.
+        /// The reason from the canonical encoder.
         source: canonical::Error,
     },
-    /// A message type's name is invalid.
+    /// The constant [`Message::TYPE`] is not a valid type name.
     #[error("a message type has an invalid name")]
     Type {
-        /// Why.
+        /// The rule that the name breaks.
         source: InvalidId,
     },
-    /// A reference has other keys beside it, or no valid asset id.
+    /// An object with the key `$asset` has other keys, or its value is not a valid asset id.
     #[error("{asset} holds an invalid reference")]
     Reference {
-        /// Which asset.
+        /// The id of the asset under construction.
         asset: AssetId,
-        /// Why.
+        /// The reason why the reference is invalid.
         source: InvalidReference,
     },
 }
 
-/// An asset under construction.
+/// An asset under construction. [`AssetBuilder::build`] checks it.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct AssetBuilder {
@@ -112,7 +112,7 @@ impl AssetBuilder {
         })
     }
 
-    /// Sets the payload from a type name and JSON: for generators that do not know the type.
+    /// Sets the payload from a type name and JSON, for callers that do not know the Rust type.
     ///
     /// # Errors
     /// When the value has no canonical JSON.
@@ -124,17 +124,17 @@ impl AssetBuilder {
         })
     }
 
-    /// Adds an addon.
+    /// Adds an addon to the asset.
     ///
     /// # Errors
-    /// When there is one of its type already, or it has no canonical JSON.
+    /// When the asset already has an addon of this type, or the addon has no canonical JSON.
     pub fn addon<T: Message>(mut self, addon: &T) -> Result<Self, Error> {
         let json = self.encode(T::TYPE, addon)?;
         self.insert(checked_type::<T>()?, json)?;
         Ok(self)
     }
 
-    /// Adds an addon from a type name and JSON.
+    /// Adds an addon from a type name and JSON, for callers that do not know the Rust type.
     ///
     /// # Errors
     /// As [`AssetBuilder::addon`].
@@ -144,22 +144,22 @@ impl AssetBuilder {
         Ok(self)
     }
 
-    /// Takes the addon of type `T` away, if there is one.
+    /// Removes the addon of type `T`. Does nothing if the asset has none.
     pub fn without_addon<T: Message>(mut self) -> Self {
         self.addons.retain(|name, _| name.as_str() != T::TYPE);
         self
     }
 
-    /// Says where the asset comes from.
+    /// Sets the provenance: the generator and the document that the asset comes from.
     pub fn provenance(mut self, provenance: Provenance) -> Self {
         self.provenance = provenance;
         self
     }
 
-    /// Finishes the asset.
+    /// Checks all limits and builds the asset.
     ///
     /// # Errors
-    /// When there is no payload, the encoding is over [`MAX_BYTES`], or a reference is invalid.
+    /// When there is no payload, the encoding is longer than [`MAX_BYTES`], or a reference is invalid.
     pub fn build(self) -> Result<Asset, Error> {
         let Some((type_name, payload)) = &self.payload else {
             return Err(Error::NoPayload(self.id));
@@ -194,7 +194,7 @@ impl AssetBuilder {
                 source,
             });
         }
-        // A struct of strings and integers always has canonical JSON.
+        // The encoding cannot fail: a struct of strings and integers always has canonical JSON.
         let provenance = canonical::to_bytes(&self.provenance).unwrap_or_else(|_| b"{}".to_vec());
         Ok(Asset(Block::encode(
             &json,
@@ -229,7 +229,7 @@ impl AssetBuilder {
     }
 }
 
-/// Reads an asset back from its canonical JSON.
+/// Reads an asset from its canonical JSON.
 impl TryFrom<&str> for Asset {
     type Error = ReadError;
 
@@ -254,14 +254,14 @@ impl TryFrom<&str> for Asset {
     }
 }
 
-/// A text is no asset.
+/// The reasons for which a text cannot be read as an asset.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The text is no JSON of an asset's shape.
+    /// The text is not JSON with the fields of an asset.
     #[error("not the JSON of an asset")]
     Json(#[from] serde_json::Error),
-    /// The parts do not make an asset.
+    /// The fields were read, but do not make a valid asset.
     #[error("not a valid asset")]
     Asset(#[from] Error),
 }

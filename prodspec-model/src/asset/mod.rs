@@ -1,4 +1,4 @@
-//! Assets: one resource of one provider, as an immutable value.
+//! Assets: the units of intent. Each one is an immutable value that describes one resource in production.
 
 mod block;
 mod builder;
@@ -17,83 +17,85 @@ use crate::{
     reference,
 };
 
-/// The longest canonical encoding of an asset (id, payload, addons), in bytes.
+/// The maximum length of the canonical encoding of an asset (id, payload, addons), in bytes.
 pub const MAX_BYTES: usize = 150_000;
 
-/// One resource of one provider: id, payload, addons. Immutable, cheap to clone; equal content has an equal digest.
+/// The unit of intent: an id, a payload and addons that describe one resource in production.
 ///
-/// Its canonical encoding is one JSON object, kept in one block of bytes:
+/// Assets are immutable and cheap to clone. Equal content has an equal digest. The canonical encoding is one JSON
+/// object, kept in one block of bytes:
 /// `{"addons":{TYPE:VALUE,...},"id":"...","payload":VALUE,"type":"..."}`.
 #[derive(Clone)]
 pub struct Asset(Block);
 
-/// Where an asset came from: kept beside its content, not part of its digest.
+/// The generator and the place in a document that an asset was made from.
 ///
-/// It is true for the incarnation in which the asset's content last changed.
+/// It is kept beside the asset's content and is not part of the digest. It describes the incarnation in which the
+/// asset's content last changed: later edits of the document do not update it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Provenance {
-    /// The generator that made it.
+    /// The name of the generator that made the asset.
     pub generator: String,
-    /// The document it was made from, such as `manifest.yaml#0`.
+    /// The document that the asset was made from, such as `manifest.yaml#0`.
     pub document: String,
-    /// Line in the document, from 1; 0 when unknown.
+    /// The line in the document, counted from 1; 0 when unknown.
     pub line: u32,
-    /// Column in the document, from 1; 0 when unknown.
+    /// The column in the document, counted from 1; 0 when unknown.
     pub column: u32,
 }
 
 impl Asset {
-    /// Starts an asset named `id`.
+    /// Starts to build an asset with the id `id`.
     pub fn builder(id: AssetId) -> AssetBuilder {
         AssetBuilder::new(id)
     }
 
-    /// Starts a changed copy of this asset: the same id, payload, addons and provenance.
+    /// Starts to build a changed copy. The builder begins with the same id, payload, addons and provenance.
     pub fn edit(&self) -> AssetBuilder {
         AssetBuilder::from_asset(self)
     }
 
-    /// The asset's block of bytes.
+    /// The block of bytes that holds the asset.
     pub fn block(&self) -> &Block {
         &self.0
     }
 
-    /// The asset in `block`.
+    /// Reads the asset in `block` and checks its bytes.
     ///
     /// # Errors
-    /// When the bytes are no asset: torn, changed, or something else.
+    /// When the bytes are not an asset: cut off, changed, or something else.
     pub fn from_block(block: Block) -> Result<Self, Damaged> {
         block.check()?;
         Ok(Self(block))
     }
 
-    /// As [`Asset::from_block`], for bytes that were checked before.
+    /// As [`Asset::from_block`], without the checks: for bytes that were checked before.
     pub(crate) fn from_checked(block: Block) -> Self {
         Self(block)
     }
 
-    /// The asset's id. Allocates; compare with [`Asset::id_str`] instead where that is enough.
+    /// The asset's id. Allocates memory; [`Asset::id_str`] does not.
     pub fn id(&self) -> AssetId {
         AssetId::trusted(self.0.id())
     }
 
-    /// The asset's id as text.
+    /// The asset's id as text, without an allocation.
     pub fn id_str(&self) -> &str {
         self.0.id()
     }
 
-    /// The payload's type, which is the asset's type.
+    /// The type name of the payload, which is also the type of the asset.
     pub fn type_str(&self) -> &str {
         self.0.type_name()
     }
 
-    /// The digest of the canonical encoding.
+    /// The digest of the canonical encoding; provenance is not part of it.
     pub fn digest(&self) -> Digest {
         self.0.digest()
     }
 
-    /// The canonical encoding.
+    /// The canonical encoding of the asset: one JSON object.
     pub fn canonical(&self) -> &str {
         self.0.json()
     }
@@ -103,10 +105,10 @@ impl Asset {
         self.0.payload()
     }
 
-    /// The payload as a `T`.
+    /// Reads the payload as a `T`.
     ///
     /// # Errors
-    /// When the asset has another type, or the payload does not read as a `T`.
+    /// When the asset has another type, or the payload cannot be read as a `T`.
     pub fn payload<T: Message>(&self) -> Result<T, message::Error> {
         if self.type_str() != T::TYPE {
             return Err(self.misread::<T>(format!("a payload of type {}", self.type_str()), None));
@@ -115,10 +117,10 @@ impl Asset {
             .map_err(|e| self.misread::<T>("the payload".into(), Some(e)))
     }
 
-    /// The addon of type `T`, if the asset carries one.
+    /// Reads the addon of type `T`. `None`: the asset has no such addon.
     ///
     /// # Errors
-    /// When there is one and it does not read as a `T`.
+    /// When the asset has the addon, but it cannot be read as a `T`.
     pub fn addon<T: Message>(&self) -> Result<Option<T>, message::Error> {
         let Some(json) = self.addon_json(T::TYPE) else {
             return Ok(None);
@@ -128,19 +130,19 @@ impl Asset {
             .map_err(|e| self.misread::<T>("the addon".into(), Some(e)))
     }
 
-    /// The addon of the named type as canonical JSON, if the asset carries one.
+    /// The addon of the named type as canonical JSON. `None`: the asset has no such addon.
     pub fn addon_json(&self, type_name: &str) -> Option<&str> {
         self.addons()
             .find(|(name, _)| *name == type_name)
             .map(|(_, json)| json)
     }
 
-    /// Whether the asset carries an addon of the named type.
+    /// Whether the asset has an addon of the named type.
     pub fn has_addon(&self, type_name: &str) -> bool {
         self.addon_json(type_name).is_some()
     }
 
-    /// Every addon as its type and canonical JSON, by type.
+    /// All addons as pairs of type name and canonical JSON, sorted by type name.
     pub fn addons(&self) -> impl Iterator<Item = (&str, &str)> {
         let json = self.0.addons();
         let read: std::collections::BTreeMap<&str, &RawValue> = match json {
@@ -150,12 +152,12 @@ impl Asset {
         read.into_iter().map(|(name, raw)| (name, raw.get()))
     }
 
-    /// The assets this one refers to in payload or addons, sorted, each once.
+    /// The ids of the assets that this one refers to in its payload or addons, sorted, without duplicates.
     pub fn references(&self) -> Vec<AssetId> {
         reference::targets(self.0.json_bytes()).unwrap_or_default()
     }
 
-    /// Every reference with its field path, such as `addons.prodspec.v1.DependsOn.edges[0].provider`.
+    /// Every reference as a pair of field path, such as `addons.prodspec.v1.DependsOn.edges[0].provider`, and target.
     pub fn located_references(&self) -> Vec<(String, AssetId)> {
         let mut found = Vec::new();
         let parse = |json: &str| serde_json::from_str(json).unwrap_or_default();
@@ -166,7 +168,7 @@ impl Asset {
         found
     }
 
-    /// Where the asset came from.
+    /// The generator and the document that the asset came from.
     pub fn provenance(&self) -> Provenance {
         serde_json::from_str(self.0.provenance()).unwrap_or_default()
     }
@@ -199,7 +201,7 @@ impl std::fmt::Debug for Asset {
     }
 }
 
-/// Checks that a type name is one, for builders.
+/// The checked type name of `T`, for builders.
 fn checked_type<T: Message>() -> Result<TypeName, Error> {
     T::type_name().map_err(|source| Error::Type { source })
 }

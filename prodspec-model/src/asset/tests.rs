@@ -27,7 +27,7 @@ fn job(name: &str) -> AssetBuilder {
 }
 
 #[test]
-fn parts_are_read_back() {
+fn asset_parts_round_trip() {
     let depends = DependsOn {
         edges: vec![Edge {
             provider: AssetRef::to(id("db")),
@@ -66,7 +66,7 @@ fn parts_are_read_back() {
 }
 
 #[test]
-fn the_limit_is_exact() {
+fn asset_of_the_maximum_size_is_accepted_and_one_byte_more_is_refused() {
     let base = job("").build().unwrap().canonical().len();
     let at_limit = job(&"x".repeat(MAX_BYTES - base)).build().unwrap();
     assert_eq!(at_limit.canonical().len(), MAX_BYTES);
@@ -75,7 +75,7 @@ fn the_limit_is_exact() {
 }
 
 #[test]
-fn one_addon_of_a_type() {
+fn second_addon_of_the_same_type_is_refused() {
     let owner = Owner { owner: "me".into() };
     let twice = job("x").addon(&owner).unwrap().addon(&owner);
     assert!(matches!(twice, Err(Error::DuplicateAddon { .. })));
@@ -120,7 +120,7 @@ fn references_to_invalid_ids_or_with_a_second_key_are_refused() {
 }
 
 #[test]
-fn every_flipped_byte_of_the_content_is_noticed() {
+fn asset_with_any_flipped_or_missing_byte_is_refused() {
     let asset = job("x").build().unwrap();
     let good = asset.block().bytes().to_vec();
     let load = |bytes| Asset::from_block(Block::at(std::sync::Arc::new(bytes), 0));
@@ -130,7 +130,7 @@ fn every_flipped_byte_of_the_content_is_noticed() {
         let mut bad = good.clone();
         bad[at] ^= 0x40;
         let same = load(bad).is_ok_and(|read| read == asset && read.id_str() == "job/eu");
-        assert!(!same, "a flipped byte {at} went unnoticed");
+        assert!(!same, "the flipped byte {at} was not noticed");
     }
     for cut in 0..content {
         assert!(load(good[..cut].to_vec()).is_err());

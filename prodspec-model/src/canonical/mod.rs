@@ -1,40 +1,40 @@
-//! Canonical JSON: one text for one value, so that bytes and digests can be compared.
+//! Canonical JSON: exactly one text for each value, so that bytes and digests can be compared.
 //!
-//! Keys are sorted by their bytes, no key stands twice, there is no white space, integers are exact and floats are
-//! finite. Depth is limited so that every text written can be read back.
+//! Keys are sorted by their bytes and unique, there is no white space, integers are exact and floats are finite. The
+//! depth is limited so that every text written can be read back.
 
 mod ser;
 
 use serde::Serialize;
 
-/// The deepest nesting that canonical JSON may have.
+/// The maximum nesting of canonical JSON, in levels.
 pub const MAX_DEPTH: usize = 100;
 
-/// Why a value has no canonical JSON.
+/// The reasons for which a value has no canonical JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Two entries of one object have the same key.
-    #[error("the key `{0}` stands twice in one object; remove one")]
+    #[error("the key `{0}` appears twice in one object; remove one")]
     DuplicateKey(String),
-    /// NaN or an infinity.
+    /// A float is NaN or infinite.
     #[error("{0} is not a JSON number; leave the field out or use a finite number")]
     NotFinite(String),
-    /// An integer outside `i64::MIN ..= u64::MAX`.
+    /// An integer is outside `i64::MIN ..= u64::MAX`.
     #[error("the integer {0} does not fit 64 bits; write it as a string")]
     TooLarge(String),
-    /// A map key that is no string, number or unit variant.
+    /// A map key is not a string, number or unit variant.
     #[error("a map key must be a string, a number or a unit variant")]
     Key,
-    /// Nested deeper than [`MAX_DEPTH`].
-    #[error("nested deeper than {MAX_DEPTH} levels")]
+    /// The value is nested deeper than [`MAX_DEPTH`] levels.
+    #[error("nested deeper than {MAX_DEPTH} levels; flatten it")]
     TooDeep,
-    /// What the type's own `Serialize` said.
+    /// The type's own `Serialize` implementation failed with this message.
     #[error("{0}")]
     Custom(String),
 }
 
-/// Writes `value` as canonical JSON.
+/// Encodes `value` as canonical JSON.
 ///
 /// # Errors
 /// When the value has no canonical form: see [`Error`].
@@ -54,7 +54,7 @@ pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
 /// Appends `value` as canonical JSON to `out`.
 ///
 /// # Errors
-/// As [`to_bytes`]; `out` then holds a partial text.
+/// As [`to_bytes`]. After an error, `out` ends with an incomplete text.
 pub fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), Error> {
     value.serialize(&mut ser::Canonical { out, depth: 0 })
 }

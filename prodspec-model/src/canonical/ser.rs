@@ -1,4 +1,4 @@
-//! The serializer behind [`super::to_bytes`]: writes straight to bytes and sorts each object's entries in place.
+//! The serializer of [`super::to_bytes`]: writes directly to bytes and sorts each object's entries in place.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use serde::{Serialize, ser};
 
 use super::{Error, MAX_DEPTH};
 
-/// Writes one value at the end of `out`.
+/// Serializer that appends one value to `out`.
 pub(super) struct Canonical<'a> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) depth: usize,
@@ -228,7 +228,7 @@ impl<'a> ser::Serializer for &'a mut Canonical<'_> {
     }
 }
 
-/// An array under way.
+/// The serializer of an array that is not finished yet.
 pub(super) struct List<'a> {
     out: &'a mut Vec<u8>,
     depth: usize,
@@ -254,13 +254,14 @@ impl List<'_> {
     }
 }
 
-/// One entry of an object under way: where its key (without quotes) and the whole of it lie in the output.
+/// One entry of an unfinished object: the range of its key (without quotes) and the end of its value in the output.
 struct Entry {
     key: Range<usize>,
     end: usize,
 }
 
-/// An object under way. Entries are written as they come and put in order at the end, if they are not already.
+/// The serializer of an object that is not finished yet. Entries are written in the order in which they come, and
+/// sorted at the end if necessary.
 pub(super) struct Object<'a> {
     out: &'a mut Vec<u8>,
     depth: usize,

@@ -19,7 +19,7 @@ enum Shape {
 }
 
 #[test]
-fn enums_look_as_serde_json_writes_them() {
+fn enums_are_encoded_as_serde_json_encodes_them() {
     assert_eq!(text(&Shape::Unit), r#""Unit""#);
     assert_eq!(text(&Shape::New(1)), r#"{"New":1}"#);
     assert_eq!(text(&Shape::Tuple(1, 2)), r#"{"Tuple":[1,2]}"#);
@@ -30,7 +30,7 @@ fn enums_look_as_serde_json_writes_them() {
 }
 
 #[test]
-fn what_has_no_canonical_form_is_refused() {
+fn values_without_a_canonical_form_are_refused() {
     #[derive(Serialize)]
     struct Twice {
         a: u8,
@@ -55,7 +55,7 @@ fn what_has_no_canonical_form_is_refused() {
 }
 
 #[test]
-fn depth_is_limited_at_its_boundary() {
+fn nesting_beyond_the_maximum_depth_is_refused() {
     let nest = |n| (0..n).fold(json!(1), |inner, _| json!([inner]));
     assert!(to_bytes(&nest(MAX_DEPTH)).is_ok());
     assert_eq!(to_bytes(&nest(MAX_DEPTH + 1)), Err(Error::TooDeep));
@@ -81,7 +81,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn reading_back_and_writing_again_changes_nothing(value in any_json()) {
+    fn canonical_json_round_trips(value in any_json()) {
         let once = to_bytes(&value).unwrap();
         let read: Value = serde_json::from_slice(&once).unwrap();
         prop_assert_eq!(to_bytes(&read).unwrap(), once);
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_insertion_does_not_matter(entries in prop::collection::btree_map("[a-d\"\\\\!]{0,4}", any::<u8>(), 0..8)) {
+    fn canonical_json_does_not_depend_on_insertion_order(entries in prop::collection::btree_map("[a-d\"\\\\!]{0,4}", any::<u8>(), 0..8)) {
         struct Backwards(Vec<(String, u8)>);
         impl Serialize for Backwards {
             fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {

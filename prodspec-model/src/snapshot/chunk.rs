@@ -1,7 +1,9 @@
-//! Where nodes end. The rule looks at keys only, so that equal content has equal shape whatever its history.
+//! The rule that divides the entries of a level into nodes. It depends on keys only, so that equal content has an equal
+//! shape, whatever edits led to it.
 //!
-//! Left to right, a node ends at its 48th entry, or from its 16th at an entry whose hash falls below an eighth of the
-//! range: 23 entries on average. After a change the ends fall back into step with the old ones within a few nodes.
+//! From left to right, a node ends at its 48th entry, or from its 16th entry on at one whose hash is in the lowest
+//! eighth of the range: 23 entries on average. After a change, the new boundaries are the old ones again within a few
+//! nodes.
 
 use super::{
     node::{Tree, push_key},
@@ -9,13 +11,14 @@ use super::{
     write::Writer,
 };
 
+/// Minimum number of entries of a node, except the last of a level.
 const FEWEST: usize = 16;
-/// The most entries of a node.
+/// Maximum number of entries of a node.
 pub(super) const MOST: usize = 48;
-/// One entry in eight may end a node.
+/// An entry whose hash is below this value can end a node: one entry in eight.
 const BELOW: u32 = 1 << 29;
 
-/// Cuts the ascending entries of one level into nodes and writes them.
+/// Divides the ascending entries of one level into nodes and writes them.
 pub(super) struct Chunker {
     tree: Tree,
     level: u8,
@@ -35,12 +38,12 @@ impl Chunker {
         }
     }
 
-    /// Whether the entry before this point ended a node.
+    /// Whether the present node has no entries: the last entry ended a node, or there was none.
     pub(super) fn is_empty(&self) -> bool {
         self.locations.is_empty()
     }
 
-    /// Takes the next entry. When it ends a node, returns the node's last key and location.
+    /// Adds the next entry. When the entry ends a node, writes that node and returns its last key and its location.
     pub(super) fn push(
         &mut self,
         writer: &mut Writer<'_>,
@@ -57,7 +60,7 @@ impl Chunker {
         ends.then(|| self.flush(writer))
     }
 
-    /// Ends the last node, if it has entries.
+    /// Writes the last node and returns its last key and its location. `None`: it has no entries.
     pub(super) fn finish(mut self, writer: &mut Writer<'_>) -> Option<(Vec<u8>, Location)> {
         (!self.is_empty()).then(|| self.flush(writer))
     }
@@ -70,8 +73,9 @@ impl Chunker {
     }
 }
 
-/// A fixed multiplicative hash, 8 bytes a step. It needs to be even, not strong: whoever picks ids to defeat it gets nodes
-/// of 16 or of 48 entries. Changing it changes the digest of every snapshot.
+/// A fixed multiplicative hash, 8 bytes per step. It must be evenly distributed, but not cryptographically strong: ids
+/// chosen to defeat it lead to nodes of 16 or 48 entries, no worse. A change of the hash changes the digest of every
+/// snapshot.
 fn hash(level: u8, key: &[u8]) -> u32 {
     /// 2^64 divided by the golden ratio.
     const K: u64 = 0x9e37_79b9_7f4a_7c15;

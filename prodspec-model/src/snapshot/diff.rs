@@ -1,7 +1,8 @@
-//! Differences between two snapshots, found by walking both trees and passing over what they share.
+//! Differences between two snapshots, found by a walk through both trees that skips their common parts.
 //!
-//! A subtree is passed over when both sides have it at one place of one pack, or, where only content counts, when the
-//! digests agree. Ends of nodes depend on ids only, so the two walks fall into step again right after a change.
+//! A subtree is skipped when both sides have it at the same location of the same pack, or, in a comparison of content
+//! only, when the digests are equal. The boundaries of nodes depend on ids only, so both walks reach the same
+//! boundaries again soon after a change.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{asset::Asset, asset::Block, digest::Digest};
 
-/// What differs in content.
+/// The assets whose content differs.
 pub(super) fn content(old: &Inner, new: &Inner) -> Vec<Change> {
     let mut found = Vec::new();
     let mut pair = Pair::new(old, new);
@@ -27,7 +28,7 @@ pub(super) fn content(old: &Inner, new: &Inner) -> Vec<Change> {
     found
 }
 
-/// What differs in content or place.
+/// The assets whose content or location differs.
 pub(super) fn places(old: &Inner, new: &Inner) -> Vec<Relocation> {
     let mut found = Vec::new();
     Pair::new(old, new).run(&mut |before, after| {
@@ -50,12 +51,13 @@ pub(super) fn places(old: &Inner, new: &Inner) -> Vec<Relocation> {
 
 type Found<'f> = dyn FnMut(Option<(Location, Asset)>, Option<(Location, Asset)>) + 'f;
 
-/// Both walks.
+/// The walks through both trees.
 struct Pair<'a> {
     old: Side<'a>,
     new: Side<'a>,
+    /// Whether subtrees with equal digests are skipped, even at different locations.
     by_content: bool,
-    /// Numbers of packs at which equal locations mean nothing.
+    /// Numbers of packs that differ between the two sides: equal locations in them are not equal blocks.
     apart: Vec<u32>,
 }
 
@@ -96,7 +98,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Compares two entries that are not the same, and passes over the one with the lower id, or both.
+    /// Reports two assets that are not the same block. Advances past the one with the lower id, or past both if the ids
+    /// are equal.
     fn entries(&mut self, old: Option<Item>, new: Option<Item>, found: &mut Found<'_>) {
         let read = |packs: &Packs, item: Option<Item>| {
             let at = item?.at;
@@ -126,7 +129,8 @@ impl<'a> Pair<'a> {
             || (self.by_content && old.height > 0 && self.old.digest(old) == self.new.digest(new))
     }
 
-    /// How many items from here on are at one place on both sides, given that the first is the same.
+    /// The number of items, from the present one on, that have equal locations on both sides. The present item is
+    /// equal.
     fn run_of_same(&self) -> usize {
         let (old, new) = (self.old.places(), self.new.places());
         let pairs = old.chunks_exact(8).zip(new.chunks_exact(8)).skip(1);
@@ -137,7 +141,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The numbers that stand for different packs on the two sides: two drafts may both have written pack 7.
+/// The numbers that name different packs on the two sides. For example, two drafts can both have written pack 7.
 fn apart(old: &Packs, new: &Packs) -> Vec<u32> {
     let mut others = new.0.iter().peekable();
     let differs = |slot: &&Slot| {
@@ -148,17 +152,17 @@ fn apart(old: &Packs, new: &Packs) -> Vec<u32> {
     old.0.iter().filter(differs).map(|slot| slot.no).collect()
 }
 
-/// A subtree, or an asset when its height is 0.
+/// A subtree, or an asset if its height is 0.
 #[derive(Clone, Copy)]
 struct Item {
     at: Location,
     height: u8,
 }
 
-/// The walk through one tree.
+/// The walk through one of the two trees.
 struct Side<'a> {
     packs: &'a Packs,
-    /// The whole tree, until it is entered or passed over.
+    /// The whole tree, until the walk enters or skips it.
     root: Option<Item>,
     path: Vec<(Node<'a>, usize)>,
 }
@@ -193,13 +197,13 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The locations from here to the end of the node, as bytes.
+    /// The locations from the present item to the end of its node, as bytes.
     fn places(&self) -> &'a [u8] {
         let here = self.path.last();
         here.map_or(&[], |(node, nth)| &node.places()[8 * nth..])
     }
 
-    /// Passes over `run` items of the present node.
+    /// Advances past `run` items of the present node.
     fn step(&mut self, mut run: usize) {
         while let Some((node, nth)) = self.path.last_mut() {
             *nth += run;

@@ -1,4 +1,4 @@
-//! One edit of a snapshot: what really changes, what it refers to, what is copied forward, and both trees rewritten.
+//! One edit of a snapshot: finds the real changes of assets and references, copies blocks forward, rewrites both trees.
 
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -15,7 +15,7 @@ use crate::{
     id::{AssetId, IncarnationNo},
 };
 
-/// An edit under way.
+/// The state of an edit before its trees are rewritten.
 struct Edit<'a, 'k> {
     old: &'a Inner,
     writer: Writer<'a>,
@@ -24,7 +24,7 @@ struct Edit<'a, 'k> {
     len: usize,
 }
 
-/// The snapshot after an edit, or `None` when nothing changes.
+/// The snapshot after an edit. `None`: nothing changes.
 pub(super) fn edit(
     old: &Inner,
     no: IncarnationNo,
@@ -36,7 +36,7 @@ pub(super) fn edit(
         .iter()
         .map(|asset| asset.block().bytes().len() + 24)
         .sum();
-    // A pack of a draft is continued; a number never falls.
+    // An edit of a draft continues the draft's pack. Pack numbers never decrease.
     let newest = old.packs.0.last().map_or(0, |slot| slot.no);
     let no = no.0.max(newest);
     let mut edit = Edit {
@@ -102,7 +102,7 @@ impl<'a, 'k> Edit<'a, 'k> {
         });
     }
 
-    /// Replaces the references of one asset. Both lists are sorted.
+    /// Replaces the references of the asset `source`. Both lists are sorted.
     fn refer(&mut self, source: &[u8], before: &[AssetId], after: &[AssetId]) {
         let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
         loop {
@@ -126,7 +126,7 @@ impl<'a, 'k> Edit<'a, 'k> {
         }
     }
 
-    /// Moves what is to be copied forward, and rewrites both trees.
+    /// Copies blocks forward out of old packs, and rewrites both trees.
     fn finish(mut self, no: u32) -> Inner {
         let Moving { assets, nodes } = forward::moving(self.old, no);
         let changed = self.assets.len();
@@ -170,7 +170,7 @@ impl<'a, 'k> Edit<'a, 'k> {
     }
 }
 
-/// What every key of the reference tree that names `target` starts with. No id holds a zero byte.
+/// The common prefix of all keys of the reference tree that name `target`. Ids contain no zero byte.
 pub(super) fn reference_prefix(target: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(target.len() + 32);
     key.extend_from_slice(target.as_bytes());
@@ -182,9 +182,9 @@ fn sort(ops: &mut [Op<'_>]) {
     ops.sort_by(|a, b| a.key.cmp(&b.key));
 }
 
-/// Sorted by id; of those with the same id, the last.
+/// The assets sorted by id. Of several assets with the same id, only the last is kept.
 fn last_of_each(put: Vec<Asset>) -> Vec<Asset> {
-    // Ids are found once each: every look at an asset is a look at cold memory.
+    // The id of each asset is read once only: the assets are usually not in the processor's cache.
     let mut order: Vec<(&str, usize)> = put.iter().map(Asset::id_str).zip(0..).collect();
     order.sort_unstable();
     let mut put: Vec<Asset> = order.iter().map(|&(_, nth)| put[nth].clone()).collect();

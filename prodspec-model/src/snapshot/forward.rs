@@ -1,12 +1,14 @@
-//! Copying forward: keeps the packs few and mostly alive.
+//! Copying forward: keeps the number of packs, and the garbage in them, small.
 //!
-//! An edit leaves garbage in the packs before it. It therefore moves everything still reached out of some of them:
+//! A block is live while the snapshot reaches it, and garbage after that. Edits leave garbage in older packs. An edit
+//! therefore moves all live blocks out of some packs:
 //!
-//! - When 64 packs are of about one size, out of all of them. Small packs thus merge into larger ones, as in a
-//!   log-structured merge tree: a block moves at most once each time its pack's size has grown 64 times, and the number of
-//!   packs grows with the logarithm of the content.
-//! - When garbage outweighs what is alive, out of the pack with the greatest share of garbage. That copies no more than
-//!   it frees, and what it frees was written by earlier edits: over time, at most as much as those wrote.
+//! - When 64 packs have about the same size: out of all of them. Small packs thus merge into larger ones, as in a
+//!   log-structured merge tree: a block moves at most once each time the size of its pack grows by a factor of 64, and
+//!   the number of packs grows with the logarithm of the content.
+//! - When there is more garbage than live content: out of the pack with the greatest share of garbage. An edit then
+//!   copies no more bytes than it frees. The freed bytes were written by earlier edits, so over time the copies are at
+//!   most as large as those edits.
 
 use std::borrow::Cow;
 
@@ -19,20 +21,20 @@ use super::{
 };
 use crate::asset::Asset;
 
-/// How many packs may be of about one size, and what about one size is: within this factor.
+/// Two sizes within this factor are about the same; and so many packs of about the same size are merged.
 const ALIKE: usize = 64;
-/// Garbage that is not worth moving anything for, in units: 1 MiB.
+/// The amount of garbage, in units of 8 bytes, that is always tolerated: 1 MiB.
 const SLACK: u64 = (1 << 20) / UNIT as u64;
 
-/// What has to move out of the packs that are to go.
+/// The live blocks of the packs that are to be emptied.
 #[derive(Default)]
 pub(super) struct Moving<'a> {
     pub(super) assets: Vec<(Asset, Location)>,
-    /// Nodes to copy, by their first key, each with its tree and level.
+    /// The nodes to copy, each with its tree, its level and an operation on its first key.
     pub(super) nodes: Vec<(Tree, u8, Op<'a>)>,
 }
 
-/// Finds what an edit that writes pack `no` should move.
+/// Finds the blocks that an edit should move when it writes pack `no`.
 pub(super) fn moving(old: &Inner, no: u32) -> Moving<'_> {
     let mut moving = Moving::default();
     for slot in leaving(&old.packs, no) {
@@ -41,7 +43,7 @@ pub(super) fn moving(old: &Inner, no: u32) -> Moving<'_> {
     moving
 }
 
-/// The packs to be emptied.
+/// The packs that are to be emptied. Usually none.
 fn leaving(packs: &Packs, no: u32) -> Vec<&Slot> {
     let others = || packs.0.iter().filter(|slot| slot.no != no);
     let size = |slot: &Slot| (slot.live.ilog2() / ALIKE.ilog2()) as usize;
@@ -63,7 +65,7 @@ fn leaving(packs: &Packs, no: u32) -> Vec<&Slot> {
     emptiest.into_iter().collect()
 }
 
-/// Adds every block of the pack in `slot` that is still reached.
+/// Adds every live block of the pack in `slot` to `moving`.
 fn collect<'a>(old: &'a Inner, slot: &'a Slot, moving: &mut Moving<'a>) {
     let mut left = slot.live;
     let mut unit = 0;

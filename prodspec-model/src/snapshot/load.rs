@@ -1,4 +1,4 @@
-//! A snapshot taken apart into a small descriptor and its packs, and put together again.
+//! Saving a snapshot as a small descriptor (its root) with its packs, and loading it again.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{digest::Digest, id::IncarnationNo};
 
-/// What a snapshot is beside its packs: small, to be kept with the incarnation's header.
+/// The descriptor of a snapshot without the content of its packs. It is small and is kept with the incarnation's
+/// header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Root {
@@ -20,7 +21,7 @@ pub struct Root {
     packs: Vec<Reach>,
 }
 
-/// How far a snapshot reaches into one pack.
+/// The part of one pack that is live in a snapshot: `live` units of 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reach {
@@ -29,26 +30,28 @@ struct Reach {
 }
 
 impl Root {
-    /// The packs needed to load the snapshot, by number.
+    /// The numbers of the packs that are needed to load the snapshot, in ascending order.
     pub fn packs(&self) -> impl Iterator<Item = IncarnationNo> {
         self.packs.iter().map(|reach| reach.no)
     }
 }
 
-/// A snapshot cannot be put together.
+/// The reasons for which a snapshot cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A pack was not handed over.
+    /// A pack that the root names was not given to [`Snapshot::load`].
     #[error("pack {0} is missing; load every pack that the root names")]
     Missing(IncarnationNo),
-    /// The root points at something that is not there.
-    #[error("the root does not fit its packs: {0}; restore the store from a backup")]
+    /// The root and the packs do not belong together. The text says which check failed.
+    #[error(
+        "the root of a snapshot does not match its packs: {0}; restore the store from a backup"
+    )]
     Misfit(&'static str),
 }
 
 impl Snapshot {
-    /// What is to be kept of this snapshot beside its packs.
+    /// The descriptor from which [`Snapshot::load`] loads this snapshot, together with its packs.
     pub fn root(&self) -> Root {
         let reach = |slot: &Slot| Reach {
             no: IncarnationNo(slot.no),
@@ -63,11 +66,12 @@ impl Snapshot {
         }
     }
 
-    /// Puts a snapshot together again. Packs that `root` does not name are ignored. Costs nothing per asset: a
-    /// [`Pack`] was checked when it was read.
+    /// Loads a snapshot from its root and its packs. Packs that `root` does not name are ignored.
+    ///
+    /// The cost does not depend on the number of assets, because [`Pack::check`] has already verified the packs.
     ///
     /// # Errors
-    /// When a pack is missing, or `root` and packs do not belong together.
+    /// When a pack is missing, or when `root` and the packs do not belong together.
     pub fn load(root: &Root, packs: impl IntoIterator<Item = Pack>) -> Result<Self, LoadError> {
         let mut given: Vec<Pack> = packs.into_iter().collect();
         given.sort_by_key(Pack::no);
@@ -78,7 +82,7 @@ impl Snapshot {
             let bytes = bytes.map_err(|_| LoadError::Missing(reach.no))?;
             if !(1..=bytes.len() / UNIT).contains(&(reach.live as usize)) {
                 return Err(LoadError::Misfit(
-                    "nothing is alive, or more than was written",
+                    "the live size of a pack is zero, or more than its length",
                 ));
             }
             slots.push(Slot {
@@ -88,7 +92,7 @@ impl Snapshot {
             });
         }
         if !slots.is_sorted_by(|a, b| a.no < b.no) {
-            return Err(LoadError::Misfit("packs are not in order"));
+            return Err(LoadError::Misfit("the packs are not in order"));
         }
         let packs = Packs(slots);
         check(&packs, root.assets, Tree::Assets)?;
@@ -102,12 +106,12 @@ impl Snapshot {
         });
         match snapshot.digest() == root.digest {
             true => Ok(snapshot),
-            false => Err(LoadError::Misfit("another digest")),
+            false => Err(LoadError::Misfit("the digest of the assets differs")),
         }
     }
 }
 
-/// Whether there is a node of `tree` at `root`.
+/// Checks that there is a node of `tree` at `root`. `None`: the tree is empty.
 fn check(packs: &Packs, root: Option<Location>, tree: Tree) -> Result<(), LoadError> {
     let Some(root) = root else { return Ok(()) };
     let tail = packs.tail(root);
@@ -120,6 +124,8 @@ fn check(packs: &Packs, root: Option<Location>, tree: Tree) -> Result<(), LoadEr
     };
     match fits {
         true => Ok(()),
-        false => Err(LoadError::Misfit("no tree where the root says")),
+        false => Err(LoadError::Misfit(
+            "no node of the tree at the location of its root",
+        )),
     }
 }

@@ -1,13 +1,14 @@
 //! The assets of one incarnation as a persistent Merkle search tree.
 //!
-//! The ends of nodes depend on ids only, so equal content has equal shape and an equal digest, whatever its history. Nodes
-//! and assets are blocks of bytes in packs, the same in memory and on disk; an edit writes one pack and shares the rest.
-//! With k changes among N assets, an edit and a diff cost O(k log N).
+//! The boundaries between nodes depend on ids only. Equal content therefore has an equal shape and an equal digest,
+//! whatever edits led to it. Nodes and assets are blocks of bytes in packs, the same in memory and on disk; an edit
+//! writes one pack and shares the other packs. With k changes among N assets, an edit and a diff cost O(k log N).
 //!
-//! - `node`: the bytes of a node. `chunk`: where nodes end. `pack`: the buffers.
-//! - `edit`: what an edit changes. `rewrite`: how it changes a tree. `write`: the pack it writes. `forward`: what it moves
-//!   out of old packs.
-//! - `walk`: from left to right. `diff`: two at once. `load`: from a store.
+//! - `node`: the bytes of a node. `chunk`: the boundaries between nodes. `pack`: the buffers.
+//! - `edit`: the changes of one edit. `rewrite`: their application to a tree. `write`: the new pack. `forward`: the
+//!   blocks that an edit moves out of old packs.
+//! - `walk`: a walk through one tree from left to right. `diff`: a walk through two trees. `load`: loading from a
+//!   store.
 
 mod chunk;
 mod diff;
@@ -33,7 +34,7 @@ use crate::{
 use pack::{Packs, Slot};
 use walk::Walk;
 
-/// All assets of one incarnation, ordered by id. Cheap to clone; an edit shares what it did not touch.
+/// All assets of one incarnation, sorted by id. Cheap to clone; snapshots share the parts that an edit did not change.
 ///
 /// ```
 /// use prodspec_model::{Asset, AssetId, IncarnationNo, Message, Snapshot};
@@ -59,46 +60,46 @@ pub struct Snapshot(Arc<Inner>);
 struct Inner {
     /// The root of the tree from id to asset.
     assets: Option<Location>,
-    /// The root of the tree of references, by target and source.
+    /// The root of the tree of references, sorted by target, then by source.
     references: Option<Location>,
     len: usize,
     packs: Packs,
-    /// The pack that the latest edit wrote.
+    /// The number of the pack that the latest edit wrote. `None`: the snapshot was loaded or is empty.
     newest: Option<u32>,
 }
 
-/// One difference between two snapshots. At least one side is there, and the sides differ.
+/// One asset that differs between two snapshots. At least one of `before` and `after` is `Some`, and they differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The asset in the older snapshot.
+    /// The asset in the older snapshot. `None`: the asset was added.
     pub before: Option<Asset>,
-    /// The asset in the newer snapshot.
+    /// The asset in the newer snapshot. `None`: the asset was removed.
     pub after: Option<Asset>,
 }
 
 impl Change {
-    /// The asset that differs.
+    /// The id of the asset that differs.
     #[allow(
         clippy::expect_used,
-        reason = "a difference has a side: see the type's invariant"
+        reason = "the type's invariant: `before` or `after` is `Some`"
     )]
     pub fn id(&self) -> AssetId {
         self.before
             .as_ref()
             .or(self.after.as_ref())
             .map(Asset::id)
-            .expect("one side is there")
+            .expect("`before` or `after` is `Some`")
     }
 }
 
-/// An asset whose content or place differs between two snapshots. At least one side is there.
+/// An asset whose content or location differs between two snapshots. At least one of the two locations is `Some`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relocation {
-    /// Where the older snapshot has it.
+    /// The asset's location in the older snapshot. `None`: the asset was added.
     pub before: Option<Location>,
-    /// Where the newer snapshot has it.
+    /// The asset's location in the newer snapshot. `None`: the asset was removed.
     pub after: Option<Location>,
-    /// Whether it differs in content, not only in place.
+    /// True when the content differs; false when only the location does.
     pub changed: bool,
 }
 
@@ -122,22 +123,22 @@ impl Snapshot {
         Self(Arc::new(inner))
     }
 
-    /// A snapshot without assets.
+    /// Creates a snapshot without assets.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// How many assets there are.
+    /// The number of assets in the snapshot.
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether there are none.
+    /// Whether the snapshot has no assets.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The digest of all ids and contents.
+    /// The digest over the ids and contents of all assets.
     pub fn digest(&self) -> Digest {
         match self.0.assets {
             Some(root) => crate::asset::Block::digest_at(self.0.packs.tail(root)),
@@ -145,33 +146,35 @@ impl Snapshot {
         }
     }
 
-    /// The asset named `id`.
+    /// The asset with the id `id`. `None`: the snapshot has no such asset.
     pub fn get(&self, id: &str) -> Option<Asset> {
         self.0.packs.asset(self.locate(id)?)
     }
 
-    /// Whether there is an asset named `id`.
+    /// Whether the snapshot has an asset with the id `id`.
     pub fn contains(&self, id: &str) -> bool {
         self.locate(id).is_some()
     }
 
-    /// Where the asset named `id` is.
+    /// The location of the asset with the id `id`. `None`: the snapshot has no such asset.
     pub fn locate(&self, id: &str) -> Option<Location> {
         self.0.locate(id)
     }
 
-    /// The asset at `location`, without a search: what [`Snapshot::locate`] of this snapshot or one before it said,
-    /// kept up to date by [`Snapshot::diff_locations`]. `None` when nothing is left of that pack.
+    /// The asset at `location`, without a search.
+    ///
+    /// The location must come from [`Snapshot::locate`] of this snapshot, or from an older one and kept up to date with
+    /// [`Snapshot::diff_locations`]. `None`: the snapshot no longer contains that pack.
     pub fn at(&self, location: Location) -> Option<Asset> {
         self.0.packs.asset(location)
     }
 
-    /// All assets, by id.
+    /// All assets of the snapshot, sorted by id.
     pub fn iter(&self) -> impl Iterator<Item = Asset> {
         self.iter_from("")
     }
 
-    /// All assets whose id is not below `id`, by id.
+    /// All assets whose id is `id` or greater, sorted by id.
     pub fn iter_from(&self, id: &str) -> impl Iterator<Item = Asset> {
         let packs = &self.0.packs;
         let key = id.as_bytes();
@@ -190,18 +193,20 @@ impl Snapshot {
         })
     }
 
-    /// All assets whose id starts with `prefix`, by id.
+    /// All assets whose id starts with `prefix`, sorted by id.
     pub fn iter_prefix(&self, prefix: &str) -> impl Iterator<Item = Asset> {
         self.iter_from(prefix)
             .take_while(move |asset| asset.id_str().starts_with(prefix))
     }
 
-    /// A snapshot with `put` added or replaced and `removed` taken away, written to pack `no`: the number of the
-    /// incarnation it is for, which must not be below that of any edit before.
+    /// A new snapshot in which the assets of `put` are added or replaced and those of `removed` are removed.
     ///
-    /// Of two in `put` with one id the later counts, an id in both `put` and `removed` is put, and an asset of equal
-    /// content keeps its place. When nothing changes, the result is this snapshot itself. An edit of a draft that has
-    /// written pack `no` already continues that pack, in a copy.
+    /// The edit writes pack `no`: the number of the incarnation that the snapshot is for. The number must not be less
+    /// than that of an earlier edit.
+    ///
+    /// If two assets in `put` have the same id, the later one is used. An id in both `put` and `removed` is put. An
+    /// asset of equal content keeps its location. When nothing changes, the result is this snapshot itself. When this
+    /// snapshot is a draft that has already written pack `no`, the edit continues that pack in a copy.
     #[must_use]
     pub fn edit(&self, no: IncarnationNo, put: Vec<Asset>, removed: &[AssetId]) -> Self {
         match edit::edit(&self.0, no, put, removed) {
@@ -210,17 +215,18 @@ impl Snapshot {
         }
     }
 
-    /// What differs in content from this snapshot to `newer`, by id.
+    /// The assets whose content differs between this snapshot and `newer`, sorted by id.
     pub fn diff(&self, newer: &Self) -> Vec<Change> {
         diff::content(&self.0, &newer.0)
     }
 
-    /// What differs in content or place from this snapshot to `newer`, by id: for holders of [`Location`]s.
+    /// The assets whose content or location differs between this snapshot and `newer`, sorted by id. For callers that
+    /// keep [`Location`]s.
     pub fn diff_locations(&self, newer: &Self) -> Vec<Relocation> {
         diff::places(&self.0, &newer.0)
     }
 
-    /// The assets that refer to `target`, sorted.
+    /// The ids of all assets that refer to `target`, sorted.
     pub fn referrers(&self, target: &str) -> Vec<AssetId> {
         let mut found = Vec::new();
         let Some(root) = self.0.references else {
@@ -244,13 +250,13 @@ impl Snapshot {
         }
     }
 
-    /// Every pack that this snapshot reaches into, by number.
+    /// Every pack that holds a part of this snapshot, sorted by number.
     pub fn packs(&self) -> impl Iterator<Item = Pack> {
         self.0.packs.0.iter().map(Slot::pack)
     }
 
-    /// The pack that the latest edit wrote: what has to be kept to keep this snapshot, given that before the edit.
-    /// `None` when it was loaded, or nothing is left.
+    /// The pack that the latest edit wrote. A store that has the snapshot before the edit needs only this pack in
+    /// addition. `None`: the snapshot was loaded, or no block of that pack is in use.
     pub fn new_pack(&self) -> Option<Pack> {
         self.0.packs.slot(self.0.newest?).map(Slot::pack)
     }

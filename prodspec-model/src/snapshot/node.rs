@@ -1,4 +1,4 @@
-//! The bytes of a tree node: how they are written down, and how a key is found in them without unpacking.
+//! The bytes of a tree node: their layout, and the search for a key without unpacking.
 //!
 //! ```text
 //! 0   digest over the level and the digests of the groups (32); zero in the reference tree
@@ -8,33 +8,34 @@
 //! ..  locations: count x (pack u32, unit u32); none in a leaf of the reference tree
 //! ..  keys: bytes shared with the key before (u8), length of the rest (1 or 2 bytes), the rest
 //! ```
-//! A leaf's keys are those of its entries, an inner node's the last key of each child. The digests of the children cover
-//! their ids, because an asset's digest covers its id; locations are outside the digest. Groups halve the hashing of a
-//! change, and leave most of a node's children in peace.
+//! The keys of a leaf are those of its entries; the keys of an inner node are the last keys of its children. The
+//! digests of the children cover their ids, because an asset's digest covers its id; locations are not part of a
+//! digest. Groups halve the bytes that are hashed after a change, and most children of the node need not be read for
+//! it.
 
 use super::pack::{Location, NODE, length_word};
 
-/// Bytes before the groups.
+/// Number of bytes before the groups.
 pub(super) const HEADER: usize = 40;
-/// How many children are hashed together.
+/// Number of children that are hashed together.
 pub(super) const GROUP: usize = 12;
 
-/// Which of the two trees a node belongs to.
+/// The tree that a node belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tree {
-    /// Id to asset.
+    /// The tree from id to asset.
     Assets,
     /// The set of `target, 0, source` for every reference.
     References,
 }
 
 impl Tree {
-    /// Whether nodes of this `level` hold locations.
+    /// Whether nodes at `level` contain locations.
     pub(super) fn locates(self, level: u8) -> bool {
         level > 0 || self == Self::Assets
     }
 
-    /// How many groups a node of so many entries has.
+    /// The number of groups of a node with `count` entries.
     pub(super) fn groups(self, count: usize) -> usize {
         match self {
             Self::Assets => count.div_ceil(GROUP),
@@ -43,12 +44,12 @@ impl Tree {
     }
 }
 
-/// A node, read in place.
+/// A node, read from its bytes without copying.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'a>(&'a [u8]);
 
 impl<'a> Node<'a> {
-    /// The node that `tail` starts with.
+    /// The node at the start of `tail`.
     pub(super) fn read(tail: &'a [u8]) -> Self {
         Self(&tail[..(length_word(tail) & !NODE) as usize])
     }
@@ -72,17 +73,17 @@ impl<'a> Node<'a> {
         usize::from(self.0[38])
     }
 
-    /// The digests of all groups.
+    /// The digests of all groups, 32 bytes each.
     pub(super) fn groups(self) -> &'a [u8] {
         &self.0[HEADER..HEADER + 32 * self.tree().groups(self.count())]
     }
 
-    /// Where the locations start.
+    /// The offset in bytes at which the locations start.
     pub(super) fn places_start(self) -> usize {
         HEADER + self.groups().len()
     }
 
-    /// All locations as bytes.
+    /// All locations as bytes, 8 for each.
     pub(super) fn places(self) -> &'a [u8] {
         let places = match self.tree().locates(self.level()) {
             true => self.count(),
@@ -92,7 +93,7 @@ impl<'a> Node<'a> {
         &self.0[start..start + 8 * places]
     }
 
-    /// The location of entry `nth`; the zero location where the node holds none.
+    /// The location of entry `nth`. The zero location if the node contains none.
     pub(super) fn location(self, nth: usize) -> Location {
         match self.places().get(8 * nth..8 * nth + 8) {
             Some(place) => Location::read(place),
@@ -112,16 +113,16 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The first key. It stands there in full.
+    /// The first key. It is stored in full, because no key precedes it.
     pub(super) fn first_key(self) -> &'a [u8] {
         let (_, rest, _) = split_key(self.packed_keys());
         rest
     }
 
-    /// The first entry whose key is not below `key`, and whether the two are equal.
+    /// The index of the first entry whose key is not below `key`, and whether the two are equal.
     ///
-    /// Walks the packed keys: `same` bytes of the key before agree with `key`, and the key before is below it. A key that
-    /// shares more than that with the one before is below it as well.
+    /// Reads the packed keys one by one. The preceding key is below `key` and has its first `same` bytes in common with
+    /// it. A packed key that shares more than `same` bytes with the preceding key is below `key` as well.
     pub(super) fn find(self, key: &[u8]) -> (usize, bool) {
         let mut keys = self.packed_keys();
         let count = self.count();
@@ -147,7 +148,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The keys of a node, one after the other.
+/// The keys of a node, unpacked one after the other.
 pub(super) struct Keys<'a> {
     left: usize,
     rest: &'a [u8],
@@ -155,7 +156,7 @@ pub(super) struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    /// Unpacks the next key, if there is one.
+    /// Unpacks the next key. `None`: there is none.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         self.left = self.left.checked_sub(1)?;
         let (shared, rest, next) = split_key(self.rest);
@@ -165,19 +166,19 @@ impl Keys<'_> {
         Some(&self.key)
     }
 
-    /// The key unpacked last.
+    /// The key that was unpacked last.
     pub(super) fn last(self) -> Vec<u8> {
         self.key
     }
 }
 
-/// How many bytes `a` and `b` start with in common.
+/// The length in bytes of the common prefix of `a` and `b`.
 #[inline]
 pub(super) fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Appends `key` to packed keys, given the one before it.
+/// Appends `key` to packed keys. `before` is the preceding key.
 pub(super) fn push_key(packed: &mut Vec<u8>, before: &[u8], key: &[u8]) {
     let shared = common(before, key).min(255);
     let rest = &key[shared..];
@@ -185,13 +186,14 @@ pub(super) fn push_key(packed: &mut Vec<u8>, before: &[u8], key: &[u8]) {
     if rest.len() < 0x80 {
         packed.push(rest.len() as u8);
     } else {
-        // At most two ids and a separator: far below 2^15.
+        // A key has at most two ids and a separator: far below 2^15 bytes.
         packed.extend_from_slice(&[0x80 | (rest.len() >> 8) as u8, rest.len() as u8]);
     }
     packed.extend_from_slice(rest);
 }
 
-/// What one packed key shares with the one before, its rest, and the packed keys after it.
+/// Splits the first packed key off: the number of bytes shared with the preceding key, the rest of the key, and the
+/// packed keys after it.
 #[inline]
 fn split_key(packed: &[u8]) -> (usize, &[u8], &[u8]) {
     let shared = usize::from(packed[0]);

@@ -1,8 +1,8 @@
 //! Packs: the buffers that hold the nodes and assets of a snapshot, and the table that finds them by number.
 //!
-//! One incarnation writes one pack. A pack is never changed, is shared by every snapshot that still reaches into it, and
-//! has one reference count however many entries point into it. A block in it starts at a multiple of 8 bytes with a
-//! digest (32) and its length (`u32`, little-endian); the length's highest bit marks a node.
+//! Each incarnation writes one pack. A pack never changes, is shared by all snapshots that use a part of it, and has
+//! one reference count, whatever the number of entries that point into it. A block in a pack starts at a multiple of 8
+//! bytes with a digest (32 bytes) and its length (`u32`, little-endian); the highest bit of the length marks a node.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use crate::{
 
 /// Blocks start at multiples of this many bytes, so that 32 bits reach 32 GiB into a pack.
 pub(super) const UNIT: usize = 8;
-/// Set in the length of a block that is a node.
+/// The bit in the length of a block that marks a node.
 pub(super) const NODE: u32 = 1 << 31;
 
-/// Where an asset's bytes are: 8 bytes that stand for the asset while its snapshot, or a newer one that did not move it,
-/// is at hand. See [`Snapshot::at`](super::Snapshot::at).
+/// The position of an asset's bytes in the packs of a snapshot, in 8 bytes. It is valid for its snapshot, and for newer
+/// snapshots until one of them moves the asset. See [`Snapshot::at`](super::Snapshot::at).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(deny_unknown_fields)]
 pub struct Location {
     pub(super) pack: u32,
-    /// In units of 8 bytes.
+    /// The offset in the pack, in units of 8 bytes.
     pub(super) unit: u32,
 }
 
 impl Location {
-    /// From 8 bytes.
+    /// Reads a location from its 8 bytes.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|nth| bytes[at + nth]));
         Self {
@@ -47,28 +47,29 @@ impl Location {
     }
 }
 
-/// Everything that one incarnation wrote: an immutable buffer, shared by all snapshots that reach into it.
+/// All blocks that one incarnation wrote: an immutable buffer, shared by all snapshots that use a part of it.
 #[derive(Debug, Clone)]
 pub struct Pack {
     no: IncarnationNo,
     bytes: Arc<Vec<u8>>,
 }
 
-/// Bytes that should have been a pack are not what was written.
+/// The error for a pack whose bytes are not the bytes that were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "pack {} is damaged: its bytes do not match its digest; restore the store from a backup", no.0
 )]
 pub struct DamagedPack {
-    /// Which pack.
+    /// The number of the damaged pack.
     pub no: IncarnationNo,
 }
 
 impl Pack {
-    /// The pack numbered `no`, read back from where it was kept. This is where damage is noticed: once, at load.
+    /// Creates the pack numbered `no` from stored bytes, after comparing them with the stored digest. Damage is
+    /// detected here, once for each load.
     ///
     /// # Errors
-    /// When `bytes` are not those whose [`Pack::digest`] was `digest`.
+    /// When the digest of `bytes` is not `digest`.
     pub fn check(no: IncarnationNo, bytes: Vec<u8>, digest: Digest) -> Result<Self, DamagedPack> {
         if Digest::of(&bytes) != digest {
             return Err(DamagedPack { no });
@@ -77,27 +78,27 @@ impl Pack {
         Ok(Self { no, bytes })
     }
 
-    /// The incarnation that wrote it.
+    /// The number of the incarnation that wrote the pack.
     pub fn no(&self) -> IncarnationNo {
         self.no
     }
 
-    /// All of its bytes.
+    /// All bytes of the pack.
     pub fn bytes(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }
 
-    /// The digest of all its bytes, to be kept beside them. Reads all of them.
+    /// Computes the digest of all bytes of the pack. A store keeps it with the bytes, for [`Pack::check`].
     pub fn digest(&self) -> Digest {
         Digest::of(&self.bytes)
     }
 }
 
-/// A pack in a snapshot's table.
+/// An entry in a snapshot's table of packs.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub(super) no: u32,
-    /// Units of the pack that this snapshot still reaches.
+    /// Number of units of the pack (8 bytes each) that are live in this snapshot.
     pub(super) live: u32,
     pub(super) bytes: Arc<Vec<u8>>,
 }
@@ -111,13 +112,13 @@ impl Slot {
     }
 }
 
-/// The packs that a snapshot reaches into, by number. Kept short by copying forward.
+/// The packs that hold the parts of a snapshot, sorted by number. Copying forward keeps the table short.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Packs(pub(super) Vec<Slot>);
 
 impl Packs {
     pub(super) fn index(&self, no: u32) -> Option<usize> {
-        // The oldest pack is the largest by far.
+        // Most blocks are in the oldest pack, which is by far the largest.
         if self.0.first()?.no == no {
             return Some(0);
         }
@@ -131,7 +132,7 @@ impl Packs {
 
     /// The bytes from `at` to the end of its pack.
     ///
-    /// Invariant: every location in a snapshot's trees lies within a pack of its table; `load` and `Writer` see to it.
+    /// Invariant: every location in a snapshot's trees is within a pack of its table. `load` and `Writer` ensure it.
     pub(super) fn tail(&self, at: Location) -> &[u8] {
         self.slot(at.pack)
             .and_then(|slot| slot.bytes.get(at.start()..))
@@ -150,12 +151,12 @@ impl Packs {
     }
 }
 
-/// The length field of the block that `tail` starts with.
+/// The length field of the block at the start of `tail`.
 pub(super) fn length_word(tail: &[u8]) -> u32 {
     u32::from_le_bytes([tail[32], tail[33], tail[34], tail[35]])
 }
 
-/// How many units the block that `tail` starts with takes up.
+/// The size, in units of 8 bytes, of the block at the start of `tail`.
 pub(super) fn units(tail: &[u8]) -> u32 {
     (length_word(tail) & !NODE).div_ceil(UNIT as u32)
 }

@@ -1,5 +1,5 @@
-//! Edits a tree, level by level from the leaves: every node that an operation falls into is written anew, and what
-//! became of it is an operation on its parent.
+//! Edits a tree, level by level from the leaves up. Every node that an operation affects is written again, and its new
+//! location is an operation on its parent.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::{
     write::Writer,
 };
 
-/// What happens to one entry of a level. A sorted list of these edits the level.
+/// An operation on one entry of a level. A sorted list of operations edits the level.
 #[derive(Debug, Clone)]
 pub(super) struct Op<'k> {
     pub(super) key: Cow<'k, [u8]>,
@@ -20,17 +20,18 @@ pub(super) struct Op<'k> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
-    /// The key is new.
+    /// Adds an entry with this key.
     Put(Location),
-    /// The key goes.
+    /// Removes the entry with this key.
     Remove,
-    /// The first entry not below the key has moved. Keys, and so the ends of nodes, stay.
+    /// Changes the location of the first entry that is not below the key. Keys do not change, and so neither do the
+    /// boundaries of nodes.
     Move(Location),
-    /// The node that holds the first entry not below the key is to be copied to the new pack.
+    /// Copies the node of the first entry that is not below the key to the new pack.
     Touch,
 }
 
-/// A tree to edit and where to write.
+/// The tree to edit, and the writer of the new pack.
 pub(super) struct Rewrite<'w, 'a> {
     pub(super) tree: Tree,
     pub(super) packs: &'a Packs,
@@ -73,7 +74,7 @@ impl Rewrite<'_, '_> {
         root.map(|root| self.lowest(root))
     }
 
-    /// Builds levels from `level` on above `entries` until one entry is left.
+    /// Builds the levels from `level` upwards on top of `entries`, until one entry is left.
     fn build(
         &mut self,
         mut level: u8,
@@ -95,7 +96,7 @@ impl Rewrite<'_, '_> {
         entries.pop().map(|(_, at)| at)
     }
 
-    /// The lowest node that holds everything: the root of the same content built at once.
+    /// The lowest node that contains all entries. It is the root of a tree that is built from the same content at once.
     fn lowest(&mut self, mut root: Location) -> Location {
         loop {
             let node = self.writer.node_at(root);
@@ -108,7 +109,7 @@ impl Rewrite<'_, '_> {
         }
     }
 
-    /// Edits one level, from the node that the first operation falls into. Returns the operations on the level above.
+    /// Edits one level, from the node that the first operation affects. Returns the operations on the level above.
     fn level<'k>(&mut self, mut walk: Walk<'_>, ops: &[Op<'k>]) -> Vec<Op<'k>> {
         let mut above = Vec::new();
         let mut rest = ops;
@@ -128,7 +129,7 @@ impl Rewrite<'_, '_> {
         }
     }
 
-    /// Writes the present node with some entries moved.
+    /// Writes the present node again, with some entries at other locations.
     fn shift<'k>(&mut self, walk: &Walk<'_>, mine: &[Op<'k>]) -> Op<'k> {
         let node = walk.node();
         let find = |(nth, op): (usize, &Op<'_>)| match op.to {
@@ -145,7 +146,8 @@ impl Rewrite<'_, '_> {
         }
     }
 
-    /// Cuts the present node and those after it anew, until an old end is an end again. Returns the operations left.
+    /// Divides the present node and the nodes after it again, until a new boundary is an old boundary. Returns the
+    /// operations that are left.
     fn cut_anew<'o, 'k>(
         &mut self,
         walk: &mut Walk<'_>,
@@ -169,7 +171,7 @@ impl Rewrite<'_, '_> {
         rest
     }
 
-    /// Feeds the entries of `node`, as `ops` leave them, to the chunker. Returns the node's old last key.
+    /// Passes the entries of `node`, with `ops` applied, to the chunker. Returns the last key that the node had before.
     fn merge(
         &mut self,
         node: Node<'_>,
@@ -204,7 +206,7 @@ impl Rewrite<'_, '_> {
     }
 }
 
-/// Adds the touches of one level to its operations. Returns whether there are any.
+/// Adds the touches of one level to its operations. Returns whether the level has any touches.
 fn join<'k>(ops: &mut Vec<Op<'k>>, touches: &[(u8, Op<'k>)], level: u8) -> bool {
     let before = ops.len();
     let here = touches.iter().filter(|(at, _)| *at == level);
@@ -216,7 +218,8 @@ fn join<'k>(ops: &mut Vec<Op<'k>>, touches: &[(u8, Op<'k>)], level: u8) -> bool 
     any
 }
 
-/// Splits `ops` into those that fall into the present node, the first `sure` among them, and the rest.
+/// Splits `ops` into the operations on the present node and the rest. The first `sure` operations are known to be on
+/// the present node.
 fn split<'o, 'k>(walk: &Walk<'_>, ops: &'o [Op<'k>], sure: usize) -> (&'o [Op<'k>], &'o [Op<'k>]) {
     let node = walk.node();
     let beyond = |op: &Op<'_>| node.find(&op.key).0 == node.count();
@@ -227,7 +230,7 @@ fn split<'o, 'k>(walk: &Walk<'_>, ops: &'o [Op<'k>], sure: usize) -> (&'o [Op<'k
     ops.split_at(end)
 }
 
-/// The operations that turn the entries `gone` of the level above into `come`. Both are sorted.
+/// Appends the operations that replace the entries `gone` of the level above by `come`. Both are sorted.
 fn replace<'k>(gone: Vec<Vec<u8>>, come: Vec<(Vec<u8>, Location)>, above: &mut Vec<Op<'k>>) {
     let mut gone = gone.into_iter().peekable();
     let mut op = |key: Vec<u8>, to| {

@@ -31,7 +31,7 @@ fn asset(at: u32, n: u32, to: &[u32]) -> Asset {
 
 type Model = BTreeMap<String, Asset>;
 
-/// One edit: what is put, what is removed.
+/// One edit: the assets to put, and the assets to remove.
 type Step = (Vec<(u32, u32, Vec<u32>)>, Vec<u32>);
 
 fn steps(ids: u32, most: usize) -> impl Strategy<Value = Vec<Step>> {
@@ -41,7 +41,7 @@ fn steps(ids: u32, most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((put, removed), 1..12)
 }
 
-/// Every state of snapshot and model.
+/// The snapshot and the model after each step, the empty ones first.
 fn play(steps: &[Step]) -> Vec<(Snapshot, Model)> {
     let mut states = vec![(Snapshot::empty(), Model::new())];
     for (no, (put, removed)) in steps.iter().enumerate() {
@@ -70,7 +70,7 @@ fn referrers(model: &Model, target: &AssetId) -> Vec<AssetId> {
     model.values().filter(refers).map(Asset::id).collect()
 }
 
-/// Counts by hand what the trees reach, pack by pack.
+/// Counts the live units of each pack by a walk through both trees.
 fn reached(snapshot: &Snapshot) -> BTreeMap<u32, u32> {
     fn below(inner: &Inner, at: Location, height: u8, found: &mut BTreeMap<u32, u32>) {
         let tail = inner.packs.tail(at);
@@ -109,7 +109,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_history_gives_the_tree_built_at_once(small in steps(60, 20), large in steps(3_000, 900)) {
+    fn any_sequence_of_edits_gives_the_same_tree_as_one_edit(small in steps(60, 20), large in steps(3_000, 900)) {
         for (snapshot, model) in play(&small).iter().chain(&play(&large)) {
             agree(snapshot, model)?;
         }
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn differences_of_any_two_are_those_of_the_maps(steps in steps(1_500, 300), a in 0..12usize, b in 0..12usize) {
+    fn diff_of_any_two_snapshots_agrees_with_their_maps(steps in steps(1_500, 300), a in 0..12usize, b in 0..12usize) {
         let states = play(&steps);
         let ((old, before), (new, after)) = (&states[a % states.len()], &states[b % states.len()]);
         let ids: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn locations_kept_up_to_date_stay_right(first in steps(400, 300), later in prop::collection::vec((0..400u32, 5..9u32), 130..200)) {
+    fn locations_updated_from_each_diff_stay_valid(first in steps(400, 300), later in prop::collection::vec((0..400u32, 5..9u32), 130..200)) {
         let (mut snapshot, mut model) = play(&first).pop().unwrap();
         let mut places: BTreeSet<Location> = snapshot.iter().map(|asset| snapshot.locate(asset.id_str()).unwrap()).collect();
         for (no, (at, n)) in later.into_iter().enumerate() {
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_loaded_is_what_was_kept(steps in steps(500, 200)) {
+    fn loaded_snapshot_equals_the_saved_snapshot(steps in steps(500, 200)) {
         let states = play(&steps);
         let (snapshot, model) = states.last().unwrap();
         let root: Root = serde_json::from_str(&serde_json::to_string(&snapshot.root()).unwrap()).unwrap();
@@ -183,7 +183,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_new_is_the_same_snapshot() {
+fn edit_without_changes_returns_the_same_snapshot() {
     let assets: Vec<Asset> = (0..100).map(|at| asset(at, 1, &[])).collect();
     let first = Snapshot::empty().edit(IncarnationNo(1), assets.clone(), &[]);
     let again = first.edit(IncarnationNo(2), assets, &[id(100)]);
@@ -191,7 +191,7 @@ fn nothing_new_is_the_same_snapshot() {
 }
 
 #[test]
-fn an_edited_draft_still_writes_one_pack() {
+fn second_edit_of_a_draft_continues_its_pack() {
     let first = Snapshot::empty().edit(
         IncarnationNo(1),
         (0..500).map(|at| asset(at, 1, &[])).collect(),
@@ -209,7 +209,7 @@ fn an_edited_draft_still_writes_one_pack() {
 }
 
 #[test]
-fn every_flipped_byte_of_a_pack_is_noticed() {
+fn pack_with_any_flipped_or_missing_byte_is_refused() {
     let snapshot = Snapshot::empty().edit(
         IncarnationNo(1),
         (0..20).map(|at| asset(at, 1, &[at + 1])).collect(),
@@ -227,7 +227,7 @@ fn every_flipped_byte_of_a_pack_is_noticed() {
 }
 
 #[test]
-fn a_root_that_does_not_fit_its_packs_is_refused() {
+fn root_that_does_not_match_its_packs_is_refused() {
     let snapshot = Snapshot::empty().edit(
         IncarnationNo(1),
         (0..90).map(|at| asset(at, 1, &[at + 1])).collect(),
@@ -259,7 +259,7 @@ fn a_root_that_does_not_fit_its_packs_is_refused() {
 }
 
 #[test]
-fn garbage_never_outweighs_what_is_alive_for_long() {
+fn garbage_in_packs_stays_bounded() {
     let mut snapshot = Snapshot::empty();
     let wide = "x".repeat(10_000);
     for no in 1..200u32 {
@@ -278,7 +278,7 @@ fn garbage_never_outweighs_what_is_alive_for_long() {
         let all: usize = snapshot.packs().map(|pack| pack.bytes().len()).sum();
         assert!(
             all < (4 << 20),
-            "{all} bytes are held for {} assets of 10 kB",
+            "{all} bytes are kept for {} assets of 10 kB",
             snapshot.len()
         );
     }

@@ -1,11 +1,11 @@
-//! Walks the nodes of one level of a tree from left to right, from any key on.
+//! Walks through the nodes of one level of a tree from left to right, starting at any key.
 
 use super::{
     node::Node,
     pack::{Location, Packs},
 };
 
-/// The node that [`Walk::seek`] would start at, and where it is, without the way there.
+/// The node at which [`Walk::seek`] would start, and its location, without the path to it.
 pub(super) fn seek<'a>(
     packs: &'a Packs,
     root: Location,
@@ -20,22 +20,23 @@ pub(super) fn seek<'a>(
     (at, node)
 }
 
-/// A place among the nodes of one level.
+/// A position among the nodes of one level.
 #[derive(Debug, Clone)]
 pub(super) struct Walk<'a> {
     packs: &'a Packs,
     root: Location,
     level: u8,
-    /// The inner nodes above the place, from the root, each with the entry taken.
+    /// The inner nodes above the position, from the root, each with the index of the entry that leads to it.
     path: Vec<(Node<'a>, usize)>,
     at: Location,
     node: Node<'a>,
-    /// The entry that the walk one level below came through.
+    /// The entry of the present node above the position of the walk one level below. `None`: not known.
     through: Option<usize>,
 }
 
 impl<'a> Walk<'a> {
-    /// Starts at the first node of `level` that has a key not below `key`, or at the last node if all are below.
+    /// Starts at the first node of `level` that has a key not below `key`. If all keys are below it, starts at the last
+    /// node.
     pub(super) fn seek(packs: &'a Packs, root: Location, level: u8, key: &[u8]) -> Self {
         let mut walk = Self {
             packs,
@@ -50,9 +51,9 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Moves to where [`Walk::seek`] would start for `key`, which is not before the present node.
+    /// Moves to the node at which [`Walk::seek`] would start for `key`. That node must not be before the present one.
     pub(super) fn seek_on(&mut self, key: &[u8]) {
-        // Up until the key lies below an entry of the node, or there is no further up.
+        // Go up until the key is not above the last entry of the node, or until the root.
         while let Some((node, _)) = self.path.pop() {
             let nth = node.find(key).0;
             if nth < node.count() || self.path.is_empty() {
@@ -63,7 +64,7 @@ impl<'a> Walk<'a> {
         self.descend(|node| node.find(key).0.min(node.count() - 1));
     }
 
-    /// The same place one level up: at the parent of the present node, if it has one.
+    /// The walk one level up, at the parent of the present node. `None`: the present node is the root.
     pub(super) fn above(&self) -> Option<Self> {
         let mut above = self.clone();
         above.level += 1;
@@ -76,17 +77,18 @@ impl<'a> Walk<'a> {
         Some(above)
     }
 
-    /// The present node.
+    /// The node at the present position.
     pub(super) fn node(&self) -> Node<'a> {
         self.node
     }
 
-    /// The first entry of the present node whose key is not below `key`, the first one asked for at this place.
+    /// The index of the first entry of the present node whose key is not below `key`. Valid only for the first key that
+    /// is looked up at this position.
     pub(super) fn find_first(&self, key: &[u8]) -> usize {
         self.through.unwrap_or_else(|| self.node.find(key).0)
     }
 
-    /// Where the present node is.
+    /// The location of the present node.
     pub(super) fn at(&self) -> Location {
         self.at
     }
@@ -96,7 +98,7 @@ impl<'a> Walk<'a> {
         self.path.iter().all(|(node, nth)| nth + 1 == node.count())
     }
 
-    /// Moves on to the next node. At the last one, stays and returns false.
+    /// Moves to the next node. At the last node, does not move and returns false.
     pub(super) fn advance(&mut self) -> bool {
         if self.is_last() {
             return false;

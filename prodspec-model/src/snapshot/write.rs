@@ -1,4 +1,4 @@
-//! Writes the pack of one edit: appends blocks, hashes nodes, and keeps count of what is still reached in older packs.
+//! Writes the pack of one edit: appends blocks, hashes nodes, and counts the live units of older packs.
 
 use std::{ops::Range, sync::Arc};
 
@@ -9,19 +9,19 @@ use super::{
 };
 use crate::{asset::Asset, digest::Digest};
 
-/// The pack under construction, over the packs it adds to.
+/// The pack under construction, on top of the older packs.
 pub(super) struct Writer<'a> {
     old: &'a Packs,
     no: u32,
     out: Vec<u8>,
-    /// Units still reached, for each slot of `old`.
+    /// Number of live units, for each slot of `old`.
     live: Vec<u32>,
-    /// Units of `out` that are no longer reached.
+    /// Number of units of `out` that are garbage.
     dead: u32,
 }
 
 impl<'a> Writer<'a> {
-    /// Starts pack `no`. An edit of a draft that already wrote pack `no` continues that pack in a copy.
+    /// Starts pack `no`. If an earlier edit of the same draft has written pack `no`, continues that pack in a copy.
     pub(super) fn new(old: &'a Packs, no: u32, capacity: usize) -> Self {
         let mut out = Vec::with_capacity(capacity);
         let mut dead = 0;
@@ -38,7 +38,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The bytes from `at` on, in this pack or an older one.
+    /// The bytes from `at` to the end of its pack, in this pack or an older one.
     fn tail(&self, at: Location) -> &[u8] {
         if at.pack == self.no {
             &self.out[at.start()..]
@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
         Node::read(self.tail(at))
     }
 
-    /// Counts the block at `at` as no longer reached.
+    /// Counts the block at `at` as garbage.
     pub(super) fn bury(&mut self, at: Location) {
         let units = units(self.tail(at));
         if at.pack == self.no {
@@ -62,12 +62,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Makes room for so many bytes more.
+    /// Reserves memory for `bytes` more bytes.
     pub(super) fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }
 
-    /// Copies an asset into the pack.
+    /// Copies an asset into the pack and returns its location.
     pub(super) fn asset(&mut self, asset: &Asset) -> Location {
         let at = self.here();
         self.out.extend_from_slice(asset.block().bytes());
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         at
     }
 
-    /// Writes a node.
+    /// Writes a node into the pack and returns its location.
     pub(super) fn node(
         &mut self,
         tree: Tree,
@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
         let length = (HEADER + groups + 8 * places.len() + keys.len()) as u32;
         self.out.extend_from_slice(&[0; 32]);
         self.out.extend_from_slice(&(length | NODE).to_le_bytes());
-        // At most 48 locations.
+        // A node has at most 48 locations.
         let head = [level, tree as u8, locations.len() as u8, 0];
         self.out.extend_from_slice(&head);
         self.out.resize(self.out.len() + groups, 0);
@@ -106,7 +106,7 @@ impl<'a> Writer<'a> {
         at
     }
 
-    /// Writes a copy of `node` with some of its entries at other locations: the keys, and with them its ends, stay.
+    /// Writes a copy of `node` with some of its entries at other locations. The keys do not change.
     pub(super) fn moved(
         &mut self,
         node: Node<'_>,
@@ -129,7 +129,8 @@ impl<'a> Writer<'a> {
         at
     }
 
-    /// Hashes the node at `at` of this pack anew, given a bit for every group of children that changed.
+    /// Computes the digest of the node at `at` in this pack again. `changed` has a bit for each group of children that
+    /// changed.
     fn hash(&mut self, at: Location, changed: u8) {
         let start = at.start();
         let node = self.node_at(at);
@@ -152,7 +153,7 @@ impl<'a> Writer<'a> {
         self.out[start..start + 32].copy_from_slice(&digest.0);
     }
 
-    /// The digest over some children of the node at `at`.
+    /// The digest over the digests of some children of the node at `at`.
     fn group(&self, at: Location, children: Range<usize>) -> Digest {
         let node = self.node_at(at);
         let mut all = [0; 32 * GROUP];
@@ -163,7 +164,7 @@ impl<'a> Writer<'a> {
         Digest::of(&all[..length])
     }
 
-    /// The table with the new pack in it, without the packs that nothing reaches into any more.
+    /// The table with the new pack, without the packs that have no live blocks left.
     pub(super) fn finish(mut self) -> Packs {
         let mut slots = Vec::with_capacity(self.live.len() + 1);
         for (slot, &live) in self.old.0.iter().zip(&self.live) {
@@ -190,7 +191,7 @@ impl<'a> Writer<'a> {
 
     fn here(&self) -> Location {
         let unit = u32::try_from(self.out.len() / UNIT);
-        assert!(unit.is_ok(), "one incarnation writes at most 32 GiB");
+        assert!(unit.is_ok(), "one incarnation must write at most 32 GiB");
         Location {
             pack: self.no,
             unit: unit.unwrap_or_default(),

@@ -83,11 +83,11 @@ async fn r3_whatever_panics_is_a_problem_and_generation_goes_on() {
     for (bad, who) in [
         (
             "panic".to_owned(),
-            "panicked; mend the source (says source manifest.yaml)",
+            "panicked; fix the source (says source manifest.yaml)",
         ),
         (
             "services: {eu: {size: 13}}".to_owned(),
-            "eu: panicked; mend the validator (says superstitious)",
+            "eu: panicked; fix the validator (says superstitious)",
         ),
         (format!("services: {{{many}}}"), "it panicked"),
     ] {

@@ -1,6 +1,6 @@
-//! R1: an incremental run has, byte for byte, the result of a full one, for any sequence of edits. In a world with
-//! several types per id, amenders that consume, files of several documents, sources that several generators read,
-//! renames, failures and restarts.
+//! R1: an incremental run has the same result as a full one, byte for byte, for any sequence of edits. The test world
+//! has ids that change their types, generators that amend and consume, files with several documents, sources that
+//! several generators read, renames, failures and restarts.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ macro_rules! messages {
 
 messages! { A "test.v1.A", B "test.v1.B", C "test.v1.C", D "test.v1.D" }
 
-/// What an amender saw of the assets that it consumes.
+/// A digest of the assets that a generator consumed.
 #[derive(Serialize, Deserialize)]
 struct Saw {
     digest: Digest,
@@ -45,18 +45,18 @@ impl Message for Saw {
     const TYPE: &'static str = "test.v1.Saw";
 }
 
-/// The types that a thing can be written as, in any document.
+/// The types that a thing in a document can have.
 const KINDS: [&str; 3] = [A::TYPE, B::TYPE, C::TYPE];
 
-/// How a thing is written.
+/// A thing as written in a document.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Thing {
     kind: usize,
     n: u64,
 }
 
-/// Everything that a generator can see of assets, positions included.
-fn seen<'a>(assets: impl Iterator<Item = &'a Asset>) -> Saw {
+/// A digest of everything that a generator can read of assets, including positions.
+fn digest_of<'a>(assets: impl Iterator<Item = &'a Asset>) -> Saw {
     let mut bytes = Vec::new();
     for asset in assets {
         bytes.extend_from_slice(asset.block().bytes());
@@ -65,7 +65,7 @@ fn seen<'a>(assets: impl Iterator<Item = &'a Asset>) -> Saw {
     Saw { digest }
 }
 
-/// One asset per entry of a document of its source, of the type that stands there. Refuses 13, warns of 12.
+/// Makes one asset per entry of a document of its source, of the type that the entry names. Refuses 13, warns of 12.
 struct Things(&'static str);
 
 impl Generator for Things {
@@ -96,7 +96,7 @@ impl Generator for Things {
     }
 }
 
-/// Adds an owner to every `A`, from a source that others read too.
+/// Adds an owner to every `A`, from a source that other generators read too.
 struct Owners;
 
 impl Generator for Owners {
@@ -115,7 +115,7 @@ impl Generator for Owners {
     }
 }
 
-/// Amends every `B` by what it sees of all `A`.
+/// Adds a digest of all `A` to every `B`.
 struct Sums;
 
 impl Generator for Sums {
@@ -125,13 +125,13 @@ impl Generator for Sums {
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
         if let Some(asset) = input.asset() {
-            out.amend(asset.edit().addon(&seen(input.assets()))?)?;
+            out.amend(asset.edit().addon(&digest_of(input.assets()))?)?;
         }
         Ok(())
     }
 }
 
-/// Makes a `D` of every odd `C`, by what it sees of all `B`; amends the even ones.
+/// Makes a `D` from every odd `C`, with a digest of all `B`. Adds the digest to every even `C`.
 struct Copies;
 
 impl Generator for Copies {
@@ -147,17 +147,17 @@ impl Generator for Copies {
         };
         let C { n } = asset.payload()?;
         if n % 2 == 0 {
-            out.amend(asset.edit().addon(&seen(input.assets()))?)?;
+            out.amend(asset.edit().addon(&digest_of(input.assets()))?)?;
             return Ok(());
         }
         let copy = Asset::builder(AssetId::new(&format!("copy/{}", asset.id_str()))?);
-        let copy = copy.payload(&D { n })?.addon(&seen(input.assets()))?;
+        let copy = copy.payload(&D { n })?.addon(&digest_of(input.assets()))?;
         out.asset(copy, asset.provenance())?;
         Ok(())
     }
 }
 
-/// One group per type, of all assets of it.
+/// Makes one group of all assets of type `T`.
 struct Groups<T>(&'static str, std::marker::PhantomData<fn() -> T>);
 
 impl<T: Message> Generator for Groups<T> {
@@ -172,13 +172,13 @@ impl<T: Message> Generator for Groups<T> {
         let items = items.collect();
         let group = Asset::builder(AssetId::new(&format!("group/{}", self.0))?)
             .payload(&testing::Group { items })?
-            .addon(&seen(input.assets()))?;
+            .addon(&digest_of(input.assets()))?;
         out.asset(group, Default::default())?;
         Ok(())
     }
 }
 
-/// Warns of what refers to a multiple of five.
+/// A validator that warns of assets that refer to a multiple of five.
 struct Fives;
 
 impl Validator for Fives {
@@ -198,7 +198,7 @@ impl Validator for Fives {
     }
 }
 
-/// The generators are added so that groups may come before the amenders of other types.
+/// A pipeline in which groups can come before the generators that amend other types.
 fn pipeline() -> Pipeline {
     Pipeline::builder(prodspec_model::PartitionId::new("test").unwrap())
         .source(ByHand("docs"))
@@ -218,14 +218,14 @@ fn pipeline() -> Pipeline {
         .unwrap()
 }
 
-/// Where a thing stands: source, file, document.
+/// The place of a thing: source, file, document.
 type Place = (u8, u8, u8);
 
-/// What the sources hold.
+/// The content of all sources.
 #[derive(Debug, Clone, Default)]
 struct World {
     things: BTreeMap<u8, (Place, Thing)>,
-    /// A thing that is written a second time elsewhere.
+    /// A thing that is written a second time, at another place.
     twin: Option<(u8, Place)>,
     lines: BTreeMap<(u8, u8), u32>,
     owner: String,
@@ -244,13 +244,13 @@ enum Edit {
     Twin(Option<(u8, Place)>),
 }
 
-/// What happens between two edits.
+/// The edits before one run, and the faults of that run.
 #[derive(Debug, Clone)]
 struct Step {
     edits: Vec<Edit>,
-    /// A source that cannot be read this time.
+    /// The source that cannot be read in this run.
     unread: Option<u8>,
-    /// Whether the process starts anew before it.
+    /// Whether the process restarts before the run.
     restarted: bool,
 }
 
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Every document up to the last of its file, empty ones included.
+    /// All documents of a source. Missing documents before the last of a file are empty.
     fn documents(&self, source: u8, name: &str) -> Reading {
         let mut files: BTreeMap<u8, Vec<serde_json::Map<String, serde_json::Value>>> =
             BTreeMap::new();
@@ -377,8 +377,8 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// Everything of a draft that is sealed or told, byte for byte, provenance included.
-fn told(draft: &Draft) -> impl PartialEq + std::fmt::Debug + use<> {
+/// All parts of a draft that are sealed or reported, byte for byte, including provenance.
+fn sealed_and_reported(draft: &Draft) -> impl PartialEq + std::fmt::Debug + use<> {
     let bytes = |assets: &mut dyn Iterator<Item = Asset>| -> Vec<Vec<u8>> {
         assets.map(|asset| asset.block().bytes().to_vec()).collect()
     };
@@ -393,7 +393,7 @@ fn told(draft: &Draft) -> impl PartialEq + std::fmt::Debug + use<> {
     )
 }
 
-/// The problems that do not rest on what a failed generator would have made.
+/// The problems that do not depend on the results of failed generators.
 fn of_generators(refused: &Refused) -> Vec<Problem> {
     let problems = refused.problems.iter();
     problems
@@ -402,7 +402,7 @@ fn of_generators(refused: &Refused) -> Vec<Problem> {
         .collect()
 }
 
-/// Takes steps through a world, each incrementally and in full.
+/// Runs all steps, each incrementally and in full, and compares the results.
 fn compare(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let pipeline = pipeline();
     let (mut world, mut memo) = (World::default(), Memo::new());
@@ -417,7 +417,10 @@ fn compare(steps: Vec<Step>) -> Result<(), TestCaseError> {
         let full = Memo::new().draft(&pipeline, readings(), parent.as_ref());
         match (incremental, full) {
             (Ok(incremental), Ok(full)) => {
-                prop_assert_eq!(told(&incremental), told(&full));
+                prop_assert_eq!(
+                    sealed_and_reported(&incremental),
+                    sealed_and_reported(&full)
+                );
                 parent = Some(sealed(&incremental));
                 memo.accept(incremental);
             }
@@ -435,14 +438,14 @@ fn compare(steps: Vec<Step>) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    /// `PROPTEST_CASES` sets how many.
+    /// The environment variable `PROPTEST_CASES` sets the number of cases.
     #[test]
     fn r1_incremental_equals_full(steps in prop::collection::vec(step(), 1..20)) {
         compare(steps)?;
     }
 }
 
-/// Steps with edits only.
+/// Steps that have edits only.
 fn steps(edits: Vec<Vec<Edit>>) -> Vec<Step> {
     let step = |edits| Step {
         edits,
@@ -452,14 +455,14 @@ fn steps(edits: Vec<Vec<Edit>>) -> Vec<Step> {
     edits.into_iter().map(step).collect()
 }
 
-/// A thing in the document of its own number.
+/// Puts a thing into the document that has the thing's number.
 fn put(name: u8, kind: usize, n: u64) -> Edit {
     Edit::Put(name, (0, 0, name), Thing { kind, n })
 }
 
 #[test]
-fn r1_an_asset_that_changes_its_type_is_seen_by_consumers_of_the_new_type() {
-    // As B it was amended by the very generator that consumes A for other B.
+fn r1_asset_with_a_new_type_reaches_the_consumers_of_that_type() {
+    // The generator that amended the asset as a B consumes all A for other B.
     let same_stage = steps(vec![
         vec![put(0, 1, 1), put(1, 1, 1)],
         vec![Edit::Retype(0, 0)],
@@ -476,7 +479,7 @@ fn r1_an_asset_that_changes_its_type_is_seen_by_consumers_of_the_new_type() {
     }
 }
 
-/// What is warned of after some steps.
+/// The warnings after the last step.
 fn warnings(steps: Vec<Step>) -> Vec<String> {
     let (pipeline, mut world) = (pipeline(), World::default());
     let (mut memo, mut parent, mut warnings) = (Memo::new(), None, Problems::none());
@@ -492,7 +495,7 @@ fn warnings(steps: Vec<Step>) -> Vec<String> {
 }
 
 #[test]
-fn r3_warnings_stay_after_unrelated_edits_until_their_cause_is_gone() {
+fn r3_warnings_stay_until_their_cause_is_removed() {
     let first = vec![put(0, 0, 12), put(1, 1, 10)];
     let said = [
         "warning: group/b: refers to t1 (says fives)",
