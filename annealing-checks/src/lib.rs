@@ -1,14 +1,15 @@
-//! Checks that delay unsafe pushes. They know the SDK only, and work in any tower stack.
+//! Checks that delay unsafe pushes. They depend on the SDK only and work in any tower stack.
 //!
-//! [`calendar::WindowLayer`] holds back targets of rollouts likewise. Each check is a plain type that is a [`CheckPlugin`](plugin_sdk::CheckPlugin), and a layer around it:
+//! Each check is a plain type that implements [`CheckPlugin`](plugin_sdk::CheckPlugin), with a layer around it.
+//! [`calendar::WindowLayer`] uses a calendar to hold back targets of rollouts instead of pushes.
 //!
-//! | layer | delays a push | for |
+//! | layer | delays a push | for the causes |
 //! |---|---|---|
-//! | [`DependencySolverLayer`] | that production's dependencies do not allow yet | every cause |
-//! | [`CalendarLayer`] | outside weekly windows, on holidays, in freezes | intent, by default |
-//! | [`MonitoringLayer`] | while an alert fires, or nobody can tell | intent, by default |
-//! | [`SerializeLayer`] | while another with its key runs | every cause |
-//! | [`RateLayer`] | that is over its quota | every cause |
+//! | [`DependencySolverLayer`] | until production's dependencies allow it | all |
+//! | [`CalendarLayer`] | outside weekly windows, on holidays and in freezes | intent, by default |
+//! | [`MonitoringLayer`] | while an alert fires or the alerts cannot be read | intent, by default |
+//! | [`SerializeLayer`] | while another push with the same key runs | all |
+//! | [`RateLayer`] | that exceeds its quota | all |
 //!
 //! ```
 //! use annealing_checks::{CalendarLayer, DependencySolverLayer, Scope, SerializeLayer};

@@ -1,4 +1,5 @@
-//! What a check is about: which types it looks at, and under which keys it counts. Shared by every check here.
+//! The scope of a check: the asset types that it applies to, and the keys under which it counts. Shared by all checks
+//! of this crate.
 
 use std::{fmt, sync::Arc};
 
@@ -8,19 +9,19 @@ use prodspec_model::{
     addons::{ImpactedDomains, PhysicalCluster},
 };
 
-/// Asset types that a check applies to. By default all.
+/// The asset types that a check applies to. The default is all types.
 #[derive(Debug, Clone, Default)]
 pub struct Types(Option<Arc<[String]>>);
 
 impl Types {
-    /// Only these types, such as `shakespeare.v1.FrontendJob`.
+    /// Only the types with these names, such as `shakespeare.v1.FrontendJob`.
     pub fn only<T: Into<String>>(types: impl IntoIterator<Item = T>) -> Self {
         Self(Some(types.into_iter().map(Into::into).collect()))
     }
 
-    /// Whether a check of these types applies to the asset asked about.
+    /// Whether a check with these types applies to the asset of `request`.
     ///
-    /// An asset that cannot be read has no known type: the check applies.
+    /// If the asset cannot be read, its type is unknown and the check applies.
     pub fn apply(&self, request: &CheckRequest) -> bool {
         let Some(types) = &self.0 else {
             return true;
@@ -34,7 +35,7 @@ impl Types {
 
 type KeyOf = dyn Fn(&Asset) -> Option<String> + Send + Sync;
 
-/// Which assets count together: what a claim's key is made from.
+/// Decides which assets count together. The keys of claims are made from it.
 ///
 /// ```
 /// use annealing_checks::Scope;
@@ -67,7 +68,7 @@ impl Scope {
         }
     }
 
-    /// The whole partition counts together.
+    /// All assets of the partition count together.
     pub fn all() -> Self {
         Self::new(Kind::All)
     }
@@ -77,31 +78,32 @@ impl Scope {
         Self::new(Kind::Type)
     }
 
-    /// Assets with the same `PhysicalCluster` count together. An asset in no cluster is not counted.
+    /// Assets with the same `PhysicalCluster` count together. An asset without a cluster is not counted.
     pub fn per_cluster() -> Self {
         Self::new(Kind::Cluster)
     }
 
-    /// Assets that can hurt the same failure domain count together, one count for each of `domains`.
+    /// Assets that can hurt the same failure domain count together, with one count for each of `domains`.
     ///
-    /// An asset with several counts in each of them. One that says `Global`, or names no domain that it can hurt, counts
-    /// in all. A domain that is not listed here is an error, and the push waits.
+    /// An asset with several domains counts in each of them. An asset that can hurt `Global`, or names no domain,
+    /// counts in all. A domain that is not in `domains` is an error, and the push waits.
     pub fn per_domain<D: Into<String>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self::new(Kind::Domains(domains.into_iter().map(Into::into).collect()))
     }
 
-    /// Assets for which `key` gives the same text count together. `None` is not counted.
+    /// Assets for which `key` returns the same text count together. An asset for which it returns `None` is not
+    /// counted.
     pub fn by(key: impl Fn(&Asset) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::new(Kind::By(Arc::new(key)))
     }
 
-    /// Only assets of these types are counted.
+    /// Limits the scope to assets of these types; other assets are not counted.
     #[must_use]
     pub fn only(self, types: Types) -> Self {
         Self { types, ..self }
     }
 
-    /// The keys that a push counts under. They begin with the check's name, so that two checks do not meet.
+    /// The keys under which a push counts. They begin with the check's name, so that two checks never share a key.
     pub(crate) fn keys(
         &self,
         check: &CheckName,
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_whoever_names_no_domain_counts_in_all() {
+    fn s10_asset_that_names_no_domain_counts_in_all() {
         let scope = Scope::per_domain(["eu", "us"]);
         let parts = |domains| {
             let asset = testing::asset("a").edit().addon(&domains).unwrap();

@@ -1,10 +1,6 @@
-//! The laws of check layers, against every layer of this crate; and what the claims of its layers say.
+//! Tests every layer of this crate against the laws of check layers, and tests the claims of the layers.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that fails says so by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +67,7 @@ fn requests() -> Vec<CheckRequest> {
     requests
 }
 
-/// A consumer, a provider and a neighbour that cannot be seen, around the asset of `plain`.
+/// Requests with a consumer, a provider and a neighbour that cannot be observed, around the asset of `plain`.
 fn with_view(plain: &CheckRequest) -> Vec<CheckRequest> {
     let [provider, consumer, silent] = ["provider", "consumer", "silent"].map(testing::asset);
     let unit = || Need::Capacity { unit: "qps".into() };
@@ -107,7 +103,7 @@ fn with_qps(qps: u64) -> Diff {
     }
 }
 
-fn law_abiding<L>(layer: L, causes: Causes)
+fn keeps_the_laws<L>(layer: L, causes: Causes)
 where
     L: Layer<Beneath>,
     L::Service:
@@ -123,18 +119,18 @@ const ONE_A_MINUTE: Quota = Quota {
 };
 
 #[test]
-fn every_layer_keeps_the_laws() {
-    law_abiding(
+fn calendar_solver_and_claim_layers_keep_the_laws() {
+    keeps_the_laws(
         CalendarLayer::weekdays("America/New_York").unwrap(),
         Causes::INTENT,
     );
     let strict = Calendar::builder("UTC").weekly("Mon 09:00-10:00");
-    law_abiding(
+    keeps_the_laws(
         CalendarLayer::new(strict.causes(Causes::ALL).build().unwrap()),
         Causes::ALL,
     );
-    law_abiding(DependencySolverLayer::capacity(), Causes::ALL);
-    law_abiding(DependencySolverLayer::standard(), Causes::ALL);
+    keeps_the_laws(DependencySolverLayer::capacity(), Causes::ALL);
+    keeps_the_laws(DependencySolverLayer::standard(), Causes::ALL);
     for scope in [
         Scope::all(),
         Scope::per_type(),
@@ -143,33 +139,33 @@ fn every_layer_keeps_the_laws() {
         Scope::by(|asset| Some(asset.id_str().to_owned())),
         Scope::all().only(Types::only(["db.v1.Schema"])),
     ] {
-        law_abiding(SerializeLayer::new("one", scope.clone()), Causes::ALL);
-        law_abiding(RateLayer::new("slow", scope, ONE_A_MINUTE), Causes::ALL);
+        keeps_the_laws(SerializeLayer::new("one", scope.clone()), Causes::ALL);
+        keeps_the_laws(RateLayer::new("slow", scope, ONE_A_MINUTE), Causes::ALL);
     }
 }
 
-/// Always says the same, or always fails.
-struct Said(Option<Signals>);
+/// A source that always returns the same signals, or always fails.
+struct FakeSource(Option<Signals>);
 
 #[async_trait::async_trait]
-impl SignalSource for Said {
+impl SignalSource for FakeSource {
     async fn firing(&self) -> Result<Signals, plugin_sdk::BoxError> {
         self.0.clone().ok_or_else(|| "down".into())
     }
 }
 
 #[test]
-fn monitoring_keeps_the_laws_whatever_fires() {
+fn monitoring_keeps_the_laws_with_any_signals() {
     let about_eu = Alert::named("DiskFull").label("cluster", "eu");
     let firing = [vec![], vec![about_eu], vec![Alert::named("Sun")]];
-    let said = firing.map(|firing| Signals { firing, as_of: NOW });
-    for said in said.into_iter().map(Some).chain([None]) {
-        let monitoring = || Monitoring::new(Said(said.clone()));
-        law_abiding(MonitoringLayer::new(monitoring()), Causes::INTENT);
+    let signals = firing.map(|firing| Signals { firing, as_of: NOW });
+    for signals in signals.into_iter().map(Some).chain([None]) {
+        let monitoring = || Monitoring::new(FakeSource(signals.clone()));
+        keeps_the_laws(MonitoringLayer::new(monitoring()), Causes::INTENT);
         let everything = monitoring().causes(Causes::ALL).watchdog("Sun");
-        law_abiding(MonitoringLayer::new(everything), Causes::ALL);
+        keeps_the_laws(MonitoringLayer::new(everything), Causes::ALL);
         let scoped = monitoring().within(Scope::per_cluster(), "cluster");
-        law_abiding(MonitoringLayer::new(scoped), Causes::INTENT);
+        keeps_the_laws(MonitoringLayer::new(scoped), Causes::INTENT);
     }
 }
 
@@ -186,7 +182,7 @@ fn keys(scope: Scope, asset: &Asset) -> Vec<String> {
 }
 
 #[test]
-fn r9_scopes_decide_which_pushes_count_together() {
+fn r9_scope_decides_which_pushes_count_together() {
     let job = in_cluster("job/eu", "eu");
     assert_eq!(keys(Scope::all(), &job), ["one/all"]);
     assert_eq!(
@@ -213,7 +209,7 @@ fn r9_scopes_decide_which_pushes_count_together() {
 }
 
 #[test]
-fn r9_an_asset_counts_in_every_domain_it_can_hurt() {
+fn r9_asset_counts_in_every_domain_it_can_hurt() {
     let scope = || Scope::per_domain(["eu", "us"]);
     assert_eq!(keys(scope(), &hurting("a", domains(&["us"]))), ["one/us"]);
     assert_eq!(
@@ -225,12 +221,12 @@ fn r9_an_asset_counts_in_every_domain_it_can_hurt() {
     assert_eq!(
         keys(scope(), &testing::asset("a")),
         ["one/eu", "one/us"],
-        "it does not say"
+        "it names no domain"
     );
 }
 
 #[test]
-fn an_unknown_domain_delays_and_says_what_to_do() {
+fn unknown_domain_delays_and_is_named() {
     let checks = stack(SerializeLayer::new("one", Scope::per_domain(["eu"])).layer(Proceed));
     let request = testing::check_request(&hurting("a", domains(&["mars"])));
     let verdict = block_on(checks.call(request)).unwrap();
@@ -239,7 +235,7 @@ fn an_unknown_domain_delays_and_says_what_to_do() {
 }
 
 #[test]
-fn r9_a_rate_is_claimed_and_not_counted_by_the_layer() {
+fn r9_rate_is_claimed_and_not_counted_by_the_layer() {
     let checks = stack(RateLayer::new("slow", Scope::all(), ONE_A_MINUTE).layer(Proceed));
     let request = testing::check_request(&testing::asset("a"));
     for _ in 0..3 {

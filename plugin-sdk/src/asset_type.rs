@@ -1,4 +1,4 @@
-//! Asset types as a control plane knows them: how a payload reads, what capacity it intends, what makes it valid.
+//! Declarations of asset types: how a payload is read, which capacity it intends, and what makes it valid.
 
 use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
 
@@ -10,14 +10,15 @@ use crate::{
     validate::AssetView,
 };
 
-/// The capacity that an asset intends to have, per unit.
+/// The capacity that an asset intends to have: from unit to amount. Units are names that the types agree on, such as
+/// `qps`.
 pub type Capacity = BTreeMap<String, u64>;
 
 type Read = Arc<dyn Fn(&str) -> Option<Problem> + Send + Sync>;
 type Intends = Arc<dyn Fn(&Asset) -> Option<Capacity> + Send + Sync>;
 type Valid = Arc<dyn Fn(&AssetView<'_>, &mut Problems) + Send + Sync>;
 
-/// Declares that assets may have payloads of type `T`.
+/// Declares that assets may have payloads of type `T`, and what a control plane should know about them.
 ///
 /// ```
 /// use plugin_sdk::AssetType;
@@ -41,7 +42,7 @@ pub struct AssetType<T> {
     payload: PhantomData<fn() -> T>,
 }
 
-/// What is known of one type.
+/// The declaration of one type, without its Rust type.
 #[derive(Clone)]
 struct Known {
     modelled_only: bool,
@@ -51,7 +52,7 @@ struct Known {
 }
 
 impl<T: Message> AssetType<T> {
-    /// A payload of type `T` is fine if it reads as one.
+    /// Declares `T` with a single condition: its payloads must deserialize as `T`.
     pub fn new() -> Self {
         Self {
             known: Known {
@@ -64,14 +65,15 @@ impl<T: Message> AssetType<T> {
         }
     }
 
-    /// No plugin will ever push it: a concept or a group that others refer to.
+    /// Declares that this type has no plugin and is never pushed. Use it for concepts and groups that other assets
+    /// refer to.
     pub fn modelled_only(mut self) -> Self {
         self.known.modelled_only = true;
         self
     }
 
-    /// What capacity a payload asks for, per unit. Where dependency edges carry a unit, a consumer's own capacity in
-    /// it is its demand.
+    /// Sets the function that computes the capacity that a payload intends, per unit. Where a dependency edge carries a
+    /// unit, the consumer's own capacity in that unit is its demand on the provider.
     pub fn capacity(mut self, of: impl Fn(&T) -> Capacity + Send + Sync + 'static) -> Self {
         self.known.capacity = Some(Arc::new(move |asset| {
             asset.payload::<T>().ok().map(|payload| of(&payload))
@@ -79,8 +81,8 @@ impl<T: Message> AssetType<T> {
         self
     }
 
-    /// Looks at each payload, with what the asset refers to. A payload that does not read as a `T` is reported
-    /// without asking.
+    /// Adds a validator that is called with each payload and with the assets that its asset refers to. Payloads that do
+    /// not deserialize as `T` are reported before, and `check` is not called for them.
     pub fn valid(
         mut self,
         check: impl Fn(&T, &AssetView<'_>, &mut Problems) + Send + Sync + 'static,
@@ -108,7 +110,7 @@ fn reads_as<T: Message>() -> Read {
     })
 }
 
-/// Every type that a pipeline knows. Starts with the well-known addons.
+/// All asset types and addon types that a pipeline knows. The default contains the well-known addons and no asset type.
 #[derive(Clone)]
 pub struct AssetTypes {
     payloads: BTreeMap<&'static str, Known>,
@@ -132,29 +134,29 @@ impl Default for AssetTypes {
 }
 
 impl AssetTypes {
-    /// Adds a payload type, or replaces what was said about it.
+    /// Adds a payload type. Replaces an earlier declaration of the same type.
     pub fn add<T: Message>(&mut self, declared: AssetType<T>) {
         self.payloads.insert(T::TYPE, declared.known);
     }
 
-    /// Adds an addon type: where it is present it must read as an `A`.
+    /// Adds an addon type: every addon of this type must deserialize as an `A`.
     pub fn add_addon<A: Message>(&mut self) {
         self.addons.insert(A::TYPE, reads_as::<A>());
     }
 
-    /// Whether payloads of this type are known.
+    /// Whether an asset type of this name was added.
     pub fn knows(&self, type_name: &str) -> bool {
         self.payloads.contains_key(type_name)
     }
 
-    /// Whether the type is known to have no plugin.
+    /// Whether the type was added as [modelled only](AssetType::modelled_only). False for unknown types.
     pub fn is_modelled_only(&self, type_name: &str) -> bool {
         self.payloads
             .get(type_name)
             .is_some_and(|known| known.modelled_only)
     }
 
-    /// The types for which nobody wrote a validator.
+    /// The names of the asset types without a validator, in alphabetical order.
     pub fn without_validator(&self) -> impl Iterator<Item = &str> {
         self.payloads
             .iter()
@@ -162,7 +164,8 @@ impl AssetTypes {
             .map(|(name, _)| *name)
     }
 
-    /// What capacity `asset` intends: `None` when its type declares none, empty under turndown.
+    /// The capacity that `asset` intends. `None`: its type declares no capacity, or its payload does not deserialize.
+    /// Empty for an asset under turndown.
     pub fn capacity(&self, asset: &Asset) -> Option<Capacity> {
         let intends = self.payloads.get(asset.type_str())?.capacity.as_ref()?;
         if asset.has_addon(addons::Turndown::TYPE) {
@@ -171,7 +174,7 @@ impl AssetTypes {
         intends(asset)
     }
 
-    /// Every part of `asset` that does not read as its type, with the field path.
+    /// Reports the payload and each addon of `asset` that does not deserialize as its type, with the field path.
     pub fn misfits(&self, asset: &Asset) -> Problems {
         let known = self.payloads.get(asset.type_str());
         let payload = known
@@ -195,7 +198,7 @@ impl AssetTypes {
             .collect()
     }
 
-    /// Runs what was declared with [`AssetType::valid`].
+    /// Runs the validators that were added with [`AssetType::valid`] for the type of the asset.
     pub fn validate(&self, view: &AssetView<'_>, problems: &mut Problems) {
         if let Some(known) = self.payloads.get(view.asset().type_str()) {
             known.valid.iter().for_each(|valid| valid(view, problems));

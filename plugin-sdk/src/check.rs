@@ -1,4 +1,4 @@
-//! Checks: whether a push may start now. They delay, never reject.
+//! Checks decide whether a push may start now. A check can delay a push; it cannot reject it.
 
 mod name;
 
@@ -22,28 +22,29 @@ use crate::{
 pub use name::CheckName;
 pub(crate) use name::StackId;
 
-/// May this change be pushed now?
+/// Asks a check whether a change may be pushed now.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CheckRequest {
-    /// The asset to be pushed.
+    /// Id of the asset that is to be pushed.
     pub asset: AssetId,
-    /// At which incarnation.
+    /// The incarnation whose content the push would bring to production.
     pub incarnation: IncarnationId,
-    /// What the push would change.
+    /// The change that the push would make, as the asset's diff found it.
     pub change: Arc<Change>,
-    /// What production has.
+    /// The state of the asset in production, as the same diff found it.
     pub observed: Observed,
-    /// Why it is pushed.
+    /// The reason for the push. Checks can apply to some causes only: see [`CheckInfo::causes`].
     pub cause: Cause,
-    /// The wall clock, which may jump: for calendars, and for the birth of evidence.
+    /// Wall-clock time of the request. It may jump. Use it for calendars and for the age of evidence
+    /// ([`Verdict::as_of`]).
     pub now: Timestamp,
-    /// The monotonic clock of the process that asks, at the same moment: for measuring time between two requests. A
-    /// reading that is less than one of an earlier request is of another process, and is not comparable.
+    /// Monotonic time of the calling process at the same moment. Use it to measure the time between two requests. A
+    /// reading lower than one of an earlier request comes from another process; the two are not comparable.
     pub mono: Mono,
-    /// Reads `incarnation`; travels beside the data.
+    /// Reads assets of `incarnation`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
-    /// The rest of the partition; travels beside the data. `None` outside an enforcer.
+    /// Shows the other assets of the partition. Not serialized. `None` outside an enforcer.
     #[serde(skip)]
     pub view: Option<Arc<dyn PartitionView>>,
 }
@@ -60,43 +61,51 @@ impl fmt::Debug for CheckRequest {
     }
 }
 
-/// What checks found. A join-semilattice: [`Verdict::join`] only adds, in any order and any number of times.
+/// The answer of a check, or of a stack of checks: delays, claims, and the evidence that it rests on.
+///
+/// Verdicts form a join-semilattice: [`Verdict::join`] only adds, and the result does not depend on order or
+/// repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Why the push must wait. Empty: proceed.
+    /// The reasons to wait. Empty: the push may proceed.
     pub delays: Vec<Delay>,
-    /// The findings about other assets that this verdict rests on.
+    /// Stamps of the observations of other assets that this verdict rests on. The push is admitted only if none of
+    /// these assets has been pushed since.
     pub relies_on: Vec<Stamp>,
-    /// What the push takes while it runs. Counted by the enforcer's kernel, never by a layer.
+    /// Resources that the push takes. The enforcer's kernel counts them and admits the push only if all are free;
+    /// layers never count.
     pub claims: Vec<Claim>,
-    /// The age of the oldest evidence.
+    /// Wall-clock time of the oldest evidence. By default the enforcer refuses verdicts whose evidence is 60 seconds
+    /// old or older.
     pub as_of: Timestamp,
 }
 
-/// One reason to wait.
+/// One reason why a push has to wait.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
-    /// The name of the check that says so. Stamped by the layer that put the check into its stack: what a check writes
-    /// here is replaced.
+    /// Name of the check that delays. The layer that put the check into its stack stamps this name; a name written by
+    /// the check itself is replaced.
     pub check: CheckName,
-    /// Why, for people.
+    /// Why the push waits, in a line for operators.
     pub reason: String,
-    /// What it rests on.
+    /// The evidence for the delay, as JSON. `Null`: none. The field [`DEAD_END`] marks a dead end.
     pub evidence: Value,
-    /// When to look again.
+    /// When the push is checked again.
     pub recheck: Recheck,
 }
 
-/// The field of [`Delay::evidence`] that marks a dead end. Its text names the edit or the word that ends the wait.
+/// The field of [`Delay::evidence`] that marks a dead end: a wait that no push can end. Its value is text that names
+/// the edit or the command that ends the wait.
 pub const DEAD_END: &str = "dead_end";
 
 impl Delay {
-    /// What ends the wait, if it is a dead end: no push at any asset's present pin will. See [`DEAD_END`].
+    /// The edit or command that ends this wait, if it is a dead end. `None`: a push of some asset at its present pin
+    /// may end it. See [`DEAD_END`].
     pub fn dead_end(&self) -> Option<&str> {
         self.evidence.get(DEAD_END)?.as_str()
     }
 
-    /// A delay for one reason, without evidence. The layer that the check is in names the check.
+    /// Makes a delay without evidence. The check's name is stamped later, by the layer of the check.
     pub fn new(reason: impl Into<String>, recheck: Recheck) -> Self {
         Self {
             check: CheckName::default(),
@@ -106,7 +115,7 @@ impl Delay {
         }
     }
 
-    /// Says what it rests on.
+    /// Sets the evidence of the delay.
     #[must_use]
     pub fn because(self, evidence: impl Into<Value>) -> Self {
         Self {
@@ -115,7 +124,7 @@ impl Delay {
         }
     }
 
-    /// A total order, so that joined verdicts do not depend on who came first.
+    /// A total order, so that a joined verdict does not depend on the order of its parts.
     fn order(&self, other: &Self) -> std::cmp::Ordering {
         let rest = |delay: &Self| delay.evidence.to_string();
         (&self.check, &self.reason, &self.recheck)
@@ -125,26 +134,26 @@ impl Delay {
     }
 }
 
-/// When a delayed push is looked at again.
+/// When a delayed push is checked again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Recheck {
-    /// Then, not earlier.
+    /// At this wall-clock time, not earlier.
     At(Timestamp),
-    /// After this time.
+    /// After this much time has passed.
     After(Duration),
-    /// As soon as that asset is settled.
+    /// As soon as this asset is settled.
     WhenSettled(AssetId),
 }
 
-/// A name that claims are counted under.
+/// The name under which claims are counted. Claims with equal keys compete with each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Key(pub Arc<str>);
 
 impl Key {
-    /// Under which the enforcer counts what consumers use of `provider` in `unit`. See
+    /// The key under which the enforcer counts the consumers' use of `provider` in `unit`. See
     /// [`PartitionView::usage`].
     pub fn capacity(provider: &AssetId, unit: &str) -> Self {
         Self(format!("capacity of {provider} in {unit}").into())
@@ -157,31 +166,31 @@ impl From<&str> for Key {
     }
 }
 
-/// What a push takes while it runs.
+/// A resource that a push takes from its admission on. A push is admitted only if all of its claims are free.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Claim {
-    /// One holder at a time, until the push's outcome is known.
+    /// One holder at a time. Held until the outcome of the push is known.
     Exclusive(Key),
-    /// At most so many holders, each until its asset settles, fails for good or is re-pinned.
+    /// At most this number of holders. Each holds its claim until its asset settles, fails for good or is pinned anew.
     AtMost(Key, u32),
-    /// So many units, of `limit` in all, until the push's outcome is known. Under [`Key::capacity`], what the other
-    /// consumers were last seen to use counts too.
+    /// A share of a limited amount. Held until the outcome of the push is known. Under a [`Key::capacity`] key, the
+    /// last observed use of the provider's other consumers counts too.
     Amount {
-        /// What it is counted under.
+        /// The key under which the amount is counted.
         key: Key,
-        /// How many units the asset has at most while the push runs, those that it had before included.
+        /// Maximum number of units that the asset uses while the push runs, including the units it used before.
         units: u64,
-        /// How many units there are.
+        /// Maximum total number of units under this key.
         limit: u64,
     },
-    /// Pushes per time; never given back.
+    /// One push of a limited rate. Spent at admission and never given back.
     Rate(Key, Quota),
 }
 
 impl Claim {
-    /// What it is counted under.
+    /// The key under which the claim is counted.
     pub fn key(&self) -> &Key {
         match self {
             Self::Exclusive(key)
@@ -192,17 +201,17 @@ impl Claim {
     }
 }
 
-/// `burst` at once, then one every `every`.
+/// A rate limit: `burst` pushes at once, then one more every `every`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Quota {
-    /// How many at once.
+    /// Maximum number of pushes at once, after a time without pushes.
     pub burst: u32,
-    /// The time until the next one is allowed.
+    /// Time until one more push is allowed.
     pub every: Duration,
 }
 
 impl Verdict {
-    /// Nothing against it, as of `now`.
+    /// A verdict without delays and claims, from evidence of the time `now`.
     pub fn proceed(now: Timestamp) -> Self {
         Self {
             delays: Vec::new(),
@@ -212,7 +221,7 @@ impl Verdict {
         }
     }
 
-    /// Wait for one reason.
+    /// A verdict with one delay, from evidence of the time `now`.
     pub fn delay(now: Timestamp, delay: Delay) -> Self {
         Self {
             delays: vec![delay],
@@ -220,15 +229,15 @@ impl Verdict {
         }
     }
 
-    /// Adds a claim.
+    /// Adds a claim to the verdict.
     #[must_use]
     pub fn claim(mut self, claim: Claim) -> Self {
         self.claims.push(claim);
         self
     }
 
-    /// Stamps `name` on each delay but those whose name is registered in `stack`. Another name that was written there, if
-    /// it is not `own`, is put before the reason.
+    /// Stamps `name` on each delay, except delays whose name is registered in `stack`. If a delay had another name that
+    /// is neither `name` nor `own`, that name is put before the reason.
     pub(crate) fn stamped(
         mut self,
         name: &CheckName,
@@ -249,12 +258,12 @@ impl Verdict {
         self
     }
 
-    /// Whether nothing delays.
+    /// Whether the verdict contains no delay.
     pub fn is_proceed(&self) -> bool {
         self.delays.is_empty()
     }
 
-    /// Both findings together.
+    /// Combines two verdicts: all delays, stamps and claims of both, and the older evidence time.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
         self.delays.extend(other.delays);
@@ -271,23 +280,24 @@ impl Verdict {
     }
 }
 
-/// What a check says about itself.
+/// The name of a check and the causes for which it applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckInfo {
-    /// The name that it is registered under, unless the layer gives it another one.
+    /// The name under which the check is registered, unless its layer sets another one.
     pub name: CheckName,
-    /// For which causes it applies. Checks that must not block the cure say [`Causes::INTENT`].
+    /// The causes for which the check applies. Use [`Causes::INTENT`] for checks that must not delay repairs and
+    /// rollbacks.
     pub causes: Causes,
 }
 
-/// Says whether an asset can be pushed now or must wait.
+/// Decides whether an asset can be pushed now or has to wait.
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use plugin_sdk::{BoxError, CheckInfo, CheckPlugin, CheckRequest, Causes, Delay, Recheck, Verdict};
 /// use std::time::Duration;
 ///
-/// /// Nothing destructive while a lock file is there.
+/// /// Delays every push while a lock file exists.
 /// struct LockFile(std::path::PathBuf);
 ///
 /// #[async_trait]
@@ -299,7 +309,7 @@ pub struct CheckInfo {
 ///         if !self.0.try_exists()? {
 ///             return Ok(Verdict::proceed(request.now));
 ///         }
-///         let reason = format!("{} is there; remove it", self.0.display());
+///         let reason = format!("{} exists; remove it", self.0.display());
 ///         let delay = Delay::new(reason, Recheck::After(Duration::from_secs(10)));
 ///         Ok(Verdict::delay(request.now, delay))
 ///     }
@@ -307,9 +317,12 @@ pub struct CheckInfo {
 /// ```
 #[async_trait]
 pub trait CheckPlugin: Send + Sync + 'static {
-    /// Its name, and for which causes it applies.
+    /// The name of the check and the causes for which it applies.
     fn info(&self) -> CheckInfo;
 
-    /// Looks whether the push may start.
+    /// Checks whether the push may start now.
+    ///
+    /// # Errors
+    /// If the check cannot decide. An error or a timeout counts as a delay.
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError>;
 }

@@ -1,4 +1,5 @@
-//! Diff: the only window on production.
+//! Diffs: the comparison of one asset's intent with production. A diff is the only way in which the enforcer sees
+//! production.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,67 +13,71 @@ use crate::{
     run::{FencingToken, Run},
 };
 
-/// Compare one asset's intent with production.
+/// Asks a plugin to compare one asset's intent with production.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DiffRequest {
-    /// Which asset.
+    /// Id of the asset to compare.
     pub asset: AssetId,
-    /// At which incarnation.
+    /// The incarnation whose content is compared with production.
     pub incarnation: IncarnationId,
-    /// Who asks. Sent with diffs too, so that a provider hears of a new owner before its first push. Token 0 is a plan's,
-    /// which owns nothing: it is never fenced.
+    /// Fencing token of the owner that asks. Diffs carry it too, so that a provider learns of a new owner before the
+    /// owner's first push. Token 0 belongs to a plan, which owns nothing: never refuse it.
     pub token: FencingToken,
-    /// Which call this is.
+    /// Identifies this call. Providers use its number to refuse late calls.
     pub run: Run,
-    /// Reads `incarnation`; travels beside the data.
+    /// Reads assets of `incarnation`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
 }
 
-/// What production has, as far as other assets care. Units are the plugin's own; both ends of an edge use the same.
+/// The state of an asset in production that matters to other assets. The plugin chooses the units; both ends of an edge
+/// use the same units.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Observed {
-    /// Serving capacity per unit, as it is in production now. While it changes: the smallest for those who rely on
-    /// it, the largest for those it relies on; report [`Diff::InProgress`] when one number cannot say it.
+    /// Serving capacity per unit, as it is in production now. While the capacity changes, report the smallest value for
+    /// assets that rely on it, and the largest for assets that it relies on. Report [`Diff::InProgress`] when one
+    /// number cannot express both.
     pub capacity: BTreeMap<String, u64>,
-    /// The version that runs, comparable with `>=` among assets that depend on each other.
+    /// The version that runs, comparable with `>=` among assets that depend on each other. `None`: nothing runs, or the
+    /// type has no version.
     pub version: Option<u64>,
 }
 
-/// How intent and production compare.
+/// The result of comparing intent and production.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "diff", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Diff {
-    /// Nothing to do.
+    /// Production matches intent; a push has nothing to do.
     InSync {
-        /// What production has.
+        /// The state of the asset in production.
         observed: Observed,
-        /// Look again then, though nothing changed: for intent that falls due by time.
+        /// Time of the next diff, even if nothing changes before: for intent that depends on time. `None`: at the next
+        /// drift scan.
         look_again_at: Option<Timestamp>,
     },
-    /// A push would change something.
+    /// Production differs from intent; a push would change it.
     Differs {
-        /// What it would change.
+        /// The change that a push would make.
         change: Box<Change>,
-        /// What production has.
+        /// The state of the asset in production.
         observed: Observed,
     },
-    /// Work on this asset is under way in production; neither in sync nor to be pushed now.
+    /// Work on this asset is under way in production. The asset is not in sync, and is not pushed now.
     InProgress {
-        /// When to look again.
+        /// Time until the next diff.
         check_again_in: Duration,
     },
-    /// The resource is marked as another system's. Reported, never pushed.
+    /// The resource is marked as belonging to another system. It is reported and never pushed.
     Foreign {
-        /// Whose it is.
+        /// Name of the system that the resource belongs to.
         owner: String,
     },
 }
 
 impl Diff {
-    /// In sync, with nothing that others care about.
+    /// An in-sync result without capacity, version and next diff time.
     pub fn in_sync() -> Self {
         Self::InSync {
             observed: Observed::default(),
@@ -80,8 +85,8 @@ impl Diff {
         }
     }
 
-    /// How much capacity in `unit` production has of the asset, and how much it has after a push, if one is to come.
-    /// `None`: the diff does not tell.
+    /// The capacity in `unit` that production has of the asset now, and the capacity after a push, if a push is to
+    /// come. `None` for [`Diff::InProgress`] and [`Diff::Foreign`], which carry no capacity.
     pub fn capacity(&self, unit: &str) -> Option<(u64, Option<u64>)> {
         let of = |observed: &Observed| observed.capacity.get(unit).copied().unwrap_or_default();
         match self {
@@ -96,47 +101,51 @@ impl Diff {
     }
 }
 
-/// What a push would change.
+/// The change that a push would make to one asset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// One line for people.
+    /// A one-line summary for operators.
     pub summary: String,
-    /// Field by field.
+    /// The fields that differ, for display.
     pub fields: Vec<FieldChange>,
-    /// What other assets care about.
+    /// The effects of the change that matter to other assets, and whether it is destructive.
     pub effects: Effects,
-    /// Over the asset's content and the change without volatile fields: what approvals and overrides are bound to.
+    /// Digest of the asset's content and of the change without volatile fields. Approvals and overrides are bound to
+    /// it.
     pub digest: Digest,
 }
 
-/// One field that differs.
+/// One field in which production differs from intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldChange {
-    /// Where, such as `tasks.replicas`.
+    /// Path of the field, such as `tasks.replicas`.
     pub path: String,
-    /// In production.
+    /// The value of the field in production.
     pub from: Value,
-    /// In intent.
+    /// The value of the field in intent.
     pub to: Value,
-    /// Differs from look to look (times, counters): shown, but not part of the digest.
+    /// Whether the value differs from one diff to the next, as times and counters do. Volatile fields are shown but are
+    /// not part of the digest.
     #[serde(default)]
     pub volatile: bool,
 }
 
-/// The effects of a change that other assets care about.
+/// The effects of a change that matter to other assets and to approvals.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Effects {
-    /// Serving capacity per unit, from and to. A resource that does not exist has 0.
+    /// Serving capacity per unit, before and after the push. A resource that does not exist has 0.
     pub capacity: BTreeMap<String, (u64, u64)>,
-    /// Version, from and to. `None` where nothing runs.
+    /// Version before and after the push. The outer `None`: the version does not change; an inner `None`: nothing runs.
     pub version: Option<(Option<u64>, Option<u64>)>,
-    /// Loses something that cannot be had back: needs an approval bound to the change's digest.
+    /// Whether the change loses something that cannot be restored. A destructive change needs an approval bound to its
+    /// digest.
     pub destructive: bool,
 }
 
 impl Change {
-    /// A change of `asset`, its digest computed from the asset's content, the stable fields and the effects.
+    /// Makes a change of `asset`. The digest is computed from the asset's content, the fields that are not volatile and
+    /// the effects.
     pub fn new(
         asset: &Asset,
         summary: impl Into<String>,
@@ -144,7 +153,8 @@ impl Change {
         effects: Effects,
     ) -> Self {
         let stable: Vec<_> = fields.iter().filter(|field| !field.volatile).collect();
-        // Values of JSON and integers always have canonical JSON; depth beyond the limit falls back to the asset alone.
+        // JSON values and integers always have a canonical form. Values nested beyond the depth limit do not; then the
+        // digest covers the asset's content alone.
         let bytes = canonical::to_bytes(&(asset.digest(), stable, &effects))
             .unwrap_or_else(|_| asset.digest().0.to_vec());
         Self {
@@ -157,7 +167,7 @@ impl Change {
 }
 
 impl FieldChange {
-    /// `path` is `from` in production and `to` in intent.
+    /// A field that is `from` in production and `to` in intent, and is not volatile.
     pub fn new(path: impl Into<String>, from: impl Into<Value>, to: impl Into<Value>) -> Self {
         Self {
             path: path.into(),

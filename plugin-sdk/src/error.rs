@@ -1,4 +1,4 @@
-//! Failures of plugins, in the classes that decide what happens next.
+//! Errors of plugins. The class of an error decides when the call is repeated.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::FencingToken;
 
-/// Any error, for seams that only report it.
+/// Any error, for interfaces whose errors are only reported.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error with everything that caused it, on one line: what a message for people should say.
+/// Formats an error and all of its sources on one line, separated by `: `. Use it for messages to operators.
 ///
 /// ```
 /// #[derive(Debug, thiserror::Error)]
@@ -30,56 +30,59 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Why a diff or a push failed. The class decides when it is tried again.
+/// Why a diff or a push failed. The class decides when the enforcer tries again.
 ///
 /// ```
 /// use plugin_sdk::plugin::Error;
 /// let error = Error::transient("the cell does not answer");
-/// assert_eq!(error.to_string(), "the cell does not answer (transient: tried again soon)");
+/// assert_eq!(error.to_string(), "the cell does not answer (transient: will be retried soon)");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "class", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PluginError {
-    /// Likely to pass by itself: tried again with exponential backoff.
-    #[error("{message} (transient: tried again soon)")]
+    /// The failure is likely to pass by itself. The call is repeated with exponential backoff.
+    #[error("{message} (transient: will be retried soon)")]
     Transient {
-        /// What happened, for people.
+        /// Description of the failure, for operators.
         message: String,
     },
-    /// The provider asks to wait.
-    #[error("{message} (throttled: tried again in {after:?})")]
+    /// The provider asks the caller to wait.
+    #[error("{message} (throttled: will be retried in {after:?})")]
     Throttled {
-        /// What happened, for people.
+        /// Description of the failure, for operators.
         message: String,
-        /// How long to wait.
+        /// Time to wait before the next call.
         after: Duration,
     },
-    /// Will not pass by itself: waits for changed intent or a person, tried again at the drift period.
+    /// The failure will not pass by itself. The call is repeated when intent changes, when an operator asks for it, or
+    /// at the drift period.
     #[error("{message} (permanent: change the intent, or fix the provider)")]
     Permanent {
-        /// What happened, for people.
+        /// Description of the failure, for operators.
         message: String,
     },
-    /// The push went through and the asset's own health check says no.
+    /// The push took effect, and the asset's own health check fails.
     #[error("{message} (unhealthy)")]
     Unhealthy {
-        /// What happened, for people.
+        /// Description of the failure, for operators.
         message: String,
     },
-    /// It is not known whether the call took effect: the asset is diffed before anything else.
-    #[error("{message} (outcome unknown: production is looked at again first)")]
+    /// The call may or may not have taken effect. The asset is compared with production before it is pushed again.
+    #[error(
+        "{message} (outcome unknown: the asset is compared with production before the next push)"
+    )]
     Unknown {
-        /// What happened, for people.
+        /// Description of the failure, for operators.
         message: String,
     },
-    /// The provider has seen a newer fencing token: this caller is no longer the owner.
+    /// The provider has seen a newer fencing token: the caller no longer owns the partition.
     #[error("{message} (fenced: another process owns this partition)")]
     Fenced {
-        /// What happened, for people.
+        /// Description of the failure, for operators.
         message: String,
-        /// The token that the provider has seen. An owner whose store was lost and begun anew acquires the partition
-        /// above it; without it only a person can help.
+        /// The newer token that the provider has seen. An owner whose store was lost and recreated acquires the
+        /// partition again with a token above this one. `None`: unknown; then an operator has to resolve the conflict.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seen: Option<FencingToken>,
     },
@@ -96,14 +99,14 @@ macro_rules! classes {
 
 impl PluginError {
     classes! {
-        transient Transient "A failure that is likely to pass by itself.";
-        permanent Permanent "A failure that needs changed intent or a person.";
-        unhealthy Unhealthy "The asset's own health check says no.";
-        unknown Unknown "It is not known whether the call took effect.";
+        transient Transient "Makes a [`Transient`](Self::Transient) error: the failure is likely to pass by itself.";
+        permanent Permanent "Makes a [`Permanent`](Self::Permanent) error: the failure needs changed intent or an operator.";
+        unhealthy Unhealthy "Makes an [`Unhealthy`](Self::Unhealthy) error: the asset's own health check fails.";
+        unknown Unknown "Makes an [`Unknown`](Self::Unknown) error: the call may or may not have taken effect.";
     }
 
-    /// The provider has seen a newer owner, or a newer call of this one. Say which token with
-    /// [`fenced_by`](Self::fenced_by) where it is known.
+    /// Makes a [`Fenced`](Self::Fenced) error: the provider has seen a newer owner, or a newer call of this owner. If
+    /// the newer token is known, use [`fenced_by`](Self::fenced_by).
     pub fn fenced(message: impl Into<String>) -> Self {
         Self::Fenced {
             message: message.into(),
@@ -111,7 +114,7 @@ impl PluginError {
         }
     }
 
-    /// The provider has seen the token `seen`.
+    /// Makes a [`Fenced`](Self::Fenced) error that names the newer token `seen`.
     ///
     /// ```
     /// use plugin_sdk::{FencingToken, plugin::Error};
@@ -125,7 +128,7 @@ impl PluginError {
         }
     }
 
-    /// The provider asks to wait for `after`.
+    /// Makes a [`Throttled`](Self::Throttled) error: the provider asks to wait for `after`.
     pub fn throttled(message: impl Into<String>, after: Duration) -> Self {
         Self::Throttled {
             message: message.into(),

@@ -10,50 +10,50 @@ use crate::{
     problem::{Problem, Problems},
 };
 
-/// What one call of a generator is about.
+/// The part of the input that one call of a generator handles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
-    /// All of its input at once.
+    /// All of the generator's input, in one call.
     Whole,
-    /// One document of this source.
+    /// One document of this source per call.
     Document(SourceName),
-    /// One asset of this type.
+    /// One asset of this type per call. The text is the type name.
     Asset(Arc<str>),
 }
 
-/// What a generator says about itself: what it is called for, what it reads, what it makes.
+/// A generator's declaration: its name, the input of each call, and the asset types that it makes.
 ///
-/// Generators form a graph: whoever makes a type runs before whoever is called for it or consumes it. Generators that
-/// amend one type run in the order in which they were added.
+/// Generators form a graph: a generator that makes a type runs before the generators that are called for that type or
+/// consume it. Generators that amend the same type run in the order in which they were added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct GeneratorInfo {
-    /// Its name, unique in the pipeline; stands in provenance and problems.
+    /// Name of the generator, unique in the pipeline. Provenance and problems contain it.
     pub name: Arc<str>,
-    /// What one call is about.
+    /// The part of the input that one call handles.
     pub unit: Unit,
-    /// The sources whose documents every call sees.
+    /// The sources whose documents every call sees, all of them.
     pub reads: Vec<SourceName>,
-    /// The asset types of which every call sees all.
+    /// The asset types whose assets every call sees, all of them.
     pub consumes: Vec<Arc<str>>,
-    /// The asset types it may make.
+    /// The asset types that the generator may make.
     pub makes: Vec<Arc<str>>,
 }
 
 impl GeneratorInfo {
-    /// Called once, with everything it reads and consumes.
+    /// Declares a generator that is called once, with everything that it reads and consumes.
     pub fn whole(name: &str) -> Self {
         Self::new(name, Unit::Whole)
     }
 
-    /// Called for each document of `source`: an edit of one document costs one call.
+    /// Declares a generator that is called once for each document of `source`. An edit of one document costs one call.
     pub fn per_document(name: &str, source: &str) -> Self {
         Self::new(name, Unit::Document(SourceName(source.into())))
     }
 
-    /// Called for each asset of type `T` that other generators made. It may amend that asset (the way to introduce a
-    /// new field progressively), or make others.
+    /// Declares a generator that is called once for each asset of type `T` that other generators made. It may amend
+    /// that asset, for example to introduce a new field step by step, or make other assets.
     pub fn per_asset<T: Message>(name: &str) -> Self {
         Self::new(name, Unit::Asset(T::TYPE.into()))
     }
@@ -68,26 +68,26 @@ impl GeneratorInfo {
         }
     }
 
-    /// Every call sees all documents of `source`. A change there repeats every call.
+    /// Adds a source: every call sees all of its documents. A change of any of them repeats every call.
     pub fn reads(mut self, source: &str) -> Self {
         self.reads.push(SourceName(source.into()));
         self
     }
 
-    /// Every call sees all assets of type `T`. A change there repeats every call.
+    /// Adds an asset type: every call sees all assets of type `T`. A change of any of them repeats every call.
     pub fn consumes<T: Message>(mut self) -> Self {
         self.consumes.push(T::TYPE.into());
         self
     }
 
-    /// It may make assets of type `T`.
+    /// Declares that the generator may make assets of type `T`.
     pub fn makes<T: Message>(mut self) -> Self {
         self.makes.push(T::TYPE.into());
         self
     }
 }
 
-/// What one call of a generator sees. Nothing else may influence its result.
+/// The input of one call of a generator. Nothing else may influence the result of the call.
 #[derive(Debug, Clone, Default)]
 pub struct Input<'a> {
     documents: Vec<&'a Document>,
@@ -96,7 +96,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// These documents, and `assets` of other generators.
+    /// Makes an input from documents and from `assets` of other generators.
     pub fn new(documents: Vec<&'a Document>, assets: &'a [Asset]) -> Self {
         Self {
             documents,
@@ -105,36 +105,37 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The same, for a call about one asset.
+    /// The same input, for a call that handles `asset`.
     #[must_use]
     pub fn about(mut self, asset: &'a Asset) -> Self {
         self.asset = Some(asset);
         self
     }
 
-    /// The documents, by source, path and index. Per document: that one, and those of the sources it reads.
+    /// The documents of this call, sorted by source, path and index. In a call per document: that document, and the
+    /// documents of the sources that the generator reads.
     pub fn documents(&self) -> impl Iterator<Item = &'a Document> + '_ {
         self.documents.iter().copied()
     }
 
-    /// The documents of one source.
+    /// The documents of this call that belong to `source`.
     pub fn documents_of<'s>(&'s self, source: &'s str) -> impl Iterator<Item = &'a Document> + 's {
         self.documents()
             .filter(move |document| &*document.key().source.0 == source)
     }
 
-    /// The assets of the types consumed, by id.
+    /// The assets of the types that the generator consumes, sorted by id.
     pub fn assets(&self) -> impl Iterator<Item = &'a Asset> + '_ {
         self.assets.iter()
     }
 
-    /// The asset that the call is about. Only per-asset generators have one.
+    /// The asset that the call handles. `None`: the generator is not called per asset.
     pub fn asset(&self) -> Option<&'a Asset> {
         self.asset
     }
 }
 
-/// What one call of a generator makes.
+/// The output of one call of a generator: assets and problems.
 #[derive(Debug, Default)]
 pub struct Drafts {
     generator: Arc<str>,
@@ -143,7 +144,7 @@ pub struct Drafts {
 }
 
 impl Drafts {
-    /// Nothing so far, for the generator of this name.
+    /// An empty output for the generator named `generator`.
     pub fn of(generator: &str) -> Self {
         Self {
             generator: generator.into(),
@@ -151,10 +152,10 @@ impl Drafts {
         }
     }
 
-    /// Adds an asset and says where it comes from.
+    /// Builds an asset and adds it, with the place that it comes from.
     ///
     /// # Errors
-    /// When the asset cannot be built; names the place.
+    /// If the asset cannot be built; the problem names the place `from`.
     pub fn asset(&mut self, asset: AssetBuilder, from: Provenance) -> Result<(), Problem> {
         let origin = Provenance {
             generator: self.generator.to_string(),
@@ -165,10 +166,10 @@ impl Drafts {
             .map_err(|error| Problem::new(with_causes(&error)).origin(&place))
     }
 
-    /// Adds a changed copy of an asset ([`Asset::edit`]): it keeps saying where it came from.
+    /// Builds a changed copy of an asset ([`Asset::edit`]) and adds it. The copy keeps its provenance.
     ///
     /// # Errors
-    /// When the asset cannot be built.
+    /// If the asset cannot be built.
     pub fn amend(&mut self, asset: AssetBuilder) -> Result<(), Problem> {
         self.build(asset).map_err(Problem::from)
     }
@@ -178,18 +179,19 @@ impl Drafts {
         Ok(())
     }
 
-    /// Notes a problem and lets the generator go on to find more.
+    /// Adds a problem. The generator can go on and find more problems; a problem that is an error prevents a seal.
     pub fn problem(&mut self, problem: impl Into<Problem>) {
         self.problems.push(problem);
     }
 
-    /// What was made and what was found.
+    /// Returns the assets and problems that were added.
     pub fn finish(self) -> (Vec<Asset>, Problems) {
         (self.assets, self.problems)
     }
 }
 
-/// Makes assets from configuration. A synchronous pure function: no clock, no network, no environment, no hash order.
+/// Makes assets from configuration. A generator is a synchronous pure function: its result must not depend on clock,
+/// network, environment or hash order.
 ///
 /// ```
 /// use plugin_sdk::{Document, Drafts, Generator, GeneratorInfo, Input, Problems, document::Node};
@@ -229,12 +231,12 @@ impl Drafts {
 /// # Ok::<(), Problems>(())
 /// ```
 pub trait Generator: Send + Sync + 'static {
-    /// What it is called for, what it reads, what it makes.
+    /// The generator's name, the input of each call, and the asset types that it makes.
     fn info(&self) -> GeneratorInfo;
 
-    /// Makes the assets of one unit.
+    /// Makes the assets for one call.
     ///
     /// # Errors
-    /// Every problem found. Nothing is sealed then.
+    /// Every problem found. No incarnation is sealed then.
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems>;
 }

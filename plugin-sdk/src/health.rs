@@ -1,4 +1,4 @@
-//! Health: whether what was updated serves as it should, judged by production's own signals.
+//! Health validation: whether updated assets serve as they should, judged by production's own signals.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,49 +10,51 @@ use serde_json::Value;
 
 use crate::{error::BoxError, reader::IncarnationReader, select::RolloutId};
 
-/// Is what was updated healthy?
+/// Asks a health validator whether the updated assets of a rollout are healthy.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct HealthRequest {
-    /// Of which rollout.
+    /// Id of the rollout whose health is judged.
     pub rollout: RolloutId,
-    /// What was. `None`: nothing.
+    /// The incarnation that the rollout started from. `None`: a first turnup, nothing was in production before.
     pub from: Option<IncarnationId>,
-    /// What is new.
+    /// The new incarnation that the rollout moves its targets to.
     pub to: IncarnationId,
-    /// What the rollout is at.
+    /// Name of the rollout's current stage. `None`: the policy names no stage.
     pub stage: Option<String>,
-    /// The policy that the rollout goes by, as it is now.
+    /// Digest of the rollout's policy asset as it is now. `None`: intent does not contain the policy asset any more.
     pub policy: Option<Digest>,
-    /// The assets that have settled at what is new, each since it has. Of each there has to be evidence: without, nobody
-    /// can tell.
+    /// Assets that have settled at the new incarnation, each with the time at which it did. A validator needs evidence
+    /// of each of them; without it, the judgement is [`Judgement::Unknown`].
     pub updated: Vec<Watched>,
-    /// The assets on their way there, or drifted, each since then. They may have what is new, or what was, or a part of
-    /// each: bad signals of theirs are bad, missing ones say nothing.
+    /// Assets that were moved and have not settled yet, or have drifted, each with the time since which this holds.
+    /// They may run the new content, the old content or a mix. Bad signals count; missing signals do not.
     pub under_way: Vec<Watched>,
-    /// Other assets that those can hurt: of the same policy group in their failure domains, and those that an edge ties
-    /// to them. Each since the last of `updated` settled; if none has, since the first of `under_way` went on its way.
+    /// Other assets that the moved assets can hurt: assets of the same policy group in the same failure domains (the
+    /// whole group, if a moved asset names no domain), and assets connected with a moved asset by an edge. The time of
+    /// each is when the last asset of `updated` settled or, if none has, when the first asset of `under_way` was moved.
     pub neighbours: Vec<Watched>,
-    /// When the first asset of the rollout was moved, by the wall clock. A neighbour that was unhealthy before speaks
-    /// neither against the rollout nor, all the more, against a fix. `None`: nothing has moved.
+    /// Wall-clock time at which the rollout moved its first asset. `None`: no asset was moved yet. A neighbour that was
+    /// unhealthy before this time does not count against the rollout.
     #[serde(default)]
     pub began: Option<Timestamp>,
-    /// Those of `updated` whose health decides whether the stage is over, where the policy names them
-    /// ([`Selection::validate`](crate::Selection::validate)): what a validator compares with the rest. `None`: all.
+    /// The assets of `updated` whose health decides whether the stage is over, if the policy names such targets
+    /// ([`Selection::validate`](crate::Selection::validate)). A validator compares them with the other updated assets.
+    /// `None`: the health of all updated assets decides.
     pub decisive: Option<Vec<AssetId>>,
-    /// The wall clock.
+    /// Wall-clock time of the request.
     pub now: Timestamp,
-    /// Reads `to`; travels beside the data.
+    /// Reads assets of `to`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
 }
 
-/// An asset that is in production, and whose signals matter. What nobody enforces, and what is being turned down, has none
-/// and is not asked about.
+/// An asset in production whose signals are evaluated. Assets that are not enforced, or are being turned down, have no
+/// signals and are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
-    /// Which one.
+    /// Id of the asset to evaluate.
     pub asset: AssetId,
-    /// Evidence from before this time says nothing.
+    /// Wall-clock time from which evidence counts. Older evidence is ignored.
     pub since: Timestamp,
 }
 
@@ -69,40 +71,42 @@ impl fmt::Debug for HealthRequest {
     }
 }
 
-/// Three-valued, best first: what is unknown is never taken for healthy.
+/// A judgement of health, ordered from best to worst. Unknown never counts as healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// As it should be.
+    /// The evidence shows that everything is as it should be.
     Healthy,
-    /// Nobody can tell: no data, too little of it, or the question failed.
+    /// The evidence does not suffice: no data, too little data, or the query failed.
     Unknown,
-    /// Worse than it may be.
+    /// The evidence shows a worse state than the validator allows.
     Unhealthy,
 }
 
-/// A verdict with its evidence. A join-semilattice: [`Health::join`] only makes it worse, in any order and any number of
-/// times.
+/// A verdict on health, with its findings.
+///
+/// Verdicts form a join-semilattice: [`Health::join`] never improves a judgement, and the result does not depend on
+/// order or repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// The worst of all findings.
+    /// The worst judgement of all findings. Healthy without findings.
     pub judgement: Judgement,
-    /// Who found what.
+    /// The findings of the validators, with their evidence.
     pub findings: Vec<Finding>,
-    /// The time up to which all evidence speaks: the earliest of all findings.
+    /// The time up to which evidence was evaluated: the earliest such time of all findings.
     pub as_of: Timestamp,
 }
 
-/// What one validator found.
+/// The finding of one validator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The name of the validator. Stamped by the layer that put it into its stack.
+    /// Name of the validator. The layer that put the validator into its stack stamps it.
     pub validator: Arc<str>,
-    /// What it makes of it.
+    /// The judgement of this validator.
     pub judgement: Judgement,
-    /// In one line, for people.
+    /// A one-line summary for operators.
     pub summary: String,
-    /// What it rests on: samples, thresholds, windows. Enough to judge again.
+    /// The evidence: samples, thresholds and windows. It suffices to repeat the judgement.
     pub evidence: Value,
 }
 
@@ -116,7 +120,7 @@ impl Finding {
 }
 
 impl Health {
-    /// Nothing against it, as of `as_of`.
+    /// A healthy verdict without findings, from evidence up to `as_of`.
     pub fn healthy(as_of: Timestamp) -> Self {
         Self {
             judgement: Judgement::Healthy,
@@ -125,7 +129,7 @@ impl Health {
         }
     }
 
-    /// What one validator found, from evidence up to `as_of`.
+    /// A verdict with one finding, from evidence up to `as_of`.
     pub fn found(as_of: Timestamp, finding: Finding) -> Self {
         Self {
             judgement: finding.judgement,
@@ -134,7 +138,7 @@ impl Health {
         }
     }
 
-    /// Both together: the worse, with all findings.
+    /// Combines two verdicts: the worse judgement, all findings, and the earlier evidence time.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
         self.judgement = self.judgement.max(other.judgement);
@@ -145,52 +149,55 @@ impl Health {
         self
     }
 
-    /// Whether it says healthy, from evidence up to `since` or later.
+    /// Whether the judgement is healthy and rests on evidence up to `since` or later.
     pub fn is_healthy_since(&self, since: Timestamp) -> bool {
         self.judgement == Judgement::Healthy && self.as_of >= since
     }
 }
 
-/// Judges what was updated by production's own signals.
+/// Judges the updated assets of a rollout by production's own signals.
 ///
-/// An error or a timeout is [`Judgement::Unknown`]: it holds the rollout and never passes it.
+/// An error or a timeout counts as [`Judgement::Unknown`]: the rollout waits and does not pass its gate.
 #[async_trait]
 pub trait HealthValidator: Send + Sync + 'static {
-    /// What its findings are filed under.
+    /// The name that this validator's findings carry.
     fn name(&self) -> Arc<str>;
 
-    /// Judges the updated assets, and what is near them.
+    /// Judges the updated assets and their neighbours.
+    ///
+    /// # Errors
+    /// If the validator cannot judge. An error or a timeout counts as [`Judgement::Unknown`].
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError>;
 }
 
-/// A window of one metric, asked of a [`MetricSource`].
+/// A query for one metric of one asset over a window of time, for a [`MetricSource`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricQuery {
-    /// The metric's name.
+    /// Name of the metric to read.
     pub metric: String,
-    /// Labels that a series must have.
+    /// Labels that a series must have to match.
     #[serde(default)]
     pub labels: std::collections::BTreeMap<String, String>,
-    /// Of which asset.
+    /// The asset whose metric is read.
     pub asset: AssetId,
-    /// The first moment of the window.
+    /// Start of the window, wall-clock time.
     pub from: Timestamp,
-    /// The last.
+    /// End of the window, wall-clock time, included.
     pub to: Timestamp,
 }
 
-/// One series of a metric: samples in the order of their times.
+/// One series of a metric: its labels, and its samples in the order of their times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Which one: its labels.
+    /// Labels that identify the series.
     pub labels: std::collections::BTreeMap<String, String>,
-    /// When, and how much.
+    /// Samples, each a wall-clock time and a value.
     pub samples: Vec<(Timestamp, f64)>,
 }
 
 impl Series {
-    /// How much a counter rose over the samples, from zero again where it was reset. `None`: fewer than two samples, or
-    /// one that is no number.
+    /// The increase of a counter over the samples. A reset counter starts from zero again. `None`: fewer than two
+    /// samples, or a sample is not finite.
     pub fn increase(&self) -> Option<f64> {
         let rise = |pair: &[(Timestamp, f64)]| match (pair[0].1, pair[1].1) {
             (before, after) if !(before.is_finite() && after.is_finite()) => None,
@@ -203,7 +210,7 @@ impl Series {
         }
     }
 
-    /// The time between the first and the last sample.
+    /// Time between the first and the last sample. Zero with fewer than two samples.
     pub fn span(&self) -> Duration {
         match (self.samples.first(), self.samples.last()) {
             (Some((first, _)), Some((last, _))) => last
@@ -215,9 +222,13 @@ impl Series {
     }
 }
 
-/// Where metrics of production come from: Prometheus, a scraper, a test.
+/// A source of production metrics, such as Prometheus, a scraper or a test.
 #[async_trait]
 pub trait MetricSource: Send + Sync + 'static {
-    /// Every series that matches, with its samples in the window. None, or series without samples: there is no data.
+    /// Reads every series that matches, with its samples in the window. No series, or only series without samples,
+    /// means that there is no data.
+    ///
+    /// # Errors
+    /// If the metrics cannot be read.
     async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError>;
 }

@@ -1,9 +1,9 @@
-//! The verbs: every trait that a user of the control plane implements, with its requests and responses.
+//! The traits that users of the control plane implement, with their requests and responses.
 //!
-//! Requests and responses are plain serde data, so that a plugin can live in another process; handles travel beside
-//! them and are not serialised. No runtime and no transport here.
+//! Requests and responses are plain serde data, so that a plugin can live in another process. Handles, such as readers,
+//! are passed in the same struct but are not serialized. This crate contains no runtime and no transport.
 //!
-//! Each plugin trait and its [`tower_service::Service`] convert both ways: see [`service`].
+//! Plugin traits and tower services convert both ways: see [`service`].
 
 pub mod asset_type;
 pub mod check;
@@ -55,7 +55,7 @@ pub use time::{Mono, Now};
 pub use turndown::Turndown;
 pub use validate::{AssetView, Candidate, ExternalValidator, Validator};
 
-/// Errors of asset plugins.
+/// The error type of asset plugins, as `plugin::Error`.
 pub mod plugin {
     pub use crate::error::PluginError as Error;
 }

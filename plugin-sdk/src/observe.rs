@@ -1,4 +1,4 @@
-//! The window a check has on the rest of its partition.
+//! The view that a check has of the other assets of its partition.
 
 use futures::{
     FutureExt,
@@ -15,55 +15,57 @@ use crate::{
     run::{Cause, Stamp},
 };
 
-/// A diff of another asset, stamped by the enforcer.
+/// A diff of another asset, with the enforcer's stamp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// How that asset compares with production.
+    /// The result of comparing that asset with production.
     pub diff: Diff,
-    /// What the finding rests on: put it into `Verdict::relies_on`.
+    /// The stamp of the finding. Put it into [`Verdict::relies_on`](crate::Verdict::relies_on).
     pub stamp: Stamp,
-    /// When the diff started: put the earliest of them into `Verdict::as_of`.
+    /// Wall-clock time at which the diff started. Put the earliest such time into
+    /// [`Verdict::as_of`](crate::Verdict::as_of).
     pub as_of: Timestamp,
-    /// Why a push of that asset would start now: [`Cause::Intent`] while its own intent was never in sync,
-    /// [`Cause::Drift`] once it was. `None`: the asset has no intent (it left intent, or is not pinned yet), so
-    /// enforcement will not push it.
+    /// The cause that a push of that asset would have now: [`Cause::Intent`] if its present intent was never in sync,
+    /// [`Cause::Drift`] if it was. `None`: the asset has no intent (it left intent, or is not pinned yet), so it will
+    /// not be pushed.
     #[serde(default)]
     pub cause: Option<Cause>,
 }
 
-/// One dependency edge as production may have it.
+/// One end of a dependency edge that production may have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Link {
-    /// The asset at the other end.
+    /// Id of the asset at the other end of the edge.
     pub asset: AssetId,
-    /// What the consumer needs of the provider.
+    /// The kind of dependency: what the consumer needs of the provider.
     pub need: Need,
 }
 
-/// What the consumers of one provider use of it, those that ask left out.
+/// The use of one provider's capacity by its consumers, without the asset that is about to be pushed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// The sum over the consumers that are counted, in the unit that was asked about.
+    /// Total use of all counted consumers, in the requested unit.
     pub used: u64,
-    /// When the oldest of these findings was made: put it into `Verdict::as_of`.
+    /// Wall-clock time of the oldest finding in the sum. Put it into [`Verdict::as_of`](crate::Verdict::as_of).
     pub as_of: Timestamp,
-    /// Consumers that are not counted: nothing young enough is known of them. Observe them, then ask again.
+    /// Consumers that are not counted, because no recent finding about them exists. Observe them, then ask again.
     pub unknown: Vec<AssetId>,
-    /// Consumers that a push of theirs would make use less, with what they use now; at most [`Usage::NAMED`].
+    /// Consumers whose own push would reduce their use, with their use now. At most [`Usage::NAMED`].
     pub shrinking: Vec<(AssetId, u64)>,
-    /// Consumers that use anything and have a push to come, with what they use now; at most [`Usage::NAMED`].
+    /// Consumers with a use above 0 that are to be pushed, with their use now. At most [`Usage::NAMED`].
     pub leaving: Vec<(AssetId, u64)>,
-    /// Consumers that use anything, with what they use now, the largest first; at most [`Usage::NAMED`].
+    /// Consumers with a use above 0, largest use first. At most [`Usage::NAMED`].
     pub using: Vec<(AssetId, u64)>,
-    /// What the sum rests on: put them into `Verdict::relies_on`. None if admission adds up for itself.
+    /// Stamps of the findings in the sum. Put them into [`Verdict::relies_on`](crate::Verdict::relies_on). Empty if
+    /// admission computes the sum again itself.
     pub stamps: Vec<Stamp>,
 }
 
 impl Usage {
-    /// How many consumers are named at most in each list.
+    /// Maximum number of consumers in each of the lists.
     pub const NAMED: usize = 16;
 
-    /// Adds what was observed of one consumer.
+    /// Adds the observation of one consumer.
     fn add(&mut self, consumer: AssetId, unit: &str, seen: Result<Observation, BoxError>) {
         let Ok(seen) = seen else {
             return self.unknown.push(consumer);
@@ -88,50 +90,58 @@ impl Usage {
     }
 }
 
-/// The capacity of one provider in one unit, which several consumers may use.
+/// The capacity of one provider in one unit, shared by its consumers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shared {
-    /// The provider.
+    /// Id of the asset that provides the capacity.
     pub provider: AssetId,
-    /// The unit of its capacity.
+    /// Unit of the capacity, such as `qps`.
     pub unit: String,
 }
 
 impl Shared {
-    /// The claim of an asset that will have `units`, while the provider has `limit`.
+    /// The claim of an asset that will use `units`, while the provider has a capacity of `limit`.
     pub fn claim(&self, units: u64, limit: u64) -> Claim {
         let key = Key::capacity(&self.provider, &self.unit);
         Claim::Amount { key, units, limit }
     }
 }
 
-/// The rest of the partition, as a check may see it. Carried beside the request: layers hold no handles.
+/// The rest of the partition, as a check may see it. It is passed with each request, because layers hold no handles.
 ///
-/// The edges are the union of those at the incarnation being pushed and, for each other asset, at every incarnation
-/// possibly in production.
+/// Edges are the union of the edges at the incarnation that is pushed and, for each other asset, the edges at every
+/// incarnation that production may have.
 pub trait PartitionView: Send + Sync {
-    /// Diffs another asset *at its own pin*: the incarnation that is its intent now, whatever the push at hand is
-    /// about. An asset without intent is compared with what the last incarnation that had it says.
+    /// Diffs another asset *at its own pin*: at the incarnation that is its intent now, which may differ from the
+    /// incarnation of the push. An asset without intent is compared with the last incarnation that contained it.
+    ///
+    /// # Errors
+    /// If the asset cannot be compared with production.
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>>;
 
-    /// Whom `asset` needs.
+    /// The providers that `asset` depends on. `at` is the incarnation that is pushed.
     fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;
 
-    /// Who needs `asset`.
+    /// The consumers that depend on `asset`. `at` is the incarnation that is pushed.
     fn consumers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;
 
-    /// Whom `asset` needs at `at` that it may not need in production yet: edges that its push brings. None, if the view
-    /// cannot tell.
+    /// The providers that `asset` depends on at `at` and may not use in production yet: its push adds these edges.
+    /// Empty if the view cannot tell.
     fn brought(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link> {
         let _ = (asset, at);
         Vec::new()
     }
 
-    /// What the consumers of a provider use of it in production, `but` left out. Costs the same however many they are,
-    /// if the enforcer answers; a push that takes a [`Claim::Amount`] under
-    /// [`Key::capacity`] is admitted only if the sum still fits then.
+    /// The use of a shared capacity in production by all consumers except `but`. `at` is the incarnation that is
+    /// pushed, `now` the wall-clock time of the request.
     ///
-    /// As given here it observes every consumer.
+    /// The enforcer answers at a cost that does not depend on the number of consumers. A push with a [`Claim::Amount`]
+    /// under [`Key::capacity`] is admitted only if the sum still fits at that moment.
+    ///
+    /// The default implementation observes every consumer.
+    ///
+    /// # Errors
+    /// If the view cannot answer, for example because the enforcer has stopped.
     fn usage(
         &self,
         shared: &Shared,
@@ -143,7 +153,7 @@ pub trait PartitionView: Send + Sync {
     }
 }
 
-/// As [`PartitionView::usage`], by observing every consumer: for views without a kernel that keeps count.
+/// Computes [`PartitionView::usage`] by observing every consumer, for views without a kernel that counts.
 fn usage_by_observing<V: PartitionView + ?Sized>(
     view: &V,
     shared: &Shared,

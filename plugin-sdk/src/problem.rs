@@ -1,6 +1,6 @@
-//! Problems: everything that keeps intent from being sealed, each with who says so and where it comes from.
+//! Problems that prevent a seal, or are worth a warning. Each names its finder and its place.
 //!
-//! Problems are collected, not returned at the first: a person mends them all in one go.
+//! Problems are collected instead of stopping at the first, so that an operator can fix all of them at once.
 
 use std::fmt;
 
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::with_causes;
 
-/// How bad a problem is.
+/// The severity of a problem: whether it prevents a seal.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Severity {
-    /// Worth knowing; does not keep an incarnation from being sealed.
+    /// A warning: shown, but does not prevent a seal.
     Warning,
-    /// No incarnation while this stands.
+    /// An error: no incarnation is sealed while it exists.
     #[default]
     Error,
 }
 
-/// One thing that is wrong with a source, a generator's input or the intent made from it.
+/// One problem of a source, of a generator's input, or of the intent made from it.
 ///
 /// ```
 /// use plugin_sdk::Problem;
@@ -33,26 +33,26 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// The document it comes from, such as `manifest.yaml#0`; empty when unknown.
+    /// The document of the problem, such as `manifest.yaml#0`. Empty when unknown.
     pub document: String,
     /// Line in the document, from 1; 0 when unknown.
     pub line: u32,
     /// Column in the document, from 1; 0 when unknown.
     pub column: u32,
-    /// The asset it is about.
+    /// The asset that has the problem. `None`: no single asset has it.
     pub asset: Option<AssetId>,
-    /// The field it is about, such as `clusters[1].replicas`; empty when unknown.
+    /// The field that has the problem, such as `clusters[1].replicas`. Empty when unknown.
     pub field: String,
-    /// What is wrong and what to do about it.
+    /// Description of the problem, and of what to do about it.
     pub message: String,
-    /// The source, generator or validator that found it.
+    /// Name of the source, generator or validator that found it. Empty when unknown.
     pub by: Box<str>,
-    /// How bad it is.
+    /// Whether the problem prevents a seal.
     pub severity: Severity,
 }
 
 impl Problem {
-    /// Something is wrong.
+    /// Makes an error with `message`, without asset and place.
     pub fn new(message: impl fmt::Display) -> Self {
         Self {
             message: message.to_string(),
@@ -60,48 +60,48 @@ impl Problem {
         }
     }
 
-    /// Something is wrong with `asset`; points to where the asset came from.
+    /// Makes an error of `asset`, with the place that the asset came from.
     pub fn with(asset: &Asset, message: impl fmt::Display) -> Self {
         Self::new(message)
             .asset(asset.id())
             .origin(&asset.provenance())
     }
 
-    /// Names the asset.
+    /// Sets the asset that has the problem.
     #[must_use]
     pub fn asset(mut self, asset: AssetId) -> Self {
         self.asset = Some(asset);
         self
     }
 
-    /// Names the field.
+    /// Sets the field that has the problem.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Self {
         self.field = field.into();
         self
     }
 
-    /// Names the place.
+    /// Sets the place: document, line and column.
     #[must_use]
     pub fn at(mut self, document: impl Into<String>, line: u32, column: u32) -> Self {
         (self.document, self.line, self.column) = (document.into(), line, column);
         self
     }
 
-    /// Names the place by where an asset came from.
+    /// Sets the place to the place that an asset came from.
     #[must_use]
     pub fn origin(self, origin: &Provenance) -> Self {
         self.at(&origin.document, origin.line, origin.column)
     }
 
-    /// Names who found it.
+    /// Sets the name of the source, generator or validator that found the problem.
     #[must_use]
     pub fn by(mut self, name: impl Into<Box<str>>) -> Self {
         self.by = name.into();
         self
     }
 
-    /// Makes it a warning.
+    /// Turns the problem into a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.severity = Severity::Warning;
@@ -137,56 +137,56 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Every problem found, one per line when shown.
+/// A list of problems. Displayed with one problem per line.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// None so far.
+    /// Makes an empty list of problems.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Adds one.
+    /// Adds one problem to the list.
     pub fn push(&mut self, problem: impl Into<Problem>) {
         self.0.push(problem.into());
     }
 
-    /// Adds all of `others`.
+    /// Adds all problems of `others` to the list.
     pub fn extend(&mut self, others: impl IntoIterator<Item = Problem>) {
         self.0.extend(others);
     }
 
-    /// All of them, in the order found.
+    /// The problems in the order in which they were added.
     pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
         self.0.iter()
     }
 
-    /// How many there are, warnings included.
+    /// Number of problems, including warnings.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list contains no problem.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them keeps an incarnation from being sealed.
+    /// Whether the list contains an error, which prevents a seal.
     pub fn any_error(&self) -> bool {
         self.0
             .iter()
             .any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Puts them in a fixed order, by place, each once.
+    /// Sorts the problems by place and removes duplicates.
     pub fn sort(&mut self) {
         self.0.sort();
         self.0.dedup();
     }
 
-    /// Changes each of them, for those who know more about where it comes from.
+    /// Changes each problem in place, for example to add where it comes from.
     pub fn for_each_mut(&mut self, change: impl FnMut(&mut Problem)) {
         self.0.iter_mut().for_each(change);
     }

@@ -1,4 +1,4 @@
-//! Push: make production equal to one asset's intent.
+//! Pushes: calls that make production equal to one asset's intent.
 
 use std::time::Duration;
 
@@ -13,59 +13,62 @@ use crate::{
     run::{Cause, FencingToken, Run},
 };
 
-/// Push one asset.
+/// Asks a plugin to push one asset.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PushRequest {
-    /// Which asset.
+    /// Id of the asset to push.
     pub asset: AssetId,
-    /// At which incarnation.
+    /// The incarnation whose content is pushed.
     pub incarnation: IncarnationId,
-    /// Who pushes.
+    /// Fencing token of the owner that pushes.
     pub token: FencingToken,
-    /// Which call this is.
+    /// Identifies this call. Providers use its number to refuse late calls.
     pub run: Run,
-    /// Why.
+    /// The reason for the push.
     pub cause: Cause,
-    /// The digest of the change that was checked.
+    /// Digest of the change that the checks allowed.
     pub change: Digest,
-    /// A follow-up of a push that answered [`Pushed::InProgress`], with the same request.
+    /// Whether this call continues a push that answered [`Pushed::InProgress`]. The rest of the request is the same
+    /// then.
     pub continuation: bool,
-    /// Reads `incarnation`; travels beside the data.
+    /// Reads assets of `incarnation`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
 }
 
-/// A push that did not fail.
+/// The result of a push that did not fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "pushed", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Pushed {
-    /// The provider has taken it; the next diff says whether production is there.
+    /// The provider accepted the change. The next diff tells whether production matches intent.
     Done,
-    /// The provider works on it: call push again.
+    /// The provider is still working. The enforcer calls push again, as a continuation.
     InProgress {
-        /// When to call again.
+        /// Time until the next call.
         check_again_in: Duration,
     },
 }
 
-/// How well a provider keeps old calls out.
+/// Whether a provider refuses calls of old owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Guard {
-    /// It cannot check tokens: after a lost push, the enforcer waits for the push deadline before it trusts a diff. A call
-    /// must not take effect later than half of that deadline after it began, even when it was dropped.
+    /// The provider cannot check tokens. After a push whose outcome is unknown, the enforcer waits for the push
+    /// deadline before it trusts a diff. A call must take effect within half of that deadline after it began, or not at
+    /// all, even if the enforcer dropped its future.
     #[default]
     Advisory,
-    /// It refuses a call whose `(token, run.n)` is below the greatest it has seen for the asset, diffs included.
+    /// The provider refuses a call whose `(token, run.n)` is below the greatest that it has seen for the asset, in
+    /// pushes and diffs.
     Guarded,
 }
 
-/// Knows how to compare and how to change one type of asset.
+/// Compares and changes the assets of one type in production.
 ///
-/// Push is idempotent: production itself is the state, no state file, and resource names derive from asset ids. A
-/// plugin does nothing unless called.
+/// Pushes are idempotent. Production itself is the state: keep no state file, and derive resource names from asset ids.
+/// A plugin acts only when it is called.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -98,9 +101,16 @@ pub enum Guard {
 /// ```
 #[async_trait]
 pub trait AssetPlugin: Send + Sync + 'static {
-    /// Compares intent and production. Never changes production.
+    /// Compares intent with production. Must not change production.
+    ///
+    /// # Errors
+    /// If the comparison fails. The class of the error decides when the enforcer tries again.
     async fn diff(&self, request: DiffRequest) -> Result<Diff, PluginError>;
 
-    /// Makes production equal to intent.
+    /// Makes production equal to the intent of one asset.
+    ///
+    /// # Errors
+    /// If the push fails. The class of the error decides when the enforcer tries again. Return [`PluginError::Unknown`]
+    /// if the push may have taken effect.
     async fn push(&self, request: PushRequest) -> Result<Pushed, PluginError>;
 }

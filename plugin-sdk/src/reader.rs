@@ -1,19 +1,20 @@
-//! Reads one incarnation: how a plugin sees the intent it is asked about, and nothing newer.
+//! Readers: how a plugin reads the intent of one incarnation, and of no newer one.
 
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationId};
 
 use crate::error::PluginError;
 
-/// A window on one sealed incarnation. Cheap to clone.
+/// Reads the assets of one sealed incarnation. Cheap to clone. The default reader is not bound to an incarnation and
+/// finds no asset.
 #[derive(Debug, Clone, Default)]
 pub struct IncarnationReader {
     incarnation: Option<Incarnation>,
-    /// The asset that the request is about, which nearly everybody reads.
+    /// The asset of the request, kept here because almost every plugin reads it.
     at_hand: Option<Asset>,
 }
 
 impl IncarnationReader {
-    /// Reads `incarnation`.
+    /// Makes a reader of `incarnation`.
     pub fn new(incarnation: Incarnation) -> Self {
         Self {
             incarnation: Some(incarnation),
@@ -21,7 +22,7 @@ impl IncarnationReader {
         }
     }
 
-    /// Reads `incarnation`, of which `asset` is at hand already.
+    /// Makes a reader of `incarnation` that already holds `asset`.
     pub fn at(incarnation: Incarnation, asset: Asset) -> Self {
         Self {
             incarnation: Some(incarnation),
@@ -29,13 +30,13 @@ impl IncarnationReader {
         }
     }
 
-    /// The incarnation read, if the request was bound to one. Requests that crossed a process boundary
-    /// are not, nor those of the stall check, which plays a policy before it is sealed.
+    /// Id of the incarnation that is read. `None`: the reader is not bound to one. This is so for requests that crossed
+    /// a process boundary, and for requests of the stall check, which tests a policy before it is sealed.
     pub fn incarnation(&self) -> Option<&IncarnationId> {
         self.incarnation.as_ref().map(Incarnation::id)
     }
 
-    /// The asset named `id`, if the incarnation has it.
+    /// The asset with this id. `None`: the incarnation does not contain it.
     pub fn get(&self, id: &AssetId) -> Option<Asset> {
         match &self.at_hand {
             Some(asset) if asset.id_str() == id.as_str() => Some(asset.clone()),
@@ -43,10 +44,10 @@ impl IncarnationReader {
         }
     }
 
-    /// The asset named `id`.
+    /// The asset with this id, or an error.
     ///
     /// # Errors
-    /// Permanent, when the incarnation does not have it.
+    /// [`PluginError::Permanent`] if the incarnation does not contain the asset.
     pub fn asset(&self, id: &AssetId) -> Result<Asset, PluginError> {
         self.get(id).ok_or_else(|| match self.incarnation() {
             Some(incarnation) => {
@@ -58,7 +59,7 @@ impl IncarnationReader {
         })
     }
 
-    /// The assets that refer to `target` in payload or addons, sorted.
+    /// Ids of the assets that refer to `target` in their payload or addons, sorted.
     pub fn referrers(&self, target: &AssetId) -> Vec<AssetId> {
         self.incarnation
             .as_ref()

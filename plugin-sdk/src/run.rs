@@ -1,65 +1,69 @@
-//! Names of runs: what makes a late answer, an old owner or a stale finding recognisable.
+//! Identifiers of calls and findings, and causes of pushes. They make late answers, old owners and outdated findings
+//! recognizable.
 
 use serde::{Deserialize, Serialize};
 
 use prodspec_model::IncarnationNo;
 
-/// Rises with every change of a partition's owner. Providers that can, refuse calls with an older one. Only 0 is no token:
-/// that of a plan, which owns nothing. Its diffs are answered, and not remembered.
+/// The number of an ownership. It rises with every change of a partition's owner, and guarded providers refuse calls
+/// with an older one. Token 0 is not an ownership: a plan uses it for diffs. Providers answer these and do not remember
+/// them.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct FencingToken(pub u64);
 
-/// One call for one asset. A provider that keeps the greatest `(token, n)` per asset and refuses smaller ones is
-/// safe from late calls of an old owner *and* of this one.
+/// Identifies one call for one asset. A provider that remembers the greatest `(token, n)` per asset and refuses smaller
+/// ones is protected from late calls of old owners *and* of the present owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Run {
-    /// Which asset, by its place in the enforcer's table. Not stable over restarts.
+    /// Index of the asset in the enforcer's table. Not stable across restarts.
     pub slot: u32,
-    /// Counts the calls for this asset under this owner.
+    /// Number of this call, counted per asset and owner.
     pub n: u32,
-    /// The incarnation the call is about.
+    /// Number of the incarnation that the call reads.
     pub incarnation: IncarnationNo,
 }
 
-/// What a finding about an asset rests on: still true while the asset's push counter is `seq` and even.
+/// Identifies the state of an asset on which a finding rests. The finding holds while the push counter of the asset is
+/// still `seq` and `seq` is even.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Which asset.
+    /// Index of the asset in the enforcer's table.
     pub slot: u32,
-    /// Its push counter when the diff behind the finding started: odd while a push is in flight or unknown.
+    /// Push counter of the asset when the diff of the finding started. Odd while a push is in flight or its outcome is
+    /// unknown.
     pub seq: u32,
 }
 
-/// Why an asset is being pushed.
+/// The reason why an asset is pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
-    /// Intent changed.
+    /// The intent of the asset has changed.
     Intent,
-    /// Production changed behind our back.
+    /// Production has changed without a change of intent.
     Drift,
-    /// A rollout goes back.
+    /// A rollout moves the asset back to its earlier content.
     Rollback,
-    /// A person says it cannot wait.
+    /// An operator declared the change urgent.
     Emergency,
 }
 
-/// A set of causes: those for which a check applies.
+/// A set of causes, such as the causes for which a check applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Causes(u8);
 
 impl Causes {
-    /// Every cause.
+    /// The set of all causes.
     pub const ALL: Self = Self(0b1111);
-    /// `Intent` only: checks that must never block the cure.
+    /// The set with [`Cause::Intent`] only: for checks that must not delay repairs and rollbacks.
     pub const INTENT: Self = Self(0b0001);
 
-    /// These causes.
+    /// The set of the given causes.
     pub fn of(causes: &[Cause]) -> Self {
         Self(
             causes
@@ -68,7 +72,7 @@ impl Causes {
         )
     }
 
-    /// Whether `cause` is one of them.
+    /// Whether the set contains `cause`.
     pub fn contains(self, cause: Cause) -> bool {
         self.0 & Self::bit(cause) != 0
     }

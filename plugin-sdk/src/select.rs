@@ -1,4 +1,5 @@
-//! Target selection: which targets of a rollout may be updated now. Stateless: everything it goes by is in the request.
+//! Target selection: decides which targets of a rollout may be updated now. It is stateless: the request contains
+//! everything that the decision depends on.
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::BoxError, health::Health, reader::IncarnationReader};
 
-/// Names one rollout of its policy group. Later ones are greater.
+/// Number of a rollout within its policy group. Later rollouts have greater numbers.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -22,40 +23,42 @@ impl fmt::Display for RolloutId {
     }
 }
 
-/// An asset whose content the rollout changes.
+/// An asset that a rollout has to move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Which asset.
+    /// Id of the asset to move.
     pub asset: AssetId,
-    /// The failure domains that it can hurt, its own cluster first. Empty: none in particular, or all of them.
+    /// The failure domains that the asset can hurt, its own cluster first. Empty: none in particular, or all of them.
     pub domains: Arc<[Arc<str>]>,
-    /// It has no signals: nobody enforces it, or it is being turned down. How it does says nothing of the others.
+    /// Whether the asset has no signals: it is not enforced, or is being turned down. Its state tells nothing about the
+    /// health of other targets.
     #[serde(default)]
     pub silent: bool,
-    /// Which settling of its rollout its last one was, counted from one. Zero: it has not settled.
+    /// Position of this target's last settling among all settlings of the rollout, from 1. Zero: it has not settled.
     #[serde(default)]
     pub order: u64,
-    /// How far it is.
+    /// How far the rollout of this target is.
     pub progress: Progress,
 }
 
 impl Target {
-    /// The domain that it is rolled out with. `None`: none in particular, or all of them.
+    /// The failure domain with which the target is rolled out: the first of `domains`. `None`: none in particular, or
+    /// all of them.
     pub fn domain(&self) -> Option<&str> {
         self.domains.first().map(|domain| &**domain)
     }
 
-    /// Whether it can still be selected.
+    /// Whether the target waits to be selected.
     pub fn is_waiting(&self) -> bool {
         self.progress == Progress::Waiting
     }
 
-    /// Whether it had its turn, and is not in sync as updated.
+    /// Whether the target was selected and is not in sync now.
     pub fn is_under_way(&self) -> bool {
         !self.is_waiting() && self.settled().is_none()
     }
 
-    /// Since when it is updated and as updated in sync. `None`: it is not.
+    /// The time since which the target is updated and in sync. `None`: it is not.
     pub fn settled(&self) -> Option<Timestamp> {
         match self.progress {
             Progress::Updated { at } => Some(at),
@@ -64,69 +67,71 @@ impl Target {
     }
 }
 
-/// How far a target is.
+/// How far the rollout of a target is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
-    /// Not selected yet.
+    /// The target was not selected yet.
     Waiting,
-    /// Selected, and not yet in sync.
+    /// The target was selected and is not in sync yet.
     InFlight {
-        /// When it was selected.
+        /// Time at which the target was selected.
         since: Timestamp,
     },
-    /// In sync, as last found.
+    /// The target is updated, and was in sync at its last diff.
     Updated {
-        /// Since when.
+        /// Time since which the target is in sync.
         at: Timestamp,
     },
-    /// It was in sync, and has drifted since.
+    /// The target was in sync and has drifted since.
     Drifted {
-        /// Since when.
+        /// Time since which the target differs.
         since: Timestamp,
     },
 }
 
-/// Which way a rollout goes.
+/// The direction in which a rollout moves its targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// To what is new.
+    /// Targets move to the new incarnation.
     Forward,
-    /// Back to what was.
+    /// Targets move back to the earlier incarnation.
     Back,
 }
 
-/// Which targets may be updated now?
+/// Asks a policy which targets of a rollout may be updated now.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct SelectRequest {
-    /// Which rollout.
+    /// Id of the rollout that asks.
     pub rollout: RolloutId,
-    /// The policy asset, for addons of a team's own on it.
+    /// Id of the policy asset. A team can read its own addons there.
     pub policy_asset: AssetId,
-    /// The policy as it is now; it may change from call to call.
+    /// The policy as it is now. It may change between calls.
     pub policy: Arc<RolloutPolicy>,
-    /// What was. `None`: the first turnup.
+    /// The incarnation that the rollout started from. `None`: a first turnup.
     pub from: Option<IncarnationId>,
-    /// What is new.
+    /// The new incarnation that the rollout moves its targets to.
     pub to: IncarnationId,
-    /// Which way.
+    /// Whether targets are moved to the new incarnation or back.
     pub direction: Direction,
-    /// Every target, sorted by id. [`Selection::now`] names them by their place here.
+    /// All targets, sorted by id. [`Selection::now`] refers to them by index.
     pub targets: Arc<Vec<Target>>,
-    /// What is known of the updated part's health. `None`: nothing yet.
+    /// The last verdict on the health of the updated targets. `None`: there is no verdict yet.
     pub health: Option<Health>,
-    /// A person let everything that had settled by then go on: every target whose [`Target::order`] is not greater.
+    /// An operator promoted the rollout: all targets that had settled by then may pass their gate, that is all with a
+    /// [`Target::order`] up to this number. `None`: the rollout was not promoted.
     pub promoted: Option<u64>,
-    /// The wall clock.
+    /// Wall-clock time of the request.
     pub now: Timestamp,
-    /// Reads `to`; travels beside the data.
+    /// Reads assets of `to`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
 }
 
 impl SelectRequest {
-    /// Whether there is anything to be careful about: not on the way back, in an emergency, or when nothing was there.
+    /// Whether the rollout has to be gradual. False on the way back, in an emergency, and at a first turnup that the
+    /// policy allows at once.
     pub fn is_cautious(&self) -> bool {
         use prodspec_model::rollout::FirstTurnup;
         let first = self.from.is_none() && self.policy.first_turnup == FirstTurnup::AtOnce;
@@ -147,28 +152,29 @@ impl fmt::Debug for SelectRequest {
     }
 }
 
-/// What may be updated now, and what the rest waits for.
+/// The answer of a policy: the targets that may be updated now, and what the other targets wait for.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Selection {
-    /// Places in [`SelectRequest::targets`], rising, each of a target that waits.
+    /// Indexes into [`SelectRequest::targets`] in ascending order. Each refers to a target that waits.
     pub now: Vec<u32>,
-    /// What the rest waits for.
+    /// The reasons why other targets wait.
     pub waits: Vec<Wait>,
-    /// What the rollout is at, for people: `canary in eu`, say.
+    /// Name of the rollout's current stage for operators, such as `canary in eu`. `None`: the policy names no stage.
     pub stage: Option<String>,
-    /// The targets whose health decides whether the stage is over, by place. Empty: every one updated.
+    /// Indexes of the targets whose health decides whether the stage is over. Empty: the health of all updated targets
+    /// decides.
     pub validate: Vec<u32>,
 }
 
 impl Selection {
-    /// Leaves only what `keep` wants.
+    /// Keeps only the selected indexes for which `keep` returns true.
     #[must_use]
     pub fn narrowed(mut self, mut keep: impl FnMut(u32) -> bool) -> Self {
         self.now.retain(|&place| keep(place));
         self
     }
 
-    /// Adds something that the rest waits for.
+    /// Adds a reason to wait, unless the selection has it already.
     #[must_use]
     pub fn waiting(mut self, wait: Wait) -> Self {
         if !self.waits.contains(&wait) {
@@ -177,7 +183,7 @@ impl Selection {
         self
     }
 
-    /// Names what the rollout is at, around what a layer beneath called it.
+    /// Adds `name` to the stage: after the name that a layer beneath gave, if there is one.
     #[must_use]
     pub fn at_stage(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
@@ -189,44 +195,44 @@ impl Selection {
     }
 }
 
-/// Something that a rollout waits for.
+/// One reason why targets of a rollout wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Why, for people.
+    /// Why the targets wait, for operators.
     pub why: String,
-    /// What ends it.
+    /// The condition that ends the wait.
     pub until: Until,
 }
 
-/// What ends a wait. Whatever it says, the selection is made again when anything about the rollout changes.
+/// The condition that ends a wait. The selection is repeated whenever the rollout changes, whatever the condition is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Until {
-    /// This time.
+    /// This wall-clock time is reached.
     Time(Timestamp),
-    /// Targets under way settle.
+    /// The targets that were moved settle.
     Settled,
-    /// A verdict that things are healthy, from evidence up to this time or later.
+    /// A healthy verdict arrives, from evidence up to this time or later.
     Healthy {
-        /// The end of the bake.
+        /// End of the bake, wall-clock time.
         since: Timestamp,
     },
-    /// Somebody changes the policy, or says something.
+    /// The policy changes, or an operator gives a command.
     Person,
 }
 
 /// Chooses the targets of a rollout that may be updated now.
 ///
-/// Laws, which `conformance::select` (feature `testing`) tests: only targets that wait are chosen; a layer chooses from
-/// what the selection beneath it chose; with time passing, everything healthy and no hold, every target is chosen in
-/// the end.
+/// Laws, which `conformance::select` (feature `testing`) tests: only targets that wait are chosen; a layer chooses
+/// among the targets that the selection beneath it chose; every target is chosen in the end, if time passes, everything
+/// is healthy and no hold exists.
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use plugin_sdk::{BoxError, SelectRequest, Selection, TargetSelection};
 ///
-/// /// One after the other, by name.
+/// /// Selects one target after the other, by name.
 /// struct OneByOne;
 ///
 /// #[async_trait]
@@ -240,6 +246,9 @@ pub enum Until {
 /// ```
 #[async_trait]
 pub trait TargetSelection: Send + Sync + 'static {
-    /// Which targets may be updated now.
+    /// Chooses the targets that may be updated now.
+    ///
+    /// # Errors
+    /// If the policy cannot decide. No target is selected then.
     async fn select(&self, request: SelectRequest) -> Result<Selection, BoxError>;
 }

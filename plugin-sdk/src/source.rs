@@ -1,4 +1,4 @@
-//! Sources of truth: where a team's own configuration lives.
+//! Sources of truth: where a team keeps its own configuration.
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt};
@@ -6,23 +6,23 @@ use prodspec_model::{Revision, SourceName};
 
 use crate::{document::Document, problem::Problems};
 
-/// What a source holds at one revision: all of it, or nothing.
+/// The content of a source at one revision, complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Which state was read.
+    /// The revision of the source that was read.
     pub revision: Revision,
-    /// Every document, each with its own [`key`](Document::key).
+    /// All documents of the source, each with its own [`key`](Document::key).
     pub documents: Vec<Document>,
 }
 
-/// A place where configuration lives: files, a repository, a table.
+/// A place that holds configuration: files, a repository, a table.
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use plugin_sdk::{Document, Problems, Reading, SourceOfTruth, document::Node};
 /// use prodspec_model::{Revision, SourceName};
 ///
-/// /// Configuration compiled into the program.
+/// /// Configuration that is compiled into the program.
 /// struct BuiltIn(serde_json::Value);
 ///
 /// #[async_trait]
@@ -38,17 +38,17 @@ pub struct Reading {
 /// ```
 #[async_trait]
 pub trait SourceOfTruth: Send + Sync + 'static {
-    /// Its name, unique in the partition: generators ask for documents by it.
+    /// Name of the source, unique in the partition. Generators ask for documents by this name.
     fn name(&self) -> SourceName;
 
-    /// Reads everything, at one revision.
+    /// Reads all documents, at one revision.
     ///
     /// # Errors
-    /// Every problem found: nothing is sealed, and the last good incarnation stays in force.
+    /// Every problem found. Nothing is sealed then, and the last good incarnation stays in force.
     async fn read(&self) -> Result<Reading, Problems>;
 
-    /// Hints that something may have changed. May repeat and be late; a source without any is read again from time
-    /// to time only.
+    /// A stream of hints that the source may have changed. Hints may repeat and may be late. A source without hints,
+    /// the default, is only read again from time to time.
     fn changes(&self) -> BoxStream<'static, ()> {
         futures::stream::pending().boxed()
     }

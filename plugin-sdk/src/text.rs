@@ -1,14 +1,15 @@
-//! Text from plugins, checks, people and sources on its way to a terminal: shown as text, never obeyed.
+//! Output of untrusted text. Text from plugins, checks, people and sources is shown on a terminal without effects on
+//! the terminal.
 //!
-//! Every program that prints such text passes it through [`shown`], line by line, at the place where it prints: then
-//! nothing has to be remembered where the text comes from. JSON passes through [`shown_json`].
+//! A program passes each line of such text through [`shown`] at the place where it prints it, so it need not track
+//! where the text came from. JSON passes through [`shown_json`].
 
 use std::borrow::Cow;
 
-/// The text with every character that could drive a terminal replaced by a visible escape, `\u{1b}` for instance.
+/// Replaces every character that could control a terminal by a visible escape such as `\u{1b}`.
 ///
-/// These are the control characters (C0, DEL and C1, so line ends and tabs too), the characters that change the direction
-/// of text, and the separators of lines and paragraphs. Other text is unchanged, and two texts are never shown alike: a
+/// These are the control characters (C0, DEL and C1, so line ends and tabs too), the characters that change the
+/// direction of text, and the line and paragraph separators. Other text is unchanged. Different texts stay different: a
 /// backslash that would begin such an escape in the text itself is shown as `\u{5c}`.
 ///
 /// ```
@@ -26,9 +27,9 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// JSON text with every such character replaced by the escape that JSON has for it: it says the same as before.
+/// Replaces every such character in JSON text by its JSON escape. The value of the JSON stays the same.
 ///
-/// Line ends are kept: in JSON they stand between values only.
+/// Line ends are kept, because in valid JSON they occur between values only.
 pub fn shown_json(json: &str) -> Cow<'_, str> {
     escaped(
         json,
@@ -37,7 +38,7 @@ pub fn shown_json(json: &str) -> Cow<'_, str> {
     )
 }
 
-/// Whether a terminal may do something at this character instead of showing it.
+/// Whether a terminal may act on this character instead of showing it.
 fn drives(c: char) -> bool {
     let direction = ['\u{61c}', '\u{200e}', '\u{200f}'];
     c.is_control()
@@ -46,7 +47,7 @@ fn drives(c: char) -> bool {
         || ('\u{2066}'..='\u{206f}').contains(&c)
 }
 
-/// The text with what `wanted` finds, which is asked about each character and the text from there on, replaced.
+/// Replaces each character for which `wanted` returns true. `wanted` gets the character and the text from it on.
 fn escaped(
     text: &str,
     wanted: impl Fn(char, &str) -> bool,
@@ -72,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Text with much in it that could drive a terminal, and much that looks like an escape.
+    /// Text with many characters that could control a terminal, and many pieces that look like an escape.
     fn hostile() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
             any::<String>(),
@@ -85,7 +86,7 @@ mod tests {
         prop::collection::vec(pieces, 0..12).prop_map(|pieces| pieces.concat())
     }
 
-    /// What was shown as `text`.
+    /// The original of the shown `text`.
     fn read_back(text: &str) -> String {
         let mut parts = text.split(r"\u{");
         let mut read = parts.next().unwrap_or_default().to_owned();
@@ -100,9 +101,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn r73_nothing_that_is_shown_drives_a_terminal(text in hostile()) {
+        fn r73_shown_text_contains_no_terminal_controls(text in hostile()) {
             let shown = shown(&text);
-            // Said by ranges of numbers, and not by the function that is tested.
+            // The expected ranges are written out here, independently of the tested function.
             let driving = |c: char| matches!(
                 u32::from(c),
                 0..=0x1f | 0x7f..=0x9f | 0x61c | 0x200e | 0x200f | 0x2028..=0x202e | 0x2066..=0x2069
@@ -118,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn r73_json_says_the_same_and_drives_no_terminal(texts in prop::collection::vec(hostile(), 0..4)) {
+        fn r73_shown_json_keeps_its_value_and_contains_no_terminal_controls(texts in prop::collection::vec(hostile(), 0..4)) {
             let json = serde_json::to_string_pretty(&texts).unwrap();
             let shown = shown_json(&json);
             prop_assert!(!shown.contains(|c| drives(c) && c != '\n'), "{shown:?}");
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_of_the_rule_is_shown() {
+    fn every_character_of_the_rule_is_escaped() {
         let rule = "\0\x07\x08\t\n\r\x1b\x7f\u{80}\u{85}\u{9b}\u{9f}\u{2028}\u{2029}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{61c}";
         for c in rule.chars() {
             assert_eq!(shown(&c.to_string()), format!("\\u{{{:x}}}", u32::from(c)));

@@ -1,4 +1,4 @@
-//! Time as it is handed in: a monotonic reading for durations, a wall clock for calendars.
+//! Time that callers pass in: a monotonic reading for durations, a wall clock for calendars.
 
 use std::{
     ops::{Add, Sub},
@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A reading of a monotonic clock: nanoseconds since an arbitrary start of this process. Never goes back.
+/// A reading of a monotonic clock: nanoseconds since an arbitrary start in this process. It never goes back.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct Mono(pub u64);
 
 impl Mono {
-    /// The time from `earlier` to this, zero if `earlier` is later.
+    /// Time from `earlier` to `self`. Zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -42,11 +42,12 @@ impl Sub<Duration> for Mono {
     }
 }
 
-/// One reading of both clocks. Durations and deadlines use `mono`; calendars and records use `wall`, which may jump.
+/// One reading of both clocks. Use `mono` for durations and deadlines; use `wall`, which may jump, for calendars and
+/// records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// The monotonic clock.
+    /// Reading of the monotonic clock.
     pub mono: Mono,
-    /// The wall clock.
+    /// Reading of the wall clock.
     pub wall: Timestamp,
 }

@@ -1,4 +1,5 @@
-//! Turndown: taking a resource out of production, apart from push so that no push can ever remove.
+//! Turndown: the removal of a resource from production. It is separate from push, so that no push can remove a
+//! resource.
 
 use async_trait::async_trait;
 
@@ -7,12 +8,15 @@ use crate::{
     push::{PushRequest, Pushed},
 };
 
-/// Removes one type of asset from production. Optional: without it, assets of the type are never removed.
+/// Removes the assets of one type from production. Optional: without it, assets of the type are never removed.
 ///
-/// Called only for an asset whose pinned incarnation carries the `Turndown` addon, with an approval bound to the
-/// change. The plugin's diff says `InSync` once the resource is gone.
+/// Called only for an asset whose pinned incarnation carries the `Turndown` addon, and with an approval that is bound
+/// to the change. The plugin's diff returns `InSync` once the resource is gone.
 #[async_trait]
 pub trait Turndown: Send + Sync + 'static {
-    /// Removes the resource. Idempotent.
+    /// Removes the resource of one asset from production. Must be idempotent.
+    ///
+    /// # Errors
+    /// If the removal fails, with the same classes as a push.
     async fn turndown(&self, request: PushRequest) -> Result<Pushed, PluginError>;
 }

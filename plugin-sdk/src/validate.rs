@@ -1,4 +1,4 @@
-//! Validators: what must hold of intent before it is sealed.
+//! Validators: conditions that intent must meet before it is sealed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::{
     problem::{Problem, Problems},
 };
 
-/// One asset of a candidate, with what it refers to and what refers to it: all that a verdict on it may rest on.
+/// One asset of a candidate, with the assets that it refers to and the assets that refer to it. A validator's verdict
+/// on the asset may rest on these only.
 #[derive(Debug)]
 pub struct AssetView<'a> {
     asset: &'a Asset,
@@ -22,7 +23,7 @@ pub struct AssetView<'a> {
 }
 
 impl<'a> AssetView<'a> {
-    /// Looks at `asset` in `snapshot`.
+    /// A view of `asset` in `snapshot`.
     pub fn new(asset: &'a Asset, snapshot: &'a Snapshot, types: &'a AssetTypes) -> Self {
         Self {
             references: asset.references(),
@@ -33,29 +34,29 @@ impl<'a> AssetView<'a> {
         }
     }
 
-    /// The same, where a generator failed and others may be missing.
+    /// Marks the view as incomplete: a generator failed, so other assets may be missing.
     #[must_use]
     pub fn incomplete(mut self) -> Self {
         self.incomplete = true;
         self
     }
 
-    /// Whether a generator failed: an asset that is not there is no problem then, the failure is.
+    /// Whether a generator failed. If so, do not report missing assets: the failure itself is the problem.
     pub fn is_incomplete(&self) -> bool {
         self.incomplete
     }
 
-    /// The asset.
+    /// The asset to be validated.
     pub fn asset(&self) -> &'a Asset {
         self.asset
     }
 
-    /// The ids it refers to, sorted.
+    /// Ids of the assets that the asset refers to, sorted.
     pub fn references(&self) -> &[AssetId] {
         &self.references
     }
 
-    /// An asset it refers to. `None` if it does not refer to it, or it is not there.
+    /// An asset that the asset refers to. `None`: it does not refer to `id`, or `id` does not exist.
     pub fn get(&self, id: &AssetId) -> Option<Asset> {
         self.references
             .binary_search(id)
@@ -63,7 +64,7 @@ impl<'a> AssetView<'a> {
             .and_then(|_| self.snapshot.get(id.as_str()))
     }
 
-    /// The assets that refer to it, by id.
+    /// The assets that refer to the asset, sorted by id.
     pub fn referrers(&self) -> impl Iterator<Item = Asset> + '_ {
         self.snapshot
             .referrers(self.asset.id_str())
@@ -71,17 +72,17 @@ impl<'a> AssetView<'a> {
             .filter_map(|id| self.snapshot.get(id.as_str()))
     }
 
-    /// What is known of types.
+    /// The asset types that the pipeline knows.
     pub fn types(&self) -> &'a AssetTypes {
         self.types
     }
 
-    /// The capacity that an asset intends; `None` when its type declares none.
+    /// The capacity that an asset intends. `None`: its type declares no capacity.
     pub fn capacity(&self, asset: &Asset) -> Option<Capacity> {
         self.types.capacity(asset)
     }
 
-    /// Something is wrong with the asset.
+    /// Makes a problem of the asset, with the place that the asset came from.
     pub fn problem(&self, message: impl std::fmt::Display) -> Problem {
         Problem::with(self.asset, message)
     }
@@ -90,20 +91,21 @@ impl<'a> AssetView<'a> {
 /// Intent that would become the next incarnation. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// The incarnation in force.
+    /// The incarnation in force now. `None`: nothing was sealed yet.
     pub parent: Option<Incarnation>,
-    /// All assets.
+    /// All assets of the candidate.
     pub snapshot: Snapshot,
-    /// The digest of all assets.
+    /// Digest of all assets of the candidate.
     pub digest: Digest,
-    /// What differs from the parent, by id.
+    /// Differences from the parent, sorted by id.
     pub changes: Arc<[Change]>,
-    /// What is known of types.
+    /// The asset types that the pipeline knows.
     pub types: Arc<AssetTypes>,
 }
 
 impl Candidate {
-    /// Names this very change: the parent's content and the result's. What an override must name.
+    /// Digest of this exact change, from the parent's content to the candidate's. An override of the change has to name
+    /// it.
     pub fn change_digest(&self) -> Digest {
         let parent = self
             .parent
@@ -113,15 +115,16 @@ impl Candidate {
     }
 }
 
-/// Says whether intent makes sense. Pure. Both methods see every candidate; either may do nothing.
+/// Checks intent before it is sealed. Must be a pure function. Both methods are called for every candidate, and each
+/// may do nothing.
 ///
-/// Assets are looked at again when they, what they refer to or what refers to them changed.
+/// An asset is validated again when it changes, or when an asset that it refers to, or that refers to it, changes.
 ///
 /// ```
 /// use plugin_sdk::{AssetView, Problems, Validator};
 /// use prodspec_model::{Message, addons::Owner};
 ///
-/// /// Everything has an owner.
+/// /// Every asset must have an owner.
 /// struct Owned;
 ///
 /// impl Validator for Owned {
@@ -136,27 +139,28 @@ impl Candidate {
 /// }
 /// ```
 pub trait Validator: Send + Sync + 'static {
-    /// Its name: stands in problems.
+    /// Name of the validator. Problems contain it.
     fn name(&self) -> &str;
 
-    /// Looks at one asset.
+    /// Validates one asset. Does nothing by default.
     fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let _ = (view, problems);
     }
 
-    /// Looks at the whole, or at what changed of it. Asked only when every source was read and every generator ran.
+    /// Validates the whole candidate, or its differences from the parent. Called only if every source was read and
+    /// every generator succeeded. Does nothing by default.
     fn incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
         let _ = (candidate, problems);
     }
 }
 
-/// Asks somebody outside whether intent makes sense. No answer in time means no.
+/// Asks an external system whether intent may be sealed. No answer before the deadline counts as no.
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use plugin_sdk::{BoxError, Candidate, ExternalValidator, Problem, Problems};
 ///
-/// /// Asks the capacity team's service.
+/// /// Asks the service of the capacity team.
 /// struct CapacityBoard { limit: usize }
 ///
 /// #[async_trait]
@@ -175,12 +179,12 @@ pub trait Validator: Send + Sync + 'static {
 /// ```
 #[async_trait]
 pub trait ExternalValidator: Send + Sync + 'static {
-    /// Its name: stands in problems, and in overrides.
+    /// Name of the validator. Problems and overrides contain it.
     fn name(&self) -> &str;
 
-    /// Looks at a candidate that every other validator has passed.
+    /// Validates a candidate that has passed all other validators.
     ///
     /// # Errors
-    /// When it cannot say: the candidate is not valid then.
+    /// If it cannot decide. The candidate is not sealed then.
     async fn validate(&self, candidate: Candidate) -> Result<Problems, BoxError>;
 }

@@ -1,4 +1,4 @@
-//! Building a calendar: everything is read and checked once, so that checks cannot fail later.
+//! The builder of calendars. It reads and validates all parts once, so that checks cannot fail later.
 
 use jiff::{
     civil::{Date, DateTime},
@@ -16,41 +16,41 @@ use super::{
 };
 use crate::Types;
 
-/// Why a calendar cannot be built.
+/// The reason why a calendar cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No such time zone.
+    /// The time zone does not exist.
     #[error("there is no time zone `{zone}`; use an IANA name such as `Europe/Zurich`")]
     Zone {
-        /// The name given.
+        /// Name of the unknown zone.
         zone: String,
-        /// What the zone database says.
+        /// The error of the time zone database.
         source: jiff::Error,
     },
-    /// A weekly window cannot be read.
+    /// The text of a weekly window cannot be parsed.
     #[error(
-        "`{text}` is no weekly window; write it like `Mon-Fri 09:00-12:00, 13:00-17:00` or `daily 00:00-24:00`"
+        "`{text}` is not a weekly window; write it like `Mon-Fri 09:00-12:00, 13:00-17:00` or `daily 00:00-24:00`"
     )]
     Window {
-        /// The text given.
+        /// The text that cannot be parsed.
         text: String,
     },
     /// A freeze ends before it starts.
     #[error("the freeze `{reason}` ends before it starts; swap its ends")]
     Freeze {
-        /// Why it is there.
+        /// The reason of the freeze, as given.
         reason: String,
     },
-    /// iCalendar text cannot be read, or says something that this calendar cannot keep.
+    /// The iCalendar text cannot be parsed, or uses something that calendars do not support.
     #[error("the iCalendar text cannot be used: {why}; correct it, or list its days one by one")]
     ICalendar {
-        /// What is wrong, and where.
+        /// Description of the error and its position.
         why: String,
     },
 }
 
-/// A calendar under construction. Made by [`Calendar::builder`].
+/// A calendar under construction, made by [`Calendar::builder`].
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct CalendarBuilder {
@@ -78,48 +78,50 @@ impl CalendarBuilder {
         }
     }
 
-    /// Names the check. Needed when a stack has more than one calendar.
+    /// Sets the name of the check. The default is `calendar`; a stack with several calendars needs different names.
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
-    /// For which causes the calendar applies. By default for `Intent` only, so that it never blocks the cure.
+    /// Sets the causes for which the calendar applies. The default is `Intent` only, so that a calendar never delays
+    /// repairs and rollbacks.
     pub fn causes(mut self, causes: Causes) -> Self {
         self.causes = causes;
         self
     }
 
-    /// To which asset types the calendar applies. By default to all.
+    /// Sets the asset types to which the calendar applies. The default is all types.
     pub fn types(mut self, types: Types) -> Self {
         self.types = types;
         self
     }
 
-    /// Adds weekly windows, such as `Mon-Fri 09:00-12:00, 13:00-17:00`, `Fri 18:00-04:00`, `daily 00:00-24:00`.
+    /// Adds weekly windows, such as `Mon-Fri 09:00-12:00, 13:00-17:00`, `Fri 18:00-04:00` or `daily 00:00-24:00`.
     ///
-    /// A window that closes at or before its opening time runs into the next day.
+    /// A window whose closing time is not after its opening time continues into the next day.
     pub fn weekly(mut self, windows: &str) -> Self {
         self.weekly.push(windows.to_owned());
         self
     }
 
-    /// Adds a holiday: no window opens on this day.
+    /// Adds a holiday: no window opens on this date.
     pub fn holiday(mut self, date: Date, name: &str) -> Self {
         self.days.push((date, name.to_owned()));
         self
     }
 
-    /// Adds the events of iCalendar text: events of whole days (several, or coming back yearly, if need be) are
-    /// holidays, events with times are freezes.
+    /// Adds the events of an iCalendar text. All-day events, which may last several days and recur yearly, become
+    /// holidays. Events with times become freezes.
     pub fn icalendar(mut self, text: &str) -> Self {
         self.icalendars.push(text.to_owned());
         self
     }
 
-    /// Adds a freeze from one time to another on the zone's clock, the second not included. A date means its start.
+    /// Adds a freeze, from `from` up to but not including `until`, on the clock of the zone. A date means the start of
+    /// its day.
     ///
-    /// A freeze until the last day there is (`Date::MAX`) has no end: the calendar never opens again.
+    /// A freeze that ends on `Date::MAX` has no end: the calendar never opens again.
     pub fn freeze(
         mut self,
         from: impl Into<DateTime>,
@@ -131,10 +133,10 @@ impl CalendarBuilder {
         self
     }
 
-    /// Checks everything and makes the calendar.
+    /// Validates all parts and makes the calendar.
     ///
     /// # Errors
-    /// When the zone is unknown, or a window, a freeze or iCalendar text cannot be read.
+    /// If the zone is unknown, or a window, a freeze or an iCalendar text is not valid.
     pub fn build(self) -> Result<Calendar, Error> {
         let zone = TimeZone::get(&self.zone).map_err(|source| Error::Zone {
             zone: self.zone.clone(),

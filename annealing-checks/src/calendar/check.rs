@@ -1,4 +1,4 @@
-//! The calendar, and the check that keeps pushes within it.
+//! The calendar, and the check that lets pushes start only while it is open.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::Types;
 
-/// How soon a calendar that never opens is asked again.
+/// Time until a push is checked again when its calendar never opens.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// When pushes may start: weekly windows in one time zone, less holidays and freezes.
+/// The times at which pushes may start: weekly windows in one time zone, except holidays and freezes.
 ///
-/// By default it applies to intent only: drift, rollbacks and emergencies do not wait for office hours. A window that
-/// closes stops starts, not pushes under way.
+/// By default a calendar applies to intent only: repairs of drift, rollbacks and emergencies do not wait for it. When a
+/// window closes, no more pushes start; pushes under way continue.
 ///
 /// ```
 /// use annealing_checks::calendar::Calendar;
@@ -44,25 +44,27 @@ pub struct Calendar {
     pub(super) types: Types,
     pub(super) zone: TimeZone,
     pub(super) zone_name: String,
-    /// By opening time.
+    /// Weekly windows, sorted by opening time.
     pub(super) windows: Vec<Window>,
     pub(super) holidays: Holidays,
     pub(super) freezes: Freezes,
-    /// After this day only weekly and yearly things happen.
+    /// The last date of all holidays and freezes that do not recur for ever. After it, only weekly windows and yearly
+    /// holidays matter.
     pub(super) last_dated: Option<Date>,
     pub(super) last: Last,
 }
 
 impl Calendar {
-    /// Starts a calendar in the IANA time zone `zone`.
+    /// Starts to build a calendar in the IANA time zone `zone`.
     pub fn builder(zone: &str) -> CalendarBuilder {
         CalendarBuilder::new(zone)
     }
 
-    /// Monday to Friday, 09:00 to 17:00, in the IANA time zone `zone`. For other hours or holidays, use the builder.
+    /// A calendar that is open Monday to Friday, 09:00 to 17:00, in the IANA time zone `zone`. For other hours or for
+    /// holidays, use the builder.
     ///
     /// # Errors
-    /// When there is no such zone.
+    /// If the zone is unknown.
     pub fn weekdays(zone: &str) -> Result<Self, super::Error> {
         Self::builder(zone).weekly("Mon-Fri 09:00-17:00").build()
     }

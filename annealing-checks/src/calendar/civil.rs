@@ -1,4 +1,4 @@
-//! From what a clock on the wall shows to an instant: the daylight saving rules, in one place.
+//! Conversion from local time to instants: the rules for daylight saving, in one place.
 
 use jiff::{
     Timestamp, ToSpan,
@@ -8,8 +8,8 @@ use jiff::{
 
 /// The first instant at which the clock of `zone` shows `at` or later.
 ///
-/// In a gap that is the gap's end; of a repeated time it is the first occurrence. Beyond the range of instants it is
-/// the nearest one.
+/// For a time in a gap it is the end of the gap; for a repeated time, the first occurrence. Times beyond the range of
+/// instants give the nearest instant.
 pub(super) fn first_instant(zone: &TimeZone, at: DateTime) -> Timestamp {
     let ambiguous = zone.to_ambiguous_timestamp(at);
     let offset = ambiguous.offset();
@@ -21,7 +21,7 @@ pub(super) fn first_instant(zone: &TimeZone, at: DateTime) -> Timestamp {
         };
     };
     match offset {
-        // Of a time in a gap, `earlier` is before the gap.
+        // For a time in a gap, `earlier` is before the gap.
         AmbiguousOffset::Gap { after, .. } => zone
             .following(earlier)
             .find(|transition| transition.offset() == after)
@@ -32,7 +32,7 @@ pub(super) fn first_instant(zone: &TimeZone, at: DateTime) -> Timestamp {
 
 /// The first instant by which the clock of `zone` has shown every time before `at`.
 ///
-/// That is [`first_instant`] but for an `at` at which a repeated time ends: there it is the end of the first occurrence.
+/// This equals [`first_instant`], except when a repeated time ends at `at`. Then it is the end of the first occurrence.
 pub(super) fn shown_until(zone: &TimeZone, at: DateTime) -> Timestamp {
     let last = at.checked_sub(1.nanosecond()).ok();
     let repeated = last.map(|last| zone.to_ambiguous_timestamp(last));
@@ -42,7 +42,7 @@ pub(super) fn shown_until(zone: &TimeZone, at: DateTime) -> Timestamp {
     first.unwrap_or_else(|| first_instant(zone, at))
 }
 
-/// The day that the calendar of `zone` shows.
+/// The date that the clock of `zone` shows at `at`.
 pub(super) fn day(zone: &TimeZone, at: Timestamp) -> Date {
     zone.to_datetime(at).date()
 }

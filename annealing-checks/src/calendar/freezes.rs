@@ -1,4 +1,4 @@
-//! Dated freezes: stretches of instants in which nothing starts, and when the last of them that touch each other ends.
+//! Dated freezes: periods in which no push starts, and the end of the last of several adjacent freezes.
 
 use jiff::{
     Timestamp,
@@ -8,17 +8,17 @@ use jiff::{
 
 use super::civil::{day, first_instant};
 
-/// A time in which nothing starts.
+/// A period in which no push starts.
 #[derive(Debug, Clone)]
 pub(super) struct Freeze {
     pub(super) from: Timestamp,
-    /// The first instant after it. `None`: it has no end.
+    /// The first instant after the freeze. `None`: it has no end.
     pub(super) until: Option<Timestamp>,
     pub(super) reason: String,
 }
 
 impl Freeze {
-    /// A freeze from one time on the clock of `zone` to another. One that lasts until the last day there is has no end.
+    /// A freeze between two times on the clock of `zone`. If it ends on `Date::MAX`, it has no end.
     pub(super) fn civil(zone: &TimeZone, from: DateTime, until: DateTime, reason: String) -> Self {
         Self {
             from: first_instant(zone, from),
@@ -36,7 +36,7 @@ impl Freeze {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Freezes {
     all: Vec<Freeze>,
-    /// The instants that are frozen: sorted, and apart from each other. Only the last one may have no end.
+    /// The frozen periods: sorted, disjoint and not adjacent. Only the last one may have no end.
     stretches: Vec<(Timestamp, Option<Timestamp>)>,
 }
 
@@ -55,7 +55,7 @@ impl Freezes {
         Self { all, stretches }
     }
 
-    /// The first instant from `at` on that is in no freeze. `None` when a freeze without an end covers the rest.
+    /// The first instant from `at` on that no freeze covers. `None`: a freeze without an end covers the rest.
     pub(super) fn thawed(&self, at: Timestamp) -> Option<Timestamp> {
         match self.before(at) {
             Some((_, None)) => None,
@@ -64,20 +64,20 @@ impl Freezes {
         }
     }
 
-    /// When the next freeze begins after `at`.
+    /// The start of the next freeze after `at`.
     pub(super) fn next_after(&self, at: Timestamp) -> Option<Timestamp> {
         let next = self.stretches.get(self.begun(at))?;
         Some(next.0)
     }
 
-    /// A freeze that `at` is in. One without an end before others.
+    /// A freeze that covers `at`. If several do, one without an end is preferred.
     pub(super) fn at(&self, at: Timestamp) -> Option<&Freeze> {
         let covering = || self.all.iter().filter(|freeze| freeze.covers(at));
         let endless = covering().find(|freeze| freeze.until.is_none());
         endless.or_else(|| covering().next())
     }
 
-    /// The day on which the last freeze that ends does so.
+    /// The date on which the last freeze with an end is over.
     pub(super) fn last_day(&self, zone: &TimeZone) -> Option<Date> {
         let ends = self.stretches.iter().filter_map(|(_, until)| *until);
         ends.max().map(|until| day(zone, until))
@@ -87,7 +87,7 @@ impl Freezes {
         self.stretches.get(self.begun(at).checked_sub(1)?)
     }
 
-    /// How many stretches have begun at `at`.
+    /// Number of frozen periods that have started at `at`.
     fn begun(&self, at: Timestamp) -> usize {
         self.stretches.partition_point(|(from, _)| *from <= at)
     }

@@ -1,4 +1,4 @@
-//! Days on which no window opens.
+//! Holidays: days on which no window opens.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ pub(super) struct Holidays {
     yearly: Vec<Recurring>,
 }
 
-/// A holiday that comes back every year.
+/// A holiday that recurs yearly.
 #[derive(Debug, Clone)]
 pub(super) struct Recurring {
-    /// When it begins.
+    /// The rule for the first days of the holiday.
     pub(super) rule: Yearly,
-    /// How many days it lasts.
+    /// Length of the holiday in days.
     pub(super) days: i32,
-    /// On which days it does not begin, though the rule says so.
+    /// Dates on which the holiday does not begin, although the rule matches.
     pub(super) except: Vec<Date>,
-    /// What it is.
+    /// Name of the holiday, for operators.
     pub(super) name: String,
 }
 
@@ -35,7 +35,7 @@ impl Holidays {
         self.yearly.push(holiday);
     }
 
-    /// The name of the holiday on `date`, if it is one.
+    /// The name of the holiday on `date`. `None`: `date` is no holiday.
     pub(super) fn on(&self, date: Date) -> Option<&str> {
         let listed = self.dates.get(&date).map(String::as_str);
         listed.or_else(|| {
@@ -44,7 +44,7 @@ impl Holidays {
         })
     }
 
-    /// The last day of those that do not come back for ever.
+    /// The last date of all holidays that do not recur for ever.
     pub(super) fn last(&self) -> Option<Date> {
         let listed = self.dates.last_key_value().map(|(date, _)| *date);
         let ends = self.yearly.iter().filter_map(|holiday| holiday.rule.ends());

@@ -14,16 +14,16 @@ use super::{
     yearly::Yearly,
 };
 
-/// How many days one event may last.
+/// Maximum length of one event, in days.
 const LONGEST: i32 = 366;
 
-/// The last day there is. An event until then has no end.
+/// The last representable date. An event that ends on it has no end.
 const LAST_DAY: &str = "99991231";
 
 /// Adds the events of `text` to `holidays` and `freezes`. Times without a zone are in `zone`.
 ///
 /// # Errors
-/// When anything in the text cannot be understood: a holiday that is not seen is a push that nobody wants.
+/// If any part of the text is not understood: a holiday that is overlooked would let a push start on it.
 pub(super) fn read(
     text: &str,
     zone: &TimeZone,
@@ -92,7 +92,7 @@ fn read_event(
     }
 }
 
-/// An event of whole days.
+/// Reads an all-day event into `holidays`.
 fn read_days(
     event: &Event,
     first: Date,
@@ -113,7 +113,9 @@ fn read_days(
     };
     let days = first.until(end).map_or(0, |span| span.get_days());
     if !(1..=LONGEST).contains(&days) {
-        return Err(format!("a length of {days} days, 1 to {LONGEST}"));
+        return Err(format!(
+            "a length of {days} days (1 to {LONGEST} are possible)"
+        ));
     }
     let Some(rule) = event.property_value("RRULE") else {
         let all = first.series(Span::new().days(1));
@@ -137,7 +139,7 @@ fn exceptions(event: &Event) -> Result<Vec<Date>, String> {
     dates.map(date).collect()
 }
 
-/// The instant of a property: in UTC, in the zone it names, or in `zone`.
+/// The instant of a property: in UTC, in the zone that the property names, or in `zone`.
 fn instant(property: &Property, zone: &TimeZone) -> Result<Timestamp, String> {
     let text = property.value();
     let wrong = || format!("the time `{text}`");

@@ -1,11 +1,11 @@
-//! [`Calendar`] as a layer of a check stack.
+//! The layer that adds a [`Calendar`] to a check stack.
 
 use plugin_sdk::service::{Check, CheckLayer};
 use tower_layer::Layer;
 
 use super::{Calendar, Error};
 
-/// Pushes start only when a calendar is open.
+/// A layer that lets pushes start only while a calendar is open.
 ///
 /// ```
 /// use annealing_checks::{CalendarLayer, calendar::Calendar};
@@ -13,7 +13,7 @@ use super::{Calendar, Error};
 ///
 /// let checks = tower::ServiceBuilder::new()
 ///     .layer(CalendarLayer::weekdays("America/New_York")?)
-///     // A second one for the databases, which need the night.
+///     // A second calendar for databases, which are changed at night.
 ///     .layer(CalendarLayer::new(
 ///         Calendar::builder("Europe/Zurich")
 ///             .named("database-nights")
@@ -28,15 +28,15 @@ use super::{Calendar, Error};
 pub struct CalendarLayer(CheckLayer<Calendar>);
 
 impl CalendarLayer {
-    /// A layer that keeps pushes within `calendar`.
+    /// Makes a layer that lets pushes start only while `calendar` is open.
     pub fn new(calendar: Calendar) -> Self {
         Self(CheckLayer::new(calendar))
     }
 
-    /// Monday to Friday, 09:00 to 17:00, in the IANA time zone `zone`.
+    /// Makes a layer that is open Monday to Friday, 09:00 to 17:00, in the IANA time zone `zone`.
     ///
     /// # Errors
-    /// When there is no such zone.
+    /// If the zone is unknown.
     pub fn weekdays(zone: &str) -> Result<Self, Error> {
         Calendar::weekdays(zone).map(Self::new)
     }

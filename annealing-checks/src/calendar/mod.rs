@@ -1,19 +1,20 @@
-//! Calendar: pushes start, and targets of rollouts are selected, only in their windows. Weekly windows in a named zone,
-//! holidays, dated freezes.
+//! Calendars: pushes start, and targets of rollouts are selected, only in certain windows. A calendar consists of
+//! weekly windows in a named time zone, holidays, and dated freezes.
 //!
-//! The rules, exactly:
-//! - A window opens at the first instant at which the zone's clock shows its opening time or later. A time that daylight
-//!   saving skips opens at the end of the gap.
-//! - A window closes at the first instant by which the clock has shown every time before its closing time. So a repeated
-//!   hour counts once, from its first occurrence: where 02:00-03:00 is repeated, `02:00-03:00` and `02:15-02:45` are open
-//!   during the first occurrence only, 60 and 30 minutes, and `01:00-03:00` for 120.
-//! - What goes on after the repeated hour is open without a break: `02:00-04:00` is open for 180 minutes, both occurrences
-//!   included. A window that opens when another one closes goes on from there: `02:00-03:00, 03:00-04:00` is the same.
-//! - A window belongs to the day it opens: `Fri 18:00-04:00` runs into Saturday, and a holiday on Friday takes all of
-//!   it, one on Saturday nothing.
-//! - A freeze closes everything from the first instant at which the clock shows its start or later to the first one at
-//!   which it shows its end or later: both occurrences of a repeated hour, if it ends with that hour.
-//! - A calendar without windows is open except for holidays and freezes.
+//! The exact rules:
+//! - A window opens at the first instant at which the zone's clock shows its opening time or later. If daylight saving
+//!   skips the opening time, the window opens at the end of the gap.
+//! - A window closes at the first instant by which the clock has shown every time before its closing time. So a
+//!   repeated hour counts once, at its first occurrence. If 02:00-03:00 is repeated, `02:00-03:00` is open for 60
+//!   minutes and `02:15-02:45` for 30, both at the first occurrence only, and `01:00-03:00` is open for 120.
+//! - A window that continues after the repeated hour is open without a break: `02:00-04:00` is open for 180 minutes,
+//!   including both occurrences. A window that opens when another one closes continues it: `02:00-03:00, 03:00-04:00`
+//!   is equivalent.
+//! - A window belongs to the day on which it opens: `Fri 18:00-04:00` continues into Saturday. A holiday on Friday
+//!   removes all of it, a holiday on Saturday none of it.
+//! - A freeze starts at the first instant at which the clock shows its start or later, and ends at the first instant at
+//!   which the clock shows its end or later. A freeze that ends with a repeated hour includes both occurrences.
+//! - A calendar without windows is open except on holidays and in freezes.
 
 mod builder;
 mod check;

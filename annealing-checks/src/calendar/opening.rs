@@ -1,4 +1,4 @@
-//! When a calendar is open: the exact answer to "when next?", found without walking through freezes.
+//! Computes exactly when a calendar is open and opens next, without walking through freezes day by day.
 
 use jiff::{
     Span, Timestamp,
@@ -12,59 +12,59 @@ use super::{
     window::Window,
 };
 
-/// After so many years every calendar of the Gregorian kind repeats.
+/// Number of years after which the Gregorian calendar repeats.
 const CYCLE_YEARS: i16 = 400;
 
-/// The next time a calendar is open.
+/// The next time at which a calendar is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Opening {
-    /// From when. The time asked about, if it is open then.
+    /// Start of the open time. It is the requested time if the calendar is open then.
     pub at: Timestamp,
-    /// Which window, such as `Fri 18:00-04:00`.
+    /// The window that is open, such as `Fri 18:00-04:00`.
     pub window: String,
 }
 
-/// A stretch of time in which a window is open.
+/// A period in which a window is open.
 struct Offer {
     at: Timestamp,
     until: Timestamp,
-    /// Which window, by its place in the calendar.
+    /// Index of the window in the calendar.
     window: usize,
 }
 
-/// What the windows of one day offer.
+/// The result of examining the windows of one day.
 enum Day {
     Opens(Offer),
     Closed,
-    /// A freeze without an end covers this day and all later ones.
+    /// A freeze without an end covers this day and all later days.
     Frozen,
 }
 
 impl Calendar {
-    /// Whether pushes may start at `at`.
+    /// Whether the calendar is open, so that pushes may start at `at`.
     pub fn is_open(&self, at: Timestamp) -> bool {
         matches!(self.stretch(at), Stretch::Open { .. })
     }
 
-    /// The first instant from `from` on at which pushes may start. `None` when there is none, ever.
+    /// The first instant from `from` on at which the calendar is open. `None`: it never opens again.
     pub fn next_open(&self, from: Timestamp) -> Option<Timestamp> {
         self.stretch(from).next_open(from).map(|(at, _)| at)
     }
 
-    /// As [`Calendar::next_open`], with the window that opens.
+    /// As [`Calendar::next_open`], with the window that is open then.
     pub fn next_opening(&self, from: Timestamp) -> Option<Opening> {
         let (at, window) = self.stretch(from).next_open(from)?;
         let window = self.windows.get(window)?.to_string();
         Some(Opening { at, window })
     }
 
-    /// What holds at `at`. Remembered for as long as it holds.
+    /// The period that contains `at`, remembered until it ends.
     fn stretch(&self, at: Timestamp) -> Stretch {
         self.last.at(at, || self.search(at).0)
     }
 
-    /// What holds at `from` and for how long, and the number of days looked at to find out.
+    /// The period from `from` on, and the number of days that were examined to find it.
     pub(super) fn search(&self, from: Timestamp) -> (Stretch, u32) {
         let mut days = 0;
         let stretch = match self.first_offer(from, &mut days) {
@@ -101,19 +101,20 @@ impl Calendar {
         None
     }
 
-    /// The first day whose windows may be open at `from`: a window of the day before may run over.
+    /// The first day whose windows may be open at `from`. It is the day before, whose windows may continue past
+    /// midnight.
     fn first_day(&self, from: Timestamp) -> Date {
         let today = day(&self.zone, from);
         today.yesterday().unwrap_or(today)
     }
 
-    /// What the windows that open on `date` offer from `from` on. Moves `from` to the end of a freeze that covers the
+    /// Examines the windows that open on `date`, from `from` on. Moves `from` to the end of a freeze that covers the
     /// rest of one of them.
     fn look_at(&self, date: Date, from: &mut Timestamp) -> Day {
         if self.holidays.on(date).is_some() {
             return Day::Closed;
         }
-        // Windows are tried in the order they open, so the first that has an instant left has the earliest one.
+        // Windows are tried in the order in which they open, so the first one with time left is open first.
         for (place, window) in self.windows.iter().enumerate() {
             let Some((opens, closes)) = self.instants(window, date) else {
                 continue;
@@ -132,24 +133,25 @@ impl Calendar {
                     window: place,
                 });
             }
-            // Frozen until it closes and beyond. What opens later is not open before the freeze ends either.
+            // Frozen until the window closes. Windows that open later are not open before the freeze ends either.
             *from = at;
         }
         Day::Closed
     }
 
-    /// When `window` opens and closes, if it opens on `date`.
+    /// The instants at which `window` opens and closes if it opens on `date`. `None`: it does not open on that day.
     fn instants(&self, window: &Window, date: Date) -> Option<(Timestamp, Timestamp)> {
         let (opens, closes) = window.on(date)?;
         let first = first_instant(&self.zone, opens);
-        // Between the two the zone's clock repeats the time before `opens`. That is open only as the middle of something.
+        // Between the two instants the zone's clock repeats the time before `opens`. That time is open only if another
+        // window closes at `opens`, so that both form one open period.
         let repeats_from = shown_until(&self.zone, opens);
         let goes_on = repeats_from < first && self.closes_at(opens);
         let opens = if goes_on { repeats_from } else { first };
         Some((opens, shown_until(&self.zone, closes)))
     }
 
-    /// Whether a window closes just when the zone's clock shows `at`.
+    /// Whether a window closes when the zone's clock shows `at`.
     fn closes_at(&self, at: DateTime) -> bool {
         let day_before = at.date().yesterday().ok();
         let mut dates = day_before.into_iter().chain([at.date()]);

@@ -1,4 +1,5 @@
-//! [`Calendar`] as a layer of a policy stack. Apart, because it holds back targets of rollouts, not pushes.
+//! The layer that adds a [`Calendar`] to a policy stack. Separate from the check, because it holds back targets of
+//! rollouts, not pushes.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use tower_layer::Layer;
 
 use super::Calendar;
 
-/// Targets are selected only when a calendar is open. On the way back, in an emergency and at a first turnup that need
-/// not be gradual, always.
+/// A layer that selects targets only while a calendar is open.
 ///
-/// What the calendar says of causes and types is about pushes and does not count here.
+/// It holds nothing back on the way back, in an emergency, and at a first turnup that the policy allows at once. The
+/// calendar's causes and types concern pushes and are ignored here.
 ///
 /// ```
 /// use annealing_checks::calendar::{Calendar, WindowLayer};
@@ -32,7 +33,7 @@ pub struct WindowLayer {
 }
 
 impl WindowLayer {
-    /// Every target keeps to `calendar`.
+    /// Makes a layer that selects any target only while `calendar` is open.
     pub fn new(calendar: Calendar) -> Self {
         Self {
             calendar: Arc::new(calendar),
@@ -40,7 +41,8 @@ impl WindowLayer {
         }
     }
 
-    /// Only targets that are rolled out with one of these failure domains keep to it.
+    /// Limits the layer to targets whose own failure domain ([`Target::domain`](plugin_sdk::Target::domain)) is listed.
+    /// Other targets are not held back.
     #[must_use]
     pub fn domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self {
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_its_windows_a_domain_waits_until_they_open() {
+    fn domain_outside_its_windows_waits_until_they_open() {
         let policy = windows().layer(AllTargets);
         let selection = block_on(policy.select(closed())).unwrap();
         assert_eq!(selection.now, [1]);
@@ -132,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn a_calendar_that_never_opens_waits_for_a_person() {
+    fn targets_of_a_calendar_that_never_opens_wait_for_an_operator() {
         let never = Calendar::builder("UTC");
         let day = jiff::civil::date(2026, 1, 1);
         let last = jiff::civil::Date::MAX;
-        let calendar = never.freeze(day, last, "for ever").build().unwrap();
+        let calendar = never.freeze(day, last, "without an end").build().unwrap();
         let policy = WindowLayer::new(calendar).layer(AllTargets);
         let selection = block_on(policy.select(closed())).unwrap();
         assert!(selection.now.is_empty());

@@ -1,35 +1,35 @@
-//! What a calendar says over a stretch of time, and the memory of the stretch that was asked about last.
+//! Periods over which the answer of a calendar stays the same, and a cache of the last requested period.
 //!
-//! A check is asked thousands of times while the answer stays the same. What is remembered follows from the calendar and
-//! the time handed in alone, so a clock that goes back, or jumps ahead, is answered anew and never with what is over.
+//! A check is called thousands of times while the answer stays the same. The cached period depends only on the calendar
+//! and the requested time. A request outside of it, after the clock went back or jumped ahead, is computed anew.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-/// A stretch of time, from the instant that was asked about, in which the answer is the same.
+/// A period, starting at a requested instant, in which the answer stays the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stretch {
-    /// A window is open.
+    /// A window is open in this period.
     Open {
         from: Timestamp,
-        /// The first instant at which it may not be.
+        /// The first instant at which the window may be closed.
         until: Timestamp,
-        /// Which window, by its place in the calendar.
+        /// Index of the window in the calendar.
         window: usize,
     },
-    /// Nothing is open, until this window is.
+    /// The calendar is closed until this window opens.
     Closed {
         from: Timestamp,
         until: Timestamp,
         window: usize,
     },
-    /// Nothing is open any more.
+    /// The calendar never opens again.
     Never { from: Timestamp },
 }
 
 impl Stretch {
-    /// The first open instant from `now` on, which must be in the stretch, and the window that is open then.
+    /// The first open instant from `now` on, and the window that is open then. `now` must be in the period.
     pub(super) fn next_open(&self, now: Timestamp) -> Option<(Timestamp, usize)> {
         match *self {
             Self::Open { window, .. } => Some((now, window)),
@@ -48,19 +48,20 @@ impl Stretch {
     }
 }
 
-/// The stretch that was asked about last. Clones of a calendar share it.
+/// The last requested period. Clones of a calendar share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Last(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
     stretch: Option<Stretch>,
-    /// How often it was searched for.
+    /// Number of searches, for tests.
     searches: u64,
 }
 
 impl Last {
-    /// The stretch that `now` is in: the remembered one, or what `search` finds. The others wait for one that searches.
+    /// The period that contains `now`: the cached one, or the result of `search`. Concurrent callers wait for the
+    /// search.
     pub(super) fn at(&self, now: Timestamp, search: impl FnOnce() -> Stretch) -> Stretch {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.stretch {

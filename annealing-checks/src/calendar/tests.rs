@@ -1,4 +1,4 @@
-//! The calendar against worked cases, against an oracle that watches the clock minute by minute, and at its edges.
+//! Tests of the calendar: worked cases, comparison with an oracle that follows the clock minute by minute, edge cases.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ const ZONES: [&str; 10] = [
     "Pacific/Apia",
 ];
 
-/// A window as the oracle sees it: day of the week from Monday, minutes of the day.
+/// A window in the form of the oracle: the day of the week from Monday, and minutes of the day.
 #[derive(Debug, Clone, Copy)]
 struct Plain {
     day: i8,
@@ -112,7 +112,7 @@ impl Plain {
     }
 }
 
-/// Watches the clock of a zone minute by minute. What has happened stays so, though the clock may go back.
+/// Follows the clock of a zone minute by minute. Events stay in effect when the clock goes back.
 struct Oracle<'a> {
     zone: &'a TimeZone,
     windows: &'a [Plain],
@@ -124,7 +124,7 @@ struct Oracle<'a> {
 }
 
 impl Oracle<'_> {
-    /// Whether it is open at `at`. Must be asked for each minute in turn.
+    /// Whether the calendar is open at `at`. Must be called for each minute in turn.
     fn minute(&mut self, at: Timestamp) -> bool {
         let shown = self.zone.to_datetime(at);
         self.frozen.0 |= shown >= self.freeze.0;
@@ -133,7 +133,7 @@ impl Oracle<'_> {
             .latest
             .replace(self.latest.map_or(shown, |latest| latest.max(shown)));
         let open = match before {
-            // A time that was shown before: open only in the middle of what is open.
+            // A repeated time is open only in the middle of an open period.
             Some(latest) if shown <= latest => {
                 self.covered(latest) && self.covered(latest + 1.minute())
             }
@@ -142,7 +142,7 @@ impl Oracle<'_> {
         open && (self.frozen.1 || !self.frozen.0)
     }
 
-    /// Whether a window holds the minute `shown` of the clock.
+    /// Whether a window contains the local minute `shown`.
     fn covered(&self, shown: DateTime) -> bool {
         let opened_on = |back: i64| shown.date() - back.days();
         (0..3).map(opened_on).any(|date| {
@@ -186,7 +186,8 @@ proptest! {
     ) {
         let zone_name = zone;
         let zone = TimeZone::get(zone_name).unwrap();
-        // Near a transition, if there is one: that is where it is hard. One is a gap, the other a repeated hour.
+        // Start near a transition, if there is one, because that is the difficult case: one is a gap, the other a
+        // repeated hour.
         let new_year = date(year, 1, 1).to_zoned(zone.clone()).unwrap().timestamp();
         let near = zone.following(new_year).nth(nth).map_or(new_year, |next| next.timestamp());
         let near = near - (near.as_second().rem_euclid(60)).seconds();
@@ -210,7 +211,7 @@ proptest! {
             latest: None,
             frozen: (false, false),
         };
-        // The first three days let the oracle see everything that could still be open.
+        // The first three days show the oracle everything that could still be open.
         let open: Vec<(Timestamp, bool)> = (0..7 * 1440i64)
             .map(|minute| start + (minute * 60).seconds())
             .map(|at| (at, oracle.minute(at)))
@@ -234,7 +235,7 @@ proptest! {
 }
 
 #[test]
-fn a_time_in_the_gap_opens_at_the_gaps_end() {
+fn opening_time_in_a_gap_opens_at_the_end_of_the_gap() {
     let calendar = calendar("America/New_York", "Sun 02:15-05:00");
     assert_eq!(
         calendar.next_open(at("2026-03-08T06:00Z")),
@@ -244,16 +245,19 @@ fn a_time_in_the_gap_opens_at_the_gaps_end() {
 }
 
 #[test]
-fn a_repeated_hour_counts_once_from_its_first_occurrence() {
+fn repeated_hour_counts_once_at_its_first_occurrence() {
     let calendar = calendar("America/New_York", "Sun 01:15-01:45");
     assert_eq!(
         calendar.next_open(at("2026-11-01T04:00Z")),
         Some(at("2026-11-01T05:15Z"))
     );
-    assert!(!calendar.is_open(at("2026-11-01T06:30Z")), "01:30 again");
+    assert!(
+        !calendar.is_open(at("2026-11-01T06:30Z")),
+        "the second 01:30"
+    );
 }
 
-/// How many minutes of a day's windows are open from the start of `day` on, over two days.
+/// Number of open minutes in the two days from the start of `day`.
 fn open_minutes(calendar: &Calendar, zone: &str, day: Date) -> usize {
     let start = day.in_tz(zone).unwrap().timestamp();
     let minutes = (0..48 * 60).map(|minute| start + (minute * 60).seconds());
@@ -261,7 +265,7 @@ fn open_minutes(calendar: &Calendar, zone: &str, day: Date) -> usize {
 }
 
 #[test]
-fn a_window_that_ends_with_the_repeated_hour_counts_it_once() {
+fn window_that_ends_with_the_repeated_hour_counts_it_once() {
     // In Zurich 02:00-03:00 is repeated, in New York 01:00-02:00, in São Paulo 23:00-24:00.
     let (zurich, new_york) = ("Europe/Zurich", "America/New_York");
     let sao_paulo = "America/Sao_Paulo";
@@ -271,7 +275,7 @@ fn a_window_that_ends_with_the_repeated_hour_counts_it_once() {
         in_zurich("Sun 02:00-03:00", 60),
         in_zurich("Sun 02:15-02:45", 30),
         in_zurich("Sun 01:00-03:00", 120),
-        // It goes on after the repeated hour, so it is open in its middle too.
+        // This window continues after the repeated hour, so both occurrences are open.
         in_zurich("Sun 02:00-03:01", 121),
         in_zurich("Sun 02:30-04:00", 150),
         in_zurich("Sun 02:00-03:00, 03:00-04:00", 180),
@@ -305,12 +309,12 @@ fn a_window_that_ends_with_the_repeated_hour_counts_it_once() {
     assert_eq!(
         opens,
         Some(at("2026-10-25T00:00Z")),
-        "in its first occurrence"
+        "at the first occurrence"
     );
 }
 
 #[test]
-fn a_calendar_without_windows_is_open_through_a_repeated_midnight() {
+fn calendar_without_windows_is_open_through_a_repeated_midnight() {
     let always = Calendar::builder("America/Sao_Paulo").build().unwrap();
     assert_eq!(
         open_minutes(&always, "America/Sao_Paulo", date(2018, 2, 17)),
@@ -319,7 +323,7 @@ fn a_calendar_without_windows_is_open_through_a_repeated_midnight() {
 }
 
 #[test]
-fn a_freeze_lasts_through_both_occurrences_of_the_hour_it_ends_with() {
+fn freeze_includes_both_occurrences_of_the_hour_it_ends_with() {
     let (from, until) = (
         date(2026, 10, 25).at(2, 0, 0, 0),
         date(2026, 10, 25).at(3, 0, 0, 0),
@@ -333,7 +337,7 @@ fn a_freeze_lasts_through_both_occurrences_of_the_hour_it_ends_with() {
 }
 
 #[test]
-fn a_window_belongs_to_the_day_it_opens() {
+fn window_belongs_to_the_day_on_which_it_opens() {
     let holiday = |date| {
         Calendar::builder("UTC")
             .weekly("Fri 18:00-04:00")
@@ -347,7 +351,7 @@ fn a_window_belongs_to_the_day_it_opens() {
 }
 
 #[test]
-fn windows_of_many_forms_are_read() {
+fn window_texts_are_parsed_or_refused() {
     let open = |windows: &str, at: &str| calendar("UTC", windows).is_open(self::at(at));
     // 2026-06-05 is a Friday.
     assert!(open(
@@ -383,7 +387,7 @@ fn windows_of_many_forms_are_read() {
 }
 
 #[test]
-fn without_windows_only_freezes_and_holidays_close() {
+fn calendar_without_windows_closes_for_freezes_and_holidays_only() {
     let calendar = Calendar::builder("UTC")
         .freeze(date(2026, 6, 5), date(2026, 6, 7), "launch")
         .freeze(date(2026, 6, 6), date(2026, 6, 8), "launch again")
@@ -398,7 +402,7 @@ fn without_windows_only_freezes_and_holidays_close() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_when_built() {
+fn unknown_zones_and_reversed_freezes_are_refused_when_built() {
     assert!(matches!(
         Calendar::weekdays("Atlantis/Capital"),
         Err(Error::Zone { .. })
@@ -408,7 +412,7 @@ fn what_cannot_be_kept_is_refused_when_built() {
 }
 
 #[test]
-fn the_ends_of_time_do_not_panic() {
+fn first_and_last_instants_do_not_panic() {
     let strange = Calendar::builder("America/New_York")
         .weekly("Mon 23:00-22:00")
         .freeze(Date::MIN, date(1, 1, 1), "before")
@@ -430,7 +434,7 @@ fn the_ends_of_time_do_not_panic() {
 }
 
 #[test]
-fn a_long_freeze_is_jumped_and_not_walked_day_by_day() {
+fn long_freeze_is_skipped_without_examining_each_day() {
     let weekdays = || Calendar::builder("Europe/Zurich").weekly("Mon-Fri 09:00-17:00");
     let start = date(2026, 1, 1);
     for (until, next) in [
@@ -442,12 +446,12 @@ fn a_long_freeze_is_jumped_and_not_walked_day_by_day() {
         let (found, days) = calendar.search(NOW);
         let opens = found.next_open(NOW).map(|(opens, _)| opens);
         assert_eq!(opens, next.map(at), "{until}");
-        assert!(days <= 10, "{until}: {days} days were looked at");
+        assert!(days <= 10, "{until}: {days} days were examined");
     }
 }
 
 #[test]
-fn what_a_calendar_says_is_searched_for_once_while_it_holds() {
+fn answer_is_searched_for_once_while_it_holds() {
     let calendar = Calendar::builder("UTC")
         .weekly("daily 09:00-17:00")
         .freeze(
@@ -457,18 +461,18 @@ fn what_a_calendar_says_is_searched_for_once_while_it_holds() {
         )
         .build()
         .unwrap();
-    // The time asked at, the next open time, and how many searches there have been by then.
+    // The requested time, the next open time, and the number of searches so far.
     for (asked, next, searches) in [
         ("2026-06-05T06:00Z", "2026-06-05T09:00Z", 1),
         ("2026-06-05T08:59:59Z", "2026-06-05T09:00Z", 1),
         ("2026-06-05T09:00Z", "2026-06-05T09:00Z", 2),
         ("2026-06-05T14:59:59Z", "2026-06-05T14:59:59Z", 2),
         ("2026-06-05T15:00Z", "2026-06-05T16:00Z", 3),
-        // The clock is put back: what was said of later times does not count.
+        // The clock is set back: answers for later times do not apply.
         ("2026-06-05T08:00Z", "2026-06-05T09:00Z", 4),
         ("2026-06-05T07:00Z", "2026-06-05T09:00Z", 5),
         ("2026-06-05T08:30Z", "2026-06-05T09:00Z", 5),
-        // It jumps ahead.
+        // The clock jumps ahead.
         ("2026-09-05T18:00Z", "2026-09-06T09:00Z", 6),
     ] {
         assert_eq!(
@@ -481,7 +485,7 @@ fn what_a_calendar_says_is_searched_for_once_while_it_holds() {
 }
 
 #[test]
-fn a_freeze_without_an_end_is_said_and_searched_for_once() {
+fn freeze_without_an_end_is_reported_and_searched_for_once() {
     for zone in ["Pacific/Kiritimati", "UTC", "Pacific/Niue"] {
         let calendar = Calendar::builder(zone).freeze(date(2026, 1, 1), Date::MAX, "wound up");
         let calendar = calendar.build().unwrap();
@@ -503,7 +507,7 @@ fn a_freeze_without_an_end_is_said_and_searched_for_once() {
 }
 
 #[test]
-fn many_freezes_and_holidays_cost_a_look_each() {
+fn each_freeze_and_holiday_is_examined_once() {
     let mut builder = Calendar::builder("UTC").weekly("Mon-Fri 09:00-17:00");
     for week in 0..500i64 {
         let monday = date(2026, 3, 2) + (week * 7).days();
@@ -524,7 +528,7 @@ fn many_freezes_and_holidays_cost_a_look_each() {
                 .timestamp()
         )
     );
-    assert!(days <= 500 * 6, "{days} days were looked at");
+    assert!(days <= 500 * 6, "{days} days were examined");
 }
 
 fn ics(events: &str) -> String {
@@ -542,7 +546,7 @@ fn with_ics(text: &str) -> Result<Calendar, Error> {
         .build()
 }
 
-/// The days between two years that are closed at noon.
+/// The days of `years` on which the calendar is closed at noon.
 fn closed_days(body: &str, years: std::ops::Range<i16>) -> Vec<String> {
     let calendar = with_ics(&ics(&event(body))).unwrap();
     date(years.start, 1, 1)
@@ -632,7 +636,7 @@ fn icalendar_times_are_freezes() {
 }
 
 #[test]
-fn an_icalendar_event_until_the_last_day_has_no_end() {
+fn icalendar_event_until_the_last_day_has_no_end() {
     for end in ["99991231T000000", "99991231T235959Z"] {
         let body = format!("DTSTART:20260601T140000Z|DTEND:{end}");
         let calendar = with_ics(&ics(&event(&body))).unwrap();
@@ -680,7 +684,7 @@ fn icalendar_that_is_not_understood_is_refused() {
 }
 
 #[test]
-fn a_calendar_that_never_opens_says_so() {
+fn calendar_that_never_opens_is_checked_again_daily() {
     let every = "RRULE:FREQ=YEARLY;BYMONTHDAY=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31";
     let text = ics(&event(&format!("DTSTART;VALUE=DATE:20200101|{every}")));
     let calendar = with_ics(&text).unwrap();
@@ -704,7 +708,7 @@ fn check(calendar: &Calendar, request: CheckRequest) -> Verdict {
 }
 
 #[test]
-fn a_closed_calendar_says_why_and_when_it_opens() {
+fn delay_names_the_reason_and_the_next_opening() {
     let calendar = Calendar::builder("America/New_York")
         .weekly("Mon-Fri 09:00-17:00")
         .holiday(date(2026, 11, 26), "Thanksgiving")
@@ -732,7 +736,7 @@ fn a_closed_calendar_says_why_and_when_it_opens() {
 }
 
 #[test]
-fn only_assets_of_its_types_wait() {
+fn calendar_applies_to_assets_of_its_types_only() {
     let calendar = |types| {
         let builder = Calendar::builder("UTC").freeze(date(2000, 1, 1), date(3000, 1, 1), "x");
         builder.types(types).build().unwrap()
@@ -745,11 +749,14 @@ fn only_assets_of_its_types_wait() {
         reader: Default::default(),
         ..request(NOW)
     };
-    assert!(!check(&other, unreadable).is_proceed(), "fails closed");
+    assert!(
+        !check(&other, unreadable).is_proceed(),
+        "an asset of unknown type waits"
+    );
 }
 
 #[test]
-fn r6_a_calendar_never_blocks_the_cure_unless_told_to() {
+fn r6_calendar_applies_to_intent_only_by_default() {
     let closed = || Calendar::builder("UTC").freeze(date(2000, 1, 1), date(3000, 1, 1), "x");
     let blocked = |calendar: CalendarBuilder| {
         let layer = CalendarLayer::new(calendar.build().unwrap());
@@ -774,7 +781,7 @@ fn r6_a_calendar_never_blocks_the_cure_unless_told_to() {
 }
 
 #[test]
-fn every_day_of_the_week_has_its_name() {
+fn windows_name_their_day_of_the_week() {
     let names = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     for (name, day) in names.iter().zip(Weekday::Monday.cycle_forward()) {
         let text = format!("{name} 09:00-17:00");

@@ -1,4 +1,4 @@
-//! Weekly windows, written `Mon-Fri 09:00-17:00`.
+//! Weekly windows, written as `Mon-Fri 09:00-17:00`.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ pub(super) struct Window {
     day: Weekday,
     opens: Time,
     closes: Time,
-    /// Whether it closes on the day after the one it opens on.
+    /// Whether the window closes on the day after the day on which it opens.
     runs_over: bool,
 }
 
 impl Window {
-    /// Open all day.
+    /// Windows that are open all day, every day.
     pub(super) fn all_week() -> Vec<Self> {
         let midnight = Time::midnight();
         let all_day = |(_, day)| Self::new(day, midnight, midnight);
@@ -41,7 +41,8 @@ impl Window {
         }
     }
 
-    /// The times on the clock at which it opens and closes if it opens on `date`. `None` on other days of the week.
+    /// The local times at which the window opens and closes if it opens on `date`. `None`: `date` is another day of the
+    /// week.
     pub(super) fn on(&self, date: Date) -> Option<(DateTime, DateTime)> {
         if date.weekday() != self.day {
             return None;
@@ -54,12 +55,13 @@ impl Window {
         Some((date.to_datetime(self.opens), last.to_datetime(self.closes)))
     }
 
-    /// For sorting: the order in which the windows of a day open.
+    /// Opening time, which windows are sorted by.
     pub(super) fn opens(&self) -> Time {
         self.opens
     }
 
-    /// Reads `DAYS HH:MM-HH:MM[, HH:MM-HH:MM ...]`, where DAYS is `daily` or days and ranges of days joined by commas.
+    /// Parses `DAYS HH:MM-HH:MM[, HH:MM-HH:MM ...]`. DAYS is `daily`, or days and ranges of days, separated by commas.
+    /// `None`: the text is not valid.
     pub(super) fn parse(text: &str) -> Option<Vec<Self>> {
         let (days, times) = text.trim().split_once(char::is_whitespace)?;
         let days = parse_days(days)?;

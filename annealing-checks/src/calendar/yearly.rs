@@ -1,13 +1,13 @@
-//! Days that come back every year: the `FREQ=YEARLY` rules that public holiday calendars use (RFC 5545, 3.3.10).
+//! Yearly recurrence: the `FREQ=YEARLY` rules that public holiday calendars use (RFC 5545, 3.3.10).
 //!
-//! Our own, because the rules of holidays need a page, and a rule that is not understood must be refused, not guessed.
+//! Implemented here because holiday rules are short, and a rule that is not understood must be refused.
 
 use jiff::civil::{Date, Weekday};
 
-/// How many occurrences a `COUNT` may ask for.
+/// Maximum `COUNT` of a rule.
 const MOST: u32 = 10_000;
 
-/// A yearly rule.
+/// A rule for dates that recur yearly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Yearly {
     first: Date,
@@ -15,15 +15,15 @@ pub(super) struct Yearly {
     until: Date,
     months: Vec<i8>,
     month_days: Vec<i8>,
-    /// The n-th such weekday of the month, from its end if negative; all of them if 0.
+    /// The n-th such weekday of the month, counted from its end if negative. 0: all of them.
     weekdays: Vec<(i8, Weekday)>,
 }
 
 impl Yearly {
-    /// Reads the value of an `RRULE` of an event that first happens on `first`.
+    /// Parses the `RRULE` of an event whose first date is `first`.
     ///
     /// # Errors
-    /// Names the part that is not understood.
+    /// The part that is not understood.
     pub(super) fn parse(rule: &str, first: Date) -> Result<Self, String> {
         let mut yearly = Self {
             first,
@@ -48,7 +48,7 @@ impl Yearly {
                 "BYMONTH" => yearly.months = numbers(value, 1..=12).ok_or_else(wrong)?,
                 "BYMONTHDAY" => yearly.month_days = numbers(value, -31..=31).ok_or_else(wrong)?,
                 "BYDAY" => yearly.weekdays = weekdays(value).ok_or_else(wrong)?,
-                "WKST" => {} // Matters to weekly rules only.
+                "WKST" => {} // Affects weekly rules only.
                 _ => return Err(wrong()),
             }
         }
@@ -68,12 +68,12 @@ impl Yearly {
         match count {
             None => {}
             Some(n @ 1..=MOST) => self.until = self.nth(n),
-            Some(n) => return Err(format!("COUNT={n}, 1 to {MOST} are possible")),
+            Some(n) => return Err(format!("COUNT={n} (1 to {MOST} are possible)")),
         }
         Ok(self)
     }
 
-    /// The day of the n-th occurrence, from 1.
+    /// The date of the n-th occurrence, from 1.
     fn nth(&self, n: u32) -> Date {
         let mut left = n;
         let mut day = self.first;
@@ -86,12 +86,12 @@ impl Yearly {
         }
     }
 
-    /// The last day on which it can happen; `None` when it never ends.
+    /// The last date on which the rule can match. `None`: it never ends.
     pub(super) fn ends(&self) -> Option<Date> {
         (self.until < Date::MAX).then_some(self.until)
     }
 
-    /// Whether it happens on `day`.
+    /// Whether an occurrence starts on `day`.
     pub(super) fn starts_on(&self, day: Date) -> bool {
         if day <= self.first || day > self.until {
             return day == self.first;

@@ -1,5 +1,5 @@
-//! One answer for many: the first check asks the source, the others wait for its answer. Evidence is shared, and nothing
-//! that decides admission is counted here.
+//! The cache of a signal source: the first check calls the source, and the others wait for its answer. Only evidence is
+//! shared; no layer counts anything that decides admission.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,28 +9,29 @@ use plugin_sdk::{CheckRequest, Mono, with_causes};
 
 use super::{SignalSource, Signals};
 
-/// What the source said, or how it failed.
+/// The answer of the source, or its error.
 pub(super) type Answer = Result<Heard, Arc<str>>;
 
-/// What the source said, and how old it is at the moment of a request.
+/// The answer of the source, with its age at the time of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Heard {
     pub(super) signals: Arc<Signals>,
-    /// Negative if the signals are from the future.
+    /// Age of the signals. Negative if they are from the future.
     pub(super) age: SignedDuration,
 }
 
-/// An answer, with both clocks of the request that brought it.
+/// An answer, with both clock readings of the request that caused it.
 struct Asked {
     wall: Timestamp,
     mono: Mono,
     answer: Result<Arc<Signals>, Arc<str>>,
 }
 
-/// Asks a source at most once per `ttl`.
+/// Calls a source at most once per `ttl`.
 pub(super) struct Cache {
     source: Box<dyn SignalSource>,
-    /// Held while the source is asked. A check that gives up lets the next one ask.
+    /// The last answer. Locked while the source is called; if the calling check is dropped, the next one calls the
+    /// source.
     last: Mutex<Option<Asked>>,
 }
 
@@ -42,8 +43,8 @@ impl Cache {
         }
     }
 
-    /// What fires, asked less than `ttl` away from `request` by the monotonic clock. Failures are shared too: a source
-    /// that is down is not asked once for every asset.
+    /// The signals for `request`: the last answer, if it is less than `ttl` away by the monotonic clock, else a new
+    /// one. Errors are cached too, so that a failed source is not called once for every asset.
     pub(super) async fn answer(&self, request: &CheckRequest, ttl: Duration) -> Answer {
         let mut last = self.last.lock().await;
         if let Some(asked) = &*last
@@ -66,8 +67,8 @@ impl Cache {
 }
 
 impl Asked {
-    /// The wall clock says how old the signals were when they were asked for, and the monotonic clock how much older
-    /// they are by now: a wall clock that jumps in between makes them neither younger nor older.
+    /// The answer as of `mono`. The wall clock gives the age of the signals when they were requested, and the monotonic
+    /// clock the time since then. So a jump of the wall clock in between does not change the age.
     fn heard_by(&self, mono: Mono) -> Answer {
         let signals = self.answer.clone()?;
         let born = self.wall.duration_since(signals.as_of);
@@ -82,7 +83,7 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// The time from one moment to another; negative if the other is earlier.
+/// The time from one moment to another. Negative if `to` is earlier.
 fn passed(from: Mono, to: Mono) -> SignedDuration {
     let ahead = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     ahead(to.since(from)).saturating_sub(ahead(from.since(to)))

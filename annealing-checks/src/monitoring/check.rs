@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{Scope, Types};
 
-/// How long one answer serves.
+/// Default time for which one answer is used.
 const TTL: Duration = Duration::from_secs(5);
-/// Older signals are no signals.
+/// Default maximum age of signals.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// Delays pushes while an alert fires in their scope, or while the alerts cannot be read.
@@ -30,7 +30,7 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 ///
 /// # fn check(alertmanager: impl SignalSource) {
 /// let monitoring = Monitoring::new(alertmanager)
-///     // `cluster="eu"` is about what lives in eu; an alert without a cluster is about everybody.
+///     // An alert with `cluster="eu"` delays assets in eu; an alert without a cluster delays all assets.
 ///     .within(Scope::per_cluster(), "cluster")
 ///     .watchdog("Watchdog")
 ///     .max_age(Duration::from_secs(45));
@@ -49,7 +49,7 @@ pub struct Monitoring {
 }
 
 impl Monitoring {
-    /// A check named `monitoring` that goes by what `source` says.
+    /// Makes a check named `monitoring` that reads the alerts of `source`.
     pub fn new(source: impl SignalSource) -> Self {
         Self {
             name: "monitoring".into(),
@@ -63,58 +63,61 @@ impl Monitoring {
         }
     }
 
-    /// Another name, if there is more than one in a stack.
+    /// Sets the name of the check. A stack with several monitoring checks needs different names.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
-    /// For which causes it applies. A rollback or a repair that waits for the alert it would end never comes.
+    /// Sets the causes for which the check applies. The default is intent only: a rollback or repair must not wait for
+    /// the alert that it would end.
     #[must_use]
     pub fn causes(mut self, causes: Causes) -> Self {
         self.causes = causes;
         self
     }
 
-    /// Only assets of these types are delayed.
+    /// Limits the check to assets of these types. The default is all types.
     #[must_use]
     pub fn types(mut self, types: Types) -> Self {
         self.types = types;
         self
     }
 
-    /// An alert with the label `label` delays only the assets that `scope` counts under its value. One without it
-    /// delays all.
+    /// Limits alerts by scope: an alert with the label `label` delays only the assets that `scope` counts under the
+    /// label's value. An alert without this label delays all assets.
     #[must_use]
     pub fn within(mut self, scope: Scope, label: &str) -> Self {
         self.scope = Some((scope, label.into()));
         self
     }
 
-    /// The alert that always fires while alerting works. Itself it delays nothing; its absence does.
+    /// Sets the name of an alert that always fires while alerting works. This alert delays nothing; its absence delays
+    /// every push to which the check applies.
     #[must_use]
     pub fn watchdog(mut self, alert: &str) -> Self {
         self.watchdog = Some(alert.into());
         self
     }
 
-    /// How long one answer serves by the monotonic clock, 5 s by default. The verdict is as old as its signals all the
-    /// same.
+    /// Sets how long one answer is used, by the monotonic clock. The default is 5 s. A reused answer does not make the
+    /// verdict younger: it has the age of the signals.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// Signals older than this delay, 30 s by default. Above 60 s, the enforcer refuses the verdict as too old.
+    /// Sets the maximum age of signals; older signals delay pushes. The default is 30 s. The enforcer refuses verdicts
+    /// older than 60 s, so a longer age has no use.
     #[must_use]
     pub fn max_age(mut self, age: Duration) -> Self {
         self.max_age = age;
         self
     }
 
-    /// Whether an alert is about the assets that count under `keys`.
+    /// Whether an alert delays the assets that count under `keys`.
     fn concerns(&self, alert: &Alert, keys: &[Key]) -> bool {
         if self.watchdog.as_ref() == Some(&alert.name) {
             return false;
@@ -126,7 +129,7 @@ impl Monitoring {
         }
     }
 
-    /// Why the signals do not say what fires, if so.
+    /// The reason why the signals cannot be trusted. `None`: they can.
     fn blind(&self, Heard { signals, age }: &Heard) -> Option<String> {
         if age.unsigned_abs() > self.max_age {
             let as_of = signals.as_of;
@@ -142,9 +145,9 @@ impl Monitoring {
             });
         }
         let watchdog = self.watchdog.as_ref()?;
-        let barks = signals.firing.iter().any(|alert| alert.name == *watchdog);
-        (!barks).then(|| {
-            format!("the alert `{watchdog}`, which always fires, does not: repair the monitoring")
+        let fires = signals.firing.iter().any(|alert| alert.name == *watchdog);
+        (!fires).then(|| {
+            format!("the alert `{watchdog}` should always fire and does not: repair the monitoring")
         })
     }
 

@@ -1,11 +1,11 @@
-//! [`Monitoring`] as a layer of a check stack.
+//! The layer that adds [`Monitoring`] to a check stack.
 
 use plugin_sdk::service::{Check, CheckLayer};
 use tower_layer::Layer;
 
 use super::{Monitoring, SignalSource};
 
-/// Nothing new starts while an alert fires, or while nobody can tell.
+/// A layer that delays pushes while an alert fires, or while the alerts cannot be read.
 ///
 /// ```
 /// use annealing_checks::{MonitoringLayer, monitoring::SignalSource};
@@ -21,12 +21,12 @@ use super::{Monitoring, SignalSource};
 pub struct MonitoringLayer(CheckLayer<Monitoring>);
 
 impl MonitoringLayer {
-    /// A layer that asks `monitoring`.
+    /// Makes a layer with the check `monitoring`.
     pub fn new(monitoring: Monitoring) -> Self {
         Self(CheckLayer::new(monitoring))
     }
 
-    /// Any alert of `source` delays every asset.
+    /// Makes a layer in which every alert of `source` delays every asset.
     pub fn any(source: impl SignalSource) -> Self {
         Self::new(Monitoring::new(source))
     }

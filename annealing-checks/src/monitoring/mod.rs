@@ -1,11 +1,11 @@
-//! Monitoring: nothing new starts while production says that it is not well, or says nothing.
+//! Monitoring: pushes wait while production's alerts fire or cannot be read.
 //!
-//! - An alert that fires in an asset's scope delays its pushes. By default only those of cause intent: drift, rollbacks
-//!   and emergencies are the cure.
-//! - Signals that cannot be read, or are too old, delay as well. So does a watchdog that is silent: an alert that always
-//!   fires tells a quiet night from a broken alarm.
-//! - One question serves all assets: whoever asks while another waits for the answer gets the same one, and it is good
-//!   for a short time.
+//! - An alert that fires in an asset's scope delays its pushes. By default only pushes with the cause intent: drift
+//!   repairs, rollbacks and emergencies may be what ends the alert.
+//! - Signals that cannot be read, or are too old, delay as well. So does a silent watchdog, an alert that always fires:
+//!   it distinguishes silence from broken alerting.
+//! - One call of the source serves all assets: checks that run during the call wait for its answer, and the answer is
+//!   used for a short time after.
 
 mod cache;
 mod check;

@@ -1,4 +1,4 @@
-//! Where alerts come from: a seam of its own, so that any alerting system fits.
+//! The interface to alerting systems.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -7,19 +7,19 @@ use jiff::Timestamp;
 use plugin_sdk::BoxError;
 use serde_json::{Value, json};
 
-/// An alert that fires.
+/// An alert that fires now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alert {
-    /// Its name.
+    /// Name of the alert in the alerting system.
     pub name: String,
-    /// What it is about, `cluster` = `eu` say.
+    /// Labels of the alert, such as `cluster` = `eu`. They decide its scope.
     pub labels: BTreeMap<String, String>,
-    /// Since when, if known.
+    /// Time since which the alert fires. `None`: unknown.
     pub since: Option<Timestamp>,
 }
 
 impl Alert {
-    /// An alert without labels, since nobody knows when.
+    /// Makes an alert without labels and without a start time.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -28,7 +28,7 @@ impl Alert {
         }
     }
 
-    /// Adds a label.
+    /// Adds a label to the alert.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
@@ -58,23 +58,23 @@ impl fmt::Display for Alert {
     }
 }
 
-/// Everything that fires, as of one moment.
+/// All alerts that fire at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signals {
-    /// The alerts that fire. Pending and silenced ones do not.
+    /// The alerts that fire, without pending and silenced ones.
     pub firing: Vec<Alert>,
-    /// When production was looked at: the time of the evaluation, not of the question.
+    /// Time at which the alerts were evaluated, not the time of the request.
     pub as_of: Timestamp,
 }
 
-/// Where alerts come from: Alertmanager, Prometheus, a pager, a test.
+/// A source of alerts: Alertmanager, Prometheus, a pager, a test.
 ///
 /// ```
 /// use annealing_checks::monitoring::{Alert, SignalSource, Signals};
 /// use jiff::Timestamp;
 /// use plugin_sdk::BoxError;
 ///
-/// /// A file with one alert per line, written whenever something changes or a minute has passed.
+/// /// A file with one alert per line. It is rewritten when an alert changes, and at least once a minute.
 /// struct AlertFile(std::path::PathBuf);
 ///
 /// #[async_trait::async_trait]
@@ -88,7 +88,10 @@ pub struct Signals {
 /// ```
 #[async_trait]
 pub trait SignalSource: Send + Sync + 'static {
-    /// Everything that fires now. An error is taken for missing data.
+    /// Reads the alerts that fire now.
+    ///
+    /// # Errors
+    /// If the alerts cannot be read. Pushes wait then.
     async fn firing(&self) -> Result<Signals, BoxError>;
 }
 

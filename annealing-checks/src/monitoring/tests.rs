@@ -1,4 +1,4 @@
-//! What delays, for whom, and how often the source is asked.
+//! Tests of monitoring: which pushes are delayed, and how often the source is called.
 
 use std::{
     sync::{
@@ -22,35 +22,35 @@ use tower::Layer;
 use super::{Alert, Monitoring, MonitoringLayer, SignalSource, Signals};
 use crate::{Scope, Types};
 
-/// Says what a test wants, counts, and can be held up.
+/// A source that returns what a test sets, counts its calls, and can be blocked.
 #[derive(Default)]
-struct Said {
+struct FakeSource {
     signals: Mutex<Option<Signals>>,
-    asked: AtomicUsize,
+    calls: AtomicUsize,
     held: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-impl Said {
+impl FakeSource {
     fn new(as_of: Timestamp, firing: impl IntoIterator<Item = Alert>) -> Arc<Self> {
-        let said = Arc::new(Self::default());
-        said.say(as_of, firing);
-        said
+        let source = Arc::new(Self::default());
+        source.set(as_of, firing);
+        source
     }
 
-    fn say(&self, as_of: Timestamp, firing: impl IntoIterator<Item = Alert>) {
+    fn set(&self, as_of: Timestamp, firing: impl IntoIterator<Item = Alert>) {
         let firing = firing.into_iter().collect();
         *self.signals.lock().unwrap() = Some(Signals { firing, as_of });
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
     }
 }
 
 #[async_trait]
-impl SignalSource for Said {
+impl SignalSource for FakeSource {
     async fn firing(&self) -> Result<Signals, BoxError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let held = self.held.lock().unwrap().take();
         if let Some(held) = held {
             let _ = held.await;
@@ -68,13 +68,13 @@ fn in_cluster(cluster: &str) -> Asset {
     asset.addon(&addon).unwrap().build().unwrap()
 }
 
-/// Asked at `now`, by clocks that agree.
+/// A request at `now`, with clocks that agree.
 fn at(now: Timestamp) -> CheckRequest {
     let passed = now.duration_since(NOW).as_secs();
     by_clocks(now, passed)
 }
 
-/// Asked when the wall clock shows `now`, and `passed` seconds after [`NOW`] by the monotonic clock.
+/// A request at the wall-clock time `now`, `passed` seconds after [`NOW`] by the monotonic clock.
 fn by_clocks(now: Timestamp, passed: i64) -> CheckRequest {
     let start = 86_400;
     CheckRequest {
@@ -93,9 +93,9 @@ fn disk_full() -> Alert {
 }
 
 #[test]
-fn a_firing_alert_delays_and_is_named_and_none_lets_through() {
-    let said = Said::new(NOW, [disk_full()]);
-    let monitoring = Monitoring::new(said.clone());
+fn firing_alert_delays_and_is_named() {
+    let source = FakeSource::new(NOW, [disk_full()]);
+    let monitoring = Monitoring::new(source.clone());
     let found = verdict(&monitoring, at(NOW));
     let [delay] = &found.delays[..] else {
         panic!("{found:?}")
@@ -103,39 +103,39 @@ fn a_firing_alert_delays_and_is_named_and_none_lets_through() {
     assert_eq!(delay.reason, "the alert DiskFull (cluster eu) fires");
     assert_eq!(delay.evidence["firing"][0]["labels"]["cluster"], "eu");
     let later = NOW + 10.seconds();
-    said.say(later, []);
+    source.set(later, []);
     assert!(verdict(&monitoring, at(later)).is_proceed());
 }
 
 #[test]
-fn r6_monitoring_never_blocks_rollback_drift_or_emergency() {
-    let said = Said::new(NOW - 1.hour(), [disk_full()]);
-    let checks = stack(MonitoringLayer::any(said.clone()).layer(Proceed));
+fn r6_monitoring_applies_to_intent_only_by_default() {
+    let source = FakeSource::new(NOW - 1.hour(), [disk_full()]);
+    let checks = stack(MonitoringLayer::any(source.clone()).layer(Proceed));
     for cause in [Cause::Rollback, Cause::Drift, Cause::Emergency] {
         let request = CheckRequest { cause, ..at(NOW) };
         let found = block_on(checks.call(request)).unwrap();
         assert!(found.is_proceed(), "{cause:?}: {found:?}");
     }
     assert_eq!(
-        said.asked(),
+        source.calls(),
         0,
-        "nobody waits for an answer that does not matter"
+        "the source is not called for causes that do not apply"
     );
     assert!(!block_on(checks.call(at(NOW))).unwrap().is_proceed());
 }
 
 #[test]
 fn missing_and_stale_signals_delay() {
-    let says = |as_of: Timestamp, now: Timestamp| {
-        verdict(&Monitoring::new(Said::new(as_of, [])), at(now)).is_proceed()
+    let proceeds = |as_of: Timestamp, now: Timestamp| {
+        verdict(&Monitoring::new(FakeSource::new(as_of, [])), at(now)).is_proceed()
     };
-    assert!(says(NOW - 30.seconds(), NOW));
-    assert!(!says(NOW - 31.seconds(), NOW));
+    assert!(proceeds(NOW - 30.seconds(), NOW));
+    assert!(!proceeds(NOW - 31.seconds(), NOW));
     assert!(
-        !says(NOW + 31.seconds(), NOW),
-        "from the future: a clock is wrong"
+        !proceeds(NOW + 31.seconds(), NOW),
+        "signals from the future delay"
     );
-    let silent = Arc::new(Said::default());
+    let silent = Arc::new(FakeSource::default());
     let found = verdict(&Monitoring::new(silent), at(NOW));
     assert!(
         found.delays[0].reason.contains("connection refused"),
@@ -146,16 +146,17 @@ fn missing_and_stale_signals_delay() {
 #[test]
 fn r10_a_verdict_is_as_old_as_its_signals() {
     let born = NOW - 20.seconds();
-    let monitoring = Monitoring::new(Said::new(born, []));
+    let monitoring = Monitoring::new(FakeSource::new(born, []));
     assert_eq!(verdict(&monitoring, at(NOW)).as_of, born);
     assert_eq!(verdict(&monitoring, at(NOW + 4.seconds())).as_of, born);
-    let early = Monitoring::new(Said::new(NOW + 1.second(), []));
+    let early = Monitoring::new(FakeSource::new(NOW + 1.second(), []));
     assert_eq!(verdict(&early, at(NOW)).as_of, NOW);
 }
 
 #[test]
-fn a_watchdog_that_is_silent_delays_and_one_that_barks_does_not() {
-    let monitoring = |firing: Vec<Alert>| Monitoring::new(Said::new(NOW, firing)).watchdog("Dog");
+fn silent_watchdog_delays_and_firing_watchdog_does_not() {
+    let monitoring =
+        |firing: Vec<Alert>| Monitoring::new(FakeSource::new(NOW, firing)).watchdog("Dog");
     let found = verdict(&monitoring(vec![]), at(NOW));
     assert!(found.delays[0].reason.contains("`Dog`"), "{found:?}");
     assert!(verdict(&monitoring(vec![Alert::named("Dog")]), at(NOW)).is_proceed());
@@ -164,9 +165,10 @@ fn a_watchdog_that_is_silent_delays_and_one_that_barks_does_not() {
 }
 
 #[test]
-fn an_alert_about_one_cluster_delays_that_one_and_one_about_none_all() {
-    let per_cluster =
-        |alert| Monitoring::new(Said::new(NOW, [alert])).within(Scope::per_cluster(), "cluster");
+fn alert_delays_its_cluster_and_alert_without_a_cluster_delays_all() {
+    let per_cluster = |alert| {
+        Monitoring::new(FakeSource::new(NOW, [alert])).within(Scope::per_cluster(), "cluster")
+    };
     let ask = |monitoring: &Monitoring, asset: &Asset| {
         verdict(monitoring, testing::check_request(asset)).is_proceed()
     };
@@ -183,47 +185,47 @@ fn an_alert_about_one_cluster_delays_that_one_and_one_about_none_all() {
 }
 
 #[test]
-fn one_question_serves_all_who_ask_meanwhile_and_a_little_longer() {
-    let said = Said::new(NOW, []);
+fn one_call_of_the_source_serves_concurrent_and_later_checks() {
+    let source = FakeSource::new(NOW, []);
     let (go, held) = oneshot::channel();
-    *said.held.lock().unwrap() = Some(held);
-    let monitoring = Monitoring::new(said.clone());
+    *source.held.lock().unwrap() = Some(held);
+    let monitoring = Monitoring::new(source.clone());
     let mut waiting = Box::pin(join_all((0..100).map(|_| monitoring.check(at(NOW)))));
     assert!(block_on(async { futures::poll!(&mut waiting) }).is_pending());
-    assert_eq!(said.asked(), 1);
+    assert_eq!(source.calls(), 1);
     go.send(()).unwrap();
     assert_eq!(block_on(waiting).len(), 100);
-    assert_eq!(said.asked(), 1);
+    assert_eq!(source.calls(), 1);
     for now in [NOW - 4.seconds(), NOW + 4.seconds()] {
         verdict(&monitoring, at(now));
     }
-    assert_eq!(said.asked(), 1);
+    assert_eq!(source.calls(), 1);
     verdict(&monitoring, at(NOW + 5.seconds()));
-    assert_eq!(said.asked(), 2);
+    assert_eq!(source.calls(), 2);
     verdict(&monitoring, at(NOW - 1.hour()));
-    assert_eq!(said.asked(), 3, "the clock was put back");
+    assert_eq!(source.calls(), 3, "the clock was set back");
 }
 
 #[test]
-fn an_answer_serves_for_its_time_by_the_monotonic_clock() {
-    let said = Said::new(NOW, []);
-    let monitoring = Monitoring::new(said.clone());
+fn answer_is_used_for_its_ttl_by_the_monotonic_clock() {
+    let source = FakeSource::new(NOW, []);
+    let monitoring = Monitoring::new(source.clone());
     verdict(&monitoring, by_clocks(NOW, 0));
     // The wall clock is set back again and again, or stands still.
     verdict(&monitoring, by_clocks(NOW - 3.seconds(), 4));
-    assert_eq!(said.asked(), 1);
+    assert_eq!(source.calls(), 1);
     verdict(&monitoring, by_clocks(NOW, 5));
-    assert_eq!(said.asked(), 2);
-    // It is set forward: the answer is as young as it was.
+    assert_eq!(source.calls(), 2);
+    // The wall clock is set forward: the age of the answer does not change.
     assert!(verdict(&monitoring, by_clocks(NOW + 1.hour(), 6)).is_proceed());
-    assert_eq!(said.asked(), 2);
+    assert_eq!(source.calls(), 2);
 }
 
 #[test]
-fn r10_evidence_ages_though_the_wall_clock_is_set_back() {
+fn r10_evidence_ages_although_the_wall_clock_is_set_back() {
     let monitoring = |age| {
         let (ttl, age) = (Duration::from_secs(60), Duration::from_secs(age));
-        Monitoring::new(Said::new(NOW - 2.seconds(), []))
+        Monitoring::new(FakeSource::new(NOW - 2.seconds(), []))
             .ttl(ttl)
             .max_age(age)
     };
@@ -232,7 +234,7 @@ fn r10_evidence_ages_though_the_wall_clock_is_set_back() {
     assert!(verdict(&patient, by_clocks(NOW, 0)).is_proceed());
     let later = verdict(&patient, by_clocks(set_back, 40));
     assert!(later.is_proceed());
-    assert_eq!(later.as_of, set_back - 42.seconds(), "as old as it is");
+    assert_eq!(later.as_of, set_back - 42.seconds(), "the true age counts");
     let strict = monitoring(30);
     assert!(verdict(&strict, by_clocks(NOW, 0)).is_proceed());
     let later = verdict(&strict, by_clocks(set_back, 40));
@@ -240,28 +242,28 @@ fn r10_evidence_ages_though_the_wall_clock_is_set_back() {
 }
 
 #[test]
-fn one_who_gives_up_leaves_the_question_to_the_next() {
-    let said = Said::new(NOW, []);
+fn dropped_check_lets_the_next_check_call_the_source() {
+    let source = FakeSource::new(NOW, []);
     let (_never, held) = oneshot::channel();
-    *said.held.lock().unwrap() = Some(held);
-    let monitoring = Monitoring::new(said.clone());
+    *source.held.lock().unwrap() = Some(held);
+    let monitoring = Monitoring::new(source.clone());
     let mut first = Box::pin(monitoring.check(at(NOW)));
     let mut second = Box::pin(monitoring.check(at(NOW)));
     assert!(block_on(async { futures::poll!(&mut first) }).is_pending());
     assert!(block_on(async { futures::poll!(&mut second) }).is_pending());
     drop(first);
     assert!(block_on(second).unwrap().is_proceed());
-    assert_eq!(said.asked(), 2);
+    assert_eq!(source.calls(), 2);
 }
 
 #[test]
-fn a_source_that_is_down_is_not_asked_once_for_every_asset() {
-    let said = Arc::new(Said::default());
-    let monitoring = Monitoring::new(said.clone()).ttl(Duration::from_secs(2));
+fn failed_source_is_not_called_once_per_asset() {
+    let source = Arc::new(FakeSource::default());
+    let monitoring = Monitoring::new(source.clone()).ttl(Duration::from_secs(2));
     for _ in 0..10 {
         assert!(!verdict(&monitoring, at(NOW)).is_proceed());
     }
-    assert_eq!(said.asked(), 1);
-    said.say(NOW, []);
+    assert_eq!(source.calls(), 1);
+    source.set(NOW, []);
     assert!(verdict(&monitoring, at(NOW + 2.seconds())).is_proceed());
 }

@@ -1,4 +1,4 @@
-//! The check behind [`RateLayer`](super::RateLayer). It only declares claims: the enforcer's kernel counts.
+//! The check of [`RateLayer`](super::RateLayer). It only declares claims; the enforcer's kernel counts them.
 
 use async_trait::async_trait;
 use plugin_sdk::{
@@ -7,7 +7,7 @@ use plugin_sdk::{
 
 use crate::Scope;
 
-/// At most so many pushes per time within each part of a scope. Applies to every cause.
+/// Limits the rate of pushes within each part of a scope. Applies to every cause.
 #[derive(Debug, Clone)]
 pub struct Rate {
     name: CheckName,
@@ -16,7 +16,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A check named `name`: pushes within each part of `scope` keep `quota`.
+    /// Makes a check named `name` that limits the pushes of each part of `scope` to `quota`.
     pub fn new(name: &str, scope: Scope, quota: Quota) -> Self {
         Self {
             name: name.into(),

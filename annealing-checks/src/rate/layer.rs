@@ -1,4 +1,4 @@
-//! [`Rate`] as a layer of a check stack.
+//! The layer that adds a [`Rate`] check to a check stack.
 
 use plugin_sdk::{
     Quota,
@@ -9,7 +9,7 @@ use tower_layer::Layer;
 use super::Rate;
 use crate::Scope;
 
-/// At most so many pushes per time within each part of a scope.
+/// A layer that limits the rate of pushes within each part of a scope.
 ///
 /// ```
 /// use annealing_checks::{RateLayer, Scope};
@@ -17,7 +17,7 @@ use crate::Scope;
 /// use std::time::Duration;
 ///
 /// let checks = tower::ServiceBuilder::new()
-///     // Two at once in a cluster, then one a minute.
+///     // Two pushes at once in a cluster, then one per minute.
 ///     .layer(RateLayer::new(
 ///         "cluster-rate",
 ///         Scope::per_cluster(),
@@ -29,7 +29,7 @@ use crate::Scope;
 pub struct RateLayer(CheckLayer<Rate>);
 
 impl RateLayer {
-    /// A layer with a check named `name`: pushes within each part of `scope` keep `quota`.
+    /// Makes a layer with a check named `name` that limits the pushes of each part of `scope` to `quota`.
     pub fn new(name: &str, scope: Scope, quota: Quota) -> Self {
         Self(CheckLayer::new(Rate::new(name, scope, quota)))
     }

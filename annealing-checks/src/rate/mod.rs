@@ -1,4 +1,4 @@
-//! Rate limit: at most so many pushes per time, whoever asks for them.
+//! Rate limit: a maximum number of pushes per time, for all causes together.
 
 mod check;
 mod layer;

@@ -1,4 +1,4 @@
-//! The check behind [`SerializeLayer`](super::SerializeLayer). It only declares claims: the enforcer's kernel counts.
+//! The check of [`SerializeLayer`](super::SerializeLayer). It only declares claims; the enforcer's kernel counts them.
 
 use async_trait::async_trait;
 use plugin_sdk::{
@@ -7,7 +7,7 @@ use plugin_sdk::{
 
 use crate::Scope;
 
-/// One push at a time within each part of a scope. Applies to every cause.
+/// Allows one push at a time within each part of a scope. Applies to every cause.
 #[derive(Debug, Clone)]
 pub struct Serialize {
     name: CheckName,
@@ -15,7 +15,7 @@ pub struct Serialize {
 }
 
 impl Serialize {
-    /// A check named `name`: at most one push at a time within each part of `scope`.
+    /// Makes a check named `name` that allows one push at a time within each part of `scope`.
     pub fn new(name: &str, scope: Scope) -> Self {
         Self {
             name: name.into(),

@@ -1,4 +1,4 @@
-//! [`Serialize`] as a layer of a check stack.
+//! The layer that adds a [`Serialize`] check to a check stack.
 
 use plugin_sdk::service::{Check, CheckLayer};
 use tower_layer::Layer;
@@ -6,14 +6,14 @@ use tower_layer::Layer;
 use super::Serialize;
 use crate::Scope;
 
-/// One push at a time within each part of a scope.
+/// A layer that allows one push at a time within each part of a scope.
 ///
 /// ```
 /// use annealing_checks::{Scope, SerializeLayer, Types};
 /// use plugin_sdk::service::Proceed;
 ///
 /// let checks = tower::ServiceBuilder::new()
-///     // Two migrations never run at the same time, whatever database they are for.
+///     // One migration at a time, across all databases.
 ///     .layer(SerializeLayer::new("migrations", Scope::all().only(Types::only(["db.v1.Schema"]))))
 ///     .service(Proceed);
 /// ```
@@ -21,7 +21,7 @@ use crate::Scope;
 pub struct SerializeLayer(CheckLayer<Serialize>);
 
 impl SerializeLayer {
-    /// A layer with a check named `name`: at most one push at a time within each part of `scope`.
+    /// Makes a layer with a check named `name` that allows one push at a time within each part of `scope`.
     pub fn new(name: &str, scope: Scope) -> Self {
         Self(CheckLayer::new(Serialize::new(name, scope)))
     }

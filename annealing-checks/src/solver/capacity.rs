@@ -1,7 +1,7 @@
 //! The capacity rule: at every instant, demand in production <= capacity in production, for every edge.
 //!
-//! A provider shrinks only after its consumers have shrunk or left; a consumer grows, or comes to a provider, only after
-//! that has grown.
+//! A provider shrinks only after its consumers have shrunk or left. A consumer grows, or starts to use a provider, only
+//! after that provider has grown.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ impl OrderRule for Capacity {
     }
 }
 
-/// As a consumer that comes to a provider, with whatever it needs already: that is new there.
+/// Questions for a consumer whose push adds a provider: its whole use is new demand there, even if it does not grow.
 fn come(push: &Push<'_>) -> Vec<Question> {
     let brought = push.brought();
     let unit = |link: &Link| match &link.need {
@@ -44,7 +44,7 @@ fn come(push: &Push<'_>) -> Vec<Question> {
         let has = push.request().observed.capacity.get(&unit).copied();
         let (from, to) =
             effect.unwrap_or_else(|| (has.unwrap_or_default(), has.unwrap_or_default()));
-        // Who grows is asked about all of its providers.
+        // A consumer that grows asks about all of its providers elsewhere.
         if to > 0 && to <= from {
             questions.extend(grow(push, &unit, to, &brought));
         }
@@ -52,7 +52,7 @@ fn come(push: &Push<'_>) -> Vec<Question> {
     questions
 }
 
-/// As a provider: what is left must fit the sum of the consumers.
+/// The question for a provider: the remaining capacity must cover the demand of its consumers.
 fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
     let consumers = ends(push.consumers(), unit, push.asset());
     if consumers.is_empty() {
@@ -74,15 +74,16 @@ fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
     }))
 }
 
-/// Waits that no push at a present pin ends.
+/// Marks `waits` as dead ends: no push at the present pins ends them.
 fn dead_ends(waits: Vec<Wait>) -> Vec<Wait> {
-    let way_out = "at their pins of now none of them makes room: edit one of them, or roll it out to an incarnation \
+    let way_out = "at their present pins none of them makes room: edit one of them, or roll it out to an incarnation \
                    that does";
     let dead_end = |wait: Wait| wait.dead_end(way_out);
     waits.into_iter().map(dead_end).collect()
 }
 
-/// As a consumer: each of `providers` must have what all its consumers use, with this one at its new value.
+/// Questions for a consumer: each of `providers` must have the capacity for all its consumers, with this consumer at
+/// its new value.
 fn grow(push: &Push<'_>, unit: &str, to: u64, providers: &[Link]) -> Vec<Question> {
     let providers = ends(providers, unit, push.asset());
     let question = |provider: AssetId| {
@@ -95,7 +96,8 @@ fn grow(push: &Push<'_>, unit: &str, to: u64, providers: &[Link]) -> Vec<Questio
     providers.into_iter().map(question).collect()
 }
 
-/// Takes `to` units of a shared capacity, beside what its other consumers use; or names what has to come first.
+/// Claims `to` units of a shared capacity if they fit beside the use of the other consumers. If not, names the assets
+/// that have to be pushed first.
 fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
     let Shared { provider, unit } = shared;
     let Some(usage) = seen.usage(shared) else {
@@ -132,18 +134,18 @@ fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
         found.push(waits_for_provider());
     } else if found.is_empty() {
         found = dead_ends(vec![waits_for_provider()]);
-        // R19: a rollout that is to move them too makes room.
+        // R19: these consumers make room only if a rollout moves them too.
         let others = usage.using.iter();
         let others = others.filter(|(consumer, _)| consumer != provider);
         found.extend(others.map(|(consumer, uses)| {
-            let reason = format!("makes room only once it is moved: {short}");
+            let reason = format!("makes room only after it is moved: {short}");
             Wait::on(consumer.clone(), reason).because(evidence(Some(*uses)))
         }));
     }
     found.into()
 }
 
-/// What consumers use of one provider.
+/// The use of one provider's capacity by its consumers.
 struct Demand<'a> {
     unit: &'a str,
     each: Vec<(&'a AssetId, u64)>,
@@ -151,8 +153,8 @@ struct Demand<'a> {
 }
 
 impl<'a> Demand<'a> {
-    /// What `consumers` use in production or will use once they are as their own pins say. A provider that shrinks
-    /// leaves room for both: a consumer that drifted down, or has still to grow, is not locked out.
+    /// The greater of each consumer's use now and its use at its own pin. A provider that shrinks leaves room for both,
+    /// so that it does not lock out a consumer that drifted down or still has to grow.
     fn soon(seen: &Seen, consumers: &'a [AssetId], unit: &'a str) -> Self {
         let used = |consumer: &'a AssetId| match change(seen, consumer, unit) {
             1 => (consumer, seen.capacity_soon(consumer, unit)),
@@ -163,21 +165,21 @@ impl<'a> Demand<'a> {
         Self { unit, each, total }
     }
 
-    /// The consumers that a push would make smaller.
+    /// The consumers whose own push would reduce their use.
     fn shrinking(&self, seen: &Seen) -> Vec<AssetId> {
         let shrinks = |(consumer, _): &&(&AssetId, u64)| change(seen, consumer, self.unit) < 0;
         let shrinking = self.each.iter().filter(shrinks);
         shrinking.map(|(consumer, _)| (*consumer).clone()).collect()
     }
 
-    /// The consumers that use anything.
+    /// The consumers with a use above 0.
     fn positive(&self) -> Vec<AssetId> {
         let positive = self.each.iter().filter(|(_, used)| *used > 0);
         positive.map(|(consumer, _)| (*consumer).clone()).collect()
     }
 
-    /// What a wait for `asset` rests on: its own part only, since a provider may have thousands of consumers and wait for
-    /// each of them.
+    /// The evidence of a wait for `asset`. It contains the use of this asset only, because a provider may wait for
+    /// thousands of consumers.
     fn evidence(&self, asset: &AssetId, capacity: u64) -> Value {
         let mut evidence = json!({
             "unit": self.unit,
@@ -192,14 +194,14 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// In which direction a push of `asset` would change its capacity.
+/// The direction in which a push of `asset` would change its capacity: -1, 0 or 1.
 fn change(seen: &Seen, asset: &AssetId, unit: &str) -> i8 {
     let effects = seen.effects(asset);
     let change = effects.and_then(|effects| effects.capacity.get(unit));
     change.map_or(0, |(from, to)| to.cmp(from) as i8)
 }
 
-/// The other ends of the capacity edges in `unit`, each once.
+/// The other ends of the capacity edges in `unit`, sorted and without duplicates.
 fn ends(links: &[Link], unit: &str, but: &AssetId) -> Vec<AssetId> {
     let matters = |link: &&Link| {
         link.asset != *but

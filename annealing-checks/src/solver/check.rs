@@ -1,4 +1,5 @@
-//! The solver itself: asks every rule, looks at the neighbours at once, and says whom the push waits for.
+//! The solver: it collects the questions of all rules, observes all neighbours concurrently, and names the assets that
+//! the push waits for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,13 +19,14 @@ use serde_json::{Value, json};
 
 use super::{Capacity, OrderRule, Push, Question, Seen, StaticOrder, VersionOrder, Wait};
 
-/// How soon a push without a view of its partition is checked again.
+/// Time until a push without a view of its partition is checked again.
 const WITHOUT_VIEW: Duration = Duration::from_secs(60);
 
-/// Delays a push until the assets it depends on, or that depend on it, allow it. Applies to every cause.
+/// Delays a push until the assets that it depends on, and the assets that depend on it, allow it. Applies to every
+/// cause.
 ///
-/// The edges come from [`PartitionView`], the effects from the push's own diff. Every finding about a neighbour is
-/// relied on: the enforcer admits the push only if none of them has been pushed since.
+/// The edges come from [`PartitionView`], the effects from the push's own diff. The verdict relies on every finding
+/// about a neighbour: the enforcer admits the push only if none of these neighbours has been pushed since.
 #[derive(Clone)]
 pub struct DependencySolver {
     name: CheckName,
@@ -32,7 +34,7 @@ pub struct DependencySolver {
 }
 
 impl DependencySolver {
-    /// Capacity edges only.
+    /// Makes a solver for capacity edges only.
     pub fn capacity() -> Self {
         Self {
             name: "dependency-solver".into(),
@@ -40,12 +42,12 @@ impl DependencySolver {
         }
     }
 
-    /// Every kind of edge: capacity, version order, static order.
+    /// Makes a solver for every kind of edge: capacity, version order, static order.
     pub fn standard() -> Self {
         Self::capacity().with(VersionOrder).with(StaticOrder)
     }
 
-    /// Adds a rule.
+    /// Adds a rule to the solver.
     #[must_use]
     pub fn with(mut self, rule: impl OrderRule) -> Self {
         self.rules.push(Arc::new(rule));
@@ -70,16 +72,15 @@ impl DependencySolver {
     fn without_view(&self) -> Delay {
         Delay {
             check: self.name.clone(),
-            reason:
-                "the check has no view of the partition, so it cannot know who depends on whom; \
-                     run it in an enforcer, or hand it a view"
-                    .into(),
+            reason: "the check has no view of the partition, so it cannot know the dependencies; \
+                     run it in an enforcer, or set the request's view"
+                .into(),
             evidence: Value::Null,
             recheck: Recheck::After(WITHOUT_VIEW),
         }
     }
 
-    /// Observes all assets of `about` side by side.
+    /// Observes all assets of `about` concurrently.
     async fn look(
         about: Vec<AssetId>,
         view: &dyn PartitionView,
@@ -89,7 +90,7 @@ impl DependencySolver {
         about.into_iter().zip(observations).collect()
     }
 
-    /// What others use of `shared`, and those of which it cannot be told.
+    /// The use of `shared` by other consumers, or waits for the consumers whose use is unknown.
     async fn usage(
         request: &CheckRequest,
         view: &dyn PartitionView,
@@ -111,7 +112,7 @@ impl DependencySolver {
             Ok(usage) if usage.unknown.is_empty() => Ok(usage),
             Ok(_) if !untold.is_empty() => Err(untold),
             Ok(usage) => {
-                let moves = |asset| Wait::on(asset, "what it uses is changing");
+                let moves = |asset| Wait::on(asset, "its use of the capacity is changing");
                 Err(usage.unknown.into_iter().map(moves).collect())
             }
             Err(error) => Err(vec![cannot_tell(shared.provider.clone(), Err(error))]),
@@ -119,7 +120,8 @@ impl DependencySolver {
         (shared, found)
     }
 
-    /// Looks at the assets and usages, and notes in `verdict` what that rests on and what cannot be seen.
+    /// Observes the assets and usages. Adds to `verdict` the evidence, and a delay for each asset that cannot be
+    /// observed.
     async fn see(
         &self,
         request: &CheckRequest,
@@ -198,15 +200,18 @@ fn comparable(diff: &Diff) -> bool {
     matches!(diff, Diff::InSync { .. } | Diff::Differs { .. })
 }
 
-/// A neighbour that matters and of which nobody can tell what production has.
+/// A wait for a neighbour whose state in production cannot be determined.
 fn cannot_tell(asset: AssetId, looked: Result<Observation, BoxError>) -> Wait {
     match looked.map(|observation| observation.diff) {
         Ok(Diff::InProgress { .. }) => Wait::on(asset, "work on it is under way"),
         Ok(Diff::Foreign { owner }) => {
-            let reason = format!("it belongs to `{owner}`, so it may change at any time");
+            let reason = format!("it belongs to `{owner}`, which may change it at any time");
             Wait::on(asset, reason).because(json!({"owner": owner}))
         }
-        Ok(_) => Wait::on(asset, "its diff says something unknown to this version"),
+        Ok(_) => Wait::on(
+            asset,
+            "its diff has a result that this version does not know",
+        ),
         Err(error) => Wait::on(
             asset,
             format!("it cannot be compared with production: {error}"),

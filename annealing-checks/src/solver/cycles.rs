@@ -1,14 +1,14 @@
-//! Finds pushes that wait for each other in a circle, so that `explain` can say so.
+//! Finds pushes that wait for each other in a circle, so that `explain` can show them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use petgraph::{algo::kosaraju_scc, graphmap::DiGraphMap};
 use prodspec_model::AssetId;
 
-/// Circles among `waits`, pairs of an asset and one that it waits for.
+/// Finds circles in `waits`. Each pair is an asset and an asset that it waits for.
 ///
-/// One circle, a shortest through its first asset, for each set of assets that all wait for each other; sorted. The
-/// last asset of a circle waits for its first.
+/// For each set of assets that all wait for each other, returns one circle: a shortest one through the set's first
+/// asset. The last asset of a circle waits for its first. The circles are sorted.
 ///
 /// ```
 /// use annealing_checks::solver::wait_cycles;
@@ -40,7 +40,8 @@ pub fn wait_cycles(waits: &[(AssetId, AssetId)]) -> Vec<Vec<AssetId>> {
     cycles
 }
 
-/// A shortest circle through the smallest of `members`, all of which reach each other. `None` for one that stands alone.
+/// A shortest circle through the smallest of `members`, all of which reach each other. `None`: the only member does not
+/// wait for itself.
 fn shortest_cycle(graph: &DiGraphMap<usize, ()>, members: &[usize]) -> Option<Vec<usize>> {
     let start = *members.iter().min()?;
     let members: BTreeSet<usize> = members.iter().copied().collect();

@@ -1,11 +1,11 @@
-//! [`DependencySolver`] as a layer of a check stack.
+//! The layer that adds a [`DependencySolver`] to a check stack.
 
 use plugin_sdk::service::{Check, CheckLayer};
 use tower_layer::Layer;
 
 use super::DependencySolver;
 
-/// Pushes start in the order that production's dependencies allow.
+/// A layer that starts pushes in the order that production's dependencies allow.
 ///
 /// ```
 /// use annealing_checks::DependencySolverLayer;
@@ -19,17 +19,17 @@ use super::DependencySolver;
 pub struct DependencySolverLayer(CheckLayer<DependencySolver>);
 
 impl DependencySolverLayer {
-    /// A layer that asks `solver`: for rules of your own.
+    /// Makes a layer with `solver`, for example with rules of your own.
     pub fn new(solver: DependencySolver) -> Self {
         Self(CheckLayer::new(solver))
     }
 
-    /// Capacity edges only.
+    /// Makes a layer for capacity edges only.
     pub fn capacity() -> Self {
         Self::new(DependencySolver::capacity())
     }
 
-    /// Every kind of edge: capacity, version order, static order.
+    /// Makes a layer for every kind of edge: capacity, version order, static order.
     pub fn standard() -> Self {
         Self::new(DependencySolver::standard())
     }

@@ -1,18 +1,20 @@
-//! The dependency solver: pushes in the order that production's dependencies allow, found anew at each push.
+//! The dependency solver: it starts pushes in the order that production's dependencies allow, decided anew for each
+//! push.
 //!
-//! No plan is made. Each push asks its neighbours how they compare with production *now*, and waits while one of them
-//! must come first. So it works from any starting point, through any sequence of edits.
+//! There is no plan. Each push compares its neighbours with production *now*, and waits while one of them must be
+//! pushed first. So the solver works from any state of production and through any sequence of edits.
 //!
 //! | rule | edge | a push waits |
 //! |---|---|---|
 //! | [`Capacity`] | `Need::Capacity` | to shrink, until the consumers' demand fits; to grow, until every provider has the capacity |
 //! | [`VersionOrder`] | `Need::Version` | while a consumer would run a newer version than its provider |
 //! | [`StaticOrder`] | `Need::Order` | while a provider is not in sync |
-//! | an [`OrderRule`] of yours | any | while you say so |
+//! | your own [`OrderRule`] | any | as the rule says |
 //!
-//! Pushes that wait for each other in a circle are found by [`wait_cycles`].
+//! [`wait_cycles`] finds pushes that wait for each other in a circle.
 //!
-//! `docs/dependencies.md` is the guide: how to declare edges, what belongs in one policy group, what ends a wait.
+//! The guide is `docs/dependencies.md`: how to declare edges, which assets belong in one policy group, and what ends a
+//! wait.
 
 mod capacity;
 mod check;

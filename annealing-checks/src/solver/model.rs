@@ -1,7 +1,8 @@
-//! A small model of production, driven by the solver alone: random edges and intents, pushes in flight, stale verdicts.
+//! A small model of production that only the solver drives: random edges and intents, pushes in flight, outdated
+//! verdicts.
 //!
-//! The model keeps the enforcer's admission rules and knows nothing else. It judges with its own eyes: at every instant,
-//! whatever is in flight, demand <= capacity for every edge that production may have.
+//! The model implements the enforcer's admission rules and nothing else. It judges independently of the solver: at
+//! every instant, with any pushes in flight, demand <= capacity for every edge that production may have.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,14 +19,14 @@ use proptest::prelude::*;
 
 use super::{DependencySolver, wait_cycles};
 
-/// How many assets there are.
+/// Number of assets in the model.
 const ASSETS: usize = 6;
 
-/// Consistent intent: each provider has at least the sum of the demand on it. Edges are those with a demand.
+/// Consistent intent: each provider has at least the sum of the demand on it. An edge is a pair with a demand.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Intent {
     slack: [u64; ASSETS],
-    /// By (consumer, provider).
+    /// Demand of each edge, by (consumer, provider).
     demand: BTreeMap<(usize, usize), u64>,
 }
 
@@ -40,7 +41,7 @@ impl Intent {
         self.slack[provider] + consumers.sum::<u64>()
     }
 
-    /// What an asset has: its own capacity in its unit, its demand in its providers'.
+    /// The content of an asset: its own capacity in its own unit, and its demand in its providers' units.
     fn content(&self, asset: usize) -> BTreeMap<String, u64> {
         let mut content: BTreeMap<_, _> = (0..ASSETS)
             .filter(|provider| self.demand.contains_key(&(asset, *provider)))
@@ -63,13 +64,13 @@ fn number(id: &AssetId) -> usize {
     id.as_str()["asset/".len()..].parse().unwrap()
 }
 
-/// One asset: which intent production has of it, and which is being pushed.
+/// The state of one asset: the intent that production has, and the intent that is being pushed, as indexes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     now: usize,
     pushing: Option<usize>,
     seq: u32,
-    /// Counts the pushes that were admitted relying on this asset.
+    /// Number of admitted pushes that relied on this asset.
     relied_on: u32,
 }
 
@@ -79,7 +80,7 @@ struct World {
     slots: [Slot; ASSETS],
 }
 
-/// A verdict that waits to be admitted, and what it rests on.
+/// A verdict that waits for admission, and the state that it rests on.
 #[derive(Debug, Clone)]
 struct Checked {
     intent: usize,
@@ -155,20 +156,20 @@ impl World {
         })
     }
 
-    /// The most that an asset may use of a provider, whichever way its push in flight has gone so far.
+    /// The maximum use of a provider by an asset, whichever part of a push in flight has taken effect.
     fn uses(&self, consumer: usize, provider: usize) -> u64 {
         let possible = self.possible(consumer);
         let demands = possible.map(|intent| intent.demand(consumer, provider));
         demands.max().unwrap_or_default()
     }
 
-    /// What all but `asset` use of a provider.
+    /// The use of a provider by all assets except `asset`.
     fn used_by_others(&self, asset: usize, provider: usize) -> u64 {
         let others = (0..ASSETS).filter(|other| *other != asset);
         others.map(|other| self.uses(other, provider)).sum()
     }
 
-    /// Whether what is claimed fits beside what all others have, or may have by their pushes in flight.
+    /// Whether a claim fits beside the maximum use of all other assets.
     fn fits(&self, asset: usize, claim: &Claim) -> bool {
         let Claim::Amount { key, units, limit } = claim else {
             return true;
@@ -217,7 +218,7 @@ impl World {
         }
     }
 
-    /// Demand <= capacity, whichever way each push in flight has gone so far.
+    /// Demand <= capacity, whichever part of each push in flight has taken effect.
     fn judge(&self) -> Result<(), TestCaseError> {
         for provider in 0..ASSETS {
             let capacity = self
@@ -245,7 +246,7 @@ impl World {
         matches!(self.diff(asset, self.latest()), Diff::InSync { .. })
     }
 
-    /// Pushes, one at a time and in this order, until nothing moves any more.
+    /// Pushes one asset at a time, in the order given, until no push is admitted any more.
     fn settle(&mut self, order: &[usize]) -> Result<(), TestCaseError> {
         (0..ASSETS).for_each(|asset| self.finish(asset));
         let mut moved = true;
@@ -264,7 +265,7 @@ impl World {
         Ok(())
     }
 
-    /// Who waits for whom.
+    /// Pairs of an asset and an asset that it waits for.
     fn waits(&self) -> Vec<(AssetId, AssetId)> {
         let mut waits = Vec::new();
         for asset in 0..ASSETS {
@@ -282,7 +283,7 @@ impl World {
     }
 }
 
-/// The world at the time of a check.
+/// The state of the model at the time of a check.
 impl PartitionView for World {
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
         let asset = number(asset);
@@ -302,7 +303,7 @@ impl PartitionView for World {
         })
     }
 
-    /// As the enforcer counts: nothing is observed, so nothing is relied on.
+    /// Computed like the enforcer's count: nothing is observed, so the verdict relies on nothing.
     fn usage(
         &self,
         shared: &Shared,
@@ -374,7 +375,7 @@ enum Step {
     Settle(Vec<usize>),
 }
 
-/// Runs `steps` with any interleaving, then lets production settle.
+/// Runs `steps` in any interleaving, then lets production settle.
 fn live(steps: Vec<Step>) -> Result<World, TestCaseError> {
     let mut world = World {
         intents: vec![Intent::default()],
@@ -417,7 +418,7 @@ fn steps(intent: impl Strategy<Value = Intent> + 'static) -> impl Strategy<Value
     prop::collection::vec(step, 50..250)
 }
 
-/// Any edges from a lower to a higher number.
+/// Intent with any edges from a lower to a higher number.
 fn graph() -> impl Strategy<Value = Intent> {
     let edge = (0..ASSETS - 1, 1..ASSETS, 0..9u64);
     let edges = prop::collection::vec(edge, 4..16);
@@ -433,7 +434,7 @@ fn graph() -> impl Strategy<Value = Intent> {
     })
 }
 
-/// Edges along a fixed tree, each there or not: two pushes never wait for each other.
+/// Intent with edges of a fixed tree, each present or not: no two pushes wait for each other.
 fn tree() -> impl Strategy<Value = Intent> {
     let demands = prop::array::uniform6(prop::option::weighted(0.8, 0..9u64));
     (
@@ -458,7 +459,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn r16_demand_fits_capacity_at_every_instant_and_what_is_stuck_is_a_cycle(steps in steps(graph())) {
+    fn r16_demand_fits_capacity_at_every_instant_and_only_cycles_are_stuck(steps in steps(graph())) {
         let world = live(steps)?;
         let stuck = !(0..ASSETS).all(|asset| world.in_sync(asset));
         prop_assert_eq!(stuck, !wait_cycles(&world.waits()).is_empty());
@@ -471,7 +472,7 @@ proptest! {
     }
 }
 
-/// Both ends unchanged in intent, no push in flight, and yet the finding is old: an edge has come since.
+/// The intent of both ends is unchanged and no push is in flight, but the finding is outdated: an edge was added since.
 #[test]
 fn r16_a_provider_relied_on_since_its_check_is_checked_again() {
     let (old, new, provider) = (0, 1, 5);
@@ -485,12 +486,12 @@ fn r16_a_provider_relied_on_since_its_check_is_checked_again() {
     };
     world.intents.push(intent(45, &[((old, provider), 5)]));
     let shrink = world.check(provider).unwrap();
-    assert!(shrink.verdict.is_proceed(), "45 fit into 50");
+    assert!(shrink.verdict.is_proceed(), "45 fits into 50");
     world
         .intents
         .push(intent(0, &[((old, provider), 5), ((new, provider), 45)]));
     let grow = world.check(new).unwrap();
-    assert!(world.admit(new, &grow), "90 fit into 100");
+    assert!(world.admit(new, &grow), "90 fits into 100");
     world.finish(new);
-    assert!(!world.admit(provider, &shrink), "90 do not fit into 50");
+    assert!(!world.admit(provider, &shrink), "90 does not fit into 50");
 }

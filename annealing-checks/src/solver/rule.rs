@@ -1,4 +1,4 @@
-//! What a rule is: questions about neighbours, and whom to wait for once they are answered.
+//! Rules: questions about neighbours, and the waits that follow from the answers.
 
 use std::{cell::OnceCell, fmt};
 
@@ -8,13 +8,14 @@ use serde_json::{Map, Value};
 
 use super::Seen;
 
-/// An order between pushes. Pure: what it wants to know it asks, and the solver looks.
+/// An order between pushes. A rule is pure: it states which assets it needs to know about, and the solver observes
+/// them.
 ///
 /// ```
 /// use annealing_checks::solver::{DependencySolver, OrderRule, Push, Question, Wait};
 /// use plugin_sdk::Diff;
 ///
-/// /// Nothing shrinks while one of its consumers is being changed.
+/// /// An asset shrinks only while none of its consumers is being changed.
 /// struct QuietConsumers;
 ///
 /// impl OrderRule for QuietConsumers {
@@ -36,11 +37,11 @@ use super::Seen;
 /// let solver = DependencySolver::standard().with(QuietConsumers);
 /// ```
 pub trait OrderRule: Send + Sync + 'static {
-    /// What must be known before `push` may start. Empty: this rule does not mind.
+    /// The questions that must be answered before `push` may start. Empty: the rule does not concern this push.
     fn questions(&self, push: &Push<'_>) -> Vec<Question>;
 }
 
-/// A push that is to be ordered among its neighbours.
+/// A push that is to be ordered relative to its neighbours.
 pub struct Push<'a> {
     request: &'a CheckRequest,
     view: &'a dyn PartitionView,
@@ -58,41 +59,41 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Everything that is known of the push itself.
+    /// The check request of the push.
     pub fn request(&self) -> &CheckRequest {
         self.request
     }
 
-    /// The asset to be pushed.
+    /// Id of the asset to be pushed.
     pub fn asset(&self) -> &AssetId {
         &self.request.asset
     }
 
-    /// What the push does that others care about.
+    /// The effects of the push that matter to other assets.
     pub fn effects(&self) -> &Effects {
         &self.request.change.effects
     }
 
-    /// Whom the asset needs.
+    /// The providers that the asset depends on.
     pub fn providers(&self) -> &[Link] {
         let at = self.request.incarnation.no;
         self.providers
             .get_or_init(|| self.view.providers(self.asset(), at))
     }
 
-    /// Whom the asset needs from this push on.
+    /// The providers that the asset starts to use with this push.
     pub fn brought(&self) -> Vec<Link> {
         let at = self.request.incarnation.no;
         self.view.brought(self.asset(), at)
     }
 
-    /// Who needs the asset.
+    /// The consumers that depend on the asset.
     pub fn consumers(&self) -> &[Link] {
         self.consumers
             .get_or_init(|| self.consumers_of(self.asset()))
     }
 
-    /// Who needs another asset.
+    /// The consumers that depend on another asset, `provider`.
     pub fn consumers_of(&self, provider: &AssetId) -> Vec<Link> {
         self.view.consumers(provider, self.request.incarnation.no)
     }
@@ -108,12 +109,12 @@ impl fmt::Debug for Push<'_> {
 
 type Answer = Box<dyn FnOnce(&Seen) -> Answered + Send>;
 
-/// What follows from an answered question.
+/// The conclusions from an answered question.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answered {
     /// The neighbours that the push waits for.
     pub waits: Vec<Wait>,
-    /// What the push takes, if it waits for nothing.
+    /// The claims of the push, if it waits for nothing.
     pub claims: Vec<Claim>,
 }
 
@@ -131,7 +132,8 @@ impl From<Claim> for Answered {
     }
 }
 
-/// A question about some neighbours: answered once all of them were seen. A push waits for those that cannot be seen.
+/// A question about some neighbours, answered once all of them were observed. A push waits for neighbours that cannot
+/// be observed.
 pub struct Question {
     pub(super) about: Vec<AssetId>,
     pub(super) shared: Option<Shared>,
@@ -139,7 +141,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Looks at `about`, then asks `answer` whom to wait for.
+    /// Makes a question: the solver observes the assets `about`, then calls `answer`, which returns waits or a claim.
     pub fn new<A: Into<Answered>>(
         about: impl IntoIterator<Item = AssetId>,
         answer: impl FnOnce(&Seen) -> A + Send + 'static,
@@ -151,7 +153,7 @@ impl Question {
         }
     }
 
-    /// Whether everything that it asks about was seen.
+    /// Whether all assets and usages of the question were observed.
     pub(super) fn is_answerable(&self, seen: &Seen) -> bool {
         let shared = self.shared.iter();
         let mut about = self.about.iter();
@@ -161,7 +163,7 @@ impl Question {
                 .all(|shared| seen.usage(shared).is_some())
     }
 
-    /// Asks also what the other consumers use of `shared`: see [`Seen::usage`].
+    /// Also asks for the use of `shared` by its other consumers: see [`Seen::usage`].
     #[must_use]
     pub fn and_usage(mut self, shared: Shared) -> Self {
         self.shared = Some(shared);
@@ -177,20 +179,20 @@ impl fmt::Debug for Question {
     }
 }
 
-/// A neighbour that comes first.
+/// A neighbour that has to be pushed before the push at hand.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Wait {
-    /// Whom the push waits for.
+    /// The asset that the push waits for.
     pub on: AssetId,
-    /// Why, for people.
+    /// Why the push waits, for operators.
     pub reason: String,
-    /// What it rests on.
+    /// The evidence for the wait, as JSON. `Null`: none.
     pub evidence: Value,
 }
 
 impl Wait {
-    /// The push waits until `on` is settled.
+    /// Makes a wait that lasts until `on` is settled.
     pub fn on(on: AssetId, reason: impl Into<String>) -> Self {
         Self {
             on,
@@ -199,14 +201,14 @@ impl Wait {
         }
     }
 
-    /// Says what it rests on.
+    /// Sets the evidence of the wait.
     #[must_use]
     pub fn because(self, evidence: Value) -> Self {
         Self { evidence, ..self }
     }
 
-    /// Says that no pin leads out of this wait: at their pins of now, no push of any asset will end it. `way_out` names
-    /// the edit or the word that does. `explain` shows such a wait as a dead end.
+    /// Marks the wait as a dead end: no push of any asset at its present pin ends it. `way_out` names the edit or the
+    /// command that does. `explain` shows the wait as a dead end.
     #[must_use]
     pub fn dead_end(mut self, way_out: &str) -> Self {
         if !self.evidence.is_object() {

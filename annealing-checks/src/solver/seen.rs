@@ -1,11 +1,12 @@
-//! What production has, as far as a push's neighbours go.
+//! The observed state of a push's neighbours in production.
 
 use std::collections::BTreeMap;
 
 use plugin_sdk::{Cause, Diff, Effects, Observation, Observed, Shared, Usage};
 use prodspec_model::AssetId;
 
-/// The neighbours that were looked at and could be seen, each in sync or to be pushed.
+/// The neighbours that could be observed: each is in sync or to be pushed. Neighbours with another diff result are not
+/// contained.
 #[derive(Debug, Default)]
 pub struct Seen {
     observations: Vec<(AssetId, Observation)>,
@@ -24,12 +25,12 @@ impl Seen {
         }
     }
 
-    /// What the other consumers use of a provider. `None`: it was not asked for.
+    /// The use of a shared capacity by the other consumers. `None`: no question asked for it, or it is unknown.
     pub fn usage(&self, shared: &Shared) -> Option<&Usage> {
         self.usages.get(shared)
     }
 
-    /// How an asset compares with production. `None`: it was not asked for.
+    /// The diff of an asset. `None`: no question asked for it, or it could not be observed.
     pub fn diff(&self, asset: &AssetId) -> Option<&Diff> {
         self.find(asset).map(|observation| &observation.diff)
     }
@@ -39,12 +40,13 @@ impl Seen {
         found.ok().map(|at| &self.observations[at].1)
     }
 
-    /// Why a push of an asset would start now. `None`: it has no intent, so enforcement will not push it.
+    /// The cause that a push of an asset would have now. `None`: the asset has no intent, so it will not be pushed, or
+    /// it was not observed.
     pub fn cause(&self, asset: &AssetId) -> Option<Cause> {
         self.find(asset)?.cause
     }
 
-    /// What production has of an asset.
+    /// The state of an asset in production. `None`: it was not observed.
     pub fn observed(&self, asset: &AssetId) -> Option<&Observed> {
         match self.diff(asset)? {
             Diff::InSync { observed, .. } | Diff::Differs { observed, .. } => Some(observed),
@@ -52,7 +54,7 @@ impl Seen {
         }
     }
 
-    /// What a push of an asset would do, if it is to be pushed.
+    /// The effects of a push of an asset. `None`: the asset is in sync, or was not observed.
     pub fn effects(&self, asset: &AssetId) -> Option<&Effects> {
         match self.diff(asset)? {
             Diff::Differs { change, .. } => Some(&change.effects),
@@ -60,14 +62,14 @@ impl Seen {
         }
     }
 
-    /// The capacity that production has of an asset. What does not exist has none.
+    /// The capacity of an asset in production. A resource that does not exist has 0.
     pub fn capacity(&self, asset: &AssetId, unit: &str) -> u64 {
         let observed = self.observed(asset);
         let capacity = observed.and_then(|observed| observed.capacity.get(unit));
         capacity.copied().unwrap_or_default()
     }
 
-    /// The most capacity that an asset may have soon: what production has, or what a push of it would bring.
+    /// The greater of an asset's capacity in production and its capacity after a push that is to come.
     pub fn capacity_soon(&self, asset: &AssetId, unit: &str) -> u64 {
         let effects = self.effects(asset);
         let brings = effects.and_then(|effects| effects.capacity.get(unit));
@@ -75,7 +77,7 @@ impl Seen {
         self.capacity(asset, unit).max(brings)
     }
 
-    /// The version that runs of an asset.
+    /// The version of an asset that runs in production. `None`: nothing runs, or it was not observed.
     pub fn version(&self, asset: &AssetId) -> Option<u64> {
         self.observed(asset)?.version
     }

@@ -7,9 +7,9 @@ use super::{OrderRule, Push, Question, Seen, Wait};
 
 /// Orders all pushes along `Need::Order` edges.
 ///
-/// A change of intent waits until the provider is in sync at its own pin. A push that takes its asset back, or repairs
-/// drift, waits for a provider only while that is itself being repaired or taken back: an edit of the provider that is
-/// still to be pushed, however long that takes, never holds up a cure (R6, R16).
+/// A change of intent waits until the provider is in sync at its own pin. A rollback or a drift repair waits for a
+/// provider only while that provider is itself being rolled back or repaired. A pending edit of the provider never
+/// delays a rollback or repair (R6, R16).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StaticOrder;
 
@@ -31,7 +31,7 @@ impl OrderRule for StaticOrder {
     }
 }
 
-/// Whether a push for this cause takes production back to what it was, rather than on to something new.
+/// Whether a push with this cause restores earlier content or repairs drift.
 fn cures(cause: Cause) -> bool {
     matches!(cause, Cause::Drift | Cause::Rollback)
 }
@@ -47,9 +47,11 @@ fn wait(seen: &Seen, provider: AssetId, cures_asker: bool) -> Option<Wait> {
         None => Some(
             Wait::on(
                 provider,
-                "must be in sync first, and no intent will bring it there",
+                "must be in sync first, but has no intent, so it will not be pushed",
             )
-            .dead_end("put it into intent again, remove the edge, or put production right by hand"),
+            .dead_end(
+                "put it into intent again, remove the edge, or repair it in production by hand",
+            ),
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Version order: a provider never runs an older version than its consumer, so that a schema fits what *runs*.
+//! Version order: a provider never runs an older version than its consumer, such as a schema and the job that uses it.
 
 use plugin_sdk::observe::Link;
 use prodspec_model::{AssetId, addons::Need};
@@ -28,7 +28,8 @@ impl OrderRule for VersionOrder {
     }
 }
 
-/// As a consumer that comes to a provider, with a version that does not rise: it is new there.
+/// Questions for a consumer whose push adds a provider and does not raise its version: the provider has to run that
+/// version too.
 fn come(push: &Push<'_>) -> Vec<Question> {
     let runs = push.request().observed.version;
     let (from, to) = push.effects().version.unwrap_or((runs, runs));
@@ -39,7 +40,7 @@ fn come(push: &Push<'_>) -> Vec<Question> {
     ends(&brought).map(|provider| rise(provider, to)).collect()
 }
 
-/// As a consumer: not above what the provider runs.
+/// The question for a consumer: its version may not exceed the version that the provider runs.
 fn rise(provider: AssetId, to: Option<u64>) -> Question {
     Question::new([provider.clone()], move |seen| {
         let runs = seen.version(&provider);
@@ -55,7 +56,7 @@ fn rise(provider: AssetId, to: Option<u64>) -> Question {
     })
 }
 
-/// As a provider: not below what a consumer runs.
+/// The question for a provider: its version may not fall below the version that a consumer runs.
 fn fall(consumer: AssetId, to: Option<u64>) -> Question {
     Question::new([consumer.clone()], move |seen| {
         let runs = seen.version(&consumer);

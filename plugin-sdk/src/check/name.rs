@@ -1,4 +1,4 @@
-//! Names of checks, and how a name that was registered is told from one that was only written down.
+//! Names of checks. A name that a layer registered is distinguished from a name that a check only wrote into a delay.
 
 use std::{
     cmp::Ordering,
@@ -12,11 +12,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a check, unique in its stack. Overrides name it; `explain` shows it.
+/// The name of a check, unique in its stack. Overrides refer to checks by name, and `explain` shows it.
 ///
-/// The layer that puts a check into a stack registers its name and stamps it on every delay of that check. A name that a
-/// check or another layer writes into a delay is text without a stamp: it is replaced, see
-/// [`Checks`](crate::service::Checks). Two names are equal if their texts are.
+/// The layer that puts a check into a stack registers the check's name and stamps it on every delay of that check. A
+/// name that a check or another layer writes into a delay has no stamp and is replaced: see
+/// [`Checks`](crate::service::Checks). Two names are equal if their texts are equal.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CheckName {
@@ -25,12 +25,12 @@ pub struct CheckName {
     stack: Option<StackId>,
 }
 
-/// Which stack a name is registered in.
+/// Identifies the stack in which a name is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StackId(u64);
 
 impl StackId {
-    /// One that no other stack of this process has.
+    /// An id that no other stack of this process has.
     pub(crate) fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Relaxed))
@@ -38,11 +38,11 @@ impl StackId {
 }
 
 impl CheckName {
-    /// The name of the stack itself: of delays that no check of it made, such as the failure of a whole stack. No check
-    /// can have it, and no override lifts it.
+    /// The name of the stack itself. Delays that come from no single check, such as the failure of a whole stack, carry
+    /// it. No check can have this name, and no override lifts such a delay.
     pub const STACK: &'static str = "checks";
 
-    /// The name as text.
+    /// The text of the name.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -55,7 +55,7 @@ impl CheckName {
         }
     }
 
-    /// Which stack it is registered in.
+    /// The stack in which the name is registered. `None`: it is not registered.
     pub(crate) fn stack(&self) -> Option<StackId> {
         self.stack
     }

@@ -1,4 +1,4 @@
-//! The laws of the diff and push seam, run against a plugin and the production behind it.
+//! Laws of diffs and pushes, run against a plugin and its production.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,12 +11,13 @@ use crate::{
     PushRequest, Pushed, Run, plugin,
 };
 
-/// How often work under way is asked about before it counts as never done.
+/// Maximum number of calls while work is in progress. After that, the work counts as never done.
 const PATIENCE: u32 = 1_000;
 
 type Wait = Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// The laws of asset plugins. One suite per production: it counts its calls as an enforcer does.
+/// Tests the laws of asset plugins. Use one suite per production, because the suite numbers its calls as an enforcer
+/// does.
 ///
 /// ```
 /// use plugin_sdk::{conformance::AssetSuite, testing::{self, InMemoryProduction}};
@@ -52,7 +53,7 @@ impl fmt::Debug for AssetSuite {
 }
 
 impl AssetSuite {
-    /// A suite for a plugin that works in memory and keeps no old calls out.
+    /// Makes a suite for an advisory plugin ([`Guard::Advisory`]). It does not wait between calls.
     pub fn new() -> Self {
         Self {
             guard: Guard::Advisory,
@@ -62,7 +63,7 @@ impl AssetSuite {
         }
     }
 
-    /// The plugin refuses calls with an old token or an old number.
+    /// Also tests that the plugin refuses calls with an old token or an old number ([`Guard::Guarded`]).
     #[must_use]
     pub fn guarded(self) -> Self {
         Self {
@@ -71,7 +72,7 @@ impl AssetSuite {
         }
     }
 
-    /// Waits with `wait` while production works, instead of asking again at once.
+    /// Sets the function that waits while production works. Without it, the suite calls again at once.
     #[must_use]
     pub fn waiting(
         self,
@@ -83,10 +84,10 @@ impl AssetSuite {
         }
     }
 
-    /// Pushes every asset of `intent` through `plugin` and looks that the laws hold.
+    /// Pushes every asset of `intent` with `plugin` and tests the laws.
     ///
     /// # Errors
-    /// The first law that does not hold, or that cannot be looked at because production belongs to another system.
+    /// The first law that does not hold, or that cannot be tested because a resource belongs to another system.
     pub async fn run(
         &mut self,
         plugin: &(impl AssetPlugin + ?Sized),
@@ -125,7 +126,7 @@ impl AssetSuite {
     }
 }
 
-/// The trial of one asset.
+/// The test of one asset.
 struct Trial<'a, P: ?Sized> {
     suite: &'a mut AssetSuite,
     plugin: &'a P,
@@ -147,11 +148,11 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
             }
             _ => Digest::of(b""),
         };
-        let observed = self.in_sync("after a push, diff says in sync").await?;
+        let observed = self.in_sync("a diff after a push is in sync").await?;
         self.push_until_done(change).await?;
         let law = "push is idempotent";
         if self.in_sync(law).await? != observed {
-            return Err(self.broken(law, "the second push changed what production has"));
+            return Err(self.broken(law, "the second push changed production"));
         }
         if self.suite.guard == Guard::Guarded {
             self.old_calls(change).await?;
@@ -162,7 +163,8 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
         Ok(())
     }
 
-    /// Calls with an older token, and with an older number under the same token; and the diff of a plan, which has none.
+    /// Tests calls with an older token, calls with an older number under the same token, and the diff of a plan, which
+    /// has token 0.
     async fn old_calls(&mut self, change: Digest) -> Result<(), Violation> {
         let plan = self.diff_request(FencingToken(0), 0);
         if let Err(error) = self.plugin.diff(plan).await {
@@ -211,7 +213,7 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
         }
     }
 
-    /// Diffs until no work is under way.
+    /// Repeats the diff until no work is in progress.
     async fn settled(&mut self) -> Result<Diff, Violation> {
         for _ in 0..PATIENCE {
             match self.diff().await {
@@ -268,7 +270,7 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
     }
 }
 
-/// Whether two diffs say the same, volatile fields aside.
+/// Whether two diffs are equal apart from volatile fields.
 fn alike(a: &Diff, b: &Diff) -> bool {
     match (a, b) {
         (

@@ -1,4 +1,4 @@
-//! The laws of the check seam: layers only add, and verdicts are a join-semilattice.
+//! Laws of checks: layers only add to a verdict, and verdicts form a join-semilattice.
 
 use std::{
     future::{Ready, ready},
@@ -17,7 +17,7 @@ use crate::{
     service::{CheckLayer, Checks, stack},
 };
 
-/// The service that the laws put beneath a layer: always the same verdict, or an error.
+/// The service that the tests put beneath a layer. It always returns the same verdict, or an error.
 #[derive(Debug, Clone)]
 pub struct Beneath(Option<Verdict>);
 
@@ -39,9 +39,9 @@ impl Service<CheckRequest> for Beneath {
     }
 }
 
-/// Runs the laws of check layers against `layer`, which applies for `causes`, with each of `requests`.
+/// Tests the laws of check layers for `layer`, which applies to `causes`, with each of `requests`.
 ///
-/// The same request must give the same findings each time: hand fakes to a layer that asks the outside world.
+/// The layer must answer equal requests equally: use fakes in a layer that calls external systems.
 ///
 /// ```
 /// use plugin_sdk::{Causes, conformance, service::{CheckLayer, CheckService, Proceed}, testing};
@@ -87,7 +87,7 @@ where
     Ok(())
 }
 
-/// As [`check_layer`], for a plugin in a [`CheckLayer`]. The causes are those that its info says.
+/// As [`check_layer`], for a plugin in a [`CheckLayer`]. The causes come from the plugin's info.
 ///
 /// # Errors
 /// The first law that does not hold.
@@ -99,7 +99,7 @@ pub async fn check_plugin(
     check_layer(CheckLayer::new(plugin), causes, requests).await
 }
 
-/// Joining three verdicts is associative, commutative and idempotent.
+/// Tests that joining three verdicts is associative, commutative and idempotent.
 ///
 /// # Errors
 /// The first law that does not hold.
@@ -116,7 +116,7 @@ pub fn join(a: &Verdict, b: &Verdict, c: &Verdict) -> Result<(), Violation> {
         return fail("join is idempotent", (a, b, c));
     }
     if !holds(&of(a, b), a) || !holds(&of(a, b), b) {
-        return fail("join loses nothing", (a, b, c));
+        return fail("join keeps everything", (a, b, c));
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ where
     for beneath in samples(request) {
         let found = over(layer, Some(beneath.clone()), request).await?;
         if !holds(&found, &beneath) {
-            let law = "a layer keeps what is beneath it";
+            let law = "a layer keeps the whole verdict of the service beneath it";
             return Err(Violation::new(&request.asset, law, (found, beneath)));
         }
         if !applies && !holds(&beneath, &found) {
@@ -185,7 +185,7 @@ where
         return Err(Violation::new(&request.asset, law, found));
     }
     if !holds(&found, &own) {
-        let law = "an error beneath loses no finding of the layer";
+        let law = "an error beneath keeps every finding of the layer";
         return Err(Violation::new(&request.asset, law, (found, own)));
     }
     Ok(())
@@ -211,7 +211,7 @@ where
     found.map_err(|error| Violation::new(&request.asset, law, error))
 }
 
-/// Whether `all` holds everything of `part`, and is no younger.
+/// Whether `all` contains all parts of `part` and is not younger.
 fn holds(all: &Verdict, part: &Verdict) -> bool {
     part.delays.iter().all(|delay| all.delays.contains(delay))
         && part
@@ -222,7 +222,7 @@ fn holds(all: &Verdict, part: &Verdict) -> bool {
         && all.as_of <= part.as_of
 }
 
-/// What may be beneath: nothing, and something of everything.
+/// Verdicts of the service beneath: an empty one, and one with every kind of part.
 fn samples(request: &CheckRequest) -> [Verdict; 2] {
     let delay = |reason: &str| Delay {
         check: "beneath".into(),

@@ -1,4 +1,4 @@
-//! The laws of the health seam: validators only make it worse, and who fails does not know.
+//! Laws of health validation: validators never improve a judgement, and a failure counts as unknown.
 
 use std::{
     future::{Ready, ready},
@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::Violation;
 use crate::{Finding, Health, HealthRequest, HealthValidator, Judgement, error::BoxError};
 
-/// The service that the laws put beneath a layer: always the same health, or an error.
+/// The service that the tests put beneath a layer. It always returns the same health, or an error.
 #[derive(Debug, Clone)]
 pub struct Found(Option<Health>);
 
@@ -32,10 +32,10 @@ impl Service<HealthRequest> for Found {
     }
 }
 
-/// Runs the laws of health layers against `layer`, with each of `requests`: it only makes it worse, and an error
-/// beneath is unknown and loses nothing.
+/// Tests the laws of health layers for `layer`, with each of `requests`: the layer never improves the judgement, and an
+/// error beneath is unknown and keeps all findings of the layer.
 ///
-/// The same request must give the same findings each time: hand fakes to a layer that asks the outside world.
+/// The layer must answer equal requests equally: use fakes in a layer that calls external systems.
 ///
 /// ```
 /// use plugin_sdk::{conformance, service::{HealthLayer, Healthy}, testing};
@@ -61,7 +61,7 @@ where
         for beneath in samples(&request) {
             let found = over(&layer, Some(beneath.clone()), &request).await?;
             if !holds(&found, &beneath) {
-                let law = "a layer only makes it worse";
+                let law = "a layer never improves the judgement";
                 return Err(broken(law, (found, beneath)));
             }
             if beneath.findings.is_empty() {
@@ -73,14 +73,14 @@ where
             return Err(broken("an error beneath is unknown", found));
         }
         if !own.iter().all(|finding| found.findings.contains(finding)) {
-            let law = "an error beneath loses no finding of the layer";
+            let law = "an error beneath keeps every finding of the layer";
             return Err(broken(law, found));
         }
     }
     Ok(())
 }
 
-/// Joining three healths is associative, commutative and idempotent, and takes the worst.
+/// Tests that joining three verdicts is associative, commutative and idempotent, and takes the worst judgement.
 ///
 /// # Errors
 /// The first law that does not hold.
@@ -96,7 +96,7 @@ pub fn health_join(a: &Health, b: &Health, c: &Health) -> Result<(), Violation> 
         return Err(broken("join is idempotent", (a, b)));
     }
     if !holds(&of(a, b), a) || !holds(&of(a, b), b) {
-        return Err(broken("join only makes it worse", (a, b)));
+        return Err(broken("join never improves the judgement", (a, b)));
     }
     Ok(())
 }
@@ -114,13 +114,13 @@ where
     found.map_err(|error| broken("an error is unknown, not an error of the stack", error))
 }
 
-/// Whether `all` is no better than `part`, holds its findings, and is no younger.
+/// Whether `all` is not better than `part`, contains its findings, and is not younger.
 fn holds(all: &Health, part: &Health) -> bool {
     let kept = |finding: &Finding| all.findings.contains(finding);
     all.judgement >= part.judgement && part.findings.iter().all(kept) && all.as_of <= part.as_of
 }
 
-/// What may be beneath: nothing, and one finding of each kind.
+/// Verdicts of the service beneath: one without findings, and one for each judgement.
 fn samples(request: &HealthRequest) -> Vec<Health> {
     let finding = |judgement| Finding {
         validator: "beneath".into(),
@@ -169,13 +169,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn join_is_a_semilattice(a in health(), b in health(), c in health()) {
+        fn health_join_is_a_semilattice(a in health(), b in health(), c in health()) {
             health_join(&a, &b, &c)?;
         }
     }
 
     #[test]
-    fn every_validator_in_a_layer_keeps_the_laws() {
+    fn health_layer_keeps_the_laws_with_every_judgement() {
         let fake = FakeHealth::new("fake");
         for judgement in [Judgement::Healthy, Judgement::Unknown, Judgement::Unhealthy] {
             fake.says(judgement);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn r21_a_validator_that_fails_does_not_know_and_loses_nothing() {
+    fn r21_failed_validator_is_unknown_and_keeps_other_findings() {
         let fails = FakeHealth::new("fails");
         fails.fails();
         let unwell = FakeHealth::new("unwell");
@@ -196,8 +196,8 @@ mod tests {
             .service(Healthy);
         let health = block_on(stack.validate(health_request(["job/eu"]))).unwrap();
         assert_eq!(health.judgement, Judgement::Unhealthy);
-        let who: Vec<&str> = health.findings.iter().map(|f| &*f.validator).collect();
-        assert_eq!(who, ["fails", "unwell"]);
+        let names: Vec<&str> = health.findings.iter().map(|f| &*f.validator).collect();
+        assert_eq!(names, ["fails", "unwell"]);
         let alone = HealthLayer::new(fails).layer(Healthy);
         let health = block_on(alone.validate(health_request(["job/eu"]))).unwrap();
         assert_eq!(health.judgement, Judgement::Unknown);
@@ -205,11 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_that_breaks_a_law_is_caught() {
+    fn health_layer_that_breaks_a_law_is_reported() {
         let request = || [health_request(["job/eu"])];
         let better = layer_fn(|_| Healthy);
         let broken = block_on(health_layer(better, request())).unwrap_err();
-        assert_eq!(broken.law(), "a layer only makes it worse");
+        assert_eq!(broken.law(), "a layer never improves the judgement");
         let passes_errors = layer_fn(|inner: Found| inner);
         let broken = block_on(health_layer(passes_errors, request())).unwrap_err();
         assert_eq!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mock_is_a_service_and_a_service_a_validator() {
+    fn mock_validator_works_as_a_service() {
         let mut mock = MockHealthValidator::new();
         mock.expect_validate()
             .returning(|request| Ok(Health::healthy(request.now)));

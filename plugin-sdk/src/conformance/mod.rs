@@ -1,15 +1,15 @@
-//! The laws of plugins and layers, as functions to run against your own. Behind the feature `testing`.
+//! Laws of plugins and layers, as functions to run against your own implementation. Requires the feature `testing`.
 //!
-//! A law that does not hold is an [`Err`] that names it: `unwrap()` it in a test.
+//! A law that does not hold is an [`Err`] that names the law: `unwrap()` it in a test.
 //!
-//! | of | laws | run |
+//! | subject | laws | function |
 //! |---|---|---|
-//! | check layers | only add; name their delays; an error beneath loses nothing; a cause that does not apply adds nothing | [`check_layer`], [`check_plugin`] |
+//! | check layers | only add to the verdict; every delay has a registered name; an error beneath keeps all findings; nothing is added for causes that do not apply | [`check_layer`], [`check_plugin`] |
 //! | verdicts | join is associative, commutative, idempotent | [`join`] |
-//! | policy layers | choose from the selection beneath; what is held back waits for something | [`select_layer`] |
-//! | policies | only targets that wait; the same to the same; every target in the end | [`select()`] |
-//! | health layers | only make it worse; an error is unknown and loses nothing | [`health_layer`], [`health_join`] |
-//! | asset plugins | diff has no effect; pushed means in sync; push is idempotent; old calls are refused | [`AssetSuite`] |
+//! | policy layers | choose among the targets that the service beneath selected; give a reason for targets that they hold back | [`select_layer`] |
+//! | policies | select only targets that wait; give equal answers to equal requests; select every target in the end | [`select()`] |
+//! | health layers | never improve the judgement; an error is unknown and keeps all findings | [`health_layer`], [`health_join`] |
+//! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |
 
 mod asset;
 mod check;

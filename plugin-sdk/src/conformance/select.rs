@@ -1,4 +1,4 @@
-//! The laws of the selection seam: layers choose from what is beneath them, and a rollout comes to its end.
+//! Laws of target selection: layers choose among the targets selected beneath them, and a rollout reaches its end.
 
 use std::{
     future::{Ready, ready},
@@ -16,10 +16,10 @@ use crate::{
     Health, Progress, SelectRequest, Selection, Target, TargetSelection, Until, error::BoxError,
 };
 
-/// How many selections a rollout may take for each of its targets, and besides.
+/// Maximum number of selections per target, plus as many once per rollout.
 const ROUNDS: usize = 20;
 
-/// The service that the laws put beneath a layer: always the same selection, or an error.
+/// The service that the tests put beneath a layer. It always returns the same selection, or an error.
 #[derive(Debug, Clone)]
 pub struct Offers(Option<Selection>);
 
@@ -38,9 +38,9 @@ impl Service<SelectRequest> for Offers {
     }
 }
 
-/// Runs the laws of policy layers against `layer`, with each of `requests`: it chooses from what the selection beneath
-/// it chose, keeps what that waits for, says what it waits for itself when it lets nothing through, answers the same
-/// to the same, and selects nothing when the selection beneath fails.
+/// Tests the laws of policy layers for `layer`, with each of `requests`. The layer chooses among the targets that the
+/// service beneath selected, keeps the reasons to wait of that service, gives a reason for targets that it holds back,
+/// answers equal requests equally, and selects nothing when the service beneath fails.
 ///
 /// ```
 /// use plugin_sdk::{conformance, testing::{select_request, target}};
@@ -84,7 +84,7 @@ where
                 return Err(broken(law, (selection, offered)));
             }
             if selection.now.len() < offered.now.len() && selection.waits == offered.waits {
-                let law = "what is held back waits for something";
+                let law = "a layer gives a reason for targets that it holds back";
                 return Err(broken(law, selection));
             }
         }
@@ -98,9 +98,9 @@ where
     Ok(())
 }
 
-/// Runs the laws of whole stacks against `policy`, from each of `requests` on: only targets that wait are selected, in
-/// rising order; the same request gives the same selection; and with time passing, everything selected settling within
-/// `settles_after`, and everything healthy, every target is selected in the end. So hand it no request on hold.
+/// Tests the laws of complete policies for `policy`, starting from each of `requests`. The policy selects only targets
+/// that wait, in ascending order, and answers equal requests equally. It selects every target in the end, if time
+/// passes, selected targets settle after `settles_after`, and everything is healthy. Pass no request that is on hold.
 ///
 /// ```
 /// use plugin_sdk::{conformance, service::AllTargets, testing::{select_request, target}};
@@ -142,7 +142,7 @@ where
     Ok(())
 }
 
-/// What is selected settles, and time passes: up to the next thing that can change.
+/// Lets the selected targets settle, and time pass up to the next event that can change the selection.
 fn pass(request: &mut SelectRequest, selection: &Selection, settles_after: Duration) {
     let settled = after(request.now, settles_after);
     let time = |until: Until| match until {
@@ -167,7 +167,7 @@ fn after(at: Timestamp, time: Duration) -> Timestamp {
     at.checked_add(time).unwrap_or(Timestamp::MAX)
 }
 
-/// What `policy` selects, when it keeps the laws of one selection.
+/// The selection of `policy`, if it keeps the laws of a single selection.
 async fn lawful<P: TargetSelection + ?Sized>(
     policy: &P,
     request: &SelectRequest,
@@ -180,7 +180,7 @@ async fn lawful<P: TargetSelection + ?Sized>(
         return Err(broken(law, selection));
     }
     if !selection.now.is_sorted_by(|a, b| a < b) {
-        return Err(broken("places rise", selection));
+        return Err(broken("selected indexes are in ascending order", selection));
     }
     let waits = |place: &u32| {
         let target = request.targets.get(*place as usize);
@@ -196,7 +196,7 @@ fn broken(law: &'static str, found: impl std::fmt::Debug) -> Violation {
     Violation::new("the policy", law, found)
 }
 
-/// What may be beneath: everything, every second, the last, nothing and a reason.
+/// Selections of the service beneath: every second target, the last target, none with a reason, all with a reason.
 fn offers(request: &SelectRequest) -> Vec<Selection> {
     let waiting = (0..).zip(request.targets.iter());
     let waiting = waiting.filter(|(_, target)| target.is_waiting());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn held() -> Wait {
-        let why = "for ever".into();
+        let why = "a hold without an end".into();
         Wait {
             why,
             until: Until::Settled,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_that_breaks_a_law_is_caught() {
+    fn policy_layer_that_breaks_a_law_is_reported() {
         let more = |_: &SelectRequest, mut beneath: Selection| {
             beneath.now = vec![0, 3];
             beneath
@@ -276,12 +276,12 @@ mod tests {
         let law = "a layer keeps what the selection beneath waits for";
         assert_eq!(layer_breaks(forgets), law);
         let silent = |_: &SelectRequest, beneath: Selection| beneath.narrowed(|_| false);
-        let law = "what is held back waits for something";
+        let law = "a layer gives a reason for targets that it holds back";
         assert_eq!(layer_breaks(silent), law);
     }
 
     #[test]
-    fn a_policy_that_breaks_a_law_is_caught() {
+    fn policy_that_breaks_a_law_is_reported() {
         let updated = |_: &SelectRequest, _| Selection {
             now: vec![1],
             ..Selection::default()
@@ -292,7 +292,10 @@ mod tests {
             beneath.now.reverse();
             beneath
         };
-        assert_eq!(policy_breaks(falling), "places rise");
+        assert_eq!(
+            policy_breaks(falling),
+            "selected indexes are in ascending order"
+        );
         let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let counts = move |_: &SelectRequest, beneath: Selection| {
             let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn all_targets_keep_the_laws() {
+    fn all_targets_keeps_the_laws() {
         block_on(select(&AllTargets, [request()], Duration::from_secs(60))).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The laws hold for what is here, and each is seen to catch who breaks it.
+//! The laws hold for the implementations of this crate, and the suites report each violation.
 
 use std::time::Duration;
 
@@ -48,25 +48,25 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn join_is_a_semilattice(a in verdict(), b in verdict(), c in verdict()) {
+    fn verdict_join_is_a_semilattice(a in verdict(), b in verdict(), c in verdict()) {
         join(&a, &b, &c)?;
     }
 }
 
-/// Says what it was given, or fails.
+/// A check that returns a given verdict, or fails.
 #[derive(Debug)]
-struct Says(Option<Verdict>, Causes);
+struct FakeCheck(Option<Verdict>, Causes);
 
 #[async_trait]
-impl CheckPlugin for Says {
+impl CheckPlugin for FakeCheck {
     fn info(&self) -> CheckInfo {
         CheckInfo {
-            name: "says".into(),
+            name: "fake".into(),
             causes: self.1,
         }
     }
     async fn check(&self, _: CheckRequest) -> Result<Verdict, BoxError> {
-        self.0.clone().ok_or_else(|| "it broke".into())
+        self.0.clone().ok_or_else(|| "the check failed".into())
     }
 }
 
@@ -76,23 +76,23 @@ fn requests() -> [CheckRequest; 1] {
 
 proptest! {
     #[test]
-    fn every_check_layer_keeps_the_laws(found in prop::option::of(verdict()), intent_only: bool) {
+    fn check_layer_keeps_the_laws_with_any_verdict(found in prop::option::of(verdict()), intent_only: bool) {
         let causes = if intent_only { Causes::INTENT } else { Causes::ALL };
-        block_on(check_plugin(Says(found, causes), requests()))?;
+        block_on(check_plugin(FakeCheck(found, causes), requests()))?;
     }
 }
 
 #[test]
-fn a_layer_that_drops_what_is_beneath_is_caught() {
+fn layer_that_drops_the_verdict_beneath_is_reported() {
     let broken = block_on(check_layer(layer_fn(|_| Proceed), Causes::ALL, requests()));
     assert_eq!(
         broken.unwrap_err().law(),
-        "a layer keeps what is beneath it"
+        "a layer keeps the whole verdict of the service beneath it"
     );
 }
 
 #[test]
-fn a_layer_that_passes_errors_on_is_caught() {
+fn layer_that_passes_errors_on_is_reported() {
     let broken = block_on(check_layer(
         layer_fn(|beneath: Beneath| beneath),
         Causes::ALL,
@@ -105,11 +105,13 @@ fn a_layer_that_passes_errors_on_is_caught() {
 }
 
 #[test]
-fn a_layer_whose_delays_have_no_name_is_caught() {
+fn layer_whose_delays_have_no_registered_name_is_reported() {
     let adds = |beneath: Beneath| {
         tower::ServiceBuilder::new()
-            .map_response(|found: Verdict| found.join(Verdict::delay(NOW, delay("says", "no", 0))))
-            .service(CheckLayer::new(Says(Some(Verdict::proceed(NOW)), Causes::ALL)).layer(beneath))
+            .map_response(|found: Verdict| found.join(Verdict::delay(NOW, delay("fake", "no", 0))))
+            .service(
+                CheckLayer::new(FakeCheck(Some(Verdict::proceed(NOW)), Causes::ALL)).layer(beneath),
+            )
     };
     let broken = block_on(check_layer(layer_fn(adds), Causes::ALL, requests()));
     let law = broken.unwrap_err().law();
@@ -120,15 +122,15 @@ fn a_layer_whose_delays_have_no_name_is_caught() {
 }
 
 #[test]
-fn a_check_that_blocks_the_cure_is_caught() {
-    let says = || {
-        Says(
-            Some(Verdict::delay(NOW, delay("says", "no", 0))),
+fn check_that_delays_other_causes_than_declared_is_reported() {
+    let check = || {
+        FakeCheck(
+            Some(Verdict::delay(NOW, delay("fake", "no", 0))),
             Causes::ALL,
         )
     };
     let broken = block_on(check_layer(
-        CheckLayer::new(says()),
+        CheckLayer::new(check()),
         Causes::INTENT,
         requests(),
     ));
@@ -137,7 +139,7 @@ fn a_check_that_blocks_the_cure_is_caught() {
         "a check that does not apply to a cause adds nothing"
     );
     block_on(check_layer(
-        CheckLayer::new(says()),
+        CheckLayer::new(check()),
         Causes::ALL,
         requests(),
     ))
@@ -145,7 +147,7 @@ fn a_check_that_blocks_the_cure_is_caught() {
 }
 
 #[test]
-fn a_mock_check_is_a_check() {
+fn mock_check_keeps_the_laws() {
     let mut mock = MockCheckPlugin::new();
     mock.expect_info().returning(|| CheckInfo {
         name: "mock".into(),
@@ -197,11 +199,11 @@ impl AssetPlugin for Faulty {
 }
 
 #[test]
-fn every_fault_of_an_asset_plugin_is_caught() {
+fn every_fault_of_an_asset_plugin_is_reported() {
     let intent = testing::incarnation(1, [testing::asset("job/eu")]);
     for (fault, law) in [
         (Fault::DiffPushes, "diff has no effect"),
-        (Fault::PushDoesNothing, "after a push, diff says in sync"),
+        (Fault::PushDoesNothing, "a diff after a push is in sync"),
         (
             Fault::UnknownIsInSync,
             "an asset that intent does not have is an error",
@@ -219,7 +221,7 @@ fn every_fault_of_an_asset_plugin_is_caught() {
 }
 
 #[test]
-fn production_in_memory_keeps_the_laws_from_intent_to_intent() {
+fn in_memory_production_keeps_the_laws_when_intent_changes() {
     let production = InMemoryProduction::new();
     let mut suite = AssetSuite::new().guarded();
     let first = testing::asset("job/eu");
@@ -242,7 +244,7 @@ fn production_in_memory_keeps_the_laws_from_intent_to_intent() {
 }
 
 #[test]
-fn a_plugin_that_takes_old_calls_is_caught_when_it_claims_to_be_guarded() {
+fn guarded_plugin_that_accepts_old_calls_is_reported() {
     let intent = testing::incarnation(1, [testing::asset("job/eu")]);
     let mock = || {
         let mut mock = MockAssetPlugin::new();

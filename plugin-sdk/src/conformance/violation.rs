@@ -1,6 +1,6 @@
-//! A law that does not hold. Apart, because every suite reports with it.
+//! The error of the conformance suites.
 
-/// A law that does not hold, and what was seen instead.
+/// A law that does not hold, with the subject that breaks it and the observed behaviour.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{subject} breaks the law `{law}`: {found}")]
 pub struct Violation {
@@ -10,7 +10,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// `subject` breaks `law`; `found` says how.
+    /// Reports that `subject` breaks `law`. `found` is the observed behaviour.
     pub(super) fn new(
         subject: impl ToString,
         law: &'static str,
@@ -23,7 +23,7 @@ impl Violation {
         }
     }
 
-    /// The law that is broken.
+    /// The text of the broken law.
     pub fn law(&self) -> &'static str {
         self.law
     }

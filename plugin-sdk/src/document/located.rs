@@ -1,10 +1,10 @@
-//! A value together with where it stands, for generators that want assets and problems to point at the very line.
+//! Values with their positions, for generators whose assets and problems should point to an exact line.
 
 use std::{fmt, marker::PhantomData, ops::Deref};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A `T` and where it stands in its document. Reads from documents; from anything else with line and column 0.
+/// A `T` and its position in its document. Deserialized from other formats, line and column are 0.
 ///
 /// ```
 /// # use plugin_sdk::document::{Document, Located, Node, Value};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, de};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Located<T> {
-    /// The value.
+    /// The value at this position.
     pub value: T,
     /// Line, from 1; 0 when unknown.
     pub line: u32,
@@ -31,7 +31,7 @@ impl<T> Deref for Located<T> {
     }
 }
 
-/// What [`Located`] asks a deserializer for; the document reader answers with value, line and column.
+/// The name that [`Located`] passes to a deserializer. The document reader answers it with line, column and value.
 pub(super) const NAME: &str = "$plugin_sdk::Located";
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {

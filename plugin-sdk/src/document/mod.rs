@@ -1,4 +1,4 @@
-//! Documents: what a source of truth holds, as a tree of values that know their line and column.
+//! Documents: the content of a source of truth, as trees of values that know their line and column.
 
 mod located;
 mod reader;
@@ -12,46 +12,46 @@ pub use located::Located;
 
 use crate::problem::Problem;
 
-/// One value of a document and where it stands.
+/// One value of a document, with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Line, from 1; 0 when unknown.
     pub line: u32,
     /// Column, from 1; 0 when unknown.
     pub column: u32,
-    /// What stands there.
+    /// The value at this position.
     pub value: Value,
 }
 
-/// What can stand in a document: the values of JSON, integers exact, floats finite.
+/// A value of a document: the values of JSON, with exact integers and finite floats.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// The null value, such as an empty value in YAML.
     Null,
-    /// True or false.
+    /// A boolean: true or false.
     Bool(bool),
-    /// A negative integer, or one that fits.
+    /// An integer from `i64::MIN` to `i64::MAX`.
     Int(i64),
-    /// An integer above `i64::MAX`.
+    /// An integer from `i64::MAX + 1` to `u64::MAX`.
     Uint(u64),
-    /// A finite number.
+    /// A floating-point number, which is finite.
     Float(f64),
-    /// Text.
+    /// A text, without its quotes and escapes.
     String(Box<str>),
-    /// A list.
+    /// A list of values, in order.
     Sequence(Vec<Node>),
-    /// Named values in the order written; no name stands twice.
+    /// Named values in the order of the document. Names are unique.
     Map(Vec<(Name, Node)>),
 }
 
-/// A key of a map and where it stands.
+/// A key of a map, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     /// Line, from 1; 0 when unknown.
     pub line: u32,
     /// Column, from 1; 0 when unknown.
     pub column: u32,
-    /// The key.
+    /// The text of the key.
     pub text: Box<str>,
 }
 
@@ -78,19 +78,19 @@ struct Inner {
     root: Node,
 }
 
-/// The name of a document within a partition.
+/// Identifies a document within a partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocumentKey {
-    /// The source that holds it.
+    /// The source that contains the document.
     pub source: SourceName,
-    /// The file or table within the source.
+    /// The file or table of the document within the source.
     pub path: Arc<str>,
-    /// Which document of the file, from 0.
+    /// Index of the document within the file, from 0.
     pub index: u32,
 }
 
 impl Document {
-    /// Document number `index` of `path` in `source`.
+    /// Makes document number `index` of `path` in `source`.
     pub fn new(source: &str, path: &str, index: u32, root: Node) -> Self {
         let key = DocumentKey {
             source: SourceName(source.into()),
@@ -100,30 +100,30 @@ impl Document {
         Self(Arc::new(Inner { key, root }))
     }
 
-    /// Its name within the partition.
+    /// The key of the document within its partition.
     pub fn key(&self) -> &DocumentKey {
         &self.0.key
     }
 
-    /// Its name for people, such as `manifest.yaml#0`.
+    /// The name of the document for operators, such as `manifest.yaml#0`.
     pub fn name(&self) -> String {
         self.0.key.to_string()
     }
 
-    /// Its outermost value.
+    /// The outermost value of the document.
     pub fn root(&self) -> &Node {
         &self.0.root
     }
 
-    /// Reads the whole document as a `T`.
+    /// Deserializes the whole document as a `T`.
     ///
     /// # Errors
-    /// Names line, column and field path of what does not fit.
+    /// The first value that does not fit, with line, column and field path.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         self.read_at(self.root())
     }
 
-    /// Reads a part of the document as a `T`.
+    /// Deserializes a part of the document as a `T`.
     ///
     /// # Errors
     /// As [`Document::read`]; the field path starts at `node`.
@@ -136,12 +136,12 @@ impl Document {
         })
     }
 
-    /// Where assets made from the whole document come from.
+    /// The provenance of assets that are made from the whole document.
     pub fn provenance(&self) -> Provenance {
         self.provenance_at(self.root().line, self.root().column)
     }
 
-    /// Where assets made from one place of the document come from.
+    /// The provenance of assets that are made from one position of the document.
     pub fn provenance_at(&self, line: u32, column: u32) -> Provenance {
         Provenance {
             document: self.name(),
@@ -151,7 +151,7 @@ impl Document {
         }
     }
 
-    /// Something is wrong with the document.
+    /// Makes a problem of the document, at the position of its outermost value.
     pub fn problem(&self, message: impl std::fmt::Display) -> Problem {
         Problem::new(message).origin(&self.provenance())
     }
@@ -169,7 +169,7 @@ impl std::fmt::Display for DocumentKey {
     }
 }
 
-/// Why canonical JSON does not read as a `T`, with the field path, which serde_json does not know.
+/// Finds out why canonical JSON does not deserialize as a `T`, with the field path, which serde_json does not report.
 pub(crate) fn misfit<T: DeserializeOwned>(json: &str) -> Option<Problem> {
     let value = match serde_json::from_str::<serde_json::Value>(json) {
         Ok(value) => value,
@@ -179,7 +179,7 @@ pub(crate) fn misfit<T: DeserializeOwned>(json: &str) -> Option<Problem> {
     Some(Problem::new(&wrong.message).field(wrong.path()))
 }
 
-/// A tree without positions.
+/// Converts JSON to a tree without positions.
 impl From<serde_json::Value> for Node {
     fn from(json: serde_json::Value) -> Self {
         use serde_json::Value as Json;

@@ -1,4 +1,4 @@
-//! The serde deserializer over a document's tree. Whatever does not fit is reported with line, column and field path.
+//! The serde deserializer for a document's tree. Values that do not fit are reported with line, column and field path.
 
 use serde::{
     Deserialize, Deserializer,
@@ -8,16 +8,16 @@ use serde::{
 
 use super::{Name, Node, Value, located};
 
-/// What does not fit, and where.
+/// A value that does not fit, and its position.
 #[derive(Debug)]
 pub(super) struct Misread {
     pub(super) message: String,
     pub(super) at: Option<(u32, u32)>,
-    /// Innermost segment first.
+    /// The segments of the field path, innermost first.
     segments: Vec<String>,
 }
 
-/// Reads `node` as a `T`.
+/// Deserializes `node` as a `T`.
 pub(super) fn read<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, Misread> {
     T::deserialize(Reader(node)).map_err(|wrong| wrong.at(node.line, node.column))
 }
@@ -189,7 +189,7 @@ impl<'de> de::MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Misread> {
         let Some((name, node)) = self.value.take() else {
-            return Err(de::Error::custom("a value was asked for before its key"));
+            return Err(de::Error::custom("a value was requested before its key"));
         };
         seed.deserialize(Reader(node)).map_err(|wrong| {
             wrong
@@ -203,7 +203,7 @@ impl<'de> de::MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// A key: text, or a number or bool where the type asks for one.
+/// Deserializes a key: text, or a number or bool if the type requires one.
 struct KeyReader<'de>(&'de str);
 
 macro_rules! parsed {
@@ -257,7 +257,7 @@ impl<'de> Deserializer<'de> for KeyReader<'de> {
     }
 }
 
-/// An enum's variant with content: `{name: content}`.
+/// An enum variant with content: `{name: content}`.
 struct Variant<'de> {
     name: &'de Name,
     content: &'de Node,
@@ -310,7 +310,7 @@ impl<'de> de::VariantAccess<'de> for Variant<'de> {
     }
 }
 
-/// A located value: line, column, the value itself.
+/// The parts of a located value: line, column, value.
 struct Parts<'de> {
     node: &'de Node,
     next: u8,

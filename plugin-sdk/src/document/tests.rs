@@ -1,4 +1,4 @@
-//! What the document reader says about values that do not fit.
+//! Tests of the document reader with values that do not fit.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ enum Mode {
     Named(String),
 }
 
-/// A tree where line counts the nodes, so that every place is another one.
+/// A document whose lines count the nodes, so that every position is different.
 fn positioned(json: serde_json::Value) -> Document {
     fn number(node: &mut Node, line: &mut u32) {
         *line += 1;
@@ -52,7 +52,7 @@ fn positioned(json: serde_json::Value) -> Document {
     Document::new("m.yaml", "m.yaml", 0, root)
 }
 
-fn says(json: serde_json::Value) -> String {
+fn problem_of(json: serde_json::Value) -> String {
     positioned(json).read::<Manifest>().unwrap_err().to_string()
 }
 
@@ -107,7 +107,7 @@ fn every_misfit_names_line_column_and_field() {
         ),
     ];
     for (json, expected) in cases {
-        assert_eq!(says(json), expected);
+        assert_eq!(problem_of(json), expected);
     }
 }
 

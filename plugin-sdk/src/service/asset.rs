@@ -1,4 +1,4 @@
-//! [`AssetPlugin`] as a service of both diffs and pushes, and back.
+//! Conversions between [`AssetPlugin`] and a service of diffs and pushes.
 
 use std::{
     sync::Arc,
@@ -15,7 +15,7 @@ use crate::{
     push::{AssetPlugin, PushRequest, Pushed},
 };
 
-/// A plugin as a service, so that tower's layers can be put around it.
+/// Wraps a plugin as a tower service, so that tower layers can be put around it.
 ///
 /// ```
 /// # use plugin_sdk::{AssetPlugin, service::AssetService};
@@ -31,7 +31,7 @@ use crate::{
 pub struct AssetService<P>(Arc<P>);
 
 impl<P> AssetService<P> {
-    /// Wraps `plugin`.
+    /// Wraps `plugin` as a service.
     pub fn new(plugin: P) -> Self {
         Self(Arc::new(plugin))
     }
@@ -106,7 +106,8 @@ where
     }
 }
 
-/// A plugin's own error as it is; any other, such as a layer's timeout, in the class given.
+/// Converts an error of a service: a plugin's own error stays as it is, any other error, such as a layer's timeout,
+/// gets the class `otherwise`.
 fn class_of(error: BoxError, otherwise: fn(String) -> PluginError) -> PluginError {
     match error.downcast::<PluginError>() {
         Ok(own) => *own,

@@ -1,4 +1,4 @@
-//! An assembled stack: any cloneable service behind one pointer, always ready.
+//! Assembled stacks: any cloneable service behind one pointer, callable without waiting for readiness.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use tower_service::Service;
 
 use crate::error::BoxError;
 
-/// Calls a service without owning it. Implemented for every cloneable service; made by [`stack`].
+/// Calls a service through a shared reference. Implemented by [`stack`] for every cloneable service.
 pub trait Call<Request, Response>: Send + Sync {
     /// Waits until the service is ready, then calls it.
     fn call(&self, request: Request) -> BoxFuture<'static, Result<Response, BoxError>>;
 }
 
-/// A whole stack of layers, assembled once.
+/// A complete stack of layers, assembled once and cheap to clone.
 pub type Stack<Request, Response> = Arc<dyn Call<Request, Response>>;
 
 struct Cloned<S>(S);
@@ -34,7 +34,7 @@ where
     }
 }
 
-/// Assembles a stack.
+/// Assembles a service and its layers into a stack.
 pub fn stack<S, Request>(service: S) -> Stack<Request, S::Response>
 where
     S: Service<Request, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! [`CheckPlugin`] as a service and as a layer, and back.
+//! Conversions between [`CheckPlugin`], services and layers.
 
 use std::{
     convert::Infallible,
@@ -21,10 +21,10 @@ use crate::{
     run::Causes,
 };
 
-/// How soon a check that failed is asked again.
+/// Time until a failed check is repeated.
 const AFTER_ERROR: Duration = Duration::from_secs(10);
 
-/// The bottom of every check stack: nothing against it.
+/// The base service of every check stack. It delays nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Proceed;
 
@@ -42,7 +42,7 @@ impl Service<CheckRequest> for Proceed {
     }
 }
 
-/// A check as a service of its own, to be the bottom of a stack.
+/// Wraps a check as a service, to be the base of a stack.
 #[derive(Debug)]
 pub struct CheckService<P: ?Sized> {
     name: CheckName,
@@ -50,7 +50,7 @@ pub struct CheckService<P: ?Sized> {
 }
 
 impl<P: CheckPlugin> CheckService<P> {
-    /// Wraps `plugin`, whose delays carry the name that its info says.
+    /// Wraps `plugin`. Its delays carry the name of its [`CheckInfo`].
     pub fn new(plugin: P) -> Self {
         Self {
             name: register(&plugin.info().name),
@@ -99,7 +99,7 @@ where
         + Sync
         + 'static,
 {
-    /// A service has no name of its own and applies always: see [`CheckLayer::named`].
+    /// A service is named `service` and applies to all causes. Use [`CheckLayer::named`] to give it another name.
     fn info(&self) -> CheckInfo {
         CheckInfo {
             name: "service".into(),
@@ -116,13 +116,13 @@ where
     }
 }
 
-/// Puts a check into a stack: runs it beside the service beneath, and joins what both found.
+/// Adds a check to a stack. It runs concurrently with the service beneath, and the layer joins both verdicts.
 ///
-/// An error of either is a delay and does not lose the other's findings.
+/// An error of one of them becomes a delay, and the findings of the other are kept.
 ///
-/// The layer stamps the check's name on each of its delays: the one that its info says, or the one given here. It is
-/// unique in a stack; building an enforcer refuses two of a kind. A tower service is a check as well: it is named
-/// `service`, so a second one needs a name.
+/// The layer stamps a name on each delay of the check: the name from its [`CheckInfo`], or the one set with
+/// [`named`](Self::named). Names are unique in a stack; building an enforcer refuses duplicates. A tower service is a
+/// check named `service`, so a second one needs another name.
 ///
 /// ```
 /// # use plugin_sdk::{CheckPlugin, service::{CheckLayer, Proceed}};
@@ -140,20 +140,20 @@ pub struct CheckLayer<P: ?Sized> {
 }
 
 impl<P> CheckLayer<P> {
-    /// A layer that asks `plugin`.
+    /// Makes a layer that calls `plugin`.
     pub fn new(plugin: P) -> Self {
         Self::shared(Arc::new(plugin))
     }
 }
 
 impl<P: ?Sized> CheckLayer<P> {
-    /// A layer that asks a plugin that has other holders too.
+    /// Makes a layer that calls a shared plugin.
     pub fn shared(plugin: Arc<P>) -> Self {
         let name = None;
         Self { name, plugin }
     }
 
-    /// Registers the check under `name`, whatever its info says.
+    /// Registers the check under `name` instead of the name of its [`CheckInfo`].
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.into());
@@ -184,7 +184,7 @@ impl<S, P: CheckPlugin + ?Sized> Layer<S> for CheckLayer<P> {
     }
 }
 
-/// The service that [`CheckLayer`] makes.
+/// The service made by [`CheckLayer`]: a check and the service beneath it.
 #[derive(Debug)]
 pub struct Check<S, P: ?Sized> {
     inner: S,
@@ -239,7 +239,7 @@ where
     }
 }
 
-/// A check that failed is a delay.
+/// A verdict with a delay for a check that failed.
 fn failed(now: Timestamp, check: CheckName, what: &str, error: &BoxError) -> Verdict {
     let reason = format!("{what}: {}", with_causes(&**error));
     let delay = Delay {

@@ -1,4 +1,5 @@
-//! An assembled stack of checks that knows the names of its checks, and lets no delay pass under another one's name.
+//! An assembled stack of checks that knows the names of its checks and ensures that every delay carries a registered
+//! name.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -11,21 +12,21 @@ use crate::{
     error::BoxError,
 };
 
-/// Why a stack of checks is refused.
+/// The reason why a stack of checks is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Several checks have one name.
+    /// Several checks have the same name; the names are listed.
     #[error(
-        "several checks of the stack are named {}: an override could not tell them apart; give each a name of its own, with `.named(\"...\")` on its `CheckLayer`, or as the check itself offers it",
+        "several checks of the stack are named {}: an override could not distinguish them; give each its own name, with `.named(\"...\")` on its `CheckLayer`, or with the option that the check itself offers",
         quoted(.0)
     )]
     Twice(Vec<CheckName>),
-    /// A check has no name, or that of the stack.
+    /// A check has an empty name, the reserved name of the stack, or a name with control characters or outer spaces.
     #[error(
         "a check of the stack is named {}, which is {}; give it another name, with `.named(\"...\")` on its `CheckLayer`",
         quoted(std::slice::from_ref(.0)),
-        if .0.as_str() == CheckName::STACK { "reserved for the stack itself" } else { "no text that a person can type" }
+        if .0.as_str() == CheckName::STACK { "reserved for the stack itself" } else { "not a text that an operator can type" }
     )]
     Name(CheckName),
 }
@@ -35,11 +36,12 @@ fn quoted(names: &[CheckName]) -> String {
     quoted.join(", ")
 }
 
-/// A whole stack of check layers, assembled once.
+/// A complete stack of check layers, assembled once and cheap to clone.
 ///
-/// Every delay that comes out of it carries the name under which its check was registered. What a layer that is no check
-/// adds by itself carries [`CheckName::STACK`], whatever it wrote: no override lifts it. To name it, make the layer a
-/// [`CheckPlugin`](crate::CheckPlugin) and put it in with a [`CheckLayer`](super::CheckLayer).
+/// Every delay of the stack carries the name under which its check was registered. A delay added by a layer that is not
+/// a [`CheckLayer`](super::CheckLayer) carries [`CheckName::STACK`], whatever name the layer wrote, and no override
+/// lifts it. To give such a layer a name, make it a [`CheckPlugin`](crate::CheckPlugin) and add it with a
+/// [`CheckLayer`](super::CheckLayer).
 ///
 /// ```
 /// # use plugin_sdk::{CheckPlugin, service::{CheckLayer, Checks}};
@@ -62,11 +64,11 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Assembles a stack of the layers that `layers` puts around its argument.
+    /// Assembles a stack from the layers that `layers` puts around its argument.
     ///
-    /// Names are registered while `layers` runs: tower hands a layer the service beneath it and nothing else. So the
-    /// layers have to be applied inside. The delays of a check that was put into a service before carry
-    /// [`CheckName::STACK`], as those of any layer that is no check.
+    /// Names are registered while `layers` runs, because tower passes a layer only the service beneath it. Therefore
+    /// apply all check layers inside `layers`. Delays of a check that was added to a service before carry
+    /// [`CheckName::STACK`], like those of other layers.
     pub fn assemble<S>(layers: impl FnOnce(Proceed) -> S) -> Self
     where
         S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
@@ -85,15 +87,15 @@ impl Checks {
         Self { stack, names }
     }
 
-    /// The names of its checks, sorted. What an override may name.
+    /// The names of the checks in the stack, sorted. Overrides may use these names.
     pub fn names(&self) -> &[CheckName] {
         &self.names
     }
 
-    /// Whether each check has a name of its own.
+    /// Validates the names of the checks: each must be unique and usable in an override.
     ///
     /// # Errors
-    /// Names what has to be renamed, and says how.
+    /// The names that have to be changed, and how to change them.
     pub fn validate(&self) -> Result<(), Error> {
         let unfit = |name: &&CheckName| {
             let text = name.as_str();
@@ -113,14 +115,14 @@ impl Checks {
         }
     }
 
-    /// Asks every check.
+    /// Runs every check and returns the joined verdict.
     pub fn call(&self, request: CheckRequest) -> BoxFuture<'static, Result<Verdict, BoxError>> {
         self.stack.call(request)
     }
 }
 
 impl Default for Checks {
-    /// Without checks: nothing against any push.
+    /// An empty stack, which delays nothing.
     fn default() -> Self {
         Self::assemble(|base| base)
     }
@@ -134,7 +136,7 @@ impl std::fmt::Debug for Checks {
     }
 }
 
-/// A stack whose delays leave it under registered names only.
+/// A stack whose delays carry registered names only.
 struct Signed<S> {
     service: S,
     id: StackId,
@@ -162,13 +164,13 @@ where
 }
 
 thread_local! {
-    /// The stack that is being assembled on this thread.
+    /// The stack that is being assembled on this thread, with the names registered so far.
     static OPEN: RefCell<Option<(StackId, Vec<CheckName>)>> = const { RefCell::new(None) };
 }
 
-/// Collects the names of the checks of one stack, as long as it is there.
+/// Collects the names of the checks of one stack while it is assembled.
 struct Roll {
-    /// The stack around whose assembly this one is assembled.
+    /// The stack whose assembly contains this assembly, if there is one.
     outer: Option<(StackId, Vec<CheckName>)>,
 }
 
@@ -191,7 +193,8 @@ impl Drop for Roll {
     }
 }
 
-/// Registers the name of a check with the stack that is being assembled, if one is.
+/// Registers the name of a check with the stack that is being assembled. Without one, the returned name is not
+/// registered.
 pub(super) fn register(name: &CheckName) -> CheckName {
     OPEN.with_borrow_mut(|open| match open {
         Some((stack, names)) => {

@@ -1,4 +1,4 @@
-//! [`HealthValidator`] as a service and as a layer, and back.
+//! Conversions between [`HealthValidator`], services and layers.
 
 use std::{
     convert::Infallible,
@@ -19,7 +19,7 @@ use crate::{
     health::{Finding, Health, HealthRequest, HealthValidator, Judgement},
 };
 
-/// The bottom of every health stack: nothing against it.
+/// The base service of every health stack. It finds everything healthy.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Healthy;
 
@@ -37,12 +37,12 @@ impl Service<HealthRequest> for Healthy {
     }
 }
 
-/// A health validator as a service of its own.
+/// Wraps a health validator as a service.
 #[derive(Debug)]
 pub struct HealthService<P: ?Sized>(Arc<P>);
 
 impl<P> HealthService<P> {
-    /// Wraps `validator`.
+    /// Wraps `validator` as a service.
     pub fn new(validator: P) -> Self {
         Self(Arc::new(validator))
     }
@@ -78,7 +78,7 @@ where
         + Sync
         + 'static,
 {
-    /// A service has no name of its own: see [`HealthLayer::named`].
+    /// A service is named `service`. Use [`HealthLayer::named`] to give it another name.
     fn name(&self) -> Arc<str> {
         "service".into()
     }
@@ -92,12 +92,13 @@ where
     }
 }
 
-/// Puts a health validator into a stack: runs it beside the service beneath, and joins what both found.
+/// Adds a health validator to a stack. It runs concurrently with the service beneath, and the layer joins both
+/// verdicts.
 ///
-/// An error of either is [`Judgement::Unknown`] and does not lose the other's findings.
+/// An error of one of them becomes [`Judgement::Unknown`], and the findings of the other are kept.
 ///
-/// The layer stamps the validator's name on each of its findings: its own, or the one given here. A tower service is a
-/// validator as well, named `service`.
+/// The layer stamps a name on each finding of the validator: the validator's own, or the one set with
+/// [`named`](Self::named). A tower service is a validator named `service`.
 ///
 /// ```
 /// # use plugin_sdk::{HealthValidator, service::{HealthLayer, Healthy}};
@@ -115,20 +116,20 @@ pub struct HealthLayer<P: ?Sized> {
 }
 
 impl<P> HealthLayer<P> {
-    /// A layer that asks `validator`.
+    /// Makes a layer that calls `validator`.
     pub fn new(validator: P) -> Self {
         Self::shared(Arc::new(validator))
     }
 }
 
 impl<P: ?Sized> HealthLayer<P> {
-    /// A layer that asks a validator that has other holders too.
+    /// Makes a layer that calls a shared validator.
     pub fn shared(validator: Arc<P>) -> Self {
         let name = None;
         Self { name, validator }
     }
 
-    /// Files the findings under `name`, whatever the validator calls itself.
+    /// Stamps `name` on the findings instead of the validator's own name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.into());
@@ -158,7 +159,7 @@ impl<S, P: HealthValidator + ?Sized> Layer<S> for HealthLayer<P> {
     }
 }
 
-/// The service that [`HealthLayer`] makes.
+/// The service made by [`HealthLayer`]: a validator and the service beneath it.
 #[derive(Debug)]
 pub struct Validate<S, P: ?Sized> {
     inner: S,
@@ -208,7 +209,7 @@ where
     }
 }
 
-/// Files every finding under `name`. Another name that was written there, if it is not the validator's `own`, is put
+/// Stamps `name` on every finding. If a finding had another name that is neither `name` nor `own`, that name is put
 /// before the summary.
 fn stamped(mut health: Health, own: &str, name: &Arc<str>) -> Health {
     for finding in &mut health.findings {
@@ -220,7 +221,7 @@ fn stamped(mut health: Health, own: &str, name: &Arc<str>) -> Health {
     health
 }
 
-/// A validator that failed does not know.
+/// A verdict with an unknown judgement for a validator that failed.
 fn failed(now: Timestamp, validator: Arc<str>, error: &BoxError) -> Health {
     let summary = format!("the validator failed: {}", with_causes(&**error));
     Health::found(

@@ -1,17 +1,17 @@
-//! Plugin traits as tower services, and services as plugins.
+//! Conversions between plugin traits and tower services.
 //!
-//! | seam | service | base | a layer may only |
+//! | seam | service | base service | a layer may only |
 //! |---|---|---|---|
 //! | diff | `Service<DiffRequest, Response = Diff>` | the plugin registry | batch, cache immutable parts, trace |
 //! | check | `Service<CheckRequest, Response = Verdict>` | [`Proceed`] | add: delays, evidence, claims |
-//! | select | `Service<SelectRequest, Response = Selection>` | [`AllTargets`] | choose from the selection beneath it |
-//! | health | `Service<HealthRequest, Response = Health>` | [`Healthy`] | add findings, which make it worse or not |
+//! | select | `Service<SelectRequest, Response = Selection>` | [`AllTargets`] | choose among the targets that the service beneath selected |
+//! | health | `Service<HealthRequest, Response = Health>` | [`Healthy`] | add findings, which never improve the judgement |
 //! | push | `Service<PushRequest, Response = Pushed>` | the plugin registry | trace, guard |
 //!
 //! A plugin becomes a service through a newtype ([`AssetService`], [`CheckService`], [`SelectService`],
-//! [`HealthService`]); a cloneable service *is* a
-//! plugin, by a blanket impl. `poll_ready` means capacity only. State that decides admission never lives in a layer:
-//! layers declare [`Claim`](crate::Claim)s, the kernel counts them.
+//! [`HealthService`]). A cloneable service *is* a plugin, by a blanket impl. `poll_ready` concerns capacity only.
+//! Layers hold no state that decides admission: they declare [`Claim`](crate::Claim)s, and the enforcer's kernel counts
+//! these.
 
 mod asset;
 mod call;

@@ -1,4 +1,4 @@
-//! [`TargetSelection`] as a service, and back; the bottom of every policy stack, and layers from a pure rule.
+//! Conversions between [`TargetSelection`] and services; the base of policy stacks; layers made from pure rules.
 
 use std::{
     convert::Infallible,
@@ -17,7 +17,7 @@ use crate::{
     select::{SelectRequest, Selection, TargetSelection},
 };
 
-/// The bottom of every policy stack: every target that waits, in the order given.
+/// The base service of every policy stack. It selects every target that waits, in the given order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AllTargets;
 
@@ -40,19 +40,19 @@ impl Service<SelectRequest> for AllTargets {
     }
 }
 
-/// A target selection as a service of its own.
+/// Wraps a target selection as a service.
 #[derive(Debug)]
 pub struct SelectService<P: ?Sized>(Arc<P>);
 
 impl<P> SelectService<P> {
-    /// Wraps `selection`.
+    /// Wraps `selection` as a service.
     pub fn new(selection: P) -> Self {
         Self(Arc::new(selection))
     }
 }
 
 impl<P: ?Sized> SelectService<P> {
-    /// Wraps a selection that somebody else holds too.
+    /// Wraps a shared selection as a service.
     pub fn shared(selection: Arc<P>) -> Self {
         Self(selection)
     }
@@ -97,11 +97,12 @@ where
     }
 }
 
-/// A pure rule that chooses from what the selection beneath it chose, and says what the rest waits for.
+/// A pure rule that chooses among the targets that the selection beneath chose, and says what the other targets wait
+/// for.
 ///
-/// Closures are rules.
+/// Closures implement this trait.
 pub trait Narrow: Clone + Send + Sync + 'static {
-    /// What is left of `beneath`.
+    /// Returns the part of the selection `beneath` that this rule allows.
     fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection;
 }
 
@@ -114,7 +115,7 @@ where
     }
 }
 
-/// Puts a rule into a policy stack.
+/// Adds a rule to a policy stack.
 ///
 /// ```
 /// use plugin_sdk::{SelectRequest, Selection, Until, Wait, service::{AllTargets, NarrowLayer}};
@@ -124,7 +125,7 @@ where
 ///         if request.targets.len() < 100 {
 ///             return beneath;
 ///         }
-///         let why = "a hundred at once: ask the operators first".into();
+///         let why = "more than 99 targets: ask the operators first".into();
 ///         beneath.narrowed(|_| false).waiting(Wait { why, until: Until::Person })
 ///     }))
 ///     .service(AllTargets);
@@ -133,7 +134,7 @@ where
 pub struct NarrowLayer<N>(N);
 
 impl<N: Narrow> NarrowLayer<N> {
-    /// A layer that goes by `rule`.
+    /// Makes a layer that applies `rule`.
     pub fn new(rule: N) -> Self {
         Self(rule)
     }
@@ -150,7 +151,7 @@ impl<S, N: Narrow> Layer<S> for NarrowLayer<N> {
     }
 }
 
-/// The service that [`NarrowLayer`] makes.
+/// The service made by [`NarrowLayer`]: a rule and the service beneath it.
 #[derive(Debug, Clone)]
 pub struct Narrowed<S, N> {
     inner: S,

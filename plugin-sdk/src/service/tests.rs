@@ -1,4 +1,4 @@
-//! Plugins become services and services plugins, with tower's own layers between them.
+//! Plugins as services and services as plugins, with tower's own layers between them.
 
 use std::{
     sync::{
@@ -53,7 +53,7 @@ fn push_request(asset: &Asset) -> PushRequest {
     }
 }
 
-/// Never answers.
+/// A plugin and check that never answers.
 struct Hangs;
 
 #[async_trait]
@@ -79,13 +79,13 @@ impl CheckPlugin for Hangs {
     }
 }
 
-/// Compiles only if it is a plugin.
+/// Compiles only if the argument is a plugin.
 fn plugin(plugin: impl AssetPlugin) -> impl AssetPlugin {
     plugin
 }
 
 #[tokio::test]
-async fn a_plugin_in_towers_layers_is_a_plugin_and_keeps_its_laws() {
+async fn plugin_in_tower_layers_keeps_the_laws() {
     let production = Arc::new(InMemoryProduction::new());
     let wrapped = plugin(
         ServiceBuilder::new()
@@ -99,7 +99,7 @@ async fn a_plugin_in_towers_layers_is_a_plugin_and_keeps_its_laws() {
     assert_eq!(production.effective_pushes(), 2);
 }
 
-/// A user's own plugin, beside the blanket impl.
+/// A user's own plugin, which the blanket impl does not cover.
 struct Shared(Arc<InMemoryProduction>);
 
 #[async_trait]
@@ -113,7 +113,7 @@ impl AssetPlugin for Shared {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layers_timeout_leaves_a_diff_transient_and_a_push_unknown() {
+async fn layer_timeout_is_transient_for_a_diff_and_unknown_for_a_push() {
     let wrapped = plugin(
         ServiceBuilder::new()
             .timeout(Duration::from_secs(5))
@@ -133,7 +133,7 @@ async fn a_layers_timeout_leaves_a_diff_transient_and_a_push_unknown() {
 }
 
 #[tokio::test]
-async fn a_plugins_own_error_keeps_its_class_through_layers() {
+async fn plugin_error_keeps_its_class_through_layers() {
     let mut mock = MockAssetPlugin::new();
     mock.expect_diff()
         .returning(|_| Err(plugin::Error::permanent("no such cell")));
@@ -147,7 +147,7 @@ async fn a_plugins_own_error_keeps_its_class_through_layers() {
     assert_eq!(diff, Err(plugin::Error::permanent("no such cell")));
 }
 
-/// Counts how many pushes are inside at once, each until it is let go.
+/// Counts the concurrent pushes, each of which waits until the test releases it.
 #[derive(Default)]
 struct Counted {
     inside: AtomicUsize,
@@ -172,7 +172,7 @@ impl AssetPlugin for Counts {
 }
 
 #[tokio::test]
-async fn a_concurrency_limit_around_a_plugin_limits_it() {
+async fn concurrency_limit_layer_limits_the_plugin() {
     let counted = Arc::new(Counted::default());
     let wrapped = plugin(
         ServiceBuilder::new()
@@ -195,7 +195,7 @@ async fn a_concurrency_limit_around_a_plugin_limits_it() {
     assert_eq!(counted.most.load(Ordering::SeqCst), 2);
 }
 
-/// Delays, saying its name.
+/// A check that delays under a given name.
 struct Delays(&'static str);
 
 #[async_trait]
@@ -217,7 +217,7 @@ impl CheckPlugin for Delays {
     }
 }
 
-/// Fails, with a cause behind it.
+/// A check that fails with an error that has a source.
 struct Fails;
 
 #[derive(Debug, thiserror::Error)]
@@ -247,7 +247,7 @@ fn request() -> CheckRequest {
 }
 
 #[tokio::test]
-async fn r7_every_check_runs_and_an_error_is_a_delay_that_loses_nothing() {
+async fn r7_every_check_runs_and_an_error_is_a_delay_that_keeps_other_findings() {
     let checks = stack(
         ServiceBuilder::new()
             .layer(CheckLayer::new(Delays("above")))
@@ -264,7 +264,7 @@ async fn r7_every_check_runs_and_an_error_is_a_delay_that_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r7_a_layers_timeout_beneath_is_a_delay_that_loses_nothing() {
+async fn r7_layer_timeout_beneath_is_a_delay_that_keeps_other_findings() {
     let checks = stack(
         ServiceBuilder::new()
             .layer(CheckLayer::new(Delays("above")))
@@ -278,7 +278,7 @@ async fn r7_a_layers_timeout_beneath_is_a_delay_that_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_check_stack_is_a_check_and_a_check_is_a_service() {
+async fn check_stack_works_as_a_check() {
     let checks = Checks::assemble(|_| {
         let inner = ServiceBuilder::new()
             .timeout(Duration::from_secs(30))
@@ -310,18 +310,21 @@ async fn r7_the_layer_names_the_delays_of_its_check() {
     assert_eq!(names(&verdict), ["alerts", "office-hours", "service"]);
     let reasons: Vec<_> = verdict.delays.iter().map(|delay| &delay.reason).collect();
     assert_eq!(reasons[1], "not now");
-    assert_eq!(reasons[2], "calendar: not now", "what it called itself");
+    assert_eq!(
+        reasons[2], "calendar: not now",
+        "the name that the check wrote"
+    );
 }
 
 #[tokio::test]
-async fn r7_a_check_put_in_outside_of_the_assembly_has_no_name_of_its_own() {
+async fn r7_check_added_outside_of_the_assembly_has_no_registered_name() {
     let before = CheckLayer::new(Delays("calendar")).layer(Proceed);
     let checks = Checks::assemble(|_| CheckLayer::new(Delays("calendar")).layer(before));
     let verdict = checks.call(request()).await.unwrap();
     assert_eq!(names(&verdict), ["calendar", CheckName::STACK]);
     assert_eq!(verdict.delays[1].reason, "calendar: not now");
     assert_eq!(registered(&checks), ["calendar"]);
-    // Assembled as a stack of its own, it is no better known to another one.
+    // The same holds for a stack that was assembled on its own before.
     let own = Checks::assemble(|base| CheckLayer::new(Delays("calendar")).layer(base));
     let own = tower::service_fn(move |request| own.call(request));
     let checks = Checks::assemble(|_| CheckLayer::new(own).layer(Proceed));
@@ -330,7 +333,7 @@ async fn r7_a_check_put_in_outside_of_the_assembly_has_no_name_of_its_own() {
 }
 
 #[test]
-fn r7_the_names_of_a_stack_tell_its_checks_apart() {
+fn r7_names_of_checks_are_unique_and_typeable() {
     let two = |one: &'static str, other: &'static str| {
         Checks::assemble(|base| {
             ServiceBuilder::new()
@@ -352,7 +355,7 @@ fn r7_the_names_of_a_stack_tell_its_checks_apart() {
 }
 
 #[test]
-fn an_assembly_that_panics_leaves_no_names_behind() {
+fn assembly_that_panics_leaves_no_names_behind() {
     let outer = Checks::assemble(|base| {
         let inner = std::panic::catch_unwind(|| {
             Checks::assemble(|base| -> Proceed {
@@ -368,7 +371,7 @@ fn an_assembly_that_panics_leaves_no_names_behind() {
 }
 
 #[tokio::test]
-async fn r6_a_check_at_the_bottom_applies_for_its_causes_only() {
+async fn r6_base_check_applies_to_its_causes_only() {
     let mut check = testing::MockCheckPlugin::new();
     check.expect_info().returning(|| CheckInfo {
         name: "intent-only".into(),
@@ -388,7 +391,7 @@ async fn r6_a_check_at_the_bottom_applies_for_its_causes_only() {
 }
 
 #[tokio::test]
-async fn the_layer_names_the_findings_of_its_validator() {
+async fn layer_stamps_the_name_of_its_validator_on_findings() {
     let finds = |validator: &str| {
         let mut mock = testing::MockHealthValidator::new();
         mock.expect_name().returning(|| "errors".into());
@@ -427,14 +430,14 @@ async fn the_layer_names_the_findings_of_its_validator() {
 }
 
 #[tokio::test]
-async fn a_shared_check_goes_into_a_stack_without_its_type() {
+async fn shared_check_works_in_a_stack_without_its_type() {
     let some: Arc<dyn CheckPlugin> = Arc::new(Delays("shared"));
     let checks = stack(CheckLayer::shared(some).layer(Proceed));
     assert_eq!(names(&checks.call(request()).await.unwrap()), ["shared"]);
 }
 
 #[tokio::test]
-async fn a_selection_is_a_service_and_a_service_a_selection() {
+async fn selection_works_as_a_service() {
     let mut mock = MockTargetSelection::new();
     mock.expect_select().returning(|request| {
         let now = vec![request.targets.len() as u32 - 1];
@@ -452,7 +455,7 @@ async fn a_selection_is_a_service_and_a_service_a_selection() {
 }
 
 #[tokio::test]
-async fn a_rule_chooses_from_what_is_beneath_it() {
+async fn rule_chooses_among_the_targets_selected_beneath_it() {
     let first = |_: &SelectRequest, beneath: Selection| beneath.narrowed(|place| place == 0);
     let policy = NarrowLayer::new(first).layer(AllTargets);
     let mut targets = ["job/eu", "job/us"].map(|id| testing::target(id, &[]));

@@ -1,4 +1,4 @@
-//! Mocks of the plugin traits. Apart, because the macro writes code that follows its own rules.
+//! Mocks of the plugin traits. In a file of their own, because the macro generates code in its own style.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 mockall::mock! {
-    /// An asset plugin that does what a test tells it to.
+    /// A mock asset plugin that returns what a test sets.
     ///
     /// ```
     /// use plugin_sdk::{Diff, Pushed, testing::MockAssetPlugin};
@@ -30,7 +30,7 @@ mockall::mock! {
 }
 
 mockall::mock! {
-    /// A check that says what a test tells it to.
+    /// A mock check that returns what a test sets.
     pub CheckPlugin {}
 
     #[async_trait]
@@ -41,7 +41,7 @@ mockall::mock! {
 }
 
 mockall::mock! {
-    /// A turndown that does what a test tells it to.
+    /// A mock turndown that returns what a test sets.
     pub Turndown {}
 
     #[async_trait]
@@ -51,7 +51,7 @@ mockall::mock! {
 }
 
 mockall::mock! {
-    /// A target selection that selects what a test tells it to.
+    /// A mock target selection that returns what a test sets.
     pub TargetSelection {}
 
     #[async_trait]
@@ -61,7 +61,7 @@ mockall::mock! {
 }
 
 mockall::mock! {
-    /// A health validator that finds what a test tells it to.
+    /// A mock health validator that returns what a test sets.
     pub HealthValidator {}
 
     #[async_trait]
@@ -72,7 +72,7 @@ mockall::mock! {
 }
 
 mockall::mock! {
-    /// A source of metrics that has what a test tells it to.
+    /// A mock metric source that returns what a test sets.
     pub MetricSource {}
 
     #[async_trait]

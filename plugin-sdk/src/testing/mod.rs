@@ -1,7 +1,7 @@
-//! Fakes and mocks for the tests of plugins, checks and engines. Behind the feature `testing`.
+//! Fakes and mocks for tests of plugins, checks and engines. Requires the feature `testing`.
 //!
-//! Fakes work ([`InMemoryProduction`] is a plugin with a production, [`FakeView`] a partition); mocks
-//! ([`MockAssetPlugin`] and the others, by `mockall`) do what a test tells them to.
+//! Fakes have a working implementation: [`InMemoryProduction`] is a plugin with a production in memory, [`FakeView`] is
+//! a partition. Mocks ([`MockAssetPlugin`] and the others, made with `mockall`) return what a test sets.
 
 mod mocks;
 mod nouns;

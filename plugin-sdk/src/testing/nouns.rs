@@ -1,4 +1,4 @@
-//! Assets, incarnations and requests for tests, made without a source or a generator.
+//! Assets, incarnations and requests for tests, made without sources and generators.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cause, Change, CheckRequest, Effects, IncarnationReader, Mono, Observed};
 
-/// The time of requests made here: Wednesday, 2026-03-04 12:00 UTC.
+/// Wall-clock time of the requests made here: Wednesday, 2026-03-04 12:00 UTC.
 pub const NOW: Timestamp = Timestamp::constant(1_772_625_600, 0);
 
-/// A payload without meaning.
+/// A payload for tests, without a meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Thing {
-    /// Any text, to make two things differ.
+    /// Any text. Assets with different texts differ.
     pub content: String,
 }
 
@@ -25,11 +25,14 @@ impl Message for Thing {
     const TYPE: &'static str = "testing.v1.Thing";
 }
 
-/// An asset with an empty [`Thing`]; `edit()` it for more.
+/// Makes an asset with an empty [`Thing`]; change it with `edit()`.
 ///
 /// # Panics
-/// When `id` is no asset id.
-#[allow(clippy::expect_used, reason = "a test's constant is wrong: stop there")]
+/// If `id` is not a valid asset id.
+#[allow(
+    clippy::expect_used,
+    reason = "a wrong constant in a test has to fail the test"
+)]
 pub fn asset(id: &str) -> Asset {
     Asset::builder(AssetId::new(id).expect("an asset id"))
         .payload(&Thing::default())
@@ -37,7 +40,7 @@ pub fn asset(id: &str) -> Asset {
         .expect("a thing is an asset")
 }
 
-/// Incarnation `no` of the partition `test`, sealed at [`NOW`].
+/// Makes incarnation `no` of the partition `test`, sealed at [`NOW`].
 #[allow(clippy::expect_used, reason = "the id is a constant")]
 pub fn incarnation(no: u32, assets: impl IntoIterator<Item = Asset>) -> Incarnation {
     let snapshot = Snapshot::empty().edit(IncarnationNo(no), assets.into_iter().collect(), &[]);
@@ -53,12 +56,13 @@ pub fn incarnation(no: u32, assets: impl IntoIterator<Item = Asset>) -> Incarnat
     Incarnation::new(header, snapshot)
 }
 
-/// A reader of incarnation 1, which holds `assets`.
+/// Makes a reader of incarnation 1 with `assets`.
 pub fn reader(assets: impl IntoIterator<Item = Asset>) -> IncarnationReader {
     IncarnationReader::new(incarnation(1, assets))
 }
 
-/// May `asset` be pushed at `test@1`, at [`NOW`], because intent changed? Without effects or a view: set the fields.
+/// Makes a check request for a push of `asset` at `test@1`, at [`NOW`], with the cause intent. It has no effects and no
+/// view; set the fields for more.
 pub fn check_request(asset: &Asset) -> CheckRequest {
     let incarnation = incarnation(1, [asset.clone()]);
     CheckRequest {

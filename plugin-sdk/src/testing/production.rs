@@ -1,4 +1,4 @@
-//! A plugin whose production is a map in memory, and which keeps old calls out.
+//! A guarded plugin whose production is a map in memory.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,8 @@ use crate::{
     PushRequest, Pushed, Run, Turndown, error::PluginError,
 };
 
-/// Production as a map from asset id to payload. Guarded: it refuses old tokens and old calls. Clones share it.
+/// A plugin whose production is a map from asset id to payload. It is guarded: it refuses old tokens and late calls.
+/// Clones share the production.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryProduction {
     state: Arc<Mutex<State>>,
@@ -29,12 +30,13 @@ struct State {
 }
 
 impl InMemoryProduction {
-    /// Nothing is there.
+    /// Makes a production without resources.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What a payload is for other assets, its capacity and version, so that their order can be tried.
+    /// Sets the function that computes capacity and version from a payload, for tests of dependencies. Without it,
+    /// nothing is observed.
     ///
     /// ```
     /// use plugin_sdk::{Observed, testing::InMemoryProduction};
@@ -52,12 +54,12 @@ impl InMemoryProduction {
         }
     }
 
-    /// The payload that is there for `id`.
+    /// The payload in production of `id`. `None`: the resource does not exist.
     pub fn payload(&self, id: &AssetId) -> Option<String> {
         self.state().payloads.get(id).cloned()
     }
 
-    /// Changes production behind everybody's back; `None` takes the resource away.
+    /// Changes production without a push. `None` removes the resource.
     pub fn tamper(&self, id: &AssetId, payload: Option<&str>) {
         let mut state = self.state();
         match payload {
@@ -66,12 +68,12 @@ impl InMemoryProduction {
         };
     }
 
-    /// How many pushes changed something.
+    /// Number of pushes and turndowns that changed something.
     pub fn effective_pushes(&self) -> u64 {
         self.state().pushed.len() as u64
     }
 
-    /// The assets of the pushes and turndowns that changed something, in order.
+    /// Ids of the assets whose push or turndown changed something, in order of the calls.
     pub fn pushed(&self) -> Vec<AssetId> {
         self.state().pushed.clone()
     }
@@ -80,7 +82,7 @@ impl InMemoryProduction {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What others care about of a payload. What is not there has nothing.
+    /// The observed state of a payload. A resource that does not exist has no capacity and no version.
     fn observed(&self, payload: Option<&str>) -> Observed {
         let payload = payload.and_then(|payload| serde_json::from_str(payload).ok());
         let observe = self.observe.zip(payload.as_ref());
@@ -108,7 +110,7 @@ impl InMemoryProduction {
     }
 }
 
-/// What others notice when `from` becomes `to`.
+/// The effects of a change from `from` to `to`.
 fn effects(from: &Observed, to: &Observed, destructive: bool) -> Effects {
     let of = |observed: &Observed, unit| observed.capacity.get(unit).copied().unwrap_or_default();
     let units = from.capacity.keys().chain(to.capacity.keys());
@@ -144,7 +146,7 @@ impl AssetPlugin for InMemoryProduction {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, PluginError> {
         let asset = request.reader.asset(&request.asset)?;
         let mut state = self.state();
-        // A plan owns nothing: its token is none.
+        // Token 0 belongs to a plan, which is never refused.
         if request.token > FencingToken(0) {
             state.admit(&request.asset, request.token, request.run)?;
         }
@@ -201,20 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn what_others_care_about_is_told() {
+    fn effects_name_capacity_and_version_changes() {
         let production = with_size();
         let thing = testing::asset("a");
         let there = Some(r#"{"content":"four"}"#.to_owned());
         let effects = change(production.compare(&thing, there)).effects;
         assert_eq!(effects.capacity["letters"], (4, 0));
-        assert_eq!(effects.version, None, "it stays");
+        assert_eq!(effects.version, None, "the version stays");
         let effects = change(production.compare(&thing, None)).effects;
         assert!(effects.capacity.is_empty(), "{effects:?}");
         assert_eq!(effects.version, Some((None, Some(1))));
     }
 
     #[test]
-    fn what_is_turned_down_is_in_sync_once_it_is_gone() {
+    fn turned_down_asset_is_in_sync_once_it_is_removed() {
         let production = with_size();
         let turndown = addons::Turndown {
             reason: "a test".into(),

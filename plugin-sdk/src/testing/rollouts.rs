@@ -1,4 +1,4 @@
-//! Targets, requests and a fake validator for tests of policies and health.
+//! Targets, requests and a fake validator, for tests of policies and health.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,10 @@ use crate::{
     Progress, RolloutId, SelectRequest, Target, Watched, error::BoxError,
 };
 
-#[allow(clippy::expect_used, reason = "a test's constant is wrong: stop there")]
+#[allow(
+    clippy::expect_used,
+    reason = "a wrong constant in a test has to fail the test"
+)]
 fn id(id: &str) -> AssetId {
     AssetId::new(id).expect("an asset id")
 }
@@ -24,10 +27,10 @@ fn incarnation(no: u32) -> IncarnationId {
     IncarnationId::new(partition, IncarnationNo(no))
 }
 
-/// A target that waits, and can hurt `domains`.
+/// Makes a target that waits and can hurt `domains`.
 ///
 /// # Panics
-/// When `id` is no asset id.
+/// If `id` is not a valid asset id.
 pub fn target(id: &str, domains: &[&str]) -> Target {
     Target {
         asset: self::id(id),
@@ -38,8 +41,8 @@ pub fn target(id: &str, domains: &[&str]) -> Target {
     }
 }
 
-/// Which of `targets` may be updated now, from `test@1` to `test@2`, at [`super::NOW`]? Without a policy, and nothing
-/// known of health: set the fields.
+/// Makes a selection request for `targets`, from `test@1` to `test@2`, at [`super::NOW`], with the default policy and
+/// no health verdict. Set the fields for more.
 pub fn select_request(targets: impl IntoIterator<Item = Target>) -> SelectRequest {
     SelectRequest {
         rollout: RolloutId(1),
@@ -56,10 +59,10 @@ pub fn select_request(targets: impl IntoIterator<Item = Target>) -> SelectReques
     }
 }
 
-/// Are `updated` well, which settled at [`super::NOW`]?
+/// Makes a health request for the assets `updated`, which settled at [`super::NOW`].
 ///
 /// # Panics
-/// When one of `updated` is no asset id.
+/// If one of `updated` is not a valid asset id.
 pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthRequest {
     HealthRequest {
         rollout: RolloutId(1),
@@ -80,10 +83,10 @@ pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthR
     }
 }
 
-/// An asset whose signals matter since `since`.
+/// Makes a watched asset whose evidence counts from `since`.
 ///
 /// # Panics
-/// When `asset` is no asset id.
+/// If `asset` is not a valid asset id.
 pub fn watched(asset: &str, since: Timestamp) -> Watched {
     Watched {
         asset: id(asset),
@@ -91,7 +94,7 @@ pub fn watched(asset: &str, since: Timestamp) -> Watched {
     }
 }
 
-/// A validator that finds what it was last told, and healthy before that. Clones share.
+/// A fake validator that returns the judgement that was set last; healthy at first. Clones share the judgement.
 #[derive(Debug, Clone)]
 pub struct FakeHealth {
     name: Arc<str>,
@@ -99,7 +102,7 @@ pub struct FakeHealth {
 }
 
 impl FakeHealth {
-    /// A validator called `name`.
+    /// Makes a validator named `name`.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -107,12 +110,12 @@ impl FakeHealth {
         }
     }
 
-    /// From now on it finds this.
+    /// Sets the judgement that the validator returns.
     pub fn says(&self, judgement: Judgement) {
         *self.says.lock().unwrap_or_else(PoisonError::into_inner) = Some(judgement);
     }
 
-    /// From now on it fails.
+    /// Makes the validator fail from now on.
     pub fn fails(&self) {
         *self.says.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -126,7 +129,7 @@ impl HealthValidator for FakeHealth {
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
         let says = *self.says.lock().unwrap_or_else(PoisonError::into_inner);
-        let judgement = says.ok_or("it was told to fail")?;
+        let judgement = says.ok_or("the fake validator was told to fail")?;
         let finding = Finding {
             validator: self.name.clone(),
             judgement,

@@ -1,4 +1,4 @@
-//! A partition in memory, for checks that look at other assets.
+//! A fake partition view, for checks that observe other assets.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,8 @@ use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 
 use crate::{Cause, Diff, Observation, PartitionView, Stamp, error::BoxError, observe::Link};
 
-/// A [`PartitionView`] that a test fills: diffs, edges, push counters. It remembers whom it was asked about.
+/// A [`PartitionView`] with the diffs, edges and push counters that a test sets. It remembers which assets it was asked
+/// to observe.
 ///
 /// ```
 /// use plugin_sdk::{Diff, testing::{FakeView, NOW}};
@@ -37,7 +38,7 @@ struct State {
 }
 
 impl FakeView {
-    /// An empty partition, whose observations are from `as_of`.
+    /// Makes an empty partition whose observations have the time `as_of`.
     pub fn new(as_of: Timestamp) -> Self {
         Self(Mutex::new(State {
             as_of,
@@ -48,7 +49,7 @@ impl FakeView {
         }))
     }
 
-    /// Lets `asset` compare with production like this. Assets that were never set cannot be observed.
+    /// Sets the diff of `asset`. Assets without a diff cannot be observed.
     pub fn set(&self, asset: &AssetId, diff: Diff) {
         let mut state = self.state();
         let slot = u32::try_from(state.assets.len()).unwrap_or(u32::MAX);
@@ -56,31 +57,32 @@ impl FakeView {
         state.assets.entry(asset.clone()).or_insert(fresh).1 = diff;
     }
 
-    /// Why a push of `asset` would start: [`Cause::Intent`] if this is never called; `None`: the asset has no intent.
+    /// Sets the cause that a push of `asset` would have. The default is [`Cause::Intent`]; `None`: the asset has no
+    /// intent.
     pub fn cause(&self, asset: &AssetId, cause: Option<Cause>) {
         self.state().causes.insert(asset.clone(), cause);
     }
 
-    /// Lets a push of `asset` start or end: its counter rises by one.
+    /// Lets a push of `asset` start or end: raises its push counter by one.
     pub fn step(&self, asset: &AssetId) {
         if let Some((stamp, _)) = self.state().assets.get_mut(asset) {
             stamp.seq += 1;
         }
     }
 
-    /// Adds an edge.
+    /// Adds an edge from `consumer` to `provider`.
     pub fn edge(&self, consumer: &AssetId, provider: &AssetId, need: Need) {
         self.state()
             .edges
             .push((consumer.clone(), provider.clone(), need));
     }
 
-    /// The stamp that an observation of `asset` carries now.
+    /// The stamp that an observation of `asset` carries now. `None`: its diff was never set.
     pub fn stamp(&self, asset: &AssetId) -> Option<Stamp> {
         self.state().assets.get(asset).map(|(stamp, _)| *stamp)
     }
 
-    /// The assets that it was asked to observe, in order.
+    /// Ids of the assets that the view was asked to observe, in order.
     pub fn asked(&self) -> Vec<AssetId> {
         self.state().asked.clone()
     }
@@ -112,7 +114,8 @@ impl PartitionView for FakeView {
             None => Some(Cause::Intent),
         };
         Box::pin(async move {
-            let (stamp, diff) = seen.ok_or_else(|| format!("`{id}` does not answer"))?;
+            let (stamp, diff) = seen
+                .ok_or_else(|| format!("`{id}` cannot be observed: the test set no diff for it"))?;
             Ok(Observation {
                 diff,
                 stamp,

@@ -1,4 +1,4 @@
-//! The rules one by one, on a partition that the test fills.
+//! Tests of each rule, on a partition that the test fills.
 
 mod order;
 mod rules;
@@ -37,7 +37,7 @@ pub(super) fn version(from: Option<u64>, to: Option<u64>) -> Effects {
     }
 }
 
-/// What production has before a change with these effects.
+/// The state of production before a change with these effects.
 pub(super) fn before(effects: &Effects) -> Observed {
     let froms = effects.capacity.iter();
     Observed {
@@ -64,7 +64,7 @@ pub(super) fn in_sync(effects: Effects) -> Diff {
     }
 }
 
-/// A partition, with the edges `(consumer, provider, need)`.
+/// A partition with the edges `(consumer, provider, need)`.
 pub(super) fn partition(edges: &[(&str, &str, Need)], diffs: Vec<(&str, Diff)>) -> Arc<FakeView> {
     let view = FakeView::new(NOW - 10.seconds());
     for (consumer, provider, need) in edges {
@@ -87,7 +87,7 @@ pub(super) fn push(view: &Arc<FakeView>, asset: &str, effects: Effects) -> Verdi
     block_on(DependencySolver::standard().check(request)).unwrap()
 }
 
-/// The assets that a push waits for.
+/// The assets that a push waits for, sorted.
 pub(super) fn waits(verdict: &Verdict) -> Vec<String> {
     let on = |recheck: &Recheck| match recheck {
         Recheck::WhenSettled(asset) => asset.to_string(),

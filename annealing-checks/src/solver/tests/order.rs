@@ -1,10 +1,11 @@
-//! Static order (R16): what a push for each cause waits for, and what is a dead end.
+//! Tests of static order (R16): the waits of a push for each cause, and dead ends.
 
 use plugin_sdk::Cause;
 
 use super::*;
 
-/// The verdict on a push of `job` for `cause`, whose provider `db` differs at its own pin and would be pushed for `of`.
+/// The verdict on a push of `job` for `cause`. Its provider `db` differs at its own pin and would be pushed for the
+/// cause `of`.
 fn pushed_for(cause: Cause, of: Option<Cause>) -> Verdict {
     let view = partition(
         &[("job", "db", Need::Order)],
@@ -21,7 +22,7 @@ fn pushed_for(cause: Cause, of: Option<Cause>) -> Verdict {
 }
 
 #[test]
-fn r16_a_cure_does_not_wait_for_an_edit_of_its_provider() {
+fn r16_repair_does_not_wait_for_an_edit_of_its_provider() {
     for cure in [Cause::Drift, Cause::Rollback] {
         assert!(
             pushed_for(cure, Some(Cause::Intent)).is_proceed(),
@@ -36,7 +37,7 @@ fn r16_a_cure_does_not_wait_for_an_edit_of_its_provider() {
 }
 
 #[test]
-fn r16_a_cure_waits_for_a_provider_that_is_being_cured_too() {
+fn r16_repair_waits_for_a_provider_that_is_being_repaired_too() {
     for cure in [Cause::Drift, Cause::Rollback] {
         for of in [Cause::Drift, Cause::Rollback] {
             assert_eq!(waits(&pushed_for(cure, Some(of))), ["db"]);
@@ -55,7 +56,7 @@ fn r16_a_provider_without_intent_that_differs_is_a_dead_end() {
 }
 
 #[test]
-fn r16_a_provider_that_no_consumer_makes_room_on_is_a_dead_end() {
+fn r16_provider_whose_consumers_will_not_shrink_is_a_dead_end() {
     let view = partition(
         &[("lb", "job", qps())],
         vec![("lb", in_sync(capacity(60, 60)))],
@@ -83,7 +84,7 @@ fn r16_a_provider_that_will_not_grow_is_a_dead_end() {
 }
 
 #[test]
-fn r16_a_provider_leaves_room_for_consumers_that_have_still_to_grow() {
+fn r16_provider_leaves_room_for_consumers_that_still_have_to_grow() {
     let view = partition(
         &[("lb", "job", qps())],
         vec![("lb", differs("lb", capacity(30, 50)))],

@@ -1,4 +1,4 @@
-//! Each rule of the solver: what a push waits for, and what it relies on.
+//! Tests of each rule of the solver: the waits of a push, and the findings that it relies on.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 
 use super::*;
 
-const NOBODY: [&str; 0] = [];
+const NONE: [&str; 0] = [];
 
 #[test]
-fn a_thousand_consumers_do_not_each_tell_of_all_the_others() {
+fn evidence_of_a_wait_does_not_list_all_other_consumers() {
     let names: Vec<_> = (0..1000).map(|n| format!("cell/frontend-{n}")).collect();
     let edges = names.iter().map(|name| (name.as_str(), "job", qps()));
     let small = |name| (name, differs(name, capacity(60, 20)));
@@ -30,7 +30,7 @@ fn a_thousand_consumers_do_not_each_tell_of_all_the_others() {
 }
 
 #[test]
-fn r16_without_an_effect_nobody_is_observed() {
+fn r16_push_without_effects_observes_no_neighbour() {
     let view = partition(
         &[("lb", "job", qps()), ("job", "db", Need::Version)],
         vec![("lb", in_sync(capacity(100, 100)))],
@@ -58,7 +58,7 @@ fn r16_a_provider_shrinks_only_after_the_sum_of_its_consumers_fits() {
         ],
     );
     let verdict = push(&view, "job", capacity(100, 60));
-    assert_eq!(waits(&verdict), ["a"], "only a is going to shrink");
+    assert_eq!(waits(&verdict), ["a"], "only a will shrink");
     let delay = &verdict.delays[0];
     assert_eq!(
         delay.reason,
@@ -101,7 +101,7 @@ fn r16_a_consumer_grows_only_after_each_of_its_providers() {
 }
 
 #[test]
-fn r16_turnup_from_nothing_begins_with_the_providers() {
+fn r16_turnup_begins_with_the_providers() {
     let view = partition(
         &[("lb", "job", qps())],
         vec![
@@ -128,7 +128,7 @@ fn r16_turndown_begins_with_the_consumers() {
 }
 
 #[test]
-fn r16_halved_together_the_consumer_comes_first_doubled_together_the_provider() {
+fn r16_consumers_shrink_first_and_providers_grow_first() {
     let edges = [("lb", "job", qps())];
     for (from, to, first, second) in [(100, 50, "lb", "job"), (50, 100, "job", "lb")] {
         let both = |asset: &'static str| (asset, differs(asset, capacity(from, to)));
@@ -142,7 +142,7 @@ fn r16_halved_together_the_consumer_comes_first_doubled_together_the_provider() 
 
 #[test]
 fn r16_a_dropped_edge_counts_while_production_may_have_it() {
-    // The edge is gone from intent; the view still reports it, as the consumer runs with it.
+    // The edge is not in intent any more. The view still reports it, because the consumer runs with it.
     let view = partition(
         &[("lb", "job", qps())],
         vec![("lb", differs("lb", capacity(100, 0)))],
@@ -150,7 +150,7 @@ fn r16_a_dropped_edge_counts_while_production_may_have_it() {
     assert_eq!(waits(&push(&view, "job", capacity(100, 10))), ["lb"]);
 }
 
-/// A partition in which a push brings edges.
+/// A partition in which the push adds edges.
 struct Moves(Arc<FakeView>, Vec<Link>);
 
 impl PartitionView for Moves {
@@ -171,7 +171,7 @@ impl PartitionView for Moves {
     }
 }
 
-/// A push of `lb`, which comes to `new` and has what `effects` say.
+/// The verdict on a push of `lb` that starts to use `new` and has `effects`.
 fn comes(view: &Arc<FakeView>, effects: Effects) -> Verdict {
     let asset = testing::asset("lb");
     let observed = before(&effects);
@@ -179,7 +179,7 @@ fn comes(view: &Arc<FakeView>, effects: Effects) -> Verdict {
         asset: id("new"),
         need: qps(),
     };
-    // What does not change is no effect.
+    // Capacity that does not change is not an effect.
     let changes = effects.capacity.values().any(|(from, to)| from != to);
     let effects = if changes { effects } else { Effects::default() };
     let request = CheckRequest {
@@ -192,7 +192,7 @@ fn comes(view: &Arc<FakeView>, effects: Effects) -> Verdict {
 }
 
 #[test]
-fn r16_a_consumer_comes_to_a_provider_only_after_that_has_grown() {
+fn r16_consumer_uses_a_new_provider_only_after_it_has_grown() {
     let edges = [
         ("lb", "old", qps()),
         ("lb", "new", qps()),
@@ -211,7 +211,10 @@ fn r16_a_consumer_comes_to_a_provider_only_after_that_has_grown() {
     assert_eq!(waits(&comes(&view, capacity(110, 100))), ["new"]);
     let stamp = view.stamp(&id("new")).unwrap();
     assert!(comes(&view, same.clone()).relies_on.contains(&stamp));
-    assert!(comes(&view, capacity(5, 0)).is_proceed(), "needs nothing");
+    assert!(
+        comes(&view, capacity(5, 0)).is_proceed(),
+        "it needs nothing"
+    );
     view.set(&id("new"), in_sync(capacity(160, 160)));
     assert!(comes(&view, same.clone()).is_proceed());
     view.set(&id("lb"), in_sync(capacity(100, 100)));
@@ -236,7 +239,7 @@ fn r16_a_consumer_comes_to_a_provider_only_after_that_has_grown() {
 }
 
 #[test]
-fn r16_a_consumer_comes_only_to_a_provider_that_runs_its_version() {
+fn r16_consumer_uses_a_new_provider_only_if_it_runs_its_version() {
     let view = partition(
         &[],
         vec![("new", differs("new", version(Some(3), Some(4))))],
@@ -261,13 +264,13 @@ fn r16_a_consumer_comes_only_to_a_provider_that_runs_its_version() {
     };
     assert_eq!(comes(Effects::default(), Some(4)), ["new"]);
     assert_eq!(comes(version(Some(5), Some(4)), Some(5)), ["new"]);
-    assert_eq!(comes(Effects::default(), Some(3)), NOBODY);
-    assert_eq!(comes(version(Some(4), Some(3)), Some(4)), NOBODY);
-    assert_eq!(comes(Effects::default(), None), NOBODY);
+    assert_eq!(comes(Effects::default(), Some(3)), NONE);
+    assert_eq!(comes(version(Some(4), Some(3)), Some(4)), NONE);
+    assert_eq!(comes(Effects::default(), None), NONE);
 }
 
 #[test]
-fn r16_a_neighbour_nobody_can_tell_about_delays() {
+fn r16_neighbour_in_unknown_state_delays() {
     let unknown = [
         (
             Some(Diff::InProgress {
@@ -293,12 +296,15 @@ fn r16_a_neighbour_nobody_can_tell_about_delays() {
         assert_eq!(waits(&verdict), ["a"]);
         assert!(verdict.delays[0].reason.contains(why), "{verdict:?}");
         let stamp = view.stamp(&id("b")).unwrap();
-        assert!(verdict.relies_on.contains(&stamp), "b was relied on");
+        assert!(
+            verdict.relies_on.contains(&stamp),
+            "the verdict relies on b"
+        );
     }
 }
 
 #[test]
-fn r16_every_finding_is_relied_on_and_dated() {
+fn r16_verdict_relies_on_every_finding_and_has_the_oldest_time() {
     let view = partition(
         &[("lb", "job", qps()), ("other", "job", qps())],
         vec![
@@ -321,7 +327,7 @@ fn r16_every_finding_is_relied_on_and_dated() {
 }
 
 #[test]
-fn r16_versions_rise_from_the_provider_and_fall_from_the_consumer() {
+fn r16_provider_versions_rise_first_and_consumer_versions_fall_first() {
     let edges = [("job", "schema", Need::Version)];
     let view = partition(
         &edges,
@@ -337,7 +343,7 @@ fn r16_versions_rise_from_the_provider_and_fall_from_the_consumer() {
     assert!(push(&view, "job", version(Some(2), Some(3))).is_proceed());
     assert!(
         push(&view, "job", version(Some(9), Some(8))).is_proceed(),
-        "down is never worse"
+        "a lower version needs no newer provider"
     );
     assert_eq!(
         waits(&push(&view, "schema", version(Some(3), Some(2)))),
@@ -356,7 +362,7 @@ fn r16_versions_rise_from_the_provider_and_fall_from_the_consumer() {
 }
 
 #[test]
-fn r16_static_order_waits_for_a_provider_in_sync() {
+fn r16_static_order_waits_until_the_provider_is_in_sync() {
     let view = partition(
         &[("app", "network", Need::Order)],
         vec![("network", differs("network", Effects::default()))],
@@ -368,7 +374,7 @@ fn r16_static_order_waits_for_a_provider_in_sync() {
 }
 
 #[test]
-fn r16_capacity_only_knows_no_other_edge() {
+fn r16_capacity_solver_ignores_other_edges() {
     let view = partition(
         &[("app", "network", Need::Order)],
         vec![("network", differs("network", Effects::default()))],
@@ -383,7 +389,7 @@ fn r16_capacity_only_knows_no_other_edge() {
 }
 
 #[test]
-fn r16_a_rule_of_ones_own_uses_the_same_engine() {
+fn r16_custom_rule_delays_pushes() {
     struct AfterLeader;
     impl OrderRule for AfterLeader {
         fn questions(&self, push: &Push<'_>) -> Vec<Question> {
@@ -409,20 +415,20 @@ fn r16_a_rule_of_ones_own_uses_the_same_engine() {
         waits(&block_on(solver.check(request)).unwrap())
     };
     assert_eq!(check("follower"), ["leader"]);
-    assert_eq!(check("leader"), NOBODY);
+    assert_eq!(check("leader"), NONE);
     view.set(&id("leader"), in_sync(version(Some(2), None)));
-    assert_eq!(check("follower"), NOBODY);
+    assert_eq!(check("follower"), NONE);
 }
 
 #[test]
-fn r16_without_a_view_the_push_waits_and_says_why() {
+fn r16_push_without_a_view_waits() {
     let request = testing::check_request(&testing::asset("job"));
     let verdict = block_on(DependencySolver::capacity().check(request)).unwrap();
     assert!(verdict.delays[0].reason.contains("no view"), "{verdict:?}");
 }
 
 #[test]
-fn sums_beyond_the_largest_number_do_not_wrap() {
+fn demand_above_the_largest_integer_does_not_wrap() {
     let view = partition(
         &[("a", "job", qps()), ("b", "job", qps())],
         vec![
@@ -437,7 +443,7 @@ fn sums_beyond_the_largest_number_do_not_wrap() {
 }
 
 #[test]
-fn wait_cycles_are_found_once_each() {
+fn each_wait_cycle_is_found_once() {
     let pairs = |text: &str| -> Vec<(AssetId, AssetId)> {
         let pair = |pair: &str| (id(&pair[..1]), id(&pair[1..]));
         text.split(' ').map(pair).collect()
@@ -447,14 +453,14 @@ fn wait_cycles_are_found_once_each() {
         let join = |cycle: &Vec<AssetId>| cycle.iter().map(AssetId::as_str).collect();
         cycles.iter().map(join).collect()
     };
-    assert_eq!(cycles("ab bc cd"), NOBODY);
+    assert_eq!(cycles("ab bc cd"), NONE);
     assert_eq!(cycles("aa ab"), ["a"]);
     assert_eq!(cycles("ab bc ca cd de ed xa"), ["abc", "de"]);
     assert_eq!(cycles("ab bc cd da ac"), ["acd"], "the shortest");
 }
 
 #[test]
-fn a_long_chain_of_waits_is_no_deep_recursion() {
+fn long_chain_of_waits_does_not_overflow_the_stack() {
     let name = |n: u32| id(&format!("a/{n}"));
     let mut waits: Vec<_> = (0..100_000).map(|n| (name(n), name(n + 1))).collect();
     assert_eq!(wait_cycles(&waits), Vec::<Vec<AssetId>>::new());
