@@ -1,44 +1,47 @@
-//! Every number the enforcer goes by, with its default. All durations are measured on the injected clock.
+//! The configuration of the enforcer, with its defaults. All durations are measured on the injected clock.
 
 use std::time::Duration;
 
 use plugin_sdk::{CheckName, Guard};
 use prodspec_model::TypeName;
 
-/// How one partition is enforced.
+/// Configuration for the enforcement of one partition.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Every asset is looked at once in this time though nothing changed. Default 5 min.
+    /// Time within which every asset is diffed at least once, even if nothing changed. Default 5 min.
     pub drift_period: Duration,
-    /// No evidence may be older when a push is admitted. Default 60 s.
+    /// Maximum age of evidence when a push is admitted. Default 60 s.
     pub evidence_age: Duration,
-    /// How long an observation of a neighbour may be shared among checks. Default 5 s.
+    /// Time for which checks may share one observation of a neighbour. Default 5 s.
     pub observation_ttl: Duration,
-    /// The deadline of one run of the check stack. Default 30 s.
+    /// Deadline of one run of the whole check stack. Default 30 s.
     pub check_deadline: Duration,
-    /// The first wait after a transient failure. Default 1 s.
+    /// Upper bound of the wait after the first transient failure; it doubles with each further one. Default 1 s.
     pub backoff_base: Duration,
-    /// The longest wait after a transient failure. Default 5 min.
+    /// Upper bound of the wait after any transient failure. Default 5 min.
     pub backoff_cap: Duration,
-    /// The longest wait that a provider may ask for by throttling: a push waits while diffs go on, a diff waits itself,
-    /// longer than the drift period if so told. Default 6 h.
+    /// Maximum wait that a throttling provider may ask for. After a throttled push, only pushes wait and diffs go on.
+    /// After a throttled diff, the diffs wait too, longer than the drift period if the provider asks for it. Default 6
+    /// h.
     pub throttle_cap: Duration,
-    /// A plugin's circuit breaker opens when the calls of at least so many distinct assets fail that were not known to
-    /// fail before, and these are at least half of those that ended within the last minute. Default 10.
+    /// Number of distinct failing assets at which the circuit breaker of a plugin opens. Assets whose previous call
+    /// failed too do not count. The failing assets must also be at least half of all assets whose calls ended within
+    /// the last 30 to 60 s. Default 10.
     pub breaker_failures: u32,
-    /// How long an open breaker waits before it probes; doubles up to `backoff_cap`. Default 5 s.
+    /// Time until an open breaker sends its first probe. It doubles after each failed probe, up to `backoff_cap`.
+    /// Default 5 s.
     pub breaker_wait: Duration,
-    /// When the enforcer is shut down, nothing new starts, and pushes under way have so long to end and to be recorded
-    /// before ownership is given up. Default 30 s.
+    /// Time for which a shutdown waits for pushes under way to end and to be recorded, before ownership is given up. No
+    /// new push starts meanwhile. Default 30 s.
     pub drain: Duration,
-    /// Diff, never push: the first step of onboarding. Default off.
+    /// `true`: diff all assets of the partition and never push, as the first step of onboarding. Default `false`.
     pub observe_only: bool,
-    /// The names of the checks in the stack, sorted: an override that names another check is refused. Filled in when the
-    /// enforcer is built.
+    /// Names of all checks in the stack, sorted. An override that names another check is refused. The builder of the
+    /// enforcer fills this in.
     pub checks: Vec<CheckName>,
-    /// Seeds the jitter. Two enforcers with one seed and the same events do the same.
+    /// Seed of the jitter. Two enforcers with the same seed and the same events behave the same. Default 0.
     pub seed: u64,
-    /// The guard to leave out, for tests that show that each guard is needed.
+    /// The guard to leave out, for tests that show that each guard is needed. Default none.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<crate::kernel::Bug>,
 }
@@ -65,35 +68,37 @@ impl Default for Config {
     }
 }
 
-/// How one type of asset is enforced.
+/// Configuration for the enforcement of one type of assets.
 #[derive(Debug, Clone)]
 pub struct TypeConfig {
-    /// The type.
+    /// Name of the type of assets.
     pub name: TypeName,
-    /// How well the provider keeps old calls out. Default advisory.
+    /// Whether the provider refuses calls of former owners by their fencing token (guarded) or not (advisory). Default
+    /// advisory.
     pub guard: Guard,
-    /// Whether the plugin can turn assets of the type down. Default no.
+    /// `true`: the plugin can turn assets of the type down. Default `false`.
     pub turndown: bool,
-    /// Diff, never push. Default off.
+    /// `true`: diff assets of this type and never push them. Default `false`.
     pub observe_only: bool,
-    /// The plugin answers from memory, without waiting and without blocking its thread: its calls run in place, in the
-    /// enforcer's loop, and cost no task. A plugin that declares this and blocks all the same stops the loop, and with it
-    /// the partition's heartbeat. Default off: calls run beside the loop.
+    /// `true`: the plugin answers from memory, without waiting and without blocking its thread. Its calls then run
+    /// inside the enforcer's loop and cost no task. A plugin that declares this and blocks nevertheless stops the loop,
+    /// and with it the heartbeat of the partition. Default `false`: calls run outside the loop.
     pub in_memory: bool,
-    /// Diffs at once. Default 256.
+    /// Maximum number of concurrent diffs. Default 256.
     pub diffs: u32,
-    /// Pushes at once. Default 256.
+    /// Maximum number of concurrent pushes. Default 256.
     pub pushes: u32,
-    /// The deadline of one diff. Default 30 s.
+    /// Deadline of one diff. Default 30 s.
     pub diff_deadline: Duration,
-    /// The deadline of one call of push, from its admission; a call begins only while half of it is left. Default 10 min.
+    /// Deadline of one call of push. That of the first call counts from the admission, and the call begins only while
+    /// more than half of the time is left. Default 10 min.
     pub push_deadline: Duration,
-    /// The deadline of a push with all its follow-ups. Default 1 h.
+    /// Deadline of a push with all its follow-ups. Default 1 h.
     pub push_total: Duration,
 }
 
 impl TypeConfig {
-    /// The defaults for `name`.
+    /// Returns the default configuration for the type `name`.
     pub fn new(name: TypeName) -> Self {
         Self {
             name,

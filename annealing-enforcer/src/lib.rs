@@ -1,7 +1,8 @@
-//! The loop that keeps production equal to intent: pin, diff, check, push for every asset, for ever.
+//! The loop that keeps production equal to intent: pin, diff, check and push for every asset, for ever.
 //!
-//! Most teams use it through the crate `control-plane`; alone it serves those who seal incarnations in a way of their
-//! own. Decisions are made in [`kernel`], which is pure; [`shell`] owns a partition, feeds events in, performs effects.
+//! Most teams use it through the crate `control-plane`. It is used alone by services that seal incarnations in their
+//! own way. The decisions are made in [`kernel`], which is pure. [`shell`] owns a partition, passes events to the
+//! kernel and performs its effects.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -12,20 +13,20 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Some intent, sealed in a store.
+//! // Seal some intent in a store.
 //! let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
 //! let intent = testing::incarnation(1, [testing::asset("job/eu"), testing::asset("job/us")]);
 //! let partition = intent.id().partition.clone();
 //! Incarnations::new(store.clone(), partition.clone()).seal(&intent, None, Batch::new()).await?;
 //!
-//! // An enforcer with one plugin; production is empty.
+//! // Build an enforcer with one plugin. Production is empty.
 //! let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store)
 //!     .asset_plugin::<testing::Thing>(InMemoryProduction::new())
 //!     .build()?;
 //! let handle = enforcer.handle();
 //! let running = tokio::spawn(enforcer.run(std::future::pending()));
 //!
-//! // Production comes to match, and stays.
+//! // Wait until production matches the intent.
 //! handle.wait_settled(Settle::All(intent.no()), Duration::from_secs(10)).await?;
 //! assert_eq!(handle.status().await?.unsettled, 0);
 //! # running.abort();
@@ -46,5 +47,5 @@ pub use shell::{
     Plan, Planner, Plugin, Settle,
 };
 
-/// The store that an enforcer reads intent from and remembers in.
+/// The store from which an enforcer reads intent and in which it keeps its records.
 pub use plane_store as store;

@@ -1,4 +1,4 @@
-//! Which plugin knows which type of asset: the base service of the diff and push stacks.
+//! The registered plugins by type of asset: the base service of the diff and push stacks.
 
 use std::{
     sync::Arc,
@@ -12,7 +12,7 @@ use tower::Service;
 
 use crate::config::TypeConfig;
 
-/// One registered type.
+/// One registered type with its plugin.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) config: TypeConfig,
@@ -20,7 +20,7 @@ pub(crate) struct Registered {
     pub(crate) turndown: Option<Arc<dyn Turndown>>,
 }
 
-/// Every registered plugin, as one service of diffs and of pushes. Routes by the asset's type.
+/// All registered plugins as one service for diffs and pushes. It calls the plugin registered for the asset's type.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Vec<Registered>>);
 
@@ -41,7 +41,7 @@ impl Registry {
         self.0.iter().map(|entry| entry.config.clone()).collect()
     }
 
-    /// By the order of registration.
+    /// The type with this number, in the order of registration.
     pub(crate) fn at(&self, kind: u16) -> Option<&Registered> {
         self.0.get(kind as usize)
     }
@@ -54,7 +54,8 @@ impl Registry {
 }
 
 impl Registered {
-    /// A push, or a turndown where the asset asks for it: `push` is never called for an asset with the addon.
+    /// Pushes the asset, or turns it down if it has the turndown addon. `push` is never called for an asset with that
+    /// addon.
     pub(crate) async fn change(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
         let asset = request.reader.asset(&request.asset)?;
         if !asset.has_addon(prodspec_model::addons::Turndown::TYPE) {
@@ -63,7 +64,7 @@ impl Registered {
         match &self.turndown {
             Some(turndown) => turndown.turndown(request).await,
             None => Err(plugin::Error::permanent(format!(
-                "no plugin turns {} down",
+                "no plugin turns {} down; register one with Turndown",
                 asset.type_str()
             ))),
         }

@@ -1,7 +1,7 @@
-//! Admission: the one place where a push is let through. All or nothing.
+//! Admission: the one place where a push is admitted, all or nothing.
 //!
-//! [`Kernel::admit`] compares findings, evidence, claims, holds and ownership, and takes what the push needs. Nothing
-//! else in this crate starts a push of its own accord.
+//! [`Kernel::admit`] compares findings, evidence, claims, holds and ownership, and takes what the push needs. No other
+//! code in this crate admits a push.
 
 use std::time::Duration;
 
@@ -21,39 +21,39 @@ use super::{
     slot::flag,
 };
 
-/// The name under which a check stack that failed delays.
+/// The check name in the delay of a check stack that failed as a whole.
 pub(super) const FAILED: &str = CheckName::STACK;
 
-/// The most keys that one push may claim, and the most bytes that they may have together.
+/// Maximum number of keys that one push may claim, and the maximum of their total length in bytes.
 const MOST_CLAIMS: usize = 1_000;
 const MOST_CLAIM_BYTES: usize = 128 << 10;
 
-/// Why a push is not let through now.
+/// The reason why a push is not admitted now.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// No ownership that is sure to last.
+    /// It is not certain that this process still holds the lease.
     NoLease,
-    /// The pin or the intent moved on (R8, R11).
+    /// The pin or the intent changed (R8, R11).
     Moved,
-    /// Evidence was overtaken by a push (R8).
+    /// A push made the evidence outdated (R8).
     Stale,
-    /// Evidence is too old (R10).
+    /// The evidence is too old (R10).
     Aged,
-    /// Checks delay (R7).
+    /// Checks delay the push (R7).
     Delayed(Vec<Delay>),
     /// A push of this asset, or one that relies on it, is in flight (R8).
     InFlight(u32),
-    /// A claim is taken (R9).
+    /// A claim is not free (R9).
     Taken(Taken),
-    /// A pause holds, until then if it ends by itself.
+    /// A pause is in force; the time is its end, if it ends by itself.
     Paused(String, Option<Timestamp>),
-    /// A person has to act first (R12).
+    /// An operator has to act first (R12).
     Held(String),
 }
 
 impl Kernel {
-    /// Lets the push of an iteration through, and takes its counter, holds, claims and the words that it needs; or refuses
-    /// and takes nothing.
+    /// Admits the push of an iteration and takes its counter, holds, claims and the commands that it needs; or refuses
+    /// it and takes nothing.
     fn admit(
         &mut self,
         now: Now,
@@ -90,17 +90,17 @@ impl Kernel {
         if !self.amounts_are_known(now, slot, verdict) {
             return Err(Refusal::Stale);
         }
-        // R12: here, not in an optional layer.
+        // R12: the approval is checked here, not in an optional layer.
         if destroys {
             let digest = change.digest;
             let Some(word) = self.people.approval(&asset, digest, now.wall) else {
                 return Err(Refusal::Held(format!(
-                    "it destroys; approve change {digest} of {asset} to let it through once"
+                    "the push is destructive; approve change {digest} of {asset} to let it through once"
                 )));
             };
             words.push(Word::Approval(word.clone()));
         }
-        // R9, last: nothing after this line refuses.
+        // R9: claims come last, since nothing after this line refuses.
         if !self.planted(Bug::SkipClaim) {
             self.claims
                 .take(slot, &verdict.claims, now.mono)
@@ -111,7 +111,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// R10: by the evidence's own birth; a clock that went back makes it too young to be true.
+    /// R10: whether the evidence is young enough by its own birth. Evidence from the future, after a clock was set
+    /// back, is not.
     fn is_young(&self, now: Now, it: &Iteration, verdict: &Verdict) -> bool {
         let age = now.wall.duration_since(verdict.as_of);
         let limit = self.config.evidence_age;
@@ -119,7 +120,8 @@ impl Kernel {
         young && now.mono.since(it.diff_started) < limit && now.mono.since(it.check_started) < limit
     }
 
-    /// R7: an override lifts one named check for this very change; everything else delays.
+    /// R7: splits the delays of a verdict into those that an override skips and those that remain. An override skips
+    /// one named check for exactly this change.
     fn overridden(
         &self,
         now: Now,
@@ -130,7 +132,7 @@ impl Kernel {
         let (mut words, mut delays) = (Vec::new(), Vec::new());
         for delay in &verdict.delays {
             let people = &self.people;
-            // What the other checks of a stack that failed would have said is not known.
+            // If the stack failed, it is not known what its other checks would have answered.
             let word = (delay.check.as_str() != FAILED)
                 .then(|| people.overridden(asset, change, &delay.check, now.wall));
             match word.flatten() {
@@ -141,7 +143,8 @@ impl Kernel {
         (words, delays)
     }
 
-    /// R8 and R11: the pin is that of the diff, and intent has not moved on for the asset or for those it relies on.
+    /// R8, R11: checks that the pin is that of the diff, and that the intent of the asset and of those it relies on is
+    /// unchanged.
     fn intent_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
         let Some(it) = self.iterations.at(at) else {
             return Err(Refusal::Stale);
@@ -170,7 +173,7 @@ impl Kernel {
         }
     }
 
-    /// R8: no push overtook a finding, none is in flight at either end.
+    /// R8: checks that no push made a finding outdated, and that none is in flight at either end.
     fn evidence_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
         let Some(it) = self.iterations.at(at) else {
             return Err(Refusal::Stale);
@@ -203,7 +206,7 @@ impl Kernel {
         let touched = |slot: u32| {
             let id = self.table.id(slot)?;
             let since = self.edges.touched_since(&id, it.edges_seen)?;
-            // What a counted claim takes is compared with what all consumers have now.
+            // The amount of a counted claim is compared with the use of all consumers now.
             let counted = || {
                 verdict
                     .claims
@@ -211,7 +214,7 @@ impl Kernel {
                     .any(|claim| is_of_capacity(claim, &id))
             };
             let is_void = match since {
-                // The asset's own pin was compared above.
+                // The asset's own pin was compared in `intent_holds`.
                 Touch::Pinned => slot != it.slot,
                 Touch::Consumer => slot == it.slot || !counted(),
             };
@@ -225,7 +228,7 @@ impl Kernel {
         }
     }
 
-    /// The push counter becomes odd; holds and claims are the iteration's until the outcome is known.
+    /// Makes the push counter odd. Holds and claims belong to the iteration until the outcome is known.
     fn take(&mut self, now: Now, at: u32, verdict: &Verdict) {
         let limit = self.config.evidence_age;
         let Some(it) = self.iterations.at_mut(at) else {
@@ -262,7 +265,7 @@ impl Kernel {
         }
     }
 
-    /// R12: what let the push through is used up in the step, and so in the commit, that opens it.
+    /// R12: spends the approval and overrides in the step, and so in the commit, that opens the push.
     fn spend(&mut self, now: Now, at: u32, mut words: Vec<Word>, out: &mut Effects) {
         let Some(it) = self.iterations.at_mut(at) else {
             return;
@@ -282,7 +285,7 @@ impl Kernel {
         }
     }
 
-    /// A push that never began gives back the words that let it through.
+    /// Gives back the approval and overrides of a push that never began.
     pub(super) fn give_back_words(&mut self, at: u32, out: &mut Effects) {
         let words = self.iterations.at_mut(at);
         let words = words.map(|it| std::mem::take(&mut it.words));
@@ -301,7 +304,7 @@ impl Kernel {
         self.record(record, out);
     }
 
-    /// What follows from a verdict: a push, or a wait.
+    /// Admits the push or handles its refusal.
     pub(super) fn decide_admission(
         &mut self,
         now: Now,
@@ -321,32 +324,33 @@ impl Kernel {
     }
 }
 
-/// R13: what a push relies on and claims has to fit into its record.
+/// R13: checks that the assets that a push relies on, and its claims, fit into its record.
 fn can_be_remembered(verdict: &Verdict) -> Result<(), Refusal> {
     let (relied, most) = (verdict.relies_on.len(), ReliedOn::MOST);
     if relied > most {
         return Err(Refusal::Held(format!(
-            "it relies on {relied} other assets, the limit is {most}; divide what they depend on"
+            "the push relies on {relied} other assets, the limit is {most}; reduce the number of assets that \
+             depend on each other"
         )));
     }
     let claims = verdict.claims.iter().map(|claim| claim.key().0.len());
     let (count, bytes) = (verdict.claims.len(), claims.sum::<usize>());
     if count > MOST_CLAIMS || bytes > MOST_CLAIM_BYTES {
         return Err(Refusal::Held(format!(
-            "its checks claim {count} keys of {bytes} bytes, the limit is {MOST_CLAIMS} keys of {MOST_CLAIM_BYTES} \
-             bytes; claim fewer or shorter ones"
+            "its checks claim {count} keys with {bytes} bytes, the limit is {MOST_CLAIMS} keys with {MOST_CLAIM_BYTES} \
+             bytes; claim fewer or shorter keys"
         )));
     }
     Ok(())
 }
 
-/// Whether `claim` is of the capacity of `provider`, in whatever unit.
+/// Whether `claim` is an amount of a capacity of `provider`, in any unit.
 fn is_of_capacity(claim: &Claim, provider: &AssetId) -> bool {
     let of_any = Key::capacity(provider, "");
     matches!(claim, Claim::Amount { key, .. } if key.0.starts_with(&*of_any.0))
 }
 
-/// A check stack that failed or timed out is a delay.
+/// Returns the delay for a check stack that failed or timed out.
 pub(super) fn failed_check(now: Now, why: String) -> Verdict {
     let recheck = Recheck::After(Duration::from_secs(10));
     Verdict::delay(

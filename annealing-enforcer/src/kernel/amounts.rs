@@ -1,7 +1,9 @@
-//! Counted amounts: what each asset has of a shared capacity, and what pushes under way may take of it (R9, R16).
+//! Counted amounts: the share that each asset has of a capacity, and the amount that pushes under way may take of it
+//! (R9, R16).
 //!
-//! An asset counts with the larger of what production was last seen to give it and what its push claims. Sums and orders
-//! are kept up to date, so that no question and no admission goes through the other consumers.
+//! An asset counts with its level, the amount that production was last seen to give it, or with the claim of its push,
+//! whichever is larger. Sums and orders are kept up to date, so that no question and no admission visits the other
+//! consumers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,38 +13,39 @@ use std::{
 use plugin_sdk::{Key, Mono, Now, Shared};
 use prodspec_model::AssetId;
 
-/// The round of what was never looked up.
+/// The round of a capacity whose consumers were never looked up.
 const NEVER: u64 = u64::MAX;
 
-/// All amounts, by what they are counted under.
+/// All counted amounts, by the key of their capacity.
 #[derive(Debug, Default)]
 pub(super) struct Amounts {
     by_key: BTreeMap<Key, Amount>,
-    /// The keys that each asset is a consumer under, as far as they are watched.
+    /// The watched keys under which each asset is a consumer, by slot.
     of: BTreeMap<u32, BTreeSet<Key>>,
-    /// Who consumes what may have changed in many places: it is found again where it is asked for.
+    /// Rises when consumers may have changed in many places. Consumers looked up in an earlier round are looked up
+    /// again when a check asks for them.
     round: u64,
-    /// How many are watched.
+    /// Number of watched keys.
     watched: usize,
-    /// When it is worth while to look what is no longer asked about.
+    /// Time of the next search for keys that no check asks about any more.
     forget_at: Mono,
 }
 
-/// One of them.
+/// The amount counted under one key.
 #[derive(Debug, Default)]
 struct Amount {
     shares: BTreeMap<u32, Share>,
-    /// The sum of what all shares count.
+    /// The sum of the counts of all shares.
     total: u128,
     by_age: BTreeSet<(Option<Mono>, u32)>,
     shrinking: BTreeSet<u32>,
     leaving: BTreeSet<u32>,
-    /// Consumers that use anything, by how much.
+    /// Consumers with a level above zero, ordered by level.
     using: BTreeSet<(u64, u32)>,
     watched: Option<Watched>,
 }
 
-/// What a check asked about.
+/// A capacity that checks asked about.
 #[derive(Debug)]
 struct Watched {
     shared: Shared,
@@ -53,20 +56,21 @@ struct Watched {
     strangers: Vec<AssetId>,
 }
 
-/// What one asset has.
+/// The share of one asset.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Share {
-    /// What production was last seen to give it, and what a push under way or ended since may have added.
+    /// The amount that production was last seen to give the asset, plus what a push under way or ended since may have
+    /// added.
     level: u64,
-    /// What a push to come would leave it.
+    /// The amount that the next push would leave the asset. `None`: not known.
     soon: Option<u64>,
-    /// That push is of content that consumes it no longer.
+    /// `true`: the content of the next push no longer consumes the shared capacity.
     leaves: bool,
-    /// What its push under way takes.
+    /// The amount that the push under way claims.
     claim: u64,
-    /// When the finding of the level was made.
+    /// Time of the diff that found the level. `None`: no diff yet.
     seen: Option<Now>,
-    /// It is a consumer, claim or not.
+    /// `true`: the asset is a consumer, with or without a claim.
     consumes: bool,
 }
 
@@ -77,7 +81,7 @@ impl Share {
 }
 
 impl Amount {
-    /// Changes the share of `slot`, and all that follows from it.
+    /// Replaces the share of `slot` and updates the sums and orders.
     fn put(&mut self, slot: u32, share: Share) {
         let old = match share == Share::default() {
             true => self.shares.remove(&slot),
@@ -109,17 +113,17 @@ impl Amount {
         self.shares.get(&slot).copied().unwrap_or_default()
     }
 
-    /// What all but `slot` have.
+    /// Returns the sum of the counts of all assets except `slot`.
     fn others(&self, slot: u32) -> u128 {
         self.total - self.share(slot).counts()
     }
 
-    /// Makes `slot` a consumer, or ends that. Of a new one nothing is known.
+    /// Makes `slot` a consumer, or ends that. Nothing is known yet of a new consumer.
     fn consumes(&mut self, slot: u32, consumes: bool) {
         let share = self.share(slot);
         let share = match consumes {
             true => Share { consumes, ..share },
-            // What is claimed still counts; what was seen is of no use any more.
+            // The claim still counts. The level is of no use any more.
             false => Share {
                 claim: share.claim,
                 ..Share::default()
@@ -129,31 +133,32 @@ impl Amount {
     }
 }
 
-/// The consumers' sum, as far as it is known.
+/// The sum over all consumers of a capacity, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     pub(super) used: u128,
-    /// When the oldest finding was made.
+    /// Time of the oldest diff that the sum rests on.
     pub(super) oldest: Option<Now>,
     /// Consumers without a finding from `not_before` or later.
     pub(super) unknown: Vec<u32>,
     /// Consumers that enforcement does not know.
     pub(super) strangers: Vec<AssetId>,
-    /// With what they use now.
+    /// Consumers whose next push lowers their level, each with its present level.
     pub(super) shrinking: Vec<(u32, u64)>,
+    /// Consumers that have a level and whose next push is known, each with its present level.
     pub(super) leaving: Vec<(u32, u64)>,
-    /// The largest first.
+    /// Consumers with a level above zero, the largest level first.
     pub(super) using: Vec<(u32, u64)>,
 }
 
 impl Amounts {
-    /// Whether `slot` may have `units` of `limit` under `key`, with what all others have or may get.
+    /// Whether `units` for `slot` and the counts of all other assets together stay within `limit`.
     pub(super) fn fits(&self, slot: u32, key: &Key, units: u64, limit: u64) -> bool {
         let others = self.by_key.get(key).map_or(0, |it| it.others(slot));
         others + u128::from(units) <= u128::from(limit)
     }
 
-    /// A push of `slot` takes `units`.
+    /// Notes that a push of `slot` claims `units`.
     pub(super) fn claim(&mut self, slot: u32, key: &Key, units: u64) {
         let amount = self.by_key.entry(key.clone()).or_default();
         let share = amount.share(slot);
@@ -161,7 +166,8 @@ impl Amounts {
         amount.put(slot, Share { claim, ..share });
     }
 
-    /// The outcome of a push of `slot` is known: it may have all that was claimed, until it is looked at.
+    /// Ends the claim of a push of `slot` whose outcome is known. Until the next diff, the asset counts with all that
+    /// was claimed.
     pub(super) fn release(&mut self, slot: u32, key: &Key) {
         let Some(amount) = self.by_key.get_mut(key) else {
             return;
@@ -181,9 +187,10 @@ impl Amounts {
         }
     }
 
-    /// A diff of `slot` that started then, with no push of it since, found `capacity`: by unit, what production has and
-    /// what a push to come would leave. Says under which keys the asset counts less than before. `of_intent`: the diff is
-    /// of the asset's intent, so that its change is the push to come; `keeps`: whether that content still consumes something.
+    /// Takes in a diff of `slot` that started at `started`, with no push of it since. `capacity` returns, by unit, what
+    /// production has and what the next push would leave. `of_intent`: the diff is of the asset's intent, so that its
+    /// change is the next push. `keeps`: whether that content still consumes a shared capacity. Returns the keys under
+    /// which the sum fell.
     pub(super) fn observed(
         &mut self,
         slot: u32,
@@ -231,17 +238,17 @@ impl Amounts {
         fell
     }
 
-    /// Whether nothing is watched, so that changed edges need not be told.
+    /// Whether no key is watched, so that changed edges need not be reported.
     pub(super) fn watches_nothing(&self) -> bool {
         self.watched == 0
     }
 
-    /// Who consumes what has changed in many places.
+    /// Notes that consumers may have changed in many places: they are looked up again.
     pub(super) fn next_round(&mut self) {
         self.round += 1;
     }
 
-    /// Watches `shared` from now on. Says whether its consumers have to be given.
+    /// Watches `shared` from now on. Returns whether the caller has to provide its consumers.
     pub(super) fn watch(&mut self, shared: &Shared, now: Mono) -> bool {
         let key = Key::capacity(&shared.provider, &shared.unit);
         let amount = self.by_key.entry(key).or_default();
@@ -256,7 +263,7 @@ impl Amounts {
         watched.round != self.round
     }
 
-    /// Who has claimed anything under `key`.
+    /// Returns the slots that hold a claim under `key`.
     pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = u32> {
         let shares = self.by_key.get(key).into_iter().flat_map(|it| &it.shares);
         shares
@@ -264,13 +271,13 @@ impl Amounts {
             .map(|(slot, _)| *slot)
     }
 
-    /// What is watched under `key`, if its consumers have to be given again.
+    /// Returns the capacity watched under `key`, if the caller has to provide its consumers again.
     pub(super) fn outdated(&self, key: &Key) -> Option<Shared> {
         let watched = self.by_key.get(key)?.watched.as_ref()?;
         (watched.round != self.round).then(|| watched.shared.clone())
     }
 
-    /// All consumers of `shared`. What is known of those that were consumers before stays known.
+    /// Sets all consumers of `shared`. Levels of assets that were consumers before are kept.
     pub(super) fn set_consumers(
         &mut self,
         shared: &Shared,
@@ -295,7 +302,7 @@ impl Amounts {
         }
     }
 
-    /// `slot` consumes exactly these, of all that is watched.
+    /// Sets the watched capacities that `slot` consumes: exactly these.
     pub(super) fn set_consumed(&mut self, slot: u32, shared: impl Iterator<Item = Shared>) {
         let keys = shared.map(|it| Key::capacity(&it.provider, &it.unit));
         let watched = |key: &Key| {
@@ -314,8 +321,9 @@ impl Amounts {
         }
     }
 
-    /// What all but `slot` use of what is watched under `key`. Findings from before `not_before` do not count, but for
-    /// assets whose push is under way: they cannot be looked at, and count with what they have and may get.
+    /// Returns the use of the capacity watched under `key` by all consumers except `slot`. Levels from before
+    /// `not_before` count as unknown, except for assets with a push under way: they cannot be diffed, and count with
+    /// their level and claim. Each list has at most `most` entries.
     pub(super) fn sum(
         &self,
         key: &Key,
@@ -356,7 +364,7 @@ impl Amounts {
         sum
     }
 
-    /// Watches nothing any longer that was not asked about for so long.
+    /// Ends the watch of keys that no check asked about for `age`.
     pub(super) fn forget(&mut self, now: Mono, age: Duration) {
         if now < self.forget_at {
             return;

@@ -1,91 +1,91 @@
-//! The kernel's branches, counted: a simulation in which one was never taken proves nothing about it.
+//! The branches of the kernel, counted. A simulation that never takes a branch proves nothing about it.
 
 use serde::Serialize;
 
 macro_rules! branches {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A branch of the kernel.
+        /// A branch of the kernel that is counted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[non_exhaustive]
         pub enum Branch { $($(#[$doc])* $name,)* }
 
         impl Branch {
-            /// Every branch.
+            /// All branches, in order of declaration.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };
 }
 
 branches! {
-    /// A diff said in sync.
+    /// A diff found the asset in sync.
     InSync,
-    /// A diff found something to push.
+    /// A diff found a change to push.
     Differs,
-    /// Production works on it.
+    /// A diff found production still working on the resource.
     DiffInProgress,
-    /// The resource is another system's.
+    /// A diff found that another system owns the resource.
     Foreign,
-    /// A call failed.
+    /// A diff failed, or a push with a known outcome.
     Failed,
-    /// A diff passed its deadline.
+    /// A diff did not end by its deadline.
     DiffDeadline,
-    /// The checks passed their deadline.
+    /// The checks did not end by their deadline.
     CheckDeadline,
-    /// A push passed its deadline.
+    /// A push did not end by its deadline.
     PushDeadline,
-    /// An answer came that nobody waits for.
+    /// An answer arrived for a call that is no longer awaited.
     Late,
-    /// A check delayed.
+    /// A check delayed a push.
     Delayed,
-    /// An asset slept on because a check had named a time.
+    /// An asset slept on because checks had named a time.
     Asleep,
-    /// Own or others' evidence was overtaken by a push.
+    /// A push made the evidence of this asset or of a neighbour outdated.
     StaleEvidence,
-    /// Evidence was too old.
+    /// The evidence for a push was too old.
     Aged,
-    /// Another push in flight relies on the asset.
+    /// A push of the asset, or one that relies on it, was in flight.
     HeldByOther,
-    /// A claim was taken.
+    /// A claim of a push was not free.
     ClaimTaken,
     /// A newer incarnation voided the evidence.
     MovedIntent,
     /// Three voids in a row: the iteration finishes at its own incarnation.
     FinishesOwn,
-    /// A destructive change without approval.
+    /// A push was held for an operator, such as a destructive one without approval.
     Unapproved,
-    /// Paused by a person.
+    /// A pause of an operator held a push.
     Paused,
-    /// Observe-only.
+    /// A push was held because the asset is observe-only.
     ObserveOnly,
-    /// A turndown where the type has none.
+    /// A turndown was held because the type's plugin has none.
     NoTurndown,
-    /// A turndown was pushed.
+    /// A turndown was pushed successfully.
     TurnedDown,
-    /// No ownership that is sure to last.
+    /// A push was refused because the lease was not certain.
     NoLease,
-    /// A push was admitted.
+    /// A push was admitted by the kernel.
     Admitted,
     /// An admitted push was given up before it started.
     Withdrawn,
-    /// A push succeeded.
+    /// A push ended with success.
     Pushed,
-    /// A push is in progress.
+    /// A push ended its call and is in progress in production.
     PushInProgress,
-    /// A push was followed up.
+    /// A push in progress was followed up.
     Continued,
     /// A moved pin or intent ended a continuation.
     ContinuationEnded,
-    /// The outcome of a push is unknown.
+    /// A push ended with an unknown outcome.
     OutcomeUnknown,
     /// An unknown outcome was resolved by a diff.
     Resolved,
-    /// The same change again after successful pushes.
+    /// An asset still differed after many successful pushes.
     NotConverging,
-    /// An asset left intent.
+    /// An asset left intent without a turndown.
     Orphaned,
-    /// An orphan came back.
+    /// An orphan came back into intent.
     Returned,
-    /// A circuit breaker opened.
+    /// A circuit breaker of a plugin opened.
     BreakerOpened,
     /// A neighbour was diffed for a check.
     Observed,
@@ -93,7 +93,7 @@ branches! {
     ObservationShared,
     /// A neighbour had a push in flight.
     ObservedInFlight,
-    /// A settled asset woke one that waited for it.
+    /// An asset that settled woke one that waited for it.
     WokenBySettling,
     /// A provider got a consumer while a check was under way.
     NewEdge,
@@ -107,29 +107,29 @@ branches! {
     CuresUnderEdit,
 }
 
-/// A guard that can be left out, to see that a test notices.
+/// A guard that tests can leave out, to show that a test notices it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
 pub enum Bug {
-    /// Push without taking claims.
+    /// Admit a push without taking its claims.
     SkipClaim,
-    /// Admit although the asset or a relied-on one was pushed since the evidence.
+    /// Admit although the asset or one that it relies on was pushed after the evidence.
     ReuseOldDiff,
-    /// Push without ownership.
+    /// Push without holding the lease.
     DropFence,
-    /// Forget a push that was open when the owner died.
+    /// Forget a push that was open when the former owner died.
     LoseOpenPush,
-    /// Forget the edges that an edit dropped.
+    /// Forget the edges that an edit has dropped.
     ForgetVanishedEdge,
-    /// Take a failed or timed-out check for a yes.
+    /// Take a failed or timed-out check for one that lets the push through.
     PushOnTimedOutCheck,
-    /// Take an orphan out of production.
+    /// Remove an orphan's resource from production.
     RemoveOrphan,
     /// Start a push before its record is durable.
     PushBeforeDurable,
     /// Push although the pin moved since the diff.
     IgnoreMovedPin,
-    /// Ignore that a push in flight relies on the asset.
+    /// Push although another push in flight relies on the asset.
     SkipHold,
     /// Let a governed asset follow a newly sealed incarnation until its pin is there.
     FollowLatest,

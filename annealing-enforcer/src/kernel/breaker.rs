@@ -1,8 +1,8 @@
-//! The circuit breaker in front of a plugin's calls: it keeps calls from a plugin that fails for most of its assets, and
-//! probes it with one call at a time.
+//! The circuit breaker in front of a plugin's calls: it holds calls back from a plugin that fails for most of its
+//! assets, and probes the plugin with one call at a time.
 //!
-//! What counts is the share of *distinct assets* whose calls fail. An asset that is known to fail, since its last call
-//! failed too, is its own trouble: it neither opens the breaker nor, while there is any other, probes.
+//! It counts the share of *distinct assets* whose calls fail. An asset whose previous call failed too is known to fail:
+//! it does not open the breaker, and it is used for a probe only if there is no other asset.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,26 +10,26 @@ use plugin_sdk::Mono;
 
 use crate::config::Config;
 
-/// Answers are counted for between one and two of these.
+/// Length of a time span. Answers count in the span in which they arrive and in the next one.
 const SPAN: Duration = Duration::from_secs(30);
 
-/// How many of the assets whose calls succeeded last are remembered, to probe with.
+/// Number of recently successful assets that are kept for probes.
 const WELL: usize = 8;
 
-/// See the module.
+/// One circuit breaker; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     now: Span,
     before: Span,
     began: Mono,
-    /// Rises with every span; marks assets that are counted in the present one.
+    /// Number of the present span. Assets that were counted in it carry it.
     span: u8,
     well: [Option<u32>; WELL],
     next: usize,
     open: Option<Open>,
 }
 
-/// Distinct assets whose calls ended in one span.
+/// The distinct assets whose calls ended in one span.
 #[derive(Debug, Default)]
 struct Span {
     succeeded: u32,
@@ -44,27 +44,27 @@ struct Open {
 }
 
 impl Breaker {
-    /// Whether a call may go.
+    /// Whether a call may be made.
     pub(super) fn allows(&self, now: Mono) -> bool {
         let allows = |open: &Open| now >= open.probe_at && !open.probing;
         self.open.as_ref().is_none_or(allows)
     }
 
-    /// A call goes.
+    /// Notes that a call is made: with an open breaker, it is the probe.
     pub(super) fn called(&mut self) {
         if let Some(open) = &mut self.open {
             open.probing = true;
         }
     }
 
-    /// What was to be the probe does not go: another call may.
+    /// Notes that the call chosen as the probe is not made: another call may be the probe.
     pub(super) fn spared(&mut self) {
         if let Some(open) = &mut self.open {
             open.probing = false;
         }
     }
 
-    /// When a probe may go, if the breaker is open and none is under way.
+    /// Returns the time from which a probe may be made, if the breaker is open and no probe is under way.
     pub(super) fn probe_at(&self) -> Option<Mono> {
         let waits = self.open.as_ref().filter(|open| !open.probing);
         waits.map(|open| open.probe_at)
@@ -74,7 +74,7 @@ impl Breaker {
         self.open.is_some()
     }
 
-    /// The asset whose call succeeded last, to probe with. Each is given once, until it succeeds again.
+    /// Returns the asset whose call succeeded last, for a probe. Each asset is returned once, until it succeeds again.
     pub(super) fn last_well(&mut self) -> Option<u32> {
         for back in 1..=WELL {
             let at = (self.next + WELL - back) % WELL;
@@ -85,7 +85,7 @@ impl Breaker {
         None
     }
 
-    /// The number of the present span, for [`Breaker::succeeded`].
+    /// Returns the number of the present span, which the caller of [`Breaker::succeeded`] needs.
     pub(super) fn span(&mut self, now: Mono) -> u8 {
         let passed = now.since(self.began);
         if passed >= SPAN {
@@ -101,7 +101,7 @@ impl Breaker {
         self.span
     }
 
-    /// A call for `slot` succeeded; `first` in this span.
+    /// Notes that a call for `slot` succeeded; `first`: for the first time in this span.
     pub(super) fn succeeded(&mut self, slot: u32, first: bool) {
         if self.open.take().is_some() {
             (self.now, self.before) = Default::default();
@@ -114,11 +114,11 @@ impl Breaker {
         self.next = (self.next + 1) % WELL;
     }
 
-    /// A call for `slot` failed in a way that may be the plugin's fault and not the asset's; `known`: the asset's last
-    /// call failed too. Says whether the breaker opened now.
+    /// Notes that a call for `slot` failed in a way that may be the plugin's fault. `known`: the asset's previous call
+    /// failed too. Returns whether the breaker opened now.
     pub(super) fn failed(&mut self, now: Mono, slot: u32, known: bool, config: &Config) -> bool {
         if let Some(open) = &mut self.open {
-            // Others were under way when it opened.
+            // Without a probe under way, the failure is of a call from before the breaker opened.
             if open.probing {
                 open.wait = (open.wait * 2).min(config.backoff_cap);
                 (open.probe_at, open.probing) = (now + open.wait, false);
@@ -178,7 +178,7 @@ mod tests {
         );
         breaker.called();
         breaker.spared();
-        assert!(breaker.allows(at(16)), "another one may be the probe");
+        assert!(breaker.allows(at(16)), "another call may be the probe");
         breaker.called();
         breaker.succeeded(3, true);
         assert!(breaker.allows(at(16)));
@@ -192,10 +192,19 @@ mod tests {
         }
         for slot in 10..19 {
             assert!(!breaker.failed(at(1), slot, false, &config), "{slot}");
-            assert!(!breaker.failed(at(1), slot, false, &config), "the same");
+            assert!(
+                !breaker.failed(at(1), slot, false, &config),
+                "the same asset again"
+            );
         }
-        assert!(!breaker.failed(at(1), 30, true, &config), "known to fail");
-        assert!(breaker.failed(at(1), 19, false, &config), "half of them");
+        assert!(
+            !breaker.failed(at(1), 30, true, &config),
+            "an asset known to fail does not count"
+        );
+        assert!(
+            breaker.failed(at(1), 19, false, &config),
+            "half of the assets fail"
+        );
     }
 
     #[test]
@@ -209,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_a_breaker_is_probed_with_what_succeeded_last() {
+    fn s9_a_breaker_is_probed_with_the_asset_that_succeeded_last() {
         let mut breaker = Breaker::default();
         for slot in 0..20 {
             breaker.succeeded(slot, true);

@@ -1,4 +1,4 @@
-//! Claims: what running pushes hold, counted in one place.
+//! Claims: the resources that pushes hold, counted in one place.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use plugin_sdk::{Claim, Key, Mono, Quota};
 
 use super::{amounts::Amounts, rates::Rates};
 
-/// Who holds what, and who waits for it.
+/// All claims: their holders, and the assets that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     held: BTreeMap<Key, BTreeMap<u32, u32>>,
@@ -18,9 +18,9 @@ pub(super) struct Claims {
 /// A claim that is not free.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// By others, who give it back.
+    /// Other assets hold it and will give it back.
     Held(Key),
-    /// By time.
+    /// The rate is used up until a later time.
     UsedUp(Key, Quota),
 }
 
@@ -35,7 +35,7 @@ impl Claims {
         &self.held
     }
 
-    /// Whether `slot` can have `claim` now. What it already holds counts as free.
+    /// Checks whether `slot` can have `claim` now. A claim that `slot` already holds counts as free.
     fn free(&self, slot: u32, claim: &Claim, now: Mono) -> Result<(), Taken> {
         let others = |key: &Key| {
             self.held.get(key).map_or(0, |holders| {
@@ -57,7 +57,7 @@ impl Claims {
         }
     }
 
-    /// Holds again what `slot` held under the last owner, free or not.
+    /// Restores the claims that `slot` held under the last owner, free or not.
     pub(super) fn restore(&mut self, slot: u32, claims: &[Claim]) {
         for claim in claims {
             match claim {
@@ -71,7 +71,7 @@ impl Claims {
         }
     }
 
-    /// Takes all of `claims` for `slot`, or none and says which is taken.
+    /// Takes all of `claims` for `slot`. If one is not free, takes none and returns that one as the error.
     pub(super) fn take(&mut self, slot: u32, claims: &[Claim], now: Mono) -> Result<(), Taken> {
         claims
             .iter()
@@ -86,14 +86,14 @@ impl Claims {
         Ok(())
     }
 
-    /// Who holds `key` now.
+    /// Returns the slots that hold `key` now.
     pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = u32> {
         let holders = self.held.get(key).into_iter();
         let amounts = self.amounts.holders(key);
         holders.flat_map(BTreeMap::keys).copied().chain(amounts)
     }
 
-    /// Gives one claim back and says whom to wake.
+    /// Gives one claim back and returns its key with the slot to wake for it.
     pub(super) fn give_back(&mut self, slot: u32, claim: &Claim) -> Option<(Key, u32)> {
         let key = match claim {
             Claim::Exclusive(key) | Claim::AtMost(key, _) => key,
@@ -117,7 +117,7 @@ impl Claims {
         self.next_waiting(key)
     }
 
-    /// The asset that has waited longest for `key`.
+    /// Removes and returns the slot that has waited longest for `key`.
     pub(super) fn next_waiting(&mut self, key: &Key) -> Option<(Key, u32)> {
         let queue = self.waiting.get_mut(key)?;
         let slot = queue.pop_front();
@@ -127,7 +127,8 @@ impl Claims {
         slot.map(|slot| (key.clone(), slot))
     }
 
-    /// Puts `slot` behind the others who wait for `key`; before them, if it was woken for it and came too late.
+    /// Puts `slot` into the queue for `key`: at the end, or at the front if it was woken for the key and found it
+    /// taken.
     pub(super) fn park(&mut self, slot: u32, key: &Key, was_first: bool) {
         let queue = self.waiting.entry(key.clone()).or_default();
         if queue.contains(&slot) {

@@ -1,4 +1,4 @@
-//! A person's word takes effect, or is refused because it is about nothing.
+//! Executes a command of an operator, or refuses it if its object does not exist.
 
 use jiff::Timestamp;
 use plane_store::records::{Approval, By, Decision, Ended, Outcome, Override, Pause, Scope};
@@ -15,10 +15,10 @@ use super::{
     waiting::wall_at,
 };
 
-/// How many names a refusal lists.
+/// Maximum number of names that a refusal lists.
 const NAMED: usize = 8;
 
-/// Why a word is refused, and what would fit.
+/// Why a command is refused, and which objects it could name instead.
 type Refused = String;
 
 impl Kernel {
@@ -65,7 +65,7 @@ impl Kernel {
             Scope::Type(name) if self.kind_of(name.as_str()).is_none() => {
                 let types = self.kinds.iter().map(|kind| kind.config.name.to_string());
                 return Err(format!(
-                    "no plugin enforces the type {name}; enforced are {}",
+                    "no plugin enforces the type {name}; the enforced types are {}",
                     listed(types)
                 ));
             }
@@ -95,8 +95,11 @@ impl Kernel {
         let Some(pause) = self.people.resume(scope, ended) else {
             let paused = self.people.paused();
             return Err(match paused.is_empty() {
-                true => format!("{scope} is not paused; nothing is"),
-                false => format!("{scope} is not paused; paused are {}", listed(paused)),
+                true => format!("{scope} is not paused; no pause is in force"),
+                false => format!(
+                    "{scope} is not paused; the paused scopes are {}",
+                    listed(paused)
+                ),
             });
         };
         self.record(Record::Pause(pause), out);
@@ -145,7 +148,7 @@ impl Kernel {
         let slot = self.has_change(&asset, change)?;
         if check.as_str() == FAILED {
             return Err(format!(
-                "`{FAILED}` is what a check stack that failed delays with; what the checks say is not known then, and \
+                "`{FAILED}` stands for a check stack that failed as a whole; the verdicts of its checks are not known and \
                  cannot be overridden"
             ));
         }
@@ -197,18 +200,18 @@ impl Kernel {
             });
             return Err(format!(
                 "a push of `{asset}` whose outcome is unknown may still run{until}, and its provider cannot keep late \
-                 calls out; if it is certain that it does not run any more, say that the push is over"
+                 calls out; if you are certain that it no longer runs, confirm that the push is over"
             ));
         }
         if !self.has_lease(now) {
             return Err(
-                "this process does not own the partition for certain now; try again".into(),
+                "it is not certain that this process still owns the partition; try again".into(),
             );
         }
         let kind = &self.kinds[self.table.slot(slot).kind as usize];
         if !kind.breaker.allows(now.mono) {
             return Err(format!(
-                "the plugin of {} fails for most of its assets, so its calls are held back; `{asset}` is looked at once a \
+                "the plugin of {} fails for most of its assets and its calls are held back; `{asset}` is diffed once a \
                  probe succeeds",
                 kind.config.name
             ));
@@ -218,7 +221,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// An orphan is known about: it is forgotten, production keeps it.
+    /// Forgets an orphan at the command of an operator; production keeps its resource.
     fn acknowledge(
         &mut self,
         now: Now,
@@ -231,7 +234,7 @@ impl Kernel {
             let (orphans, left_running) = self.orphans();
             let orphans = orphans.iter().chain(&left_running).map(ToString::to_string);
             return Err(format!(
-                "`{asset}` is part of intent and no orphan; orphans are {}",
+                "`{asset}` is part of intent and not an orphan; the orphans are {}",
                 listed(orphans)
             ));
         }
@@ -252,7 +255,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// R13: a person vouches that a push of unknown outcome does not run any more.
+    /// R13: ends the wait for a push of unknown outcome, because an operator confirms that it no longer runs.
     fn push_is_over(
         &mut self,
         now: Now,
@@ -265,7 +268,7 @@ impl Kernel {
         let unknown = it.is_some_and(|it| matches!(it.phase, Phase::Waiting(Wait::Unknown)));
         if !unknown {
             return Err(format!(
-                "no push of `{asset}` is waited for; `explain` says what it waits for"
+                "`{asset}` has no push of unknown outcome; `explain` shows what it waits for"
             ));
         }
         self.told(now, slot, "the push is over", by, out);
@@ -273,7 +276,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The slot of an asset that is enforced, or left intent.
+    /// Returns the slot of an asset that is enforced or an orphan.
     fn known(&self, asset: &AssetId) -> Result<u32, Refused> {
         self.table.find(asset.as_str()).ok_or_else(|| {
             format!(
@@ -282,7 +285,7 @@ impl Kernel {
         })
     }
 
-    /// The slot of an asset whose last diff found this very change.
+    /// Returns the slot of an asset whose last diff found exactly this change.
     fn has_change(&self, asset: &AssetId, change: Digest) -> Result<u32, Refused> {
         let slot = self.known(asset)?;
         let it = self.iterations.at(self.table.slot(slot).iteration);
@@ -290,7 +293,7 @@ impl Kernel {
         match found {
             Some(found) if found.digest == change => Ok(slot),
             Some(found) => Err(format!(
-                "the change of `{asset}` is another one now: {} ({})",
+                "the change of `{asset}` is now {} ({}); review it and repeat the command with this digest",
                 found.digest, found.summary
             )),
             None if self.table.is_settled(slot) => {
@@ -310,7 +313,7 @@ impl Kernel {
         })
     }
 
-    /// A person asks for one asset: whatever it waits for is looked at again now.
+    /// Triggers a diff of an asset at the command of an operator, whatever the asset waits for.
     fn asked(&mut self, now: Now, slot: u32) {
         if let Some(it) = self.iterations.at_mut(self.table.slot(slot).iteration) {
             it.asleep = None;
@@ -318,7 +321,7 @@ impl Kernel {
         self.trigger(now, slot, Trigger::Asked, Class::Intent);
     }
 
-    /// Remembers what a person said of an asset among its decisions.
+    /// Records a command among the decisions about an asset.
     fn told(&mut self, now: Now, slot: u32, what: &str, by: By, out: &mut Effects) {
         let Some(id) = self.table.id(slot) else {
             return;
@@ -344,7 +347,7 @@ impl Kernel {
         self.record(Record::Decision(id, decision), out);
     }
 
-    /// A pause ended: whoever waits for a person looks again.
+    /// Triggers diffs of all assets that wait for an operator, because a pause ended.
     fn look_at_held(&mut self, now: Now) {
         let held: Vec<u32> = self
             .iterations
@@ -361,14 +364,14 @@ impl Kernel {
 fn is_to_come(now: Now, until: Option<Timestamp>) -> Result<(), Refused> {
     match until {
         Some(until) if until <= now.wall => Err(format!(
-            "it would end at {until:.0}, which is over; it is {:.0} now",
+            "the end {until:.0} is in the past; it is {:.0} now",
             now.wall
         )),
         _ => Ok(()),
     }
 }
 
-/// Some names, and how many more there are.
+/// Joins some names into a text that says how many more there are.
 fn listed(names: impl IntoIterator<Item = String>) -> String {
     let names: Vec<String> = names.into_iter().collect();
     let more = names.len().saturating_sub(NAMED);

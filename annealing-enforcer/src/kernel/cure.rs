@@ -1,9 +1,9 @@
-//! R6: while a change of intent is delayed, the asset is kept as it was: drift is repaired to the content that it
-//! settled with last, for the cause [`Cause::Drift`]. A pending edit never turns drift repair into an intent change. One
-//! that is an emergency, and is delayed all the same, is no different.
+//! R6: while a change of intent is delayed, drift is repaired to the content that the asset settled with last, for the
+//! cause [`Cause::Drift`]. A pending edit never turns drift repair into a change of intent. A delayed change with the
+//! cause `Emergency` is treated the same.
 //!
-//! The change of intent is looked at first, so that production which has it already is left alone. Only when its push
-//! is refused, and at most once in a drift period, the same run goes on with a look at the content settled last.
+//! The changed intent is diffed first: if production has it already, no repair is needed. Only when its push is
+//! refused, and at most once per drift period, the same run goes on with a diff of the content settled last.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,52 +17,53 @@ use super::{
     slot::{Class, Trigger, flag},
 };
 
-/// The content that each asset settled with last, of those whose intent has changed since. Forgotten as soon as a push
-/// of the changed intent is admitted, unless that never begins: from then on production may be either.
+/// The content that each asset settled with last, for assets whose intent has changed since. It is forgotten when a
+/// push of the changed intent is admitted, unless that push never begins: production may have either content from then
+/// on.
 #[derive(Debug, Default)]
 pub(super) struct LastSettled(BTreeMap<u32, Before>);
 
-/// An asset as it was when it was last found in sync.
+/// The content of an asset when it was last found in sync.
 #[derive(Debug, Clone)]
 pub(super) struct Before {
-    /// The incarnation that has this content.
+    /// The incarnation that has this content of the asset.
     at: Incarnation,
-    /// When production was last found to have it; `None`: not under this ownership.
+    /// Time of the last diff that found production with this content. `None`: none under this ownership.
     looked: Option<Mono>,
 }
 
 impl LastSettled {
-    /// The intent of `slot` changes: `at` has the content that it was in sync with until `looked`.
+    /// Notes that the intent of `slot` changes. `at` has the content with which it was in sync until `looked`.
     pub(super) fn keep(&mut self, slot: u32, at: Incarnation, looked: Option<Mono>) {
         self.0.insert(slot, Before { at, looked });
     }
 
-    /// Production may have become something else, or the asset has settled with its present intent.
+    /// Forgets the content, because production may have another one or the asset settled with its present intent.
     pub(super) fn forget(&mut self, slot: u32) {
         self.0.remove(&slot);
     }
 
-    /// As [`LastSettled::forget`], and hands it out: a push that never begins changes nothing.
+    /// Removes and returns the content, so that it can be put back if the push never begins.
     pub(super) fn take(&mut self, slot: u32) -> Option<Before> {
         self.0.remove(&slot)
     }
 
-    /// What was taken holds after all.
+    /// Puts back a content that was taken.
     pub(super) fn put_back(&mut self, slot: u32, before: Before) {
         self.0.insert(slot, before);
     }
 
-    /// The incarnation whose content `slot` settled with last, if its intent has changed since.
+    /// Returns the incarnation with whose content `slot` settled last, if its intent has changed since.
     pub(super) fn of(&self, slot: u32) -> Option<&Incarnation> {
         self.0.get(&slot).map(|before| &before.at)
     }
 
-    /// The incarnations that are needed for drift repair.
+    /// Returns the incarnations that drift repair needs.
     pub(super) fn cited(&self) -> impl Iterator<Item = IncarnationNo> {
         self.0.values().map(|before| before.at.no())
     }
 
-    /// Production is to be compared with each of them at the next occasion.
+    /// Makes the next diff for drift due at once for all of them.
     pub(super) fn look_at_all(&mut self) {
         self.0.values_mut().for_each(|before| before.looked = None);
     }
@@ -75,8 +76,8 @@ impl LastSettled {
 }
 
 impl Kernel {
-    /// Starts a look at the content settled last, if the push of the changed intent is refused and it is time for one.
-    /// Says whether it did: then nothing is to be waited for yet.
+    /// Starts a diff of the content settled last if it is due, after the push of the changed intent was refused.
+    /// Returns whether it did; then the caller must not start a wait.
     pub(super) fn look_for_drift(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
         let at = self.table.slot(slot).iteration;
         let is_own = self.iterations.at(at).is_some_and(|it| !it.cures);
@@ -102,13 +103,13 @@ impl Kernel {
             && !self.planted(Bug::NoCureUnderEdit)
     }
 
-    /// Whether the push of an asset's intent is a change that may be delayed while drift is repaired.
+    /// Whether the push of the asset's intent is a change that may be delayed while drift is repaired.
     pub(super) fn may_wait(&self, slot: u32) -> bool {
         matches!(self.cause_of(slot), Some(Cause::Intent | Cause::Emergency))
     }
 
-    /// What to compare production with in a look for drift. What was turned down, or was of another type, is not put
-    /// back.
+    /// Returns the content and incarnation to diff for drift. `None` for a content with a turndown or of another type:
+    /// it is not restored.
     pub(super) fn settled_last(&self, slot: u32) -> Option<(Asset, Incarnation)> {
         let at = self.last_settled.of(slot)?;
         let known = self.table.known(slot)?;
@@ -118,7 +119,7 @@ impl Kernel {
         fits.then(|| (asset, at.clone()))
     }
 
-    /// What a look at the content settled last has found.
+    /// Handles the finding of a diff of the content settled last.
     pub(super) fn found_for_drift(&mut self, now: Now, slot: u32, diff: Diff, out: &mut Effects) {
         let at = self.table.slot(slot).iteration;
         match diff {
@@ -139,7 +140,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the push in flight is of the content that `slot` has at an incarnation.
+    /// Whether the push in flight has the content of `slot` at this incarnation.
     fn is_pushing(&self, slot: u32, at: &Incarnation) -> bool {
         self.being_pushed(slot).is_some_and(|(pushed, _)| {
             let there = at.snapshot().get(pushed.id_str());
@@ -147,13 +148,13 @@ impl Kernel {
         })
     }
 
-    /// The intent of `slot` is another one from now on; `before` is the incarnation that it had its content from.
+    /// Keeps the settled content of `slot`, whose intent changes; `before` is the incarnation of its former intent.
     pub(super) fn remember_settled(&mut self, now: Now, slot: u32, before: Option<&Incarnation>) {
         let entry = self.table.slot(slot);
         if !self.table.has_intent(slot) {
             return self.last_settled.forget(slot);
         }
-        // A push in flight may leave another content there, unless it repairs drift from this one.
+        // A push in flight may leave another content in production, unless it repairs drift to this one.
         let stays = |before: &&Incarnation| !entry.in_flight() || self.is_pushing(slot, before);
         if let Some(before) = before.filter(|_| entry.has(flag::REACHED)).filter(stays) {
             let looked = Some(now.mono);

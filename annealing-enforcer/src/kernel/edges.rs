@@ -1,5 +1,5 @@
-//! The edges that production may have beside those of the newest intent: of contents last found in sync and of all
-//! pushed since. An edit often drops an edge and shrinks its provider at once.
+//! The edges that production may have in addition to those of the newest intent: edges of contents last found in sync,
+//! and of all contents pushed since. An edit often drops an edge and shrinks its provider at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,8 @@ use prodspec_model::{
     addons::{DependsOn, Edge},
 };
 
-/// Edges in production by consumer and by provider. Shared with checks under way; copied when it changes meanwhile.
+/// The edges that production may have, by consumer and by provider. Checks under way share it; it is copied when it
+/// changes meanwhile.
 #[derive(Debug, Clone, Default)]
 pub struct InProduction {
     by_consumer: BTreeMap<AssetId, BTreeSet<Edge>>,
@@ -19,12 +20,12 @@ pub struct InProduction {
 }
 
 impl InProduction {
-    /// The edges of `consumer` that production may have.
+    /// Returns the edges of `consumer` that production may have.
     pub fn of(&self, consumer: &AssetId) -> impl Iterator<Item = &Edge> {
         self.by_consumer.get(consumer).into_iter().flatten()
     }
 
-    /// The consumers that production may have of `provider`.
+    /// Returns the consumers that `provider` may have in production.
     pub fn consumers(&self, provider: &AssetId) -> impl Iterator<Item = &AssetId> {
         self.by_provider.get(provider).into_iter().flatten()
     }
@@ -50,16 +51,16 @@ impl InProduction {
     }
 }
 
-/// The kernel's account of them.
+/// The edges that the kernel keeps.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     shared: Arc<InProduction>,
-    /// Of assets whose intent changed: the edges that they had while they were in sync, or were pushed with since. The
-    /// others that production may have are only declared by intents that were never pushed.
+    /// For assets whose intent changed: the edges that the asset had while it was in sync, or was pushed with since.
+    /// Its other edges in `shared` come from intents that were never pushed.
     had: BTreeMap<AssetId, BTreeSet<Edge>>,
-    /// When a provider last got a consumer it did not have: evidence about it from before is void.
+    /// The value of `count` when a provider last got a new consumer. Older evidence about that provider is void.
     touched: BTreeMap<AssetId, u64>,
-    /// When an asset was last pinned anew: all evidence about it from before is void.
+    /// The value of `count` when an asset's pin last moved. Older evidence about that asset is void.
     pinned: BTreeMap<AssetId, u64>,
     count: u64,
 }
@@ -83,30 +84,31 @@ impl Edges {
         self.count
     }
 
-    /// What has happened to `asset` after `seen` that voids evidence about it.
+    /// Returns the event after `seen` that voids evidence about `asset`, if any.
     pub(super) fn touched_since(&self, asset: &AssetId, seen: u64) -> Option<Touch> {
         let since = |log: &BTreeMap<AssetId, u64>| log.get(asset).is_some_and(|&at| at > seen);
         let pinned = since(&self.pinned).then_some(Touch::Pinned);
         pinned.or_else(|| since(&self.touched).then_some(Touch::Consumer))
     }
 
-    /// `asset` was pinned anew: evidence about it from before now is void.
+    /// Notes that the pin of `asset` moved: all evidence about it so far is void.
     pub(super) fn pinned(&mut self, asset: AssetId) {
         self.count += 1;
         self.pinned.insert(asset, self.count);
     }
 
-    /// The edges that `consumer` had while it was in sync, or was pushed with since, if its intent is another one now.
+    /// Returns the edges that `consumer` had while it was in sync, or was pushed with since, if its intent changed
+    /// after that.
     pub(super) fn had_by(&self, consumer: &AssetId) -> Option<&BTreeSet<Edge>> {
         self.had.get(consumer)
     }
 
-    /// All edges kept for `consumer`.
+    /// Returns all edges kept for `consumer`.
     pub(super) fn of(&self, consumer: &AssetId) -> Vec<Edge> {
         self.shared.of(consumer).cloned().collect()
     }
 
-    /// Production may have these: known before any check under way started, or part of intent then.
+    /// Adds edges that production may have. They were known, or part of intent, before any check under way started.
     pub(super) fn keep(&mut self, consumer: &AssetId, edges: &[Edge]) {
         let all: BTreeSet<Edge> = self.shared.of(consumer).chain(edges).cloned().collect();
         if all.len() > self.shared.of(consumer).count() {
@@ -114,7 +116,7 @@ impl Edges {
         }
     }
 
-    /// Production had these while the asset was in sync.
+    /// Notes the edges that production had while the asset was in sync.
     pub(super) fn had(&mut self, consumer: &AssetId, edges: &[Edge]) {
         let edges: BTreeSet<Edge> = edges.iter().cloned().collect();
         match edges.is_empty() {
@@ -123,7 +125,7 @@ impl Edges {
         };
     }
 
-    /// Those of an asset's edges that it may not have in production yet.
+    /// Returns the edges of an asset that it may not have in production yet.
     pub(super) fn brought(&self, asset: &Asset) -> Vec<Edge> {
         let mut edges = declared(asset);
         if let Some(had) = self.had.get(&asset.id()).filter(|_| !edges.is_empty()) {
@@ -132,7 +134,7 @@ impl Edges {
         edges
     }
 
-    /// A push starts that brings these: evidence about their providers from before is void.
+    /// Adds the edges of a push that starts: older evidence about their providers is void.
     pub(super) fn bring(&mut self, consumer: &AssetId, edges: &[Edge]) {
         self.count += 1;
         for edge in edges {
@@ -147,7 +149,7 @@ impl Edges {
         self.keep(consumer, edges);
     }
 
-    /// Production has these edges of `consumer` and no others; empty when they are those of the newest intent.
+    /// Notes that production has exactly these edges of `consumer`. Empty: exactly those of the newest intent.
     pub(super) fn settle(&mut self, consumer: &AssetId, edges: Vec<Edge>) {
         self.had.remove(consumer);
         if self.shared.by_consumer.contains_key(consumer) || !edges.is_empty() {
@@ -155,28 +157,28 @@ impl Edges {
         }
     }
 
-    /// No check under way started before the count was `seen`: nobody holds evidence from before.
+    /// Drops what is only needed for evidence from before the count was `seen`: no check under way is that old.
     pub(super) fn forget_touched(&mut self, seen: u64) {
         self.touched.retain(|_, at| *at > seen);
         self.pinned.retain(|_, at| *at > seen);
     }
 
-    /// How many assets got a new consumer or another pin while checks were under way.
+    /// Number of assets that got a new consumer or another pin while checks were under way.
     pub(super) fn touched(&self) -> usize {
         self.touched.len() + self.pinned.len()
     }
 }
 
-/// Why evidence about an asset is void.
+/// The reason why evidence about an asset is void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touch {
-    /// It got a consumer that it did not have.
+    /// The asset got a new consumer.
     Consumer,
-    /// It is pinned elsewhere.
+    /// The asset's pin moved.
     Pinned,
 }
 
-/// The edges that an asset declares.
+/// Returns the edges that an asset declares.
 pub(super) fn declared(asset: &Asset) -> Vec<Edge> {
     asset
         .addon::<DependsOn>()

@@ -1,4 +1,4 @@
-//! What can happen to the kernel, and what it asks for in return.
+//! The events that the kernel takes in, and the effects that it asks its shell for.
 
 use std::sync::Arc;
 
@@ -10,205 +10,206 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons:
 
 use super::{edges::InProduction, notice::Notice, people::Command};
 
-/// Something that happened.
+/// An event that the kernel takes in.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A newer incarnation was sealed.
+    /// A newer incarnation of the partition was sealed.
     Publish(Incarnation),
-    /// An asset's pin moved.
+    /// The pin of one asset moved.
     Pin {
-        /// Which asset.
+        /// Id of the asset whose pin moved.
         asset: AssetId,
-        /// Where to.
+        /// The new pin of the asset.
         pin: Pin,
     },
-    /// Groups completed rollouts, and pins moved: heads first.
+    /// Groups completed rollouts and pins moved. Heads are applied first.
     Actuate {
-        /// Policies with the new heads of their groups.
+        /// Rollout policies with the new heads of their groups.
         heads: Vec<(AssetId, Incarnation)>,
-        /// Assets with their new pins.
+        /// Ids of assets with their new pins.
         moves: Vec<(AssetId, Pin)>,
     },
-    /// A diff ended: an iteration's own, or an observation.
+    /// A diff ended, of an iteration or of an observation.
     DiffDone {
-        /// Which call.
+        /// The diff call that ended.
         run: Run,
-        /// What it said.
+        /// The finding of the diff, or its error.
         answer: Result<Diff, plugin::Error>,
     },
-    /// The check stack ended.
+    /// A run of the check stack ended.
     CheckDone {
-        /// Which call.
+        /// The check call that ended.
         run: Run,
-        /// What it found; an error is a delay.
+        /// The merged verdict. An error counts as a delay.
         answer: Result<Verdict, String>,
     },
     /// A push, a follow-up of one, or a turndown ended.
     PushDone {
-        /// Which call.
+        /// The push call that ended.
         run: Run,
-        /// What it said.
+        /// The answer of the plugin, or its error.
         answer: Result<Pushed, plugin::Error>,
     },
-    /// A call of push was not made: at the moment when it was to begin, its evidence, the lease or its own time was over.
+    /// A call of push was not made: when it was to begin, its evidence, the lease or its own deadline had expired.
     PushNotStarted {
-        /// Which call.
+        /// The push call that was not made.
         run: Run,
-        /// Whether it would have followed up a push in progress.
+        /// `true`: the call was to follow up a push in progress.
         continuation: bool,
     },
-    /// A check wants to know how another asset compares with production.
+    /// A check asks for the comparison of another asset with production.
     Observe {
-        /// Whom to answer.
+        /// Number of the question; the reply carries it.
         ticket: u64,
-        /// The asset it asks about.
+        /// Id of the asset that the check asks about.
         asset: AssetId,
     },
-    /// The journal is durable up to this record, counted from the first.
+    /// The journal is durable up to and including this record, counted from the first.
     Durable(u64),
-    /// The lease is good until then.
+    /// The lease was renewed; this process may start calls until then.
     Renewed(Mono),
-    /// A person said something.
+    /// An operator gave a command.
     Person(Command),
-    /// Nothing new may start from now on; pushes under way go on to their ends.
+    /// A shutdown began: no new diff, check or push may start, and pushes under way are followed to their ends.
     Drain,
-    /// Time went on.
+    /// Time has passed: due timers are handled.
     Tick,
-    /// Panics, to see what the shell makes of that.
+    /// Makes the kernel panic, to test how the shell handles that.
     #[cfg(test)]
     Break,
 }
 
-/// Which incarnation is an asset's intent.
+/// The pin of an asset: the incarnation at which it is enforced.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Pin {
-    /// That of its policy group's head, if a policy governs it; else the newest one sealed.
+    /// No pin of its own: the asset follows its policy group's head if a policy governs it, otherwise the newest sealed
+    /// incarnation.
     Default,
-    /// This one, and why it was pinned.
+    /// A fixed incarnation, and the cause for which it was pinned.
     At(Incarnation, Cause),
-    /// None yet: the asset is left alone.
+    /// No incarnation yet: the asset is left alone.
     NotYet,
 }
 
-/// What the kernel asks its shell to do. Reused from step to step.
+/// The effects of a step, to be performed by the shell. One value is reused from step to step.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// To be made durable, in order.
+    /// Records to make durable, in this order.
     pub records: Vec<Record>,
-    /// To be called; each answer comes back as an event.
+    /// Calls to make; each answer comes back as an event.
     pub calls: Vec<Call>,
-    /// Answers to [`Event::Observe`].
+    /// Answers to [`Event::Observe`], each with the number of its question.
     pub replies: Vec<(u64, Result<Observation, String>)>,
-    /// Whether any asset settled or stopped being settled.
+    /// `true`: an asset may have settled, or may have stopped being settled.
     pub settled_changed: bool,
-    /// What is to be told to whoever follows rollouts, in order.
+    /// News for the subscribers of the feed, such as the strategist, in order.
     pub feed: Vec<FeedItem>,
-    /// What operators are told.
+    /// Notices to operators, for the log.
     pub notices: Vec<Notice>,
-    /// Why the person's word at hand is refused: nothing of it is remembered.
+    /// The reason why the operator's command was refused. Nothing of a refused command is recorded.
     pub refused: Option<String>,
-    /// An invariant that would have been broken, and how: nothing more may be done.
+    /// The invariant that a push would have broken, and how. The partition has to stop.
     pub violation: Option<String>,
 }
 
-/// What whoever moves pins has to know, in the order in which it happened.
+/// News for the subscribers of the feed, such as the strategist, in the order of events.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum FeedItem {
-    /// Enforcement goes by this newest incarnation from now on.
+    /// Enforcement has taken in this newest incarnation.
     Took(Incarnation),
-    /// How assets with a pin of their own stand now; of one that lost it, how it stands without.
+    /// The present sync states of assets with a pin of their own, and of assets that have just lost it.
     Stands(Vec<(AssetId, Standing)>),
 }
 
-/// Something to remember.
+/// A record to be made durable.
 #[derive(Debug, Clone)]
 pub enum Record {
-    /// What is known of one asset in production. `None`: nothing worth keeping.
+    /// The state of one asset in production. `None`: there is no state to keep.
     Asset(AssetId, Option<AssetRecord>),
     /// Every asset of this incarnation without a record of its own was in sync with it.
     Floor(IncarnationNo),
-    /// The newest incarnation taken in: pins that its publication moved come before this.
+    /// The newest incarnation taken in. Records of pins that moved with it come before this one.
     Taken(IncarnationNo),
-    /// An asset's own pin moved; `None`: it has none any more.
+    /// The asset's own pin moved. `None`: it has no pin of its own any more.
     Pin(AssetId, Option<PinRecord>),
-    /// For how long the partition has been owned.
+    /// The total time for which the partition has been owned.
     Owned(Owned),
-    /// A policy group completed a rollout.
+    /// The new head of a policy group that completed a rollout.
     Head(AssetId, IncarnationNo),
-    /// An asset left intent (or came back to it: `None`).
+    /// The asset became an orphan. `None`: it came back into intent, or was acknowledged.
     Orphan(AssetId, Option<Orphaned>),
-    /// An iteration did something.
+    /// A decision about an asset, for its history.
     Decision(AssetId, Decision),
-    /// An asset is gone from intent and from production: what was decided about it is forgotten. Words about it stay.
+    /// The asset is gone from intent and from production: its decisions are deleted. Commands about it stay.
     Gone(AssetId),
-    /// A pause, or its end.
+    /// A pause of pushes, or its end.
     Pause(Pause),
-    /// An approval, used up or not.
+    /// An approval of a destructive change, spent or not.
     Approval(Approval),
-    /// An override of a check, used up or not.
+    /// An override of one check, spent or not.
     Override(Override),
 }
 
-/// Something to call.
+/// A call that the shell has to make.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// Compare.
+    /// Compare the asset with production.
     Diff(Target),
-    /// Ask the checks.
+    /// Run the check stack for a push.
     Check(CheckCall),
-    /// Push, or follow a push up.
+    /// Push the asset, or follow up a push in progress.
     Push(PushCall),
-    /// Drop the call; its answer is no longer wanted.
+    /// Drop the call, as its answer is not needed any more.
     Abandon(Run),
 }
 
-/// One asset at one incarnation, for one call.
+/// One asset at one incarnation: the object of a call.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Which call.
+    /// The number of the call.
     pub run: Run,
-    /// Which plugin, by the order of registration.
+    /// The number of the asset's type, in the order of registration.
     pub plugin: u16,
-    /// The asset's intent.
+    /// The asset as its intent has it.
     pub asset: Asset,
-    /// The incarnation it is read from.
+    /// The incarnation from which the asset is read.
     pub incarnation: Incarnation,
 }
 
-/// A run of the check stack.
+/// The parameters of one run of the check stack.
 #[derive(Debug, Clone)]
 pub struct CheckCall {
-    /// For which asset.
+    /// The asset that is to be pushed.
     pub target: Target,
-    /// What the push would change.
+    /// The change that the push would make.
     pub change: Arc<Change>,
-    /// What production has.
+    /// The state of production that the diff observed.
     pub observed: Observed,
-    /// Why it is pushed.
+    /// The cause of the push.
     pub cause: Cause,
-    /// The edges production may have beside those of the incarnation.
+    /// The edges that production may have in addition to those of the incarnation.
     pub edges: Arc<InProduction>,
-    /// The newest incarnation, whose edges count too.
+    /// The newest incarnation; its edges count too.
     pub latest: Incarnation,
-    /// Edges that the push brings: a push of the asset has not been checked with them before.
+    /// Edges with which no earlier push of the asset was checked.
     pub brought: Vec<Edge>,
 }
 
-/// A push.
+/// The parameters of one call of push.
 #[derive(Debug, Clone)]
 pub struct PushCall {
-    /// For which asset.
+    /// The asset that is pushed.
     pub target: Target,
-    /// Why.
+    /// The cause of the push.
     pub cause: Cause,
-    /// The change that was checked.
+    /// Digest of the change that was checked.
     pub change: Digest,
-    /// A follow-up of a push that is in progress.
+    /// `true`: the call follows up a push in progress.
     pub continuation: bool,
-    /// Take it out of production instead.
+    /// `true`: turn the asset down instead.
     pub turndown: bool,
-    /// It may not begin later: its evidence is too old then, or its time is over (R10, R13).
+    /// The call must not begin later: its evidence is too old then, or its deadline has passed (R10, R13).
     pub begin_by: Mono,
 }

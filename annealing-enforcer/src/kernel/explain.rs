@@ -1,4 +1,4 @@
-//! Explain: a current answer for every asset to "why is it, or is it not, being pushed", as data.
+//! Explain: the current answer, as data, to why an asset is or is not being pushed.
 
 use jiff::Timestamp;
 use plane_store::records::Trigger;
@@ -15,91 +15,92 @@ use super::{
     waiting::wall_at,
 };
 
-/// Where an asset is, in one word.
+/// The state of an asset in the enforcement loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AssetStatus {
-    /// Production is as intended.
+    /// The last diff found no difference and no push is in flight.
     Settled,
-    /// To be looked at.
+    /// The asset is in a queue for a diff.
     Queued,
-    /// Being compared.
+    /// The asset is being compared with production.
     Diffing,
-    /// Being checked.
+    /// The checks run, or the asset waits for push capacity before them.
     Checking,
-    /// Being pushed.
+    /// A push is admitted or under way.
     Pushing,
-    /// Waiting; see [`Explanation::waiting`].
+    /// The asset waits; see [`Explanation::waiting`].
     Waiting,
-    /// It left intent, and is left alone.
+    /// The asset left intent without a turndown, and its resource is left alone.
     Orphaned,
-    /// It has no pin yet, and is left alone.
+    /// The asset has no pin yet, and its resource is left alone.
     NotYet,
 }
 
-/// How many of those who are in an asset's way are named.
+/// Maximum number of blocking assets that are named.
 pub const OTHERS: usize = 16;
 
-/// What a waiting asset waits for.
+/// The reason why an asset waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Waiting {
-    /// Checks delay it.
+    /// Checks delay the push of the asset.
     Checks(Vec<Delay>),
-    /// It failed.
+    /// A diff or push failed, or the plugin's calls are held back; the text is the error.
     Failure(String),
-    /// Another push or a claim is in its way.
+    /// The push is blocked by another push or by a taken claim.
     Others {
-        /// Which it is.
+        /// The blocking push or claim, as text.
         why: String,
-        /// Who holds the claim, or is being pushed, now: the first [`OTHERS`] of them.
+        /// The assets that hold the claim or are being pushed now, at most [`OTHERS`] of them.
         by: Vec<AssetId>,
     },
-    /// A person has to act.
+    /// An operator has to act first; the text says why.
     Person(String),
-    /// A push may still be under way.
+    /// The outcome of a push is unknown: it may still be under way.
     UnknownOutcome,
-    /// Work on it is under way in production.
+    /// Production is still working on the resource.
     Production,
-    /// Intent that falls due by time.
+    /// The asset is in sync until a time that its plugin named.
     Time,
-    /// This process does not own the partition for sure.
+    /// It is not certain that this process still owns the partition.
     Ownership,
 }
 
-/// One asset, explained.
+/// The explanation of one asset's current state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Which asset.
+    /// Id of the asset that is explained.
     pub asset: AssetId,
-    /// Its type.
+    /// The name of the asset's type.
     pub type_name: TypeName,
-    /// Where it is.
+    /// The state of the asset in the loop.
     pub status: AssetStatus,
-    /// The incarnation that is its intent, if it has one.
+    /// The incarnation at which the asset is enforced. `None`: the asset has no intent.
     pub incarnation: Option<IncarnationNo>,
-    /// Why that one: `latest`, `pinned`, `not yet`, or which rollout policy governs it.
+    /// Why this incarnation is the pin: `latest`, `pinned`, `not yet`, or the rollout policy that governs the asset.
     pub pin: String,
-    /// Why it would be pushed.
+    /// The cause that a push would have now. `None`: the asset is idle.
     pub cause: Option<Cause>,
-    /// Why it was looked at last.
+    /// The trigger of the last or queued diff of the asset.
     pub trigger: Trigger,
-    /// What a push would change, as of the last diff.
+    /// The change that a push would make, by the last diff. `None`: none was found.
     pub change: Option<Change>,
-    /// What it waits for.
+    /// The reason why the asset waits. `None`: it does not wait.
     pub waiting: Option<Waiting>,
-    /// When it is looked at again at the latest.
+    /// The latest time of the next diff. `None`: the asset does not wait for a time.
     pub next_look: Option<Timestamp>,
-    /// Consecutive failures.
+    /// Number of consecutive failures of diffs and pushes of the asset.
     pub failures: u32,
-    /// What people said that concerns it: pauses of it, of its type and of the partition, approvals, overrides.
+    /// Commands of operators that apply to the asset: pauses of it, of its type and of the partition, approvals,
+    /// overrides.
     pub words: Words,
 }
 
 impl Kernel {
-    /// Explains one asset.
+    /// Explains one asset. `None`: enforcement does not know the asset.
     pub fn explain(&self, now: Now, id: &AssetId) -> Option<Explanation> {
         let slot = self.table.find(id.as_str())?;
         let entry = self.table.slot(slot);
@@ -137,7 +138,7 @@ impl Kernel {
         })
     }
 
-    /// What people said that still holds.
+    /// Commands of operators that are in force.
     pub fn words(&self, now: Now) -> Words {
         self.people.words(None, now.wall)
     }
@@ -158,7 +159,7 @@ impl Kernel {
         }
     }
 
-    /// Who is in the way of `slot` now: that may have become somebody else since it was parked.
+    /// The assets that block `slot` now. They may be others than when `slot` began to wait.
     pub(super) fn in_the_way(&self, slot: u32, behind: &Behind) -> Vec<AssetId> {
         let named = |others: &mut dyn Iterator<Item = u32>| {
             let others = others.filter(|&other| other != slot);
@@ -183,20 +184,20 @@ impl Kernel {
             (Pin::NotYet, _) => "not yet".into(),
             (Pin::Default, None) => "latest".into(),
             (Pin::Default, Some(policy)) => match self.table.head(policy) {
-                Some(_) => format!("where the last rollout of `{policy}` went"),
-                None => format!("governed by `{policy}`, which has not rolled it out yet"),
+                Some(_) => format!("at the head of `{policy}`, its last completed rollout"),
+                None => format!("governed by `{policy}`, which has not rolled the asset out yet"),
             },
         }
     }
 
-    /// What keeps a queued asset from being looked at, or from being checked.
+    /// The reason why the diff of a queued asset, or the checks of one that waits for a permit, cannot start.
     pub(super) fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
         let entry = self.table.slot(slot);
         let phase = self.iterations.at(entry.iteration).map(|it| &it.phase);
         let kind = &self.kinds[entry.kind as usize];
         let name = &kind.config.name;
         if matches!(phase, Some(Phase::Permit)) && !kind.push_breaker.allows(now.mono) {
-            let why = format!("pushes of {name} only fail: they are held back; look at its plugin");
+            let why = format!("pushes of {name} keep failing and are held back; check its plugin");
             return Some(Waiting::Failure(why));
         }
         if entry.state != State::Queued {
@@ -205,7 +206,9 @@ impl Kernel {
         if !self.has_lease(now) {
             return Some(Waiting::Ownership);
         }
-        let why = format!("the plugin of {name} only fails: calls are held back; look at it");
+        let why = format!(
+            "the plugin of {name} keeps failing and its calls are held back; check the plugin"
+        );
         (!kind.breaker.allows(now.mono)).then_some(Waiting::Failure(why))
     }
 
@@ -225,7 +228,7 @@ impl Kernel {
         }
     }
 
-    /// Every asset that has a slot, orphans included, in the order in which they came.
+    /// Ids of all assets that enforcement knows, orphans included, in the order in which they were added.
     pub fn assets(&self) -> impl Iterator<Item = AssetId> {
         (0..self.table.len())
             .filter(|&at| {
@@ -235,14 +238,14 @@ impl Kernel {
             .filter_map(|at| self.table.id(at))
     }
 
-    /// Whether everything that has an intent is settled at `no` or a newer incarnation, and no rollout has yet to bring
-    /// a governed asset there.
+    /// Returns whether all assets with an intent are settled at `no` or a newer incarnation, and no governed asset
+    /// still waits for a rollout to get there.
     pub fn all_settled_at(&self, no: IncarnationNo) -> bool {
         self.table.latest().no() >= no && self.unsettled == 0 && self.behind.is_empty()
     }
 
-    /// Whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are. `None`: nobody has
-    /// ever heard of it there.
+    /// Returns whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are. `None`:
+    /// enforcement does not know the asset and the newest incarnation does not have it.
     pub fn is_settled_at(&self, id: &AssetId, no: IncarnationNo) -> Option<bool> {
         if self.table.latest().no() < no {
             return Some(false);
@@ -256,7 +259,7 @@ impl Kernel {
         }
     }
 
-    /// Incarnations that may not be collected: somebody's intent, or what the store's records speak of.
+    /// Incarnations that retention must keep: the intent of an asset, or named by the records in the store.
     pub fn cited(&self) -> Vec<IncarnationNo> {
         let mut cited = self.table.cited();
         cited.extend(self.floor);

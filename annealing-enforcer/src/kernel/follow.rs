@@ -1,4 +1,4 @@
-//! Follow-ups of pushes in progress: production works on it, and is asked again how far it is (R14).
+//! Follow-ups of pushes in progress: the plugin is called again and asked for the state of the work (R14).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl Kernel {
-    /// R14: call it again; ownership, pin and intent are looked at again, the checks are not.
+    /// R14: follows a push up. Ownership, pin and intent are compared again, the checks are not run again.
     pub(super) fn follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
         if !self.may_follow_up(now, at, out) {
             return;
@@ -27,7 +27,7 @@ impl Kernel {
             self.count(Branch::Continued);
             return self.call_push(now, at, true, out);
         }
-        // R13: a new owner has to know how long this call may take before it starts.
+        // R13: before the call starts, its deadline has to be durable, so that a new owner knows it.
         let number = self.remember(now, slot, out);
         if let Some(it) = self.iterations.at_mut(at) {
             (it.follows, it.phase) = (true, Phase::Journaling(number));
@@ -39,7 +39,7 @@ impl Kernel {
         }
     }
 
-    /// How long a follow-up may take is durable: it starts.
+    /// Starts a follow-up after its deadline has become durable.
     pub(super) fn start_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
         let Some(it) = self.iterations.at_mut(at) else {
             return;
@@ -59,7 +59,8 @@ impl Kernel {
         self.call_push(now, at, true, out);
     }
 
-    /// Whether a push in progress may be called again now. If not, it waits for ownership, or is given up.
+    /// Whether a push in progress may be followed up now. If not, it is tried again later for lack of the lease, or
+    /// given up.
     fn may_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
         if !self.has_lease(now) {
             self.follow_up_soon(now, at);
@@ -79,7 +80,7 @@ impl Kernel {
         true
     }
 
-    /// A push in progress cannot be called again now: it is tried again in a second.
+    /// Schedules another attempt to follow up in one second.
     pub(super) fn follow_up_soon(&mut self, now: Now, at: u32) {
         if let Some(it) = self.iterations.at_mut(at) {
             it.phase = Phase::Continuing;

@@ -1,4 +1,4 @@
-//! What the kernel forgets, so that what it keeps goes with the assets that there are, not with all there ever were.
+//! Forgetting: the kernel keeps state for the assets that exist, not for all that ever existed.
 
 use plugin_sdk::Now;
 
@@ -9,11 +9,11 @@ use super::{
     slot::{Class, NONE, State, Trigger, flag},
 };
 
-/// So much may be kept for checks under way before it is worth while to look what they still need.
+/// Number of entries below which none are dropped while checks are under way.
 const FEW_SEEN: usize = 1024;
 
 impl Kernel {
-    /// Gives up the slot of an asset that is meant to be nowhere, and that production does not have.
+    /// Gives up the slot of an asset that no incarnation in use has and whose resource is not in production.
     pub(super) fn give_up(&mut self, now: Now, slot: u32) {
         let entry = self.table.slot(slot);
         let busy = entry.state != State::Idle || entry.iteration != NONE || entry.in_flight();
@@ -44,14 +44,14 @@ impl Kernel {
         }
     }
 
-    /// Decisions about assets that are gone go too, so that retention may remove the incarnations they speak of.
+    /// Deletes the decisions about assets that are gone, so that retention may remove the incarnations that they name.
     pub(super) fn forget_gone(&mut self, out: &mut Effects) {
         for id in std::mem::take(&mut self.gone) {
             self.record(Record::Gone(id), out);
         }
     }
 
-    /// What was noted for checks under way goes when none of them is as old.
+    /// Drops entries that are older than every check under way.
     pub(super) fn forget_seen(&mut self) {
         if self.checking == 0 {
             self.settle_log.clear();

@@ -1,5 +1,5 @@
-//! What must hold whenever a push is called, seen once more and with other eyes than those of admission. Kept in release
-//! builds: where one of these does not hold, nobody knows what else is wrong, and the partition stops.
+//! The invariants of every call of push, checked once more and independently of admission. The checks run in release
+//! builds too: if one of these invariants fails, other state may be wrong as well, so the partition stops.
 
 use plugin_sdk::Now;
 use prodspec_model::{Message, addons::Turndown};
@@ -7,7 +7,7 @@ use prodspec_model::{Message, addons::Turndown};
 use super::{Kernel, iteration::Iteration};
 
 impl Kernel {
-    /// The invariant that a push would break if it were called now, and how.
+    /// Returns the invariant that a call of push would break now, and the asset.
     pub(super) fn would_break(&self, now: Now, at: u32, continuation: bool) -> Option<String> {
         let it = self.iterations.at(at)?;
         let why = self
@@ -18,7 +18,7 @@ impl Kernel {
         (!self.is_broken_on_purpose()).then(|| format!("{why}, in a push of `{asset}`"))
     }
 
-    /// S5: by its owner only, one at a time.
+    /// S5: only the owner pushes an asset, and one push at a time.
     fn breaks_ownership(&self, now: Now, at: u32, it: &Iteration) -> Option<&'static str> {
         let entry = self.table.slot(it.slot);
         match () {
@@ -29,7 +29,7 @@ impl Kernel {
         }
     }
 
-    /// S1, S3: on evidence of its own that nothing has overtaken, and of nothing that is absent.
+    /// S1, S3: a push rests on its own, current evidence, and on an asset that is present in its incarnation.
     fn breaks_evidence(&self, now: Now, it: &Iteration) -> Option<&'static str> {
         let entry = self.table.slot(it.slot);
         let asset = self.table.id(it.slot);
@@ -43,13 +43,15 @@ impl Kernel {
             () if entry.seq != it.seq.wrapping_add(1) => {
                 Some("S1: a diff from before another push")
             }
-            () if asset.is_none() => Some("S3: absent from its incarnation"),
-            () if it.turndown != asked => Some("S3: a removal that nobody asked for"),
+            () if asset.is_none() => Some("S3: the asset is absent from its incarnation"),
+            () if it.turndown != asked => {
+                Some("S3: turndown and the asset's turndown addon disagree")
+            }
             () => None,
         }
     }
 
-    /// Whether a guard is left out for a test: then no second look makes up for it.
+    /// Whether a test leaves a guard out. These invariants are not checked then, so that the effect shows.
     #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
     pub(crate) fn is_broken_on_purpose(&self) -> bool {
         #[cfg(feature = "planted-bugs")]

@@ -1,4 +1,4 @@
-//! What an asset goes through: queue, diff, permit, check; and how it waits in between.
+//! The steps of an asset: queue, diff, permit, check.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Kernel {
-    /// The asset's turn: compare it with production.
+    /// Starts the diff of an asset whose turn has come.
     pub(super) fn start_diff(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let before = self.before_edit(slot);
         let cures = before.is_some();
@@ -40,7 +40,7 @@ impl Kernel {
         }
         entry.n += 1;
         entry.state = State::Running;
-        // Whatever asked for a rerun before now is answered by this one.
+        // This diff answers all earlier requests for a rerun.
         entry.set(flag::RERUN, false);
         let (at, kind, n) = (entry.iteration, entry.kind, entry.n);
         let run = Run {
@@ -75,8 +75,8 @@ impl Kernel {
         }));
     }
 
-    /// The content settled last, if this run is to look for drift from it (R6). An open push is resolved first, and a pin
-    /// that was moved since may want something else.
+    /// Returns the content that the asset settled with last, if this run compares with that (R6). `None` while a push is
+    /// open, which is resolved first, and if the pin has moved since for a cause that does not wait, such as a rollback.
     fn before_edit(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
         let entry = self.table.slot(slot);
         let looks = self
@@ -88,7 +88,7 @@ impl Kernel {
             .flatten()
     }
 
-    /// Why a push of an asset would start now. `None`: it has no intent, and is left alone.
+    /// Returns the cause that a push of the asset would have now. `None`: it has no intent, and is left alone.
     pub(super) fn cause_of(&self, slot: u32) -> Option<Cause> {
         let reached = self.table.slot(slot).has(flag::REACHED);
         match self.table.pin_cause(slot) {
@@ -99,7 +99,8 @@ impl Kernel {
         }
     }
 
-    /// The intent that an asset is enforced at: none for orphans and for those not pinned yet.
+    /// Returns the content to diff and its incarnation: the asset's intent. `None` for orphans and for assets not
+    /// pinned yet.
     fn intent_of(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
         let entry = self.table.slot(slot);
         let looked_at_by = |asset: &Asset| self.kind_of(asset.type_str()) == Some(entry.kind);
@@ -108,14 +109,14 @@ impl Kernel {
         {
             return Some(intent);
         }
-        // The plugin that was called looks what became of an open push, though the asset has another type now.
+        // The plugin that made an open push also finds its outcome, although the asset's intent has another type now.
         if let Some(pushed) = self
             .being_pushed(slot)
             .filter(|pushed| looked_at_by(&pushed.0))
         {
             return Some(pushed);
         }
-        // An open push of an orphan still has to be resolved, by looking.
+        // An open push of an orphan still has to be resolved by a diff.
         (entry.in_flight() || (entry.has(flag::ORPHAN) && self.planted(Bug::RemoveOrphan)))
             .then(|| {
                 let there = self.table.elsewhere(slot).map(|there| there.last.clone());
@@ -125,7 +126,7 @@ impl Kernel {
             .flatten()
     }
 
-    /// What the push in flight is of.
+    /// Returns the content and the incarnation of the push in flight.
     pub(super) fn being_pushed(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
         let it = self.iterations.at(self.table.slot(slot).iteration)?;
         let pushed = it.pushed_at.clone()?;
@@ -133,7 +134,7 @@ impl Kernel {
         Some((pushed.snapshot().get(known.id_str())?, pushed))
     }
 
-    /// An asset whose intent is of another type now goes to that type's plugin. Says whether it did.
+    /// Moves an asset whose intent has another type now to the plugin of that type. Returns whether it did.
     fn follow_type(&mut self, now: Now, slot: u32, type_name: &str) -> bool {
         let entry = self.table.slot(slot);
         let (kind, trigger, class) = (entry.kind, entry.trigger, entry.class);
@@ -181,7 +182,7 @@ impl Kernel {
         self.found(now, run.slot, at, diff, out);
     }
 
-    /// What the diff of an iteration tells of production, whatever follows from it for the asset itself.
+    /// Notes the capacity that the diff of an iteration found, whatever the diff means for the asset itself.
     fn own_level_seen(&mut self, now: Now, slot: u32, at: u32, diff: &Diff) {
         let entry = self.table.slot(slot);
         let it = self.iterations.at(at).filter(|it| it.seq == entry.seq);
@@ -192,7 +193,7 @@ impl Kernel {
         }
     }
 
-    /// What a diff found of an asset that has no push in flight.
+    /// Handles the finding of a diff of an asset without a push in flight.
     fn found(&mut self, now: Now, slot: u32, at: u32, diff: Diff, out: &mut Effects) {
         if self.table.intent(slot).is_none() && !self.planted(Bug::RemoveOrphan) {
             self.stands_alone(now, slot, out);
@@ -213,7 +214,7 @@ impl Kernel {
         }
     }
 
-    /// A diff found something other than a difference to be pushed.
+    /// Handles a finding that does not allow a push: work in progress, or another owner of the resource.
     pub(super) fn cannot_push(&mut self, now: Now, slot: u32, diff: Diff, out: &mut Effects) {
         match diff {
             Diff::InProgress { check_again_in } => {
@@ -227,21 +228,21 @@ impl Kernel {
                 self.held(
                     now,
                     slot,
-                    format!("the resource belongs to {owner}; only one system may own it"),
+                    format!("the resource belongs to {owner}; only one system may own a resource"),
                     out,
                 );
             }
             _ => self.failed(
                 now,
                 slot,
-                &plugin::Error::permanent("the plugin answered something unknown"),
+                &plugin::Error::permanent("the plugin's diff returned an unknown kind of finding"),
                 out,
             ),
         }
     }
 
-    /// The iteration that waits for the answer of `run` in a phase, if any still does. The slot's own count of calls
-    /// may have gone on: observations of the asset count too.
+    /// Returns the iteration that waits in this phase for the answer of `run`, if any. The slot's own call number may
+    /// be higher, because observations of the asset raise it too.
     pub(super) fn awaiting(&self, run: Run, phase: fn(&Phase) -> bool) -> Option<u32> {
         if run.slot >= self.table.len() {
             return None;
@@ -251,7 +252,7 @@ impl Kernel {
         (iteration.run == run.n && phase(&iteration.phase)).then_some(at)
     }
 
-    /// Whether newer intent voids what this run found (R11).
+    /// Whether newer intent voids the findings of this run (R11).
     pub(super) fn overtaken(&mut self, at: u32) -> bool {
         let Some(iteration) = self.iterations.at_mut(at) else {
             return true;
@@ -280,7 +281,7 @@ impl Kernel {
     ) {
         self.count(Branch::InSync);
         let at = self.table.slot(slot).iteration;
-        // A run that finished at its own, older incarnation says nothing about the newer one.
+        // A run that finished at its own, older incarnation shows nothing about the newer one.
         if self
             .iterations
             .at(at)
@@ -346,7 +347,7 @@ impl Kernel {
         iteration.advance();
         let generation = iteration.generation;
         let rolls_back = iteration.cause == Cause::Rollback;
-        // L2: it is looked at again though all capacity is taken for long.
+        // L2: the asset is diffed again even if all capacity stays taken for long.
         let period = now.mono + self.config.drift_period;
         self.timers.set(period, at, generation);
         self.kinds[kind as usize]
@@ -373,7 +374,8 @@ impl Kernel {
             false => self.edges.brought(&asset),
         };
         let entry = self.table.slot_mut(slot);
-        // The check's observations count calls on; its own answer is recognised by this number.
+        // Observations of the asset raise its call number meanwhile; the answer of this check is recognised by this
+        // number.
         entry.n += 1;
         iteration.run = entry.n;
         let run = Run {
@@ -421,7 +423,7 @@ impl Kernel {
         }
     }
 
-    /// The checks of an iteration ended, or their deadline passed.
+    /// Handles the end of an iteration's checks, or their passed deadline.
     pub(super) fn checked(
         &mut self,
         now: Now,
@@ -438,7 +440,8 @@ impl Kernel {
         self.decide_admission(now, at, &verdict, out);
     }
 
-    /// Whether an advisory provider may still be at work on a push of unknown outcome: no intent cuts that short.
+    /// Whether an advisory provider may still be working on a push of unknown outcome. Changed intent does not end that
+    /// wait.
     pub(super) fn must_wait(&self, slot: u32) -> bool {
         let it = self.iterations.at(self.table.slot(slot).iteration);
         let unknown =
@@ -446,11 +449,11 @@ impl Kernel {
         it.is_some_and(unknown) && !self.is_guarded(slot)
     }
 
-    /// Whether a diff alone tells what became of an open push: the provider refuses late calls.
+    /// Whether a diff alone shows the outcome of an open push, because the provider refuses late calls.
     pub(super) fn is_guarded(&self, slot: u32) -> bool {
         let entry = self.table.slot(slot);
         let it = self.iterations.at(entry.iteration);
-        // A guard that was registered since does not keep the old push out.
+        // A guard that was registered after the push does not refuse that push.
         let then = it.and_then(|it| it.pushed_guard);
         let now = self.kinds[entry.kind as usize].config.guard;
         now == Guard::Guarded && then.is_none_or(|then| then == Guard::Guarded)

@@ -1,4 +1,4 @@
-//! What is known of an asset while it is restless: from the diff that may find something to the one that finds nothing.
+//! An iteration: the state of an asset from a diff that may find a difference to the diff that finds none.
 
 use std::sync::Arc;
 
@@ -8,103 +8,107 @@ use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
 use super::{cure::Before, people::Word, slot::NONE, waiting::wall_at};
 
-/// The pin of an iteration whose asset was pinned anew since its diff.
+/// Value of [`Iteration::pin`] when the asset's pin moved after the diff.
 pub(super) const REPINNED: u32 = u32::MAX;
 
-/// A restless asset.
+/// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
 pub(super) struct Iteration {
     pub(super) slot: u32,
     pub(super) phase: Phase,
-    /// Makes old timers and old parkings recognisable: rises with every change of phase.
+    /// Rises with every change of phase, so that timers and queue entries of former phases are recognised as outdated.
     pub(super) generation: u32,
-    /// The call under way was given the time that it lost because this process stood still.
+    /// `true`: the deadline of the call under way was extended once, because this process stood still.
     pub(super) prolonged: bool,
-    /// When it wakes by itself, while it waits.
+    /// End of the present wait, if the asset waits.
     pub(super) wakes: Option<Mono>,
-    /// When the call of push under way has to be over.
+    /// Deadline of the call of push under way.
     pub(super) call_until: Mono,
-    /// The number of the call under way.
+    /// Number of the call under way.
     pub(super) run: u32,
-    /// The intent that this run is about.
+    /// The incarnation of which this iteration enforces the asset.
     pub(super) incarnation: Incarnation,
     pub(super) cause: Cause,
-    /// The newest incarnation when the diff started: intent that changed later voids what it finds.
+    /// The newest incarnation when the diff started. If the intent changes later, the finding is void.
     pub(super) latest: IncarnationNo,
-    /// The slot's pin and push counter when the diff started: what the finding rests on.
+    /// The slot's pin and push counter when the diff started. The finding holds only for these.
     pub(super) pin: u32,
     pub(super) seq: u32,
     pub(super) diff_started: Mono,
     pub(super) check_started: Mono,
-    /// The kernel's counts of new edges, and of assets found in sync, when the check started.
+    /// The kernel's counts of new edges and of assets found in sync, when the check started.
     pub(super) edges_seen: u64,
     pub(super) settles_seen: u64,
     pub(super) change: Option<Arc<Change>>,
     pub(super) observed: Observed,
     pub(super) turndown: bool,
-    /// This run is about the content that the asset settled with last, not about its intent (R6).
+    /// `true`: this run repairs drift from the content that the asset settled with last, while its intent is delayed
+    /// (R6).
     pub(super) cures: bool,
-    /// The next diff of this run is of that content.
+    /// `true`: the next diff of this run compares with that content.
     pub(super) looks_for_drift: bool,
-    /// The diff under way is to tell what became of the push in flight only: it is of what was pushed, not of the
-    /// asset's intent, which is of another type.
+    /// `true`: the diff under way only finds out the outcome of the push in flight. It compares with the pushed
+    /// content, because the asset's intent has another type by now.
     pub(super) resolves: bool,
-    /// The incarnation that the push in flight is of. Diffs of it may be at a newer one meanwhile.
+    /// The incarnation of the push in flight. Meanwhile diffs may be at a newer one.
     pub(super) pushed_at: Option<Incarnation>,
-    /// What the asset settled with last, until the push in flight has begun.
+    /// The content that the asset settled with last, kept until the push in flight has begun.
     pub(super) before: Option<Before>,
-    /// How well the provider kept old calls out when the push in flight began, if that was under another owner.
+    /// The guard of the provider when the push in flight began, if a former owner began it.
     pub(super) pushed_guard: Option<Guard>,
-    /// When the push, with all its follow-ups, has to be over.
+    /// Deadline of the push with all its follow-ups.
     pub(super) push_until: Mono,
-    /// What is being written is how long a follow-up may take, not a push that is to start.
+    /// `true`: the record being written holds the deadline of a follow-up. `false`: it opens a new push.
     pub(super) follows: bool,
-    /// Until when all evidence that the push rests on is young enough.
+    /// Time until which all evidence for the push is young enough.
     pub(super) good_until: Mono,
     pub(super) relies_on: Vec<u32>,
     pub(super) claims: Vec<Claim>,
-    /// The words of people that let the push in flight through.
+    /// The approvals and overrides that the push in flight uses.
     pub(super) words: Vec<Word>,
-    /// How many of the claims an earlier push took.
+    /// Number of claims, from the front of `claims`, that an earlier push took.
     pub(super) held: usize,
     pub(super) permit: bool,
-    /// Its push is the one that shows whether the plugin's pushes work again.
+    /// `true`: this push is the probe of the open breaker for pushes.
     pub(super) probes: bool,
-    /// Consecutive failures.
+    /// Number of consecutive failures.
     pub(super) failures: u32,
-    /// Consecutive voids by newer incarnations.
+    /// Number of consecutive times that a newer incarnation voided the evidence.
     pub(super) voids: u8,
-    /// Consecutive refusals because evidence was overtaken or too old.
+    /// Number of consecutive refusals because of outdated or old evidence.
     pub(super) stales: u8,
-    /// The change pushed last, and how many times in a row it was pushed successfully.
+    /// Digest of the last pushed change, and how many times in a row it was pushed successfully.
     pub(super) pushed: Option<(Digest, u32)>,
-    /// Successful pushes, of whatever change, since it was in sync or its intent changed; for how many it was slowed.
+    /// Number of successful pushes since the asset was in sync or its intent changed, and the number at which it was
+    /// slowed down last.
     pub(super) pushes: u32,
     pub(super) slowed: u32,
-    /// Checks named a time before which they will not pass this very change.
+    /// Set if checks named a time before which they will not let this change pass.
     pub(super) asleep: Option<Asleep>,
-    /// Until when the provider asked not to be pushed, and what it said.
+    /// Time until which the provider asked for no push, and its message.
     pub(super) throttled: Option<(Mono, String)>,
-    /// Woken because this claim may be free.
+    /// The claim for which the asset was woken, as it may be free.
     pub(super) woken_for: Option<Key>,
-    /// The classes of failures of pushes that operators were told of since it was in sync or pushed, one bit each.
+    /// The classes of push failures that operators were notified of since the asset was in sync or pushed, one bit
+    /// each.
     pub(super) told: u8,
-    /// What the last recorded decision said, so that it is not said again.
+    /// Digest of the last recorded reason to wait, so that it is not recorded twice in a row.
     pub(super) said: Option<Digest>,
 }
 
-/// A change that checks will not pass before a known time.
+/// A change that checks will not let pass before a known time.
 #[derive(Debug, Clone)]
 pub(super) struct Asleep {
     pub(super) change: Digest,
     pub(super) until: Timestamp,
-    /// When that is by the monotonic clock: a wall clock that is put back does not prolong it.
+    /// The same time on the monotonic clock: setting the wall clock back does not prolong the wait.
     pub(super) at_latest: Mono,
     pub(super) delays: Vec<Delay>,
 }
 
 impl Asleep {
-    /// Whether it is still to sleep, now that its turn at a rate comes at `turn`, if it waits for one.
+    /// Whether the wait still lasts. `turn` is the asset's turn at a rate, if it has one; an earlier turn shortens the
+    /// wait.
     pub(super) fn lasts(&mut self, now: Now, turn: Option<Mono>) -> bool {
         if let Some(turn) = turn.filter(|turn| *turn < self.at_latest) {
             (self.until, self.at_latest) = (wall_at(now, turn), turn);
@@ -113,67 +117,69 @@ impl Asleep {
     }
 }
 
-/// Where a restless asset is in its loop.
+/// The step of the loop that an asset is in.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
-    /// In a queue for a diff.
+    /// The asset is in a queue for a diff.
     Queued,
     /// The diff is under way.
     Diffing,
-    /// The push has to wait for the plugin's capacity.
+    /// The asset waits for push capacity of its plugin.
     Permit,
     /// The checks are under way.
     Checking,
-    /// Admitted; the journal is not durable up to this record yet.
+    /// The push is admitted, and the record with this number is not durable yet.
     Journaling(u64),
     /// The push is under way.
     Pushing,
-    /// The provider works on it; call it again later.
+    /// The push is in progress in production and is followed up later.
     Continuing,
-    /// Nothing to do until a timer or an event.
+    /// The asset waits for a timer or an event.
     Waiting(Wait),
 }
 
-/// What a waiting asset waits for.
+/// The reason why an asset waits.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Wait {
-    /// It failed so many times in a row; only changed intent cuts this short.
+    /// A call failed; the text is the error. Only time, changed intent, a moved pin or a command of an operator ends
+    /// the wait.
     Backoff(String),
-    /// Checks delay it. Asleep until the given time, if they named one.
+    /// Checks delay the push; the time is the one that they named, if they did.
     Delayed(Vec<Delay>, Option<Timestamp>),
-    /// Another push relies on it, or a claim is taken.
+    /// The push is blocked by another push or by a taken claim.
     Parked {
-        /// Which it is, for people.
+        /// The blocking push or claim, as text for operators.
         why: String,
-        /// What is in the way.
+        /// The blocking push or claim, as data.
         behind: Behind,
     },
-    /// Paused, observe-only, without approval, without turndown, another system's: a person has to act.
+    /// An operator has to act: the asset is paused, observe-only, without approval or turndown, or another system's.
+    /// The text says which.
     Held(String),
-    /// A push may still be under way under an old owner, or after its deadline.
+    /// The outcome of a push is unknown: it may still be under way, started by a former owner or past its deadline.
     Unknown,
-    /// Work on it is under way in production.
+    /// Production is still working on the resource.
     InProgress,
-    /// In sync; intent falls due by time.
+    /// The asset is in sync until a time that its plugin named.
     LookAgain,
-    /// No ownership that is sure to last.
+    /// It is not certain that this process still holds the lease.
     Lease,
 }
 
-/// What is in a parked asset's way.
+/// The push or claim that blocks an asset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behind {
-    /// Whoever holds this key.
+    /// The assets that hold a claim on this key.
     Claim(Key),
-    /// The push of this slot, or those that rely on it.
+    /// The push of this slot, or the pushes that rely on it.
     Push(u32),
-    /// Nobody in particular.
+    /// No particular asset: other pushes in general.
     Many,
 }
 
 impl Wait {
-    /// Whether something other than time and changed intent may end it.
+    /// Whether only time, changed intent, a moved pin or a command of an operator ends the wait.
     pub(super) fn is_patient(&self) -> bool {
         matches!(self, Self::Backoff(_) | Self::Unknown)
     }
@@ -232,7 +238,8 @@ impl Iteration {
 }
 
 impl Iteration {
-    /// Starts over for another asset. What a diff, a check or a push sets before it is read is left as it is.
+    /// Resets a spare iteration for another asset. Fields that a diff, check or push sets before they are read keep
+    /// their values.
     fn reset(&mut self, slot: u32, incarnation: Incarnation, cause: Cause) {
         (self.slot, self.incarnation, self.cause) = (slot, incarnation, cause);
         self.phase = Phase::Queued;
@@ -250,31 +257,32 @@ impl Iteration {
         self.words.clear();
     }
 
-    /// In sync, or meant to be otherwise: what was pushed before says nothing about whether it converges.
+    /// Forgets the pushes counted so far, because the asset is in sync or its intent changed: they no longer tell
+    /// whether it converges.
     pub(super) fn forget_pushes(&mut self) {
         (self.pushed, self.pushes, self.slowed) = (None, 0, 0);
     }
 
-    /// Another phase: timers and parkings of the one before no longer count.
+    /// Begins another phase: timers and queue entries of the former phase no longer count.
     pub(super) fn advance(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Whether it waits for a person.
+    /// Whether the asset waits for an operator.
     pub(super) fn is_held(&self) -> bool {
         matches!(&self.phase, Phase::Waiting(Wait::Held(_)))
     }
 }
 
-/// Iterations by number, with the numbers of ended ones used again.
+/// The iterations by number. The numbers of ended iterations are reused.
 #[derive(Debug, Default)]
 pub(super) struct Iterations {
     all: Vec<Option<Box<Iteration>>>,
-    /// The first generation of the next iteration with this number: timers of ended ones never match.
+    /// By number: the first generation of the next iteration, so that timers of ended ones never match.
     generations: Vec<u32>,
     free: Vec<u32>,
-    /// Boxes of ended iterations: the path of an asset in sync allocates nothing.
-    #[allow(clippy::vec_box, reason = "the boxes are what is used again")]
+    /// Boxes of ended iterations, to be reused: an asset that is in sync causes no allocation.
+    #[allow(clippy::vec_box, reason = "the boxes themselves are reused")]
     spare: Vec<Box<Iteration>>,
 }
 

@@ -1,4 +1,4 @@
-//! The registered types: each plugin's capacity, and the circuit breakers in front of it.
+//! The registered types: the capacity of each plugin and the circuit breakers in front of it.
 
 use std::collections::VecDeque;
 
@@ -12,20 +12,21 @@ use crate::config::TypeConfig;
 pub(super) struct Kind {
     pub(super) config: TypeConfig,
     pub(super) ready: Ready,
-    /// How many are in `ready`, stale ones included or not: zero means there is nothing to pop.
+    /// Number of queued assets; `ready` may hold outdated entries besides. Zero: there is nothing to pop.
     pub(super) queued: u32,
-    /// Observations of its assets that wait for capacity.
+    /// Observations of its assets that wait for capacity of the plugin.
     pub(super) asked: VecDeque<Asked>,
     pub(super) diffs: u32,
     pub(super) pushes: u32,
     pub(super) permits: Permits,
-    /// In front of diffs and observations.
+    /// The breaker in front of diffs and observations.
     pub(super) breaker: Breaker,
-    /// In front of pushes: reading may work where writing does not.
+    /// The breaker in front of pushes: reading may work while writing does not.
     pub(super) push_breaker: Breaker,
 }
 
-/// Iterations that wait for a push permit, with their generation: rollbacks before the others, each in order (S9).
+/// Iterations that wait for a push permit, each with its generation: rollbacks before the others, each group in order
+/// (S9).
 #[derive(Debug, Default)]
 pub(super) struct Permits {
     rollbacks: VecDeque<(u32, u32)>,
@@ -40,7 +41,7 @@ impl Permits {
         }
     }
 
-    /// The next one; of those that are `preferred`, if there is one.
+    /// Removes and returns the next iteration: the first `preferred` one if there is any.
     pub(super) fn pop(
         &mut self,
         preferred: Option<impl Fn(&(u32, u32)) -> bool>,
@@ -82,12 +83,12 @@ impl Kind {
         }
     }
 
-    /// Whether another push may be prepared.
+    /// Whether a push permit may be given now.
     pub(super) fn may_push(&self, now: Mono) -> bool {
         self.pushes < self.config.pushes && self.push_breaker.allows(now)
     }
 
-    /// When the next push may be prepared, if some wait for their breaker.
+    /// Time at which the breaker allows a probe, if pushes wait for it and there is capacity.
     pub(super) fn push_probe_at(&self) -> Option<Mono> {
         let waits = !self.permits.is_empty() && self.pushes < self.config.pushes;
         self.push_breaker.probe_at().filter(|_| waits)

@@ -1,4 +1,4 @@
-//! What is remembered: settled or not, records of assets, decisions.
+//! Records: the settled state, the records of assets, and decisions.
 
 use plane_store::records::{
     AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy,
@@ -15,7 +15,7 @@ use super::{
 };
 
 impl Kernel {
-    /// The last diff said something else than in sync.
+    /// Notes that the last diff did not find the asset in sync.
     pub(super) fn out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
         self.stands_out_of_sync(now, slot, out);
         if self.table.slot(slot).has(flag::IN_SYNC) {
@@ -23,7 +23,7 @@ impl Kernel {
         }
     }
 
-    /// Changes a slot and keeps the count of unsettled assets right.
+    /// Changes a slot and updates the count of unsettled assets.
     pub(super) fn mark(
         &mut self,
         slot: u32,
@@ -43,14 +43,14 @@ impl Kernel {
         !entry.has(flag::ORPHAN) && !entry.has(flag::IN_SYNC) && self.table.has_intent(slot)
     }
 
-    /// Asks for something to be remembered, and numbers it.
+    /// Asks the shell to store a record. Returns its number.
     pub(super) fn record(&mut self, record: Record, out: &mut Effects) -> u64 {
         out.records.push(record);
         self.recorded += 1;
         self.recorded
     }
 
-    /// Remembers what is known of an asset: its settled state, its open push, its edges, its claims.
+    /// Records the state of an asset: its settled content, open push, edges and claims. Returns the record's number.
     pub(super) fn remember(&mut self, now: Now, slot: u32, out: &mut Effects) -> u64 {
         let Some(id) = self.table.id(slot) else {
             return self.recorded;
@@ -70,7 +70,7 @@ impl Kernel {
         let settled = intent
             .as_ref()
             .filter(|_| entry.has(flag::REACHED))
-            // R20: what was found before the pin moved there is not remembered as found there.
+            // R20: a finding from before the pin moved is not recorded as one at the new pin.
             .filter(|_| {
                 self.standings
                     .get(&slot)
@@ -126,7 +126,7 @@ impl Kernel {
         }
     }
 
-    /// Records a decision, unless it is the same wait as last time.
+    /// Records a decision, unless it is the same wait as in the last one.
     pub(super) fn decide(&mut self, now: Now, slot: u32, outcome: Outcome, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let (at, trigger) = (entry.iteration, entry.trigger);

@@ -1,7 +1,7 @@
-//! The enforcer's kernel: pin, diff, check, push for every asset of a partition, for ever. Pure.
+//! The enforcer's kernel: pin, diff, check and push for every asset of a partition, for ever. It is pure.
 //!
-//! Start reading at `step`; what an asset goes through is in `iterate` and `waiting`, the one place
-//! where a push is admitted is `admission`, what becomes of it is in `outcome`, what is remembered in `memory`.
+//! Start reading at `step`. `iterate` and `waiting` hold the steps that an asset goes through. `admission` is the one
+//! place where a push is admitted, `outcome` handles its result, and `memory` decides what is recorded.
 
 mod admission;
 mod amounts;
@@ -76,17 +76,18 @@ use schedule::{Drift, Timers};
 use slot::{Class, NONE, State, Trigger};
 use table::Table;
 
-/// How often, and how many at a time, assets found in sync are remembered while others are unsettled.
+/// While any asset is unsettled, assets that were found in sync without a push are recorded in batches of at most
+/// `REMEMBER_LOT`, one batch per `REMEMBER_EVERY`.
 const REMEMBER_EVERY: Duration = Duration::from_secs(1);
 const REMEMBER_LOT: usize = 500;
 
-/// Decides, for one partition, what is diffed, checked and pushed when.
+/// Decides for one partition what is diffed, checked and pushed, and when.
 #[derive(Debug)]
 pub struct Kernel {
     config: Config,
     token: FencingToken,
     lease_until: Mono,
-    /// Nothing new starts any more.
+    /// `true` once a shutdown has begun: no new diff, check or push starts.
     draining: bool,
     owned: OwnedClock,
     kinds: Vec<Kind>,
@@ -96,37 +97,39 @@ pub struct Kernel {
     drift: Drift,
     observations: Observations,
     claims: Claims,
-    /// How many pushes in flight rely on an asset, and who waits for that to end.
+    /// Number of pushes in flight that rely on an asset, by slot of that asset.
     holds: BTreeMap<u32, u32>,
+    /// Assets that wait until no push of an asset, and none that relies on it, is in flight; by slot of that asset.
     hold_waiters: BTreeMap<u32, BTreeSet<u32>>,
-    /// Who waits for an asset to settle.
+    /// Assets that wait until an asset settles, by slot of that asset.
     settle_waiters: BTreeMap<u32, BTreeSet<u32>>,
-    /// Who was found in sync while checks were under way, by how many were before: a check may name one of them.
+    /// Assets found in sync while checks were under way, each with `settles` at that time: an older check may name one.
     settle_log: BTreeMap<u32, u64>,
+    /// Number of times that an asset was found in sync while checks were under way.
     settles: u64,
-    /// How much may be kept for checks under way until what is too old for them is dropped.
+    /// Number of entries kept for checks under way at which entries older than all of these checks are dropped.
     many_seen: usize,
     checking: u32,
     edges: Edges,
     last_settled: LastSettled,
     people: People,
-    /// Pins of assets that are not known yet, or not any more.
+    /// Pins of assets that have no slot: not known yet, or no longer known.
     early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
-    /// How assets with a pin of their own stand.
+    /// Sync states of the assets with a pin of their own, by slot. The strategist follows them.
     standings: BTreeMap<u32, standing::Stand>,
-    /// Governed assets whose content is not that of the newest incarnation.
+    /// Governed assets whose content differs from that in the newest incarnation.
     behind: BTreeSet<u32>,
-    /// Assets that are settled with their turndown: gone from production.
+    /// Assets that are settled with their turndown addon: their resources are gone from production.
     turned_down: BTreeSet<u32>,
-    /// Assets without an intent that production may have.
+    /// Assets that have no intent and whose resource may exist in production.
     orphaned: BTreeSet<u32>,
-    /// Assets given up in this step.
+    /// Assets whose slots were given up in this step.
     gone: Vec<prodspec_model::AssetId>,
-    /// The time of the last step.
+    /// Time at which the last step ran.
     stepped: Now,
-    /// Assets with an intent and a plugin that are not settled.
+    /// Number of assets that have an intent and a plugin and are not settled.
     unsettled: u32,
-    /// Settled without a push and not remembered yet.
+    /// Assets that settled without a push and are not recorded yet.
     unrecorded: VecDeque<u32>,
     remember_at: Mono,
     floor: Option<IncarnationNo>,
@@ -167,7 +170,7 @@ impl plane_runtime::Kernel for Kernel {
 }
 
 impl Kernel {
-    /// A kernel for the partition of `latest`, before it knows of any asset. See [`Kernel::recover`].
+    /// Creates a kernel for the partition of `latest` that knows no assets yet. See [`Kernel::recover`].
     fn new(
         now: Now,
         config: Config,
@@ -217,7 +220,7 @@ impl Kernel {
         }
     }
 
-    /// When the kernel wants a [`Event::Tick`], if nothing else happens.
+    /// Time at which the kernel needs an [`Event::Tick`] if no other event comes before. `None`: no time.
     pub fn next_wake(&self, now: Now) -> Option<Mono> {
         if !self.may_start(now) {
             return self.timers.next();
@@ -244,22 +247,22 @@ impl Kernel {
             .min()
     }
 
-    /// How often each branch was taken.
+    /// Number of times that each branch of the kernel was taken.
     pub fn branches(&self) -> &BTreeMap<Branch, u64> {
         &self.branches
     }
 
-    /// How many assets with an intent are not settled.
+    /// Number of assets that have an intent and are not settled.
     pub fn unsettled(&self) -> u32 {
         self.unsettled
     }
 
-    /// Whether no call for its asset is newer.
+    /// Returns whether `run` is the newest call for its asset.
     pub fn is_newest(&self, run: plugin_sdk::Run) -> bool {
         run.slot < self.table.len() && self.table.slot(run.slot).n == run.n
     }
 
-    /// How many pushes are admitted or under way, follow-ups included.
+    /// Number of pushes that are admitted or under way, follow-ups included.
     pub fn pushing(&self) -> usize {
         if self.planted(Bug::NoDrain) {
             return 0;
@@ -275,7 +278,7 @@ impl Kernel {
         self.iterations.iter().filter(pushing).count()
     }
 
-    /// The newest incarnation known.
+    /// The newest incarnation that enforcement has taken in.
     pub fn latest(&self) -> &Incarnation {
         self.table.latest()
     }
@@ -284,7 +287,7 @@ impl Kernel {
         *self.branches.entry(branch).or_default() += 1;
     }
 
-    /// Whether a guard is left out on purpose.
+    /// Whether a test leaves this guard out on purpose.
     #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
     fn planted(&self, bug: Bug) -> bool {
         #[cfg(feature = "planted-bugs")]
@@ -296,12 +299,12 @@ impl Kernel {
         }
     }
 
-    /// Unrenewed for two thirds of a term, an owner starts nothing.
+    /// Whether this process still holds the lease. After two thirds of a term without renewal it counts as not held.
     fn has_lease(&self, now: Now) -> bool {
         now.mono < self.lease_until || self.planted(Bug::DropFence)
     }
 
-    /// Whether anything new may be started: not without a lease, and not while it is shut down.
+    /// Whether a new call may start: the lease is held and no shutdown has begun.
     fn may_start(&self, now: Now) -> bool {
         self.has_lease(now) && !self.draining
     }
@@ -320,9 +323,9 @@ impl Kernel {
         (mixed ^ (mixed >> 31)) % below.max(1)
     }
 
-    /// Something wants an asset to be looked at.
+    /// Requests a diff of an asset. It is queued, runs after the current one, or is dropped if the asset has to wait.
     fn trigger(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
-        // It waited, and was given up meanwhile.
+        // The slot was given up while the asset waited.
         if self.table.is_free(slot) {
             return;
         }
@@ -333,7 +336,7 @@ impl Kernel {
             State::Queued => {}
             State::Running => {
                 if trigger != Trigger::DriftScan {
-                    // What cuts waits short is not forgotten for what does not.
+                    // A trigger that ends a wait is not replaced by one that does not.
                     if !entry.has(slot::flag::RERUN)
                         || slot::cuts(trigger)
                         || !slot::cuts(entry.trigger)
@@ -361,7 +364,7 @@ impl Kernel {
         self.enqueue(now, slot, trigger, class);
     }
 
-    /// Puts an asset into its plugin's queue, whatever it was doing.
+    /// Puts an asset into the queue of its plugin, from any state.
     fn enqueue(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
         let entry = self.table.slot_mut(slot);
         if entry.state != State::Queued {
@@ -377,9 +380,9 @@ impl Kernel {
         }
     }
 
-    /// Starts diffs and observations while plugins have room.
+    /// Starts diffs and observations for which the plugins have capacity.
     fn dispatch(&mut self, now: Now, out: &mut Effects) {
-        // Looking at one asset may wake one of another type.
+        // Starting a diff for one type may wake an asset of another type.
         while (0..self.kinds.len() as u16).any(|kind| self.start_diffs(now, kind, out)) {}
         self.forget_seen();
         self.forget_gone(out);
@@ -388,7 +391,7 @@ impl Kernel {
         }
     }
 
-    /// Starts what one plugin has room for. Says whether it started anything.
+    /// Starts the diffs and observations for which one plugin has capacity. Returns whether it started any diff.
     fn start_diffs(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
         if self.kinds[kind as usize].breaker.is_open() && self.start_probe(now, kind, out) {
             return true;
@@ -415,7 +418,8 @@ impl Kernel {
         any
     }
 
-    /// Assets found in sync without a push are remembered in bulk: all at once when nothing is unsettled, else in lots.
+    /// Records assets that were found in sync without a push: all with one record when no asset is unsettled, otherwise
+    /// in batches.
     fn remember_quiet(&mut self, now: Now, out: &mut Effects) {
         if self.unsettled == 0 {
             for slot in std::mem::take(&mut self.unrecorded) {
@@ -437,7 +441,7 @@ impl Kernel {
         }
     }
 
-    /// Fires what is due: timers, observations' deadlines, the drift scan.
+    /// Handles everything that is due: timers, deadlines of observations, probes and the drift scan.
     fn time_passed(&mut self, now: Now, out: &mut Effects) {
         let iterations = &self.iterations;
         self.timers.tidy(|at, generation| {
@@ -472,7 +476,7 @@ impl Kernel {
         }
     }
 
-    /// Ends an asset's iteration: it is idle again, or has a rerun queued.
+    /// Ends the iteration of an asset. The asset is idle then, or queued again if a rerun was requested.
     fn finish(&mut self, now: Now, slot: u32) {
         let entry = self.table.slot_mut(slot);
         let rerun = entry.has(slot::flag::RERUN);

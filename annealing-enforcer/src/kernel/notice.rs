@@ -1,40 +1,40 @@
-//! What operators are told as it happens: once, not again with each retry.
+//! Notices to operators: each event is logged once and not again with each retry.
 
 use plugin_sdk::plugin;
 use prodspec_model::{AssetId, TypeName};
 
 use super::{Kernel, event::Effects};
 
-/// Something that an operator wants to read in the log.
+/// An event that an operator needs to see in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// A push failed, for the first time in this way since the asset was in sync or pushed.
+    /// A push failed with a class of failure that it had not had since the asset was last in sync or pushed.
     PushFailed {
-        /// Of which asset.
+        /// Id of the asset that was pushed.
         asset: AssetId,
-        /// The class of the failure.
+        /// Class of the failure, such as `transient`.
         class: &'static str,
-        /// What the plugin said.
+        /// The error of the plugin, shortened.
         why: String,
     },
-    /// So many assets' calls fail that the plugin is called for probes only.
+    /// A circuit breaker opened: the calls of many assets fail, so the plugin is only probed from now on.
     BreakerOpened {
-        /// The type of the assets.
+        /// The type of assets whose calls fail.
         type_name: TypeName,
-        /// `diff` or `push`.
+        /// The kind of call: `diff` or `push`.
         call: &'static str,
     },
-    /// A probe succeeded: the plugin is called as before.
+    /// A circuit breaker closed: a probe succeeded, and the plugin is called as before.
     BreakerClosed {
-        /// The type of the assets.
+        /// The type of assets whose calls are made again.
         type_name: TypeName,
-        /// `diff` or `push`.
+        /// The kind of call: `diff` or `push`.
         call: &'static str,
     },
 }
 
-/// Each class of failure, with a bit of its own.
+/// The class of a failure, with the bit that stands for it in `Iteration::told`.
 fn class_of(error: &plugin::Error) -> (u8, &'static str) {
     match error {
         plugin::Error::Transient { .. } => (1, "transient"),
@@ -46,7 +46,7 @@ fn class_of(error: &plugin::Error) -> (u8, &'static str) {
 }
 
 impl Kernel {
-    /// A push of `slot` failed.
+    /// Notifies operators of a failed push of `slot`, once per class of failure.
     pub(super) fn tell_failure(&mut self, slot: u32, error: &plugin::Error, out: &mut Effects) {
         let (bit, class) = class_of(error);
         let Some(asset) = self.table.id(slot) else {
@@ -61,7 +61,7 @@ impl Kernel {
         out.notices.push(Notice::PushFailed { asset, class, why });
     }
 
-    /// A breaker was, or was not, open before what has just happened.
+    /// Notifies operators if a breaker opened or closed; `was_open` is its state before the call ended.
     pub(super) fn tell_breaker(
         &self,
         kind: u16,

@@ -1,4 +1,4 @@
-//! Observations: diffs of an asset that a check of another one asks for, shared among checks and stamped.
+//! Observations: diffs of an asset for a check of another asset. Checks share them, and each carries a stamp.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,13 +13,13 @@ use super::{
     waiting::STOOD_STILL,
 };
 
-/// Observations under way, and fresh enough to be shared.
+/// Observations under way, and those fresh enough to be shared.
 #[derive(Debug, Default)]
 pub(super) struct Observations {
     running: BTreeMap<(u32, u32), Running>,
     deadlines: BTreeSet<(Mono, u32, u32)>,
     fresh: BTreeMap<u32, Fresh>,
-    /// What is in `fresh`, or was, in the order in which it came.
+    /// The entries of `fresh`, present and former ones, by age.
     by_age: VecDeque<(Mono, u32)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Asked {
     slot: u32,
     asset: Asset,
     incarnation: Incarnation,
-    /// Whoever asked has given up by then.
+    /// Time at which the check that asked gives up.
     until: Mono,
 }
 
@@ -47,7 +47,7 @@ struct Running {
     seq: u32,
     started: Now,
     deadline: Mono,
-    /// It was given the time that it lost because this process stood still.
+    /// `true`: its deadline was extended once, because this process stood still.
     prolonged: bool,
     content: Digest,
 }
@@ -72,12 +72,12 @@ impl Observations {
         self.deadlines.first().map(|entry| entry.0)
     }
 
-    /// A push of `slot` starts: what was seen of it is no longer fresh.
+    /// Drops the finding about `slot`, for a push starts or the intent changed.
     pub(super) fn forget(&mut self, slot: u32) {
         self.fresh.remove(&slot);
     }
 
-    /// Forgets what is older.
+    /// Drops findings from before `not_before`.
     fn age(&mut self, not_before: Mono) {
         while let Some((since, slot)) = self.by_age.pop_front_if(|entry| entry.0 < not_before) {
             if self
@@ -97,7 +97,7 @@ impl Observations {
 }
 
 impl Kernel {
-    /// A check asks about `id`.
+    /// Answers a check's question about `id`, or starts an observation.
     pub(super) fn observe(&mut self, now: Now, ticket: u64, id: &AssetId, out: &mut Effects) {
         match self.observation_of(id) {
             Err(why) => out.replies.push((ticket, Err(why))),
@@ -115,12 +115,11 @@ impl Kernel {
         }
     }
 
-    /// Which form of `id` to diff (R16): the one at its own pin; without intent, the newest known one.
+    /// Returns the content of `id` to diff (R16): the one at its own pin; without an intent, the newest known one.
     fn observation_of(&self, id: &AssetId) -> Result<(u32, Asset, Incarnation), String> {
-        let slot = self
-            .table
-            .find(id.as_str())
-            .ok_or_else(|| format!("`{id}` has no plugin, or is not known"))?;
+        let slot = self.table.find(id.as_str()).ok_or_else(|| {
+            format!("cannot observe `{id}`: no plugin enforces it, or it is not known")
+        })?;
         if let Some((asset, incarnation)) = self.table.intent(slot) {
             return Ok((slot, asset, incarnation));
         }
@@ -130,13 +129,13 @@ impl Kernel {
         let latest = self.table.latest().clone();
         let asset = latest
             .asset(id)
-            .ok_or_else(|| format!("no incarnation in use has `{id}`"))?;
+            .ok_or_else(|| format!("cannot observe `{id}`: no incarnation in use has it"))?;
         Ok((slot, asset, latest))
     }
 
     fn observe_asset(&mut self, now: Now, asked: Asked, out: &mut Effects) {
         let slot = self.table.slot(asked.slot);
-        // An edit may have given it another type, and another plugin.
+        // An edit may have given the asset another type, and so another plugin.
         let kind = self.kind_of(asked.asset.type_str()).unwrap_or(slot.kind);
         let seq = slot.seq;
         let stamp = Stamp {
@@ -191,7 +190,7 @@ impl Kernel {
         self.start_observations(now, kind, out);
     }
 
-    /// Joins a look at the same thing that is under way, or waits already. Gives back what nobody looks at.
+    /// Joins an observation of the same content that is under way or queued. Returns the question if there is none.
     fn share(&mut self, kind: u16, seq: u32, content: Digest, asked: Asked) -> Option<Asked> {
         let mut running = self.observations.running.iter_mut();
         let same = running.find(|((slot, _), running)| {
@@ -211,7 +210,7 @@ impl Kernel {
         None
     }
 
-    /// Starts what the plugin has room for.
+    /// Starts the observations for which the plugin has capacity.
     pub(super) fn start_observations(&mut self, now: Now, kind: u16, out: &mut Effects) {
         while !self.kinds[kind as usize].asked.is_empty() && self.may_diff(now, kind) {
             let Some(asked) = self.kinds[kind as usize].asked.pop_front() else {
@@ -252,7 +251,7 @@ impl Kernel {
         }
     }
 
-    /// A diff ended that no iteration waits for. Says whether it was an observation.
+    /// Handles a diff that no iteration waits for. Returns whether it was an observation.
     pub(super) fn observed(
         &mut self,
         now: Now,
@@ -304,7 +303,7 @@ impl Kernel {
         true
     }
 
-    /// Forgets what checks asked for that have ended since.
+    /// Drops questions of checks that have given up.
     pub(super) fn expire_asked(&mut self, now: Now, out: &mut Effects) {
         for kind in &mut self.kinds {
             if kind
@@ -316,7 +315,12 @@ impl Kernel {
             }
             kind.asked.retain(|asked| {
                 let late = asked.until <= now.mono;
-                let answer = || Err("its plugin had no room to look in time".to_owned());
+                let answer = || {
+                    Err(
+                        "its plugin had no capacity for a diff before the deadline of the check"
+                            .to_owned(),
+                    )
+                };
                 let tickets = asked.tickets.iter().filter(|_| late);
                 out.replies
                     .extend(tickets.map(|ticket| (*ticket, answer())));
@@ -325,7 +329,7 @@ impl Kernel {
         }
     }
 
-    /// As [`Kernel::prolong`], for an observation.
+    /// Extends the deadline of an observation; see [`Kernel::prolong`].
     fn prolong_observation(&mut self, now: Now, due: Mono, slot: u32, n: u32) -> bool {
         let late = now.mono.since(due);
         let Some(running) = self.observations.running.get_mut(&(slot, n)) else {
@@ -342,7 +346,7 @@ impl Kernel {
         true
     }
 
-    /// Ends observations whose deadline has passed, and forgets what is no longer fresh.
+    /// Ends observations whose deadline has passed, and drops findings that are no longer fresh.
     pub(super) fn expire_observations(&mut self, now: Now, out: &mut Effects) {
         while let Some(&(due, slot, n)) = self
             .observations

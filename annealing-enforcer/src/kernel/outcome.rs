@@ -1,4 +1,4 @@
-//! From admission to a known outcome: write ahead, push, resolve, settle; and what is remembered of it.
+//! From admission to a known outcome: record ahead, push, resolve, settle; and the records of the outcome.
 
 use plane_store::records::Outcome;
 use plugin_sdk::{Claim, Key, Mono, Now, Pushed, Run, plugin};
@@ -14,7 +14,7 @@ use super::{
 };
 
 impl Kernel {
-    /// The push is admitted: it starts once that is durable (R13).
+    /// Opens an admitted push. It starts once its record is durable (R13).
     pub(super) fn admitted(&mut self, now: Now, at: u32, out: &mut Effects) {
         self.count(Branch::Admitted);
         let Some(it) = self.iterations.at_mut(at) else {
@@ -22,7 +22,7 @@ impl Kernel {
         };
         let slot = it.slot;
         it.stales = 0;
-        // It may have been let through without the claim that it was woken for.
+        // The push may have been admitted without the claim for which it was woken.
         let woken_for = it.woken_for.take();
         let taken = |key: &Key| {
             let of = |claim: &Claim| matches!(claim, Claim::Exclusive(own) | Claim::AtMost(own, _) if own == key);
@@ -61,7 +61,7 @@ impl Kernel {
         }
     }
 
-    /// The journal is durable up to a record: what waited for that may start.
+    /// Starts the pushes and follow-ups whose records are durable.
     pub(super) fn durable(&mut self, now: Now, upto: u64, out: &mut Effects) {
         while self.journaling.front().is_some_and(|entry| entry.0 <= upto) {
             let Some((number, at)) = self.journaling.pop_front() else {
@@ -74,7 +74,8 @@ impl Kernel {
         }
     }
 
-    /// The push starts, unless it took so long to become durable that its reasons are gone.
+    /// Starts the push, unless the pin moved, a pause began, or the lease or the evidence expired before its record
+    /// became durable.
     fn start_push(&mut self, now: Now, at: u32, out: &mut Effects) {
         let Some(it) = self.iterations.at_mut(at) else {
             return;
@@ -89,8 +90,9 @@ impl Kernel {
         self.call_push(now, at, false, out);
     }
 
-    /// When an admitted push has begun at the latest. R10: by the birth of what the verdict rests on. R13: with half of the
-    /// time left that was written down for the call, since an advisory provider may take long however late it began.
+    /// Returns the time by which an admitted push must have begun. R10: by the birth of the verdict's evidence. R13:
+    /// while more than half of the recorded call deadline is left, since an advisory provider may take as long as the deadline,
+    /// however late the call began.
     fn begin_by(&self, at: u32) -> Mono {
         let Some(it) = self.iterations.at(at) else {
             return Mono(0);
@@ -100,7 +102,7 @@ impl Kernel {
         it.good_until.min(it.call_until - half)
     }
 
-    /// An admitted push that never began gives everything back; evidence is gathered again.
+    /// Withdraws an admitted push that never began: it gives everything back, and the asset is diffed again.
     fn withdraw(&mut self, now: Now, at: u32, out: &mut Effects) {
         let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
             return;
@@ -118,7 +120,7 @@ impl Kernel {
         self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
     }
 
-    /// R10: by a clock read when the call was to begin, it was too late for it.
+    /// R10: handles a call that did not begin, because a clock read at that moment showed that it was too late.
     pub(super) fn push_not_started(
         &mut self,
         now: Now,
@@ -133,7 +135,7 @@ impl Kernel {
         }
     }
 
-    /// Ownership, pin, intent and pauses still allow the push.
+    /// Whether ownership, pin, intent and pauses still allow the push.
     pub(super) fn may_go_on(&self, now: Now, at: u32) -> bool {
         let Some(it) = self.iterations.at(at) else {
             return false;
@@ -149,7 +151,7 @@ impl Kernel {
         self.has_lease(now) && !moved && !paused
     }
 
-    /// R11 counts it when newer intent ends what was admitted.
+    /// R11: counts a void if newer intent ended an admitted push.
     pub(super) fn count_void(&mut self, at: u32) {
         if let Some(it) = self.iterations.at_mut(at)
             && self.table.slot(it.slot).changed > it.latest
@@ -221,7 +223,7 @@ impl Kernel {
         }
     }
 
-    /// A call of push ended, or its deadline passed.
+    /// Handles the end of a call of push, or its passed deadline.
     pub(super) fn push_ended(
         &mut self,
         now: Now,
@@ -285,7 +287,7 @@ impl Kernel {
         self.enqueue(now, slot, Trigger::LookAgain, class);
     }
 
-    /// Nobody knows what the push did, or still does: diff before anything else.
+    /// Handles an unknown outcome: the push may still take effect, so a diff comes before anything else.
     pub(super) fn outcome_unknown(&mut self, now: Now, at: u32, why: String, out: &mut Effects) {
         self.count(Branch::OutcomeUnknown);
         let Some(it) = self.iterations.at_mut(at) else {
@@ -301,7 +303,7 @@ impl Kernel {
         self.wait_unknown(now, slot, until.since(now.mono), out);
     }
 
-    /// Waits, longer than a drift period if need be, until an advisory provider's push must be over.
+    /// Waits until a push at an advisory provider must be over, longer than a drift period if necessary.
     pub(super) fn wait_unknown(
         &mut self,
         now: Now,
@@ -313,7 +315,7 @@ impl Kernel {
         self.waits_for_deadline(now, slot);
     }
 
-    /// A diff has shown what an unknown push did.
+    /// Closes a push of unknown outcome, as a diff has shown its effect.
     pub(super) fn resolve(&mut self, now: Now, at: u32, out: &mut Effects) {
         self.count(Branch::Resolved);
         self.close(now, at, out);
@@ -325,7 +327,8 @@ impl Kernel {
         self.remember(now, slot, out);
     }
 
-    /// The outcome is known: the push counter is even again, holds and exclusive claims are free, whoever waited looks.
+    /// Closes a push whose outcome is known: its counter is even again, its holds and exclusive claims are free, and
+    /// the assets that waited for them are diffed again.
     fn close(&mut self, now: Now, at: u32, out: &mut Effects) {
         let Some(it) = self.iterations.at_mut(at) else {
             return;
@@ -337,7 +340,7 @@ impl Kernel {
         let (kept, free): (Vec<_>, Vec<_>) = std::mem::take(&mut it.claims)
             .into_iter()
             .partition(|claim| matches!(claim, Claim::AtMost(..)));
-        // Pushed again and again without settling, it still is one of those that count.
+        // An asset that is pushed repeatedly without settling still holds each `AtMost` key only once.
         let (kept, again) = once_each(kept);
         it.claims = kept;
         self.table.slot_mut(slot).seq += 1;
@@ -373,7 +376,7 @@ impl Kernel {
         }
     }
 
-    /// A push that was admitted and never started gives back what it took, and keeps what an earlier one holds.
+    /// Gives back the claims that a withdrawn push took, and keeps those of an earlier push.
     fn give_back_new(&mut self, now: Now, at: u32) {
         let Some(it) = self.iterations.at_mut(at) else {
             return;
@@ -384,7 +387,7 @@ impl Kernel {
         }
     }
 
-    /// Claims that last until the asset settles, fails for good or is re-pinned.
+    /// Gives back the claims that last until the asset settles, fails permanently or is pinned elsewhere.
     pub(super) fn give_back_all(&mut self, now: Now, slot: u32) {
         let at = self.table.slot(slot).iteration;
         let claims = self
@@ -399,7 +402,7 @@ impl Kernel {
 
     pub(super) fn release_permit(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let entry = self.table.slot(slot);
-        // In flight or unknown, a push keeps its place in the plugin only while a call or follow-up is due.
+        // A push in flight or of unknown outcome keeps its permit only while a call or a follow-up is due.
         let kind = entry.kind;
         let Some(it) = self.iterations.at_mut(entry.iteration) else {
             return;
@@ -414,7 +417,7 @@ impl Kernel {
         }
     }
 
-    /// In sync at the present intent.
+    /// Handles an asset that was found in sync with its present intent.
     pub(super) fn settle(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let (news, pinned) = (
@@ -434,7 +437,7 @@ impl Kernel {
             if confirmed {
                 self.remember(now, slot, out);
             }
-            // It may have drifted and come back between two looks: a check has seen it drifted.
+            // The asset may have drifted and recovered between two diffs, and a check may have seen the drift.
             return self.wake_settle_waiters(now, slot);
         }
         let pushed = self.iterations.at(at).is_some_and(|it| it.pushed.is_some());
@@ -464,7 +467,8 @@ impl Kernel {
         self.wake_settle_waiters(now, slot);
     }
 
-    /// Found in sync: whoever waits for that looks again, and checks under way may name it.
+    /// Wakes the assets that wait for this one to settle, and notes the settling for checks under way, which may name
+    /// it.
     fn wake_settle_waiters(&mut self, now: Now, slot: u32) {
         if self.checking > 0 {
             self.settles += 1;
@@ -477,7 +481,7 @@ impl Kernel {
     }
 }
 
-/// The first claim of each key, and the rest.
+/// Splits claims into the first one of each key, and the rest.
 fn once_each(claims: Vec<Claim>) -> (Vec<Claim>, Vec<Claim>) {
     let mut seen = std::collections::BTreeSet::new();
     claims.into_iter().partition(|claim| match claim {

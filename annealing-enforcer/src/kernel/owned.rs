@@ -1,7 +1,7 @@
-//! The clock of the partition's ownership: the time for which it has been owned, by whichever process.
+//! The ownership clock of the partition: the total time for which any process has owned it.
 //!
-//! It goes on over takeovers and no wall clock moves it. Waits for pushes of unknown outcome end by it, and the drift
-//! scan resumes by it where the owner before had come to.
+//! It continues across takeovers, and no wall clock affects it. Waits for pushes of unknown outcome end by it, and by
+//! it the drift scan resumes where the former owner stopped.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,24 +14,25 @@ use super::{
     iteration::{Phase, Wait},
 };
 
-/// How many times in a drift period, and in a push deadline that is waited for, the clock is remembered.
+/// Number of times that the clock is recorded per drift period, and per push deadline while a push of unknown outcome
+/// waits.
 const PARTS: u32 = 32;
-/// The bounds of the time between two such notes while nothing is waited for.
+/// Bounds of the time between two records while no such push waits.
 const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// The same while a push of unknown outcome is waited for.
+/// Bounds of the time between two records while a push of unknown outcome waits.
 const WAITING: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// See the module.
+/// The ownership clock; see the module.
 #[derive(Debug)]
 pub(super) struct OwnedClock {
-    /// What owners before have counted.
+    /// Total time of all former owners.
     before: Duration,
     since: Mono,
-    /// What was remembered last.
+    /// Total time in the last record.
     noted: Duration,
-    /// When it is remembered next.
+    /// Time of the next record.
     note_at: Mono,
-    /// Assets that wait, or did, for the deadline of a push of unknown outcome.
+    /// Assets that wait, or waited, for the deadline of a push of unknown outcome.
     waiting: BTreeSet<u32>,
 }
 
@@ -46,26 +47,26 @@ impl OwnedClock {
         }
     }
 
-    /// The time owned in all.
+    /// Returns the total time for which the partition has been owned.
     pub(super) fn total(&self, now: Mono) -> Duration {
         self.before + now.since(self.since)
     }
 
-    /// When the clock is remembered next.
+    /// Returns the time at which the clock is recorded next.
     pub(super) fn note_at(&self) -> Mono {
         self.note_at
     }
 }
 
 impl Kernel {
-    /// An asset waits for the deadline of a push: what has passed of it is remembered often.
+    /// Notes that an asset waits for the deadline of a push: the clock is recorded more often meanwhile.
     pub(super) fn waits_for_deadline(&mut self, now: Now, slot: u32) {
         let soon = now.mono + self.note_every(slot);
         self.owned.waiting.insert(slot);
         self.owned.note_at = self.owned.note_at.min(soon);
     }
 
-    /// Remembers how long the partition has been owned, if it is time for it.
+    /// Records the clock if that is due.
     pub(super) fn note_owned(&mut self, now: Now, out: &mut Effects) {
         if now.mono < self.owned.note_at {
             return;
@@ -82,7 +83,7 @@ impl Kernel {
         self.note(now, out);
     }
 
-    /// A push is remembered as open: what its deadline counts from is remembered with it.
+    /// Records the clock together with an open push, because the push's deadline is counted on it.
     pub(super) fn note_with_push(&mut self, now: Now, out: &mut Effects) {
         if self.owned.total(now.mono) >= self.owned.noted + WAITING.0 {
             self.note(now, out);

@@ -1,4 +1,4 @@
-//! What people said, as far as the kernel heeds it.
+//! Commands of operators that are in force: pauses, approvals and overrides.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,79 +8,79 @@ use plugin_sdk::CheckName;
 use prodspec_model::{AssetId, Digest};
 use serde::{Deserialize, Serialize};
 
-/// How long an approval or an override holds if nothing else is said.
+/// Default lifetime of an approval or an override.
 const HOLDS: Duration = Duration::from_secs(24 * 3600);
 
-/// A person's word. Refused if it is about nothing that is there.
+/// A command of an operator. It is refused if its object does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Command {
-    /// Starts no push in a scope. Pushes under way go on.
+    /// Starts no push in a scope from now on. Pushes under way go on.
     Pause {
-        /// What is paused.
+        /// The assets that are paused: one, a type or the partition.
         scope: Scope,
-        /// When the pause ends by itself; `None`: a person has to resume.
+        /// Time at which the pause ends by itself. `None`: an operator has to resume.
         until: Option<Timestamp>,
-        /// Who says it, and why.
+        /// The operator who gives the command, and the reason.
         by: By,
     },
-    /// Ends the pause of a scope.
+    /// Ends the pause of a scope before its time.
     Resume {
-        /// The scope that was paused.
+        /// The scope that was named by the pause.
         scope: Scope,
-        /// Who says it, and why.
+        /// The operator who gives the command, and the reason.
         by: By,
     },
-    /// Lets one destructive push of this change through.
+    /// Admits one destructive push of this change.
     Approve {
-        /// The asset that may lose something.
+        /// Id of the asset that is to be pushed.
         asset: AssetId,
-        /// The digest of the change, as `explain` and `plan` show it.
+        /// Digest of the change, as shown by `explain` and `plan`.
         change: Digest,
-        /// When the approval expires; `None`: in 24 h.
+        /// Time at which the approval expires. `None`: in 24 h.
         until: Option<Timestamp>,
-        /// Who says it, and why.
+        /// The operator who gives the command, and the reason.
         by: By,
     },
-    /// Lifts one check for one push of this change.
+    /// Skips one check for one push of this change.
     Override {
-        /// The asset that is delayed.
+        /// Id of the asset that the check delays.
         asset: AssetId,
-        /// The digest of the change, as `explain` and `plan` show it.
+        /// Digest of the change, as shown by `explain` and `plan`.
         change: Digest,
-        /// The check, by the name under which it is registered.
+        /// Name under which the check is registered.
         check: CheckName,
-        /// When the override expires; `None`: in 24 h.
+        /// Time at which the override expires. `None`: in 24 h.
         until: Option<Timestamp>,
-        /// Who says it, and why.
+        /// The operator who gives the command, and the reason.
         by: By,
     },
-    /// Looks at an asset now, whatever it waits for.
+    /// Diffs an asset now, whatever it waits for.
     LookNow {
-        /// The asset to look at.
+        /// Id of the asset to diff.
         asset: AssetId,
-        /// Who says it, and why.
+        /// The operator who gives the command, and the reason.
         by: By,
     },
-    /// Forgets an orphan; production keeps it.
+    /// Forgets an orphan; production keeps its resource.
     Acknowledge {
-        /// The asset that left intent.
+        /// Id of the asset that left intent.
         asset: AssetId,
-        /// Who says it, and why.
+        /// The operator who gives the command, and the reason.
         by: By,
     },
-    /// Ends the wait for a push of unknown outcome: the speaker vouches that it does not run any more.
+    /// Ends the wait for a push of unknown outcome: the operator confirms that it no longer runs.
     PushIsOver {
-        /// The asset that was pushed.
+        /// Id of the asset that was pushed.
         asset: AssetId,
-        /// Who says it, and why.
+        /// The operator who gives the command, and the reason.
         by: By,
     },
 }
 
 impl Command {
-    /// Who says it, and why.
+    /// Returns the operator who gives the command, and the reason.
     pub fn by(&self) -> &By {
         match self {
             Self::Pause { by, .. }
@@ -94,18 +94,18 @@ impl Command {
     }
 }
 
-/// Everything people said that still holds.
+/// All commands of operators that are in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Words {
-    /// Where no push starts.
+    /// The pauses: no push starts in their scopes.
     pub pauses: Vec<Pause>,
-    /// Destructive changes that may be pushed once.
+    /// The approvals: each lets one push of a destructive change through.
     pub approvals: Vec<Approval>,
-    /// Checks that do not delay one push.
+    /// The overrides: each skips one check for one push.
     pub overrides: Vec<Override>,
 }
 
-/// A word that lets a push through.
+/// A command that lets one push through.
 #[derive(Debug, Clone)]
 pub(super) enum Word {
     Approval(Approval),
@@ -113,7 +113,7 @@ pub(super) enum Word {
 }
 
 impl Word {
-    /// Marks it as used up by a push, or (`None`) as not used after all.
+    /// Marks the command as spent by a push. `None`: as not spent after all.
     pub(super) fn mark(&mut self, used: Option<Used>) {
         match self {
             Self::Approval(word) => word.used = used,
@@ -137,7 +137,7 @@ impl Word {
     }
 }
 
-/// What the kernel goes by: see [`Words`].
+/// The commands in force by the object that they name; see [`Words`].
 #[derive(Debug, Default)]
 pub(super) struct People {
     pauses: BTreeMap<Scope, Pause>,
@@ -146,12 +146,12 @@ pub(super) struct People {
 }
 
 impl People {
-    /// Takes in what was said, and when it ends unless the word says otherwise.
+    /// Returns the expiry of a command: the given time, or 24 h from now.
     pub(super) fn until(now: Timestamp, until: Option<Timestamp>) -> Timestamp {
         until.unwrap_or_else(|| now.checked_add(HOLDS).unwrap_or(Timestamp::MAX))
     }
 
-    /// Heeds everything of `words` that holds at `now`.
+    /// Takes in all commands of `words` that are in force at `now`.
     pub(super) fn remember(&mut self, words: Words, now: Timestamp) {
         let pauses = words.pauses.into_iter().filter(|word| word.holds(now));
         pauses.for_each(|word| self.pause_in(word));
@@ -165,14 +165,14 @@ impl People {
         self.pauses.insert(pause.scope.clone(), pause);
     }
 
-    /// Ends the pause of a scope, if there is one.
+    /// Ends the pause of a scope. Returns the ended pause, or `None` if there was none.
     pub(super) fn resume(&mut self, scope: &Scope, ended: Ended) -> Option<Pause> {
         let pause = self.pauses.remove(scope)?;
         let resumed = Some(ended);
         Some(Pause { resumed, ..pause })
     }
 
-    /// A word lets a push through from now on.
+    /// Takes in an approval or an override.
     pub(super) fn heed(&mut self, word: Word) {
         match word {
             Word::Approval(word) => {
@@ -186,14 +186,14 @@ impl People {
         }
     }
 
-    /// Drops what has ended by itself. Its records stay.
+    /// Drops commands that have expired. Their records stay.
     pub(super) fn expire(&mut self, now: Timestamp) {
         self.pauses.retain(|_, pause| pause.holds(now));
         self.approvals.retain(|_, word| word.holds(now));
         self.overrides.retain(|_, word| word.holds(now));
     }
 
-    /// The pause that holds for an asset of a type now.
+    /// Returns a pause in force that covers an asset of a type.
     pub(super) fn pause(&self, asset: &AssetId, type_name: &str, now: Timestamp) -> Option<&Pause> {
         if self.pauses.is_empty() {
             return None;
@@ -209,12 +209,12 @@ impl People {
             .find(|pause| covers(&pause.scope) && pause.holds(now))
     }
 
-    /// The scopes that are paused, as text.
+    /// Returns the names of the paused scopes.
     pub(super) fn paused(&self) -> Vec<String> {
         self.pauses.keys().map(ToString::to_string).collect()
     }
 
-    /// The approval of a change, if one holds.
+    /// Returns the approval of a change, if one is in force.
     pub(super) fn approval(
         &self,
         asset: &AssetId,
@@ -225,7 +225,7 @@ impl People {
         word.holds(now).then_some(word)
     }
 
-    /// The override of a check for a change, if one holds.
+    /// Returns the override of a check for a change, if one is in force.
     pub(super) fn overridden(
         &self,
         asset: &AssetId,
@@ -240,7 +240,7 @@ impl People {
         self.overrides.get(&key).filter(|word| word.holds(now))
     }
 
-    /// A push uses a word up.
+    /// Removes a command that a push spends.
     pub(super) fn spend(&mut self, word: &Word) {
         match word {
             Word::Approval(word) => {
@@ -253,7 +253,7 @@ impl People {
         }
     }
 
-    /// Everything that holds; with an asset, what concerns it.
+    /// Returns all commands in force; with an asset and its type, those that apply to it.
     pub(super) fn words(&self, of: Option<(&AssetId, &str)>, now: Timestamp) -> Words {
         let concerns = |scope: &Scope| match (scope, of) {
             (_, None) | (Scope::Partition, _) => true,

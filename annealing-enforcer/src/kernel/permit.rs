@@ -1,5 +1,5 @@
-//! Between a difference and its checks: what keeps an asset from being pushed whatever checks say, and whose turn it is
-//! at the plugin's capacity.
+//! The steps between a difference and its checks: reasons not to push whatever the checks say, and the queue for push
+//! capacity.
 
 use std::time::Duration;
 
@@ -14,14 +14,15 @@ use super::{
     slot::{Class, Trigger},
 };
 
-/// A finding older than this is looked at again before checks are asked: it would be too old when they answer.
+/// Maximum age of a finding when its checks start. An older one would be too old when they answer, so the asset is
+/// diffed again.
 const FRESH: Duration = Duration::from_secs(25);
 
-/// From so many successful pushes without being in sync, each further one is waited for longer.
+/// Number of successful pushes without being in sync from which each further push waits longer.
 const MANY_PUSHES: u32 = 10;
 
 impl Kernel {
-    /// Whether checks named a time before which they will not pass this very change: then it sleeps on.
+    /// Whether the asset still sleeps, because checks named a time before which they will not let this change pass.
     pub(super) fn sleeps_on(
         &mut self,
         now: Now,
@@ -48,7 +49,7 @@ impl Kernel {
         true
     }
 
-    /// Whether the provider asked for pushes to wait longer: then it waits on.
+    /// Whether the asset still waits, because its provider throttled pushes.
     pub(super) fn throttled(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
         let it = self.iterations.at(at);
         let told = it.and_then(|it| Some((it.slot, it.throttled.clone()?)));
@@ -59,7 +60,7 @@ impl Kernel {
         true
     }
 
-    /// Why assets of a type are never pushed, or never in this way.
+    /// Returns why assets of a type are never pushed, or never turned down.
     pub(super) fn may_not_push(&mut self, kind: u16, turndown: bool) -> Option<String> {
         let config = &self.kinds[kind as usize].config;
         if turndown && !config.turndown {
@@ -72,12 +73,13 @@ impl Kernel {
         }
         if self.config.observe_only || config.observe_only {
             self.count(Branch::ObserveOnly);
-            return Some("observe-only: it is diffed, never pushed".into());
+            return Some("observe-only: the asset is diffed and never pushed".into());
         }
         None
     }
 
-    /// The same change again after successful pushes: flagged, and slowed down.
+    /// Whether the asset does not converge: the same change is found again after 3 successful pushes. It is reported
+    /// and slowed down.
     pub(super) fn not_converging(
         &mut self,
         now: Now,
@@ -94,17 +96,19 @@ impl Kernel {
         if digest != change.digest || times < 3 {
             return self.slowed_down(now, at, out);
         }
-        // After the wait, one more push.
+        // After the wait, one more push is let through.
         iteration.pushed = Some((digest, times - 1));
         let (slot, period) = (iteration.slot, self.config.drift_period);
         self.count(Branch::NotConverging);
-        let why = "not converging: the same change again after 3 successful pushes; look at the plugin's diff".to_owned();
+        let why = "not converging: the same change is found again after 3 successful pushes; check the plugin's diff";
+        let why = why.to_owned();
         self.decide(now, slot, Outcome::Held(why.clone()), out);
         self.wait_for(now, slot, Wait::Backoff(why), period, out);
         true
     }
 
-    /// Another change after every push, without end: a plugin that flaps is not pushed in a hot loop.
+    /// Whether the asset is slowed down, because it still differs after many successful pushes: a flapping plugin is
+    /// not pushed in a hot loop.
     pub(super) fn slowed_down(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
         let Some(iteration) = self.iterations.at_mut(at) else {
             return true;
@@ -115,14 +119,15 @@ impl Kernel {
         }
         iteration.slowed = pushes;
         self.count(Branch::NotConverging);
-        let why = "not converging: it still differs after many successful pushes; look at the plugin's diff".to_owned();
+        let why = "not converging: the asset still differs after many successful pushes; check the plugin's diff";
+        let why = why.to_owned();
         self.decide(now, slot, Outcome::Held(why.clone()), out);
         let wait = self.backoff(pushes - MANY_PUSHES);
         self.wait_for(now, slot, Wait::Backoff(why), wait, out);
         true
     }
 
-    /// Gives push capacity to those who wait for it, in order, and starts their checks.
+    /// Gives push permits to the assets that wait for them, in order, and starts their checks.
     pub(super) fn grant_permits(&mut self, now: Now, kind: u16, out: &mut Effects) {
         loop {
             let state = &mut self.kinds[kind as usize];

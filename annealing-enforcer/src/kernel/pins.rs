@@ -1,7 +1,7 @@
-//! Pins: what an asset without a pin of its own goes by, and what a moved one means (R17).
+//! Pins: the default pin of an asset without a pin of its own, and the effects of a moved pin (R17).
 //!
-//! An asset that a rollout policy governs goes by its group's head; its content changes only when somebody pins it
-//! elsewhere. Whatever else would change it is answered with a pin to where the asset was.
+//! An asset that a rollout policy governs is enforced at its group's head. Its content changes only when the strategist
+//! pins it elsewhere. When anything else would change its content, the kernel pins the asset where it was.
 
 use plane_store::records::PinRecord;
 use plugin_sdk::{Cause, Now};
@@ -15,7 +15,7 @@ use super::{
     slot::{Class, NONE, Trigger, flag},
 };
 
-/// What was an asset's intent before something moved.
+/// The intent of an asset before its pin, head or incarnation moved.
 pub(super) struct Was {
     pub(super) intent: Option<(Asset, Incarnation)>,
     pub(super) cause: Cause,
@@ -23,7 +23,7 @@ pub(super) struct Was {
     pub(super) counted: bool,
 }
 
-/// The policy that an asset names.
+/// Returns the rollout policy that an asset names.
 pub(super) fn policy_in(asset: &Asset) -> Option<AssetId> {
     let named = asset.addon::<RolloutPolicyRef>().ok().flatten()?;
     Some(named.policy.id)
@@ -43,7 +43,7 @@ impl Kernel {
         }
     }
 
-    /// Of an asset that is new.
+    /// The former intent of a new asset: none.
     pub(super) fn was_nowhere(&self, slot: u32) -> Was {
         Was {
             intent: None,
@@ -53,8 +53,8 @@ impl Kernel {
         }
     }
 
-    /// The policy that governs an asset: the one it names in the newest incarnation, else the one it names at that
-    /// policy's own head; of several, at the newest head.
+    /// Returns the policy that governs an asset: the one that it names in the newest incarnation. If it names none
+    /// there: the policy that it names at that policy's own head; of several, the one with the newest head.
     pub(super) fn policy_of(&self, slot: u32) -> Option<AssetId> {
         let known = self.table.known(slot)?;
         let newest = match self.table.slot(slot).location {
@@ -73,7 +73,7 @@ impl Kernel {
         newest.map(|(policy, _)| policy.clone())
     }
 
-    /// Moves heads, then pins.
+    /// Moves the heads of groups first, then pins.
     pub(super) fn actuate(
         &mut self,
         now: Now,
@@ -93,7 +93,8 @@ impl Kernel {
         }
     }
 
-    /// Whether a policy governs an asset, known or not: in the newest incarnation, or at a head that names itself.
+    /// Whether a policy governs an asset, with or without a slot: in the newest incarnation, or at the policy's own
+    /// head.
     fn is_governed(&self, id: &AssetId) -> bool {
         let named = |of: &Incarnation| of.snapshot().get(id.as_str()).as_ref().and_then(policy_in);
         let mut heads = self.table.heads();
@@ -101,8 +102,8 @@ impl Kernel {
             || heads.any(|(policy, head)| named(head).as_ref() == Some(policy))
     }
 
-    /// R17: no pin outlives the group that made it. A rollout moves the pin of an asset that has left every group, and
-    /// has not heard of that yet: the asset goes by what it follows without a pin, and the rollout is told.
+    /// R17: a pin ends with the group that set it. Here a rollout moves the pin of an asset that has left every group,
+    /// which the strategist does not know yet. The asset keeps its default pin, and the strategist is informed.
     fn refuse_pin(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
         self.move_pin(now, id, Pin::Default, out);
         match self.table.find(id.as_str()) {
@@ -111,7 +112,8 @@ impl Kernel {
         }
     }
 
-    /// A group completed a rollout. Costs what differs between its old and its new head.
+    /// Moves the head of a group that completed a rollout. The cost is proportional to the difference between the old
+    /// and the new head.
     fn move_head(&mut self, now: Now, policy: &AssetId, head: Incarnation, out: &mut Effects) {
         self.record(Record::Head(policy.clone(), head.no()), out);
         let old = self.table.head(policy).map(|old| old.snapshot().clone());
@@ -136,7 +138,7 @@ impl Kernel {
         }
     }
 
-    /// An asset that is not enforced may be at a head, as something else that is.
+    /// The newest incarnation has the asset with a type that is not enforced. Heads may have it with an enforced type.
     pub(super) fn heads_have(&mut self, now: Now, asset: &Asset, out: &mut Effects) {
         let there = |(policy, head): (&AssetId, &Incarnation)| {
             let there = head.snapshot().get(asset.id_str())?;
@@ -150,7 +152,8 @@ impl Kernel {
         }
     }
 
-    /// An asset that is nowhere else any more, at a head: nobody has said that it may come back.
+    /// Adds an asset that is only at a head. Unless it was given a pin before, its pin is not yet: no rollout has
+    /// decided that it may come back.
     fn head_has(
         &mut self,
         now: Now,
@@ -171,15 +174,16 @@ impl Kernel {
         }
     }
 
-    /// What governs an asset may be another policy, or none: its default follows, its content does not.
+    /// Applies a change of the policy that governs an asset, to another one or to none: the default pin changes, the
+    /// content does not.
     pub(super) fn regovern(&mut self, now: Now, slot: u32, was: Was, out: &mut Effects) {
         self.settle_default(now, slot, &was, out);
         let why = (Trigger::IntentChanged, Class::Intent);
         self.moved(now, slot, was, why, out);
     }
 
-    /// Gives an asset without a pin of its own the default of whatever governs it now; a pin, if that would change what
-    /// it was.
+    /// Gives an asset without a pin of its own the default pin of the policy that governs it now. If that would change
+    /// its content, the asset is pinned where it was.
     pub(super) fn settle_default(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
         let policy = self.policy_of(slot);
         let governed = policy.is_some();
@@ -200,7 +204,7 @@ impl Kernel {
         }
     }
 
-    /// No policy governs the asset any more: nobody is left to move the pin that its group gave it.
+    /// Drops the pin of an asset that no policy governs any more: no rollout would move that pin again.
     fn leave_group(&mut self, now: Now, slot: u32, out: &mut Effects) {
         self.count(Branch::LeftGroup);
         let place = self.table.default_place(None);
@@ -211,7 +215,7 @@ impl Kernel {
         self.stand_anew(now, slot, out);
     }
 
-    /// Pins an asset to where it was.
+    /// Pins an asset to the incarnation at which it was.
     fn keep_in_place(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
         self.count(Branch::KeptInPlace);
         let at = was.intent.as_ref();
@@ -224,7 +228,7 @@ impl Kernel {
         self.stand_in_place(now, slot, out);
     }
 
-    /// Moves an asset's pin. To other content, that voids whatever is under way (R8, R11).
+    /// Moves an asset's pin. If its content changes, the calls under way become void (R8, R11).
     pub(super) fn move_pin(&mut self, now: Now, id: &AssetId, pin: Pin, out: &mut Effects) {
         let known = self.table.find(id.as_str());
         let there = match &pin {
@@ -258,7 +262,7 @@ impl Kernel {
                 let by_default = self.table.intent_by(slot, place);
                 if policy.is_some() && content(by_default.as_ref()) != content(was.intent.as_ref())
                 {
-                    // R17: nobody has said that it may change.
+                    // R17: no rollout has moved the asset, so its content must not change.
                     if !self.table.is_pinned(slot) {
                         return;
                     }
@@ -277,7 +281,7 @@ impl Kernel {
         }
     }
 
-    /// The pin of an asset that is not known yet, or not any more, or not enforced.
+    /// Stores the pin of an asset that has no slot: not known yet, no longer known, or not enforced.
     fn pin_early(&mut self, id: &AssetId, pin: Pin, out: &mut Effects) {
         let record = match &pin {
             Pin::Default => None,
@@ -294,7 +298,7 @@ impl Kernel {
         };
     }
 
-    /// The pin that somebody gave an asset before it was known.
+    /// Applies the pin that an asset was given before it was known.
     pub(super) fn take_early(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
         if self.early_pins.is_empty() {
             return;
@@ -308,7 +312,7 @@ impl Kernel {
         self.stand_anew(now, slot, out);
     }
 
-    /// What follows when an asset's pin, or what it stands for, has moved.
+    /// Handles a moved pin, or another content at the same pin.
     pub(super) fn moved(
         &mut self,
         now: Now,
@@ -335,7 +339,7 @@ impl Kernel {
         if !entry.in_flight() {
             self.give_back_all(now, slot);
         }
-        // Places of pins are used again: the number alone does not tell.
+        // The place of a pin is reused, so the number alone does not show that the pin moved.
         let at = self.table.slot(slot).iteration;
         if let Some(it) = self.iterations.at_mut(at) {
             it.pin = REPINNED;
@@ -354,7 +358,7 @@ impl Kernel {
         }
     }
 
-    /// The content is the same: what is settled stays settled, and no push under way is disturbed.
+    /// Handles a moved pin with the same content: a settled asset stays settled, and a push under way goes on.
     fn moved_quietly(
         &mut self,
         now: Now,
@@ -371,7 +375,7 @@ impl Kernel {
             && pin != place
             && entry.has(flag::IN_SYNC)
             && (in_place || !entry.has(flag::RECORDED));
-        // R8: a push under way goes on; what would lead to one is found again at the new pin.
+        // R8: a push under way goes on. A diff or check under way is repeated at the new pin.
         if let Some(it) = self.iterations.at_mut(at)
             && pin != place
         {
@@ -382,7 +386,7 @@ impl Kernel {
                 REPINNED
             };
         }
-        // What the floor says of an asset, it says of its content in the newest incarnation.
+        // The floor speaks of the content in the newest incarnation only, so the asset needs a record of its own.
         if unrecorded {
             self.remember(now, slot, out);
         }
@@ -391,7 +395,7 @@ impl Kernel {
         }
     }
 
-    /// Keeps count of governed assets that are not where the newest incarnation would have them.
+    /// Updates the set of governed assets whose content is not that of the newest incarnation.
     pub(super) fn count_behind(&mut self, slot: u32, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let newest = || self.table.intent_by(slot, 0);

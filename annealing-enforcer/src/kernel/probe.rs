@@ -1,4 +1,4 @@
-//! What answers tell a plugin's breakers, and which asset an open one is probed with.
+//! The effect of answers on a plugin's breakers, and the choice of the asset that probes an open breaker.
 
 use plugin_sdk::{Now, plugin};
 
@@ -9,7 +9,7 @@ use super::{
     slot::{State, Trigger},
 };
 
-/// Whether a failure may be the plugin's rather than the asset's.
+/// Whether a failure may be caused by the plugin rather than by the asset.
 fn may_be_the_plugins(error: &plugin::Error) -> bool {
     matches!(
         error,
@@ -18,8 +18,8 @@ fn may_be_the_plugins(error: &plugin::Error) -> bool {
 }
 
 impl Kernel {
-    /// Probes a plugin behind an open breaker with an asset that was well last, if anything waits for the plugin and
-    /// there is such an asset. Says whether it did.
+    /// Probes a plugin behind an open breaker with an asset that succeeded recently, if any call waits for the plugin
+    /// and there is such an asset. Returns whether it did.
     pub(super) fn start_probe(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
         let state = &self.kinds[kind as usize];
         let waits = state.queued > 0 || !state.asked.is_empty();
@@ -46,7 +46,7 @@ impl Kernel {
         false
     }
 
-    /// A diff for `slot` ended: its plugin's capacity is free, its breaker hears of it.
+    /// Frees the plugin's capacity after a diff of `slot` and reports the answer to the breaker for diffs.
     pub(super) fn diff_ended(
         &mut self,
         now: Now,
@@ -79,7 +79,7 @@ impl Kernel {
         self.tell_breaker(number, "diff", was_open, out);
     }
 
-    /// A call of push for `slot` ended: its plugin's breaker for pushes hears of it.
+    /// Reports the answer to a push of `slot` to the plugin's breaker for pushes.
     pub(super) fn push_call_ended(
         &mut self,
         now: Now,
@@ -111,7 +111,7 @@ impl Kernel {
         self.tell_breaker(number, "push", was_open, out);
     }
 
-    /// Whether the last call for an asset failed too.
+    /// Whether the previous call for an asset failed.
     pub(super) fn is_known_to_fail(&self, slot: u32) -> bool {
         let it = self.iterations.at(self.table.slot(slot).iteration);
         it.is_some_and(|it| it.failures > 0)

@@ -1,6 +1,6 @@
-//! What becomes of each asset when nothing more happens than what is decided now: for plans.
+//! Prospects for plans: the future of each asset if nothing changes except by the decisions of now.
 //!
-//! A plan lets a kernel look at everything and calls no push, so that whatever the kernel has admitted begins now.
+//! For a plan, a kernel diffs all assets, and no push is called. A push that this kernel has admitted would begin now.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,57 +15,59 @@ use super::{
     slot::{Class, Trigger, flag},
 };
 
-/// What enforcing would do with an asset.
+/// The effect that enforcement would have on an asset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is pushed at once.
+    /// The asset is pushed at once.
     Now,
-    /// It is pushed after others: behind their pushes, at its turn of a rate, or when its rollout gets there.
+    /// The asset is pushed later: after pushes of other assets, at its turn at a rate, or when its rollout reaches it.
     InTurn,
-    /// It is not pushed before something else changes: a check, a pause, a person, a failing plugin.
+    /// The asset is not pushed until something else changes: a check, a pause, a command of an operator, a failing
+    /// plugin.
     Held,
-    /// The incarnation does not have it: it is left alone in production, at once or when its rollout gets to it.
+    /// The incarnation does not have the asset: its resource is left alone, at once or when its rollout reaches it.
     Leaves,
-    /// Its push destroys, and waits for an approval of this very change.
+    /// The push is destructive and waits for an approval of this change.
     Destroys,
 }
 
-/// One asset that is not as intended, in a plan.
+/// One asset in a plan that is not as intended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prospect {
-    /// Which asset.
+    /// Id of the asset that the row is about.
     pub asset: AssetId,
-    /// What enforcing would do with it.
+    /// The effect that enforcement would have.
     pub outcome: Outcome,
-    /// Why it is not pushed at once. Empty for [`Outcome::Now`].
+    /// The reason why it is not pushed at once. Empty for [`Outcome::Now`].
     pub why: String,
-    /// Why it would be pushed.
+    /// The cause of its push. `None`: no push is due.
     pub cause: Option<Cause>,
-    /// What a push would change.
+    /// The change that a push would make. `None`: none was found.
     pub change: Option<Change>,
-    /// What checks say against a push now.
+    /// The delays of checks against a push now.
     pub delays: Vec<Delay>,
-    /// The policy whose rollout has yet to bring it to the newest incarnation.
+    /// The policy whose rollout has not moved the asset to the newest incarnation yet. `None`: there is no such
+    /// rollout.
     pub policy: Option<AssetId>,
 }
 
-/// A prospect, and the assets that it waits for, if it waits for nothing else.
+/// A prospect with the assets that it waits for, if it waits for nothing else.
 struct Row {
     prospect: Prospect,
     behind: Option<Vec<AssetId>>,
 }
 
 impl Kernel {
-    /// Asks for a look at every asset, whatever was found of it before.
+    /// Requests a diff of every asset, whatever earlier diffs found.
     pub(crate) fn look_at_all(&mut self, now: Now) {
         self.last_settled.look_at_all();
         for slot in 0..self.table.len() {
             if !self.table.has_intent(slot) {
                 continue;
             }
-            // What waits with a changed intent is looked at for drift from what it was before (R6).
+            // An asset that waits with a changed intent is also diffed for drift from its former content (R6).
             let why = match self.last_settled.of(slot) {
                 Some(_) => Trigger::RetryDue,
                 None => Trigger::DriftScan,
@@ -74,7 +76,7 @@ impl Kernel {
         }
     }
 
-    /// Every asset that is not as intended, by id, and how many are.
+    /// Returns all assets that are not as intended, by id, and the number of assets that are in sync.
     pub(crate) fn prospects(&self, now: Now) -> (Vec<Prospect>, usize) {
         let mut rows = BTreeMap::new();
         let mut in_sync = 0;
@@ -92,13 +94,13 @@ impl Kernel {
         (prospects.collect(), in_sync)
     }
 
-    /// Whether a person has approved the change of an asset, and it is not used up.
+    /// Whether an operator has approved the change of an asset and the approval is not spent.
     pub(crate) fn is_approved(&self, now: Now, asset: &AssetId, change: &Change) -> bool {
         let word = self.people.approval(asset, change.digest, now.wall);
         word.is_some()
     }
 
-    /// `None`: it is as intended, or nothing is to be done about it.
+    /// Returns the row of one asset. `None`: it is as intended, or no action is due.
     fn row(&self, now: Now, slot: u32, asset: AssetId) -> Option<Row> {
         let entry = self.table.slot(slot);
         let it = self.iterations.at(entry.iteration);
@@ -116,14 +118,14 @@ impl Kernel {
         if self.is_left(slot) {
             prospect.outcome = Outcome::Leaves;
             prospect.why =
-                "it left intent; production keeps it until it is turned down or acknowledged"
+                "the asset left intent and its resource is left alone; turn it down or acknowledge the orphan"
                     .into();
             return row(prospect, None);
         }
         let settled = self.table.is_settled(slot) || !self.table.has_intent(slot);
         if settled && !entry.in_flight() {
             let policy = prospect.policy.clone()?;
-            prospect.why = format!("the rollout of `{policy}` has yet to get to it");
+            prospect.why = format!("waits for its turn in the rollout of `{policy}`");
             if entry.location.is_none() {
                 prospect.outcome = Outcome::Leaves;
             }
@@ -140,13 +142,14 @@ impl Kernel {
         row(prospect, waits)
     }
 
-    /// Whether it is in no intent any more, and production may have it.
+    /// Whether the asset is an orphan that the newest incarnation does not have.
     fn is_left(&self, slot: u32) -> bool {
         let entry = self.table.slot(slot);
         entry.has(flag::ORPHAN) && entry.location.is_none() && !self.table.has_intent(slot)
     }
 
-    /// What becomes of a restless asset. Says which assets it waits for, if for nothing else.
+    /// Foresees the outcome of an asset in the loop. Returns the assets that it waits for, if it waits for nothing
+    /// else.
     fn foresee(&self, now: Now, it: &Iteration, prospect: &mut Prospect) -> Option<Vec<AssetId>> {
         let held_back = self.queued_for(now, it.slot);
         let (outcome, why, waits) = match &it.phase {
@@ -154,7 +157,7 @@ impl Kernel {
                 (Outcome::Now, String::new(), None)
             }
             Phase::Permit if held_back.is_none() => {
-                let why = "it waits for the plugin's capacity for pushes".into();
+                let why = "waits for push capacity of its plugin".into();
                 (Outcome::InTurn, why, None)
             }
             Phase::Waiting(wait) => {
@@ -175,7 +178,7 @@ impl Kernel {
         None
     }
 
-    /// Whether a wait ends by itself, and behind which assets.
+    /// Returns whether a wait ends by itself, and the assets that it waits for.
     fn after_wait(&self, slot: u32, wait: &Wait) -> (Outcome, Option<Vec<AssetId>>) {
         match wait {
             Wait::Delayed(..) if self.claims.rates.has_turn(slot) => (Outcome::InTurn, None),
@@ -188,7 +191,7 @@ impl Kernel {
         }
     }
 
-    /// R12: whether its push destroys, and no person has approved that.
+    /// R12: whether the push is destructive and no operator has approved it.
     fn lacks_approval(&self, now: Now, it: &Iteration, prospect: &Prospect) -> bool {
         let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
         let never = self.config.observe_only || config.observe_only;
@@ -203,7 +206,7 @@ impl Kernel {
     }
 }
 
-/// The assets that have to settle first, if that is all that delays a push. No push ends the wait at a dead end.
+/// Returns the assets that have to settle first, if nothing else delays the push. No push ends the wait at a dead end.
 fn settling(delays: &[Delay]) -> Option<Vec<AssetId>> {
     let settles = |delay: &Delay| match &delay.recheck {
         Recheck::WhenSettled(other) if delay.dead_end().is_none() => Some(other.clone()),
@@ -212,7 +215,7 @@ fn settling(delays: &[Delay]) -> Option<Vec<AssetId>> {
     delays.iter().map(settles).collect()
 }
 
-/// What waits for pushes that begin now, or in their turn, has its own turn after them.
+/// Gives a turn to the assets that only wait for pushes which begin now or in their turn.
 fn follow_waits(rows: &mut BTreeMap<AssetId, Row>) {
     let mut waiters: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
     let mut missing: BTreeMap<AssetId, usize> = BTreeMap::new();
@@ -248,8 +251,8 @@ fn why(waiting: Option<&Waiting>) -> String {
         Some(Waiting::Failure(why) | Waiting::Others { why, .. } | Waiting::Person(why)) => {
             why.clone()
         }
-        Some(Waiting::UnknownOutcome) => "a push of it may still be under way".into(),
-        Some(Waiting::Production) => "work on it is under way in production".into(),
-        _ => "it was not looked at".into(),
+        Some(Waiting::UnknownOutcome) => "a push of the asset may still be under way".into(),
+        Some(Waiting::Production) => "production is still working on the asset".into(),
+        _ => "the asset was not compared with production".into(),
     }
 }

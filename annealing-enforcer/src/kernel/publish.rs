@@ -1,4 +1,4 @@
-//! A newer incarnation, or a moved pin: who is touched, who is new, who has left. O(changes · log N).
+//! Taking in a newer incarnation: the assets that changed, came or left. Costs O(changes · log N).
 
 use plane_store::records::Orphaned;
 use plugin_sdk::Now;
@@ -13,18 +13,19 @@ use super::{
     table::Elsewhere,
 };
 
-/// An asset that the newer incarnation has elsewhere, otherwise, or not at all. What is modelled only counts as not there.
+/// A known asset that the newer incarnation has at another location, with other content, or not at all. A modelled-only
+/// asset counts as absent.
 struct Touched {
     slot: u32,
     before: Option<Asset>,
     after: Option<Location>,
     changed: bool,
-    /// The newer incarnation names a policy for it.
+    /// `true`: the newer incarnation names a rollout policy for the asset.
     governed: bool,
 }
 
 impl Kernel {
-    /// Takes a newer incarnation in. An older one, or the same, changes nothing.
+    /// Takes a newer incarnation in. The present one and older ones change nothing.
     pub(super) fn publish(&mut self, now: Now, newer: Incarnation, out: &mut Effects) {
         let older = self.table.latest().clone();
         if newer.no() <= older.no() {
@@ -35,7 +36,7 @@ impl Kernel {
             .iter()
             .filter(|place| self.counts_as_unsettled(place.slot));
         let before = before.count() as u32;
-        // Slots name places in the newest incarnation: all of them move before any is looked at again.
+        // Slots hold locations in the newest incarnation, so all of them move before any of them is read again.
         for place in &touched {
             self.table.slot_mut(place.slot).location = place.after;
             if let (Some(asset), None) = (place.before.clone(), place.after) {
@@ -49,7 +50,7 @@ impl Kernel {
             .iter()
             .filter(|place| self.counts_as_unsettled(place.slot));
         self.unsettled = self.unsettled + after.count() as u32 - before;
-        // Whoever waits for this incarnation may find that it changes nothing.
+        // A caller may wait for this incarnation although it changes nothing.
         out.settled_changed = true;
         self.table.reserve(new.len());
         for location in new {
@@ -67,7 +68,8 @@ impl Kernel {
         out.feed.push(FeedItem::Took(newer));
     }
 
-    /// What of the newer incarnation is known already, what is new, and what left unknown.
+    /// Compares two incarnations. Returns the known assets that differ, the locations of new assets, and the assets
+    /// that left without ever having had a slot.
     fn compare(
         &self,
         older: &Incarnation,
@@ -80,7 +82,7 @@ impl Kernel {
             let before = place.before.and_then(|at| older.snapshot().at(at));
             let known = match &before {
                 Some(asset) => self.table.find(asset.id_str()),
-                // What the older incarnation does not have is known only if it was there before that.
+                // An asset that is not in the older incarnation is known only if it left before that.
                 None if self.table.knows_of_latest_only() => None,
                 None => place
                     .after
@@ -107,7 +109,7 @@ impl Kernel {
         (touched, new, unknown)
     }
 
-    /// An asset that was never known before.
+    /// Adds an asset that has no slot yet.
     pub(super) fn add(&mut self, now: Now, location: Location, out: &mut Effects) -> Option<u32> {
         let latest = self.table.latest().clone();
         let asset = latest.snapshot().at(location)?;
@@ -123,7 +125,7 @@ impl Kernel {
         Some(slot)
     }
 
-    /// The place of a type among those registered; modelled-only types have none.
+    /// Returns the number of a registered type. `None` for modelled-only types.
     pub(super) fn kind_of(&self, type_name: &str) -> Option<u16> {
         self.kinds
             .iter()
@@ -131,7 +133,7 @@ impl Kernel {
             .map(|at| at as u16)
     }
 
-    /// The pin of a new asset: its own if somebody gave it one before, else what governs it says.
+    /// Sets the pin of a new asset: the one that it was given before it was known, otherwise its default.
     fn pin_new(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
         let was = self.was_nowhere(slot);
         self.take_early(now, slot, asset, out);
@@ -139,7 +141,7 @@ impl Kernel {
         self.count_behind(slot, out);
     }
 
-    /// An asset whose content changed, or that left or came back.
+    /// Handles an asset whose content changed, or that left intent or came back.
     fn touch(&mut self, now: Now, place: Touched, older: &Incarnation, out: &mut Effects) {
         let slot = place.slot;
         if place.after.is_some() {
@@ -175,7 +177,8 @@ impl Kernel {
         }
     }
 
-    /// Production may have the edges of what was an asset's intent; it has them if that was in sync.
+    /// Keeps the edges of an asset's former intent, because production may have them. It has them if that intent was in
+    /// sync.
     pub(super) fn had(&mut self, slot: u32, before: &Asset) {
         self.claims.amounts.next_round();
         let (id, edges) = (before.id(), edges::declared(before));
@@ -185,7 +188,7 @@ impl Kernel {
         }
     }
 
-    /// The asset's intent is another one than that of `was`: nothing that was found about it holds.
+    /// Handles changed intent; `was` is the incarnation of the former intent. All findings about the asset become void.
     pub(super) fn intent_changed(
         &mut self,
         now: Now,
@@ -202,7 +205,7 @@ impl Kernel {
             entry.set(flag::IN_SYNC | flag::REACHED, false);
         });
         self.observations.forget(slot);
-        // R8, R16: a check under way has seen it at the pin before. Newer intent is R11's to judge.
+        // R8, R16: a check under way has seen the asset at its former pin. Newer intent is left to R11.
         if self.checking > 0
             && trigger == Trigger::PinMoved
             && let Some(id) = self.table.id(slot)
@@ -217,8 +220,8 @@ impl Kernel {
         self.trigger(now, slot, trigger, class);
     }
 
-    /// R15: an asset that left intent is left alone and listed, unless it was turned down before: `settled` with the
-    /// intent that it had last.
+    /// R15: an asset that left intent is left alone and listed as an orphan, unless it was turned down before:
+    /// `settled` with its last intent, which had the turndown addon.
     pub(super) fn orphan(
         &mut self,
         now: Now,
@@ -257,7 +260,7 @@ impl Kernel {
         }
         self.last_settled.forget(slot);
         if !gone {
-            // R15: what is left alone is not taken back to what it had before, by the next owner neither.
+            // R15: neither this owner nor the next one restores an orphan to an earlier content.
             self.remember(now, slot, out);
         }
         self.leave_alone(now, slot);
@@ -267,7 +270,7 @@ impl Kernel {
         }
     }
 
-    /// No iteration of its own any more, but for a push whose outcome is still to be seen.
+    /// Ends the iteration of an orphan, except while the outcome of a push is open.
     fn leave_alone(&mut self, now: Now, slot: u32) {
         let entry = self.table.slot(slot);
         match entry.state {
@@ -287,7 +290,7 @@ impl Kernel {
         }
     }
 
-    /// It has an intent again.
+    /// Ends the orphan state of an asset that has an intent again.
     pub(super) fn returned(&mut self, slot: u32, out: &mut Effects) {
         if self.table.slot(slot).has(flag::ORPHAN) {
             self.count(Branch::Returned);

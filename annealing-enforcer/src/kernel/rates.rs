@@ -1,6 +1,7 @@
-//! Rates: how fast pushes of one key may start, and whose turn comes when.
+//! Rates: how fast pushes under one key may start, and in which order.
 //!
-//! Everybody who finds a rate used up gets a turn of its own. So only as many wake at once as the rate lets through.
+//! Each asset that finds a rate used up gets its own turn. So only as many assets wake at once as the rate lets
+//! through.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,37 +10,37 @@ use std::{
 
 use plugin_sdk::{Key, Mono, Quota};
 
-/// From so many keys on, those that are free are dropped now and then.
+/// Number of keys from which free keys are dropped now and then.
 const MANY: usize = 64;
 
-/// Whoever's turn has come is looked at and checked first: so long nobody else takes what was kept for it.
+/// Time for which a turn is reserved after it has come, because its asset is diffed and checked first.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Every rate in use.
+/// All rates in use, with the turns given out.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     keys: BTreeMap<Key, Rate>,
-    /// Which turn an asset has.
+    /// The turn of each asset that has one.
     turns: BTreeMap<u32, (Key, Mono)>,
-    /// How many keys there may be until those that are free are dropped.
+    /// Number of keys at which free keys are dropped next.
     many: usize,
 }
 
-/// One key's: the generic cell rate algorithm.
+/// The rate of one key, by the generic cell rate algorithm.
 #[derive(Debug, Default)]
 struct Rate {
-    /// Theoretical arrival time of the next push.
+    /// Theoretical arrival time of the next push under this key.
     arrival: Mono,
-    /// How far a push may be ahead of it.
+    /// How far ahead of that time a push may start.
     tolerance: Duration,
-    /// The time between two pushes in the long run.
+    /// Mean time between two pushes in the long run.
     every: Duration,
-    /// Turns that are still to come, each with its asset.
+    /// The turns given out, each with its asset.
     turns: BTreeSet<(Mono, u32)>,
 }
 
 impl Rates {
-    /// Whether a push of `slot` may start now: nobody takes what others wait for.
+    /// Whether a push of `slot` may start now. It may not take the turn of another asset.
     pub(super) fn is_open(&self, slot: u32, key: &Key, quota: &Quota, now: Mono) -> bool {
         let Some(rate) = self.keys.get(key) else {
             return true;
@@ -54,7 +55,7 @@ impl Rates {
         opens(rate.arrival) <= now && (is_its_turn || next.is_none_or(|(at, _)| then <= *at))
     }
 
-    /// A push of `slot` starts.
+    /// Notes that a push of `slot` starts.
     pub(super) fn take(&mut self, slot: u32, key: &Key, quota: &Quota, now: Mono) {
         self.forget(slot);
         self.tidy(now);
@@ -63,7 +64,8 @@ impl Rates {
         rate.arrival = rate.arrival.max(now) + quota.every;
     }
 
-    /// When `slot` may try again, which has found the rate used up: behind everybody who found so before.
+    /// Returns the time at which `slot`, which found the rate used up, may try again: after all assets that found so
+    /// before.
     pub(super) fn turn(&mut self, slot: u32, key: &Key, quota: &Quota, now: Mono) -> Mono {
         let own = self.turns.get(&slot);
         if own.is_some_and(|(of, at)| of == key && *at > now)
@@ -82,7 +84,7 @@ impl Rates {
         turn
     }
 
-    /// The turn of `slot`, if it has one: earlier than it was if others before it no longer wait.
+    /// Returns the turn of `slot`, if it has one. It moves up if assets before it no longer wait.
     pub(super) fn moved_up(&mut self, slot: u32, now: Mono) -> Option<Mono> {
         let (key, at) = self.turns.get_mut(&slot)?;
         let rate = self.keys.get_mut(key)?;
@@ -97,12 +99,12 @@ impl Rates {
         Some(*at)
     }
 
-    /// Whether `slot` waits for its turn at a rate.
+    /// Whether `slot` waits for a turn at any rate.
     pub(super) fn has_turn(&self, slot: u32) -> bool {
         self.turns.contains_key(&slot)
     }
 
-    /// `slot` waits for no rate any more.
+    /// Drops the turn of `slot`.
     pub(super) fn forget(&mut self, slot: u32) {
         if let Some((key, at)) = self.turns.remove(&slot)
             && let Some(rate) = self.keys.get_mut(&key)
@@ -111,7 +113,7 @@ impl Rates {
         }
     }
 
-    /// A key that is free and that nobody waits for says nothing.
+    /// Drops keys that are free and for which no asset waits.
     fn tidy(&mut self, now: Mono) {
         if self.keys.len() < self.many.max(MANY) {
             return;
@@ -132,7 +134,7 @@ impl Rate {
         (self.every, self.tolerance) = (quota.every, tolerance(quota));
     }
 
-    /// Turns that are to come, or have come just now.
+    /// Returns the turns to come, and those that came within [`GRACE`].
     fn to_come(&self, now: Mono) -> impl Iterator<Item = &(Mono, u32)> {
         self.turns.range((now - GRACE, 0)..)
     }
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn r9_everybody_who_waits_for_a_rate_has_a_turn() {
+    fn r9_each_asset_that_waits_for_a_rate_has_a_turn() {
         let (mut rates, key) = (Rates::default(), "all".into());
         let one = quota(1);
         rates.take(0, &key, &one, at(0));
@@ -181,23 +183,37 @@ mod tests {
             .map(|slot| rates.turn(slot, &key, &one, at(0)))
             .collect();
         assert_eq!(turns, [at(10), at(20), at(30), at(40)]);
-        assert_eq!(rates.turn(3, &key, &one, at(1)), at(30), "it has one");
+        assert_eq!(
+            rates.turn(3, &key, &one, at(1)),
+            at(30),
+            "it keeps its turn"
+        );
         rates.forget(1);
         assert_eq!(rates.moved_up(3, at(1)), Some(at(20)));
         rates.take(2, &key, &one, at(12));
         assert_eq!(rates.turn(5, &key, &one, at(12)), at(50));
-        assert_eq!(rates.turn(3, &key, &one, at(21)), at(60), "missed: last");
+        assert_eq!(
+            rates.turn(3, &key, &one, at(21)),
+            at(60),
+            "an asset that missed its turn is last"
+        );
     }
 
     #[test]
-    fn r9_nobody_takes_a_rate_that_others_wait_for() {
+    fn r9_a_reserved_turn_is_not_taken_by_another_asset() {
         let (mut rates, key) = (Rates::default(), "all".into());
         let one = quota(1);
         rates.take(0, &key, &one, at(0));
         assert_eq!(rates.turn(1, &key, &one, at(0)), at(10));
-        assert!(!rates.is_open(2, &key, &one, at(11)), "it comes soon");
+        assert!(
+            !rates.is_open(2, &key, &one, at(11)),
+            "the turn is reserved"
+        );
         assert!(rates.is_open(1, &key, &one, at(11)));
-        assert!(rates.is_open(2, &key, &one, at(21)), "it does not come");
+        assert!(
+            rates.is_open(2, &key, &one, at(21)),
+            "the reservation is over"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From what the last owner remembered to a kernel that goes on where it stopped.
+//! Recovery: from the records of the former owner to a kernel that continues its work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,36 +19,37 @@ use super::{
 };
 use crate::config::{Config, TypeConfig};
 
-/// Everything that is remembered of a partition.
+/// Everything that the store has on record about a partition.
 #[derive(Debug, Clone)]
 pub struct Recovered {
-    /// The newest incarnation that was taken in; if none was, the newest one sealed.
+    /// The newest incarnation that was taken in. If none was: the newest one sealed.
     pub latest: Incarnation,
-    /// The newest one sealed, if it was not taken in yet.
+    /// The newest sealed incarnation, if it was not taken in yet.
     pub newer: Option<Incarnation>,
-    /// Every asset of this one without a record of its own was in sync with it.
+    /// Each asset of this incarnation without a record of its own was in sync with it. `None`: there is no such
+    /// incarnation.
     pub floor: Option<Incarnation>,
-    /// What is known of single assets.
+    /// The records of single assets.
     pub assets: Vec<(AssetId, AssetRecord)>,
-    /// The incarnations that these records name, of assets whose intent is another one now, and of open pushes; as far
-    /// as they are kept.
+    /// The incarnations that these records name: of assets whose intent has changed since, and of open pushes.
+    /// Incarnations that retention removed are missing.
     pub named: BTreeMap<IncarnationNo, Incarnation>,
-    /// For how long the partition has been owned before.
+    /// The total time for which the partition has been owned so far.
     pub owned: Owned,
-    /// Assets that left intent, with the incarnation that had them last, if it is kept.
+    /// The orphans, each with the last incarnation that had it, if that is kept.
     pub orphans: Vec<(Orphaned, Option<Incarnation>)>,
-    /// Assets that left intent while nobody enforced it, each with the last incarnation that had it.
+    /// Assets that left intent while no process enforced the partition, each with the last incarnation that had it.
     pub gone: Vec<(Asset, Incarnation)>,
-    /// Moved pins.
+    /// The pins of assets that have one of their own.
     pub pins: Vec<(AssetId, Pin)>,
-    /// Where policy groups are.
+    /// The heads of policy groups, by policy.
     pub heads: Vec<(AssetId, Incarnation)>,
-    /// What people said.
+    /// The commands of operators on record.
     pub words: Words,
 }
 
 impl Recovered {
-    /// A partition that was never enforced.
+    /// Returns the state of a partition that was never enforced.
     pub fn nothing(latest: Incarnation) -> Self {
         Self {
             latest,
@@ -67,7 +68,8 @@ impl Recovered {
 }
 
 impl Kernel {
-    /// A kernel that takes over. Unsettled assets come first, the rest are looked at over a drift period.
+    /// Creates a kernel that takes the partition over. Unsettled assets are diffed first, the others over a drift
+    /// period.
     pub fn recover(
         now: Now,
         config: Config,
@@ -114,7 +116,8 @@ impl Kernel {
         kernel
     }
 
-    /// Assets that left intent. Those that the newest incarnation has all the same are left for their pins to decide on.
+    /// Restores orphans. If the newest incarnation has such an asset nevertheless, its pin decides whether it is one.
+    /// Returns the assets concerned.
     fn recover_orphans(&mut self, orphans: Vec<(Orphaned, Option<Incarnation>)>) -> Vec<Asset> {
         let mut kept = Vec::new();
         for (orphaned, last) in orphans {
@@ -143,7 +146,8 @@ impl Kernel {
         kept
     }
 
-    /// R15 holds for what left intent unseen too: unless it was turned down before, it is an orphan, and its edges count.
+    /// R15 also holds for an asset that left intent while no process enforced the partition: unless it was turned down
+    /// before, it becomes an orphan, and its edges count.
     fn recover_gone(
         &mut self,
         now: Now,
@@ -183,7 +187,7 @@ impl Kernel {
         }
     }
 
-    /// The pin of an asset. One that is in no newer incarnation is enforced where it is pinned.
+    /// Restores the pin of an asset. An asset that the newest incarnation does not have is enforced where it is pinned.
     fn recover_pin(&mut self, id: AssetId, pin: Pin) {
         let slot = self.table.find(id.as_str()).or_else(|| match &pin {
             Pin::At(last, _) => self.insert_from(last.asset(&id)?, last.clone()),
@@ -197,7 +201,7 @@ impl Kernel {
         }
     }
 
-    /// A slot of an asset that is enforced at `last`, whatever the newest incarnation has of it.
+    /// Adds a slot for an asset that is enforced at `last`, whatever the newest incarnation has of it.
     pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
         let at = self.insert_elsewhere(asset, last)?;
         if let Some(policy) = self.policy_of(at) {
@@ -206,7 +210,7 @@ impl Kernel {
         Some(at)
     }
 
-    /// The same, whatever governs it.
+    /// Adds such a slot without setting the policy that governs the asset.
     fn insert_elsewhere(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
         let kind = self.kind_of(asset.type_str())?;
         let location = self.table.locate(asset.id_str());
@@ -217,8 +221,8 @@ impl Kernel {
         })
     }
 
-    /// Where groups are; and what is still governed there though the newest incarnation says nothing of it. Costs what
-    /// changed from head to head, however many groups there are.
+    /// Restores the heads of groups, and the policies of assets that only a head shows as governed. The cost is the
+    /// changes from head to head, however many groups there are.
     fn recover_heads(&mut self, heads: Vec<(AssetId, Incarnation)>) {
         for (policy, head) in &heads {
             self.table.set_head(policy, head.clone());
@@ -242,8 +246,8 @@ impl Kernel {
         }
     }
 
-    /// What an asset is at the heads of the groups that may govern it: of the one that the newest incarnation names for
-    /// it, else of those that name themselves.
+    /// Returns the content of an asset at the heads of the groups that may govern it: at the head of the policy that
+    /// the newest incarnation names for it, otherwise at the heads where it names the head's own policy.
     fn at_heads(
         &self,
         id: &AssetId,
@@ -272,7 +276,8 @@ impl Kernel {
         }
     }
 
-    /// Whoever has an intent is no orphan; whoever production may have, and has none, is one.
+    /// Updates the orphan state: an asset with an intent is no orphan. An asset without one that production may have is
+    /// an orphan.
     fn recover_left(&mut self, now: Now, kept: Vec<Asset>, out: &mut Effects) {
         for asset in kept {
             let Some(slot) = self.table.find(asset.id_str()) else {
@@ -308,8 +313,8 @@ impl Kernel {
         }
     }
 
-    /// R20: an asset that was remembered as in sync at its pin stands there; the others are looked at. R21: one that was
-    /// pushed there and is ill stands as that.
+    /// R20: an asset recorded as in sync at its pin is in sync there; the others are diffed. R21: an asset that was
+    /// pushed there and is recorded as unhealthy is unhealthy.
     fn recover_standings(&mut self, now: Now, records: &[(u32, AssetId, AssetRecord)]) {
         let settled = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
             let settled = record.settled.as_ref()?;
@@ -376,7 +381,8 @@ impl Kernel {
         }
     }
 
-    /// Whoever has the content that it had when everything was in sync, was in sync with it.
+    /// Marks each asset as in sync whose content is the one in `floor`: all assets without a record were in sync with
+    /// that.
     fn recover_floor(&mut self, floor: &Incarnation) {
         self.floor = Some(floor.no());
         for at in 0..self.table.len() {
@@ -426,7 +432,7 @@ impl Kernel {
         }
     }
 
-    /// R6: what an asset settled with before its intent changed is what drift is repaired to.
+    /// R6: drift is repaired to the content with which an asset settled before its intent changed.
     fn recover_settled(
         &mut self,
         at: u32,
@@ -446,7 +452,7 @@ impl Kernel {
         }
     }
 
-    /// Unsettled assets first; the others count as settled until the drift scan says otherwise.
+    /// Queues the unsettled assets. The others count as settled until the drift scan diffs them.
     fn start(&mut self, now: Now, out: &mut Effects) {
         for at in 0..self.table.len() {
             let slot = self.table.slot_mut(at);
@@ -466,7 +472,7 @@ impl Kernel {
     }
 }
 
-/// Every asset that has changed since the oldest of `heads`, with the policies that it named meanwhile.
+/// Returns all assets that changed since the oldest of `heads`, with the policies that they named meanwhile.
 fn named_since(
     latest: &Incarnation,
     heads: Vec<(AssetId, Incarnation)>,

@@ -1,4 +1,4 @@
-//! What follows when a push is not let through: what its asset waits for, and who wakes it.
+//! The consequences of a refused push: the event or time that its asset waits for.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Kernel {
                     .id(other)
                     .map_or_else(String::new, |id| id.to_string());
                 self.hold_waiters.entry(other).or_default().insert(slot);
-                let why = format!("a push of {name}, or one that relies on it, is in flight");
+                let why = format!("a push of {name}, or a push that relies on it, is in flight");
                 let behind = Behind::Push(other);
                 let wait = Wait::Parked { why, behind };
                 self.wait_for(now, slot, wait, self.config.drift_period, out);
@@ -70,18 +70,18 @@ impl Kernel {
         }
     }
 
-    /// Waits for a claim: behind others, or for the time at which it is free.
+    /// Waits for a claim: until another asset gives it back, or until the turn of this asset at a rate.
     pub(super) fn claim_taken(&mut self, now: Now, slot: u32, taken: Taken, out: &mut Effects) {
         self.count(Branch::ClaimTaken);
         match taken {
             Taken::Held(key) => {
-                // R9: it keeps its place, and is woken again by what gives the key back.
+                // R9: the asset keeps its place in the queue and is woken when the key is given back again.
                 let at = self.table.slot(slot).iteration;
                 let woken_for = self.iterations.at_mut(at).map(|it| &mut it.woken_for);
                 let was_first =
                     woken_for.is_some_and(|woken| woken.take_if(|it| *it == key).is_some());
                 self.claims.park(slot, &key, was_first);
-                let why = format!("`{}` is taken", key.0);
+                let why = format!("the claim `{}` is taken", key.0);
                 let behind = Behind::Claim(key);
                 let wait = Wait::Parked { why, behind };
                 self.wait_for(now, slot, wait, self.config.drift_period, out);
@@ -100,7 +100,7 @@ impl Kernel {
         }
     }
 
-    /// R11 counts voids by a neighbour's content like those by the asset's own.
+    /// R11: a void by a neighbour's content counts like one by the asset's own.
     pub(super) fn overtaken_by_neighbour(&mut self, at: u32) {
         self.count(Branch::MovedIntent);
         if let Some(it) = self.iterations.at_mut(at) {
@@ -108,7 +108,7 @@ impl Kernel {
         }
     }
 
-    /// Evidence was overtaken: once more from the diff, and not in a hot loop.
+    /// The evidence is outdated: starts again from the diff, after a short wait if that happened often.
     pub(super) fn look_again(&mut self, now: Now, at: u32, branch: Branch, out: &mut Effects) {
         self.count(branch);
         let Some(it) = self.iterations.at_mut(at) else {
@@ -123,13 +123,13 @@ impl Kernel {
         let most = self.config.backoff_base.as_nanos() as u64;
         let wait = Duration::from_nanos(self.random(most));
         let parked = Wait::Parked {
-            why: "evidence was overtaken by other pushes".into(),
+            why: "other pushes made its evidence outdated; it is diffed again".into(),
             behind: Behind::Many,
         };
         self.wait_for(now, slot, parked, wait, out);
     }
 
-    /// Checks delay: sleep until the time they know of, or until what they wait for settles.
+    /// Waits as the checks demand: until the time that they named, or until the assets that they named settle.
     pub(super) fn delayed(&mut self, now: Now, at: u32, delays: Vec<Delay>, out: &mut Effects) {
         self.count(Branch::Delayed);
         let Some(it) = self.iterations.at(at) else {
@@ -175,7 +175,8 @@ impl Kernel {
         }
     }
 
-    /// Wakes `slot` once `other` is found in sync. Says whether it was since the check started, which saw `seen` before.
+    /// Wakes `slot` once `other` is found in sync. Returns `true` if `other` already was since the check started;
+    /// `seen` is the count of settled assets at that time.
     pub(super) fn wake_when_settled(&mut self, slot: u32, other: &AssetId, seen: u64) -> bool {
         let Some(other) = self.table.find(other.as_str()) else {
             return false;
@@ -187,7 +188,7 @@ impl Kernel {
         false
     }
 
-    /// Wakes the next asset that waits for a claim, when the one woken for it did not take it.
+    /// Wakes the next asset that waits for a claim, after the asset woken for it did not take it.
     pub(super) fn pass_on(&mut self, now: Now, key: Option<plugin_sdk::Key>) {
         let Some((key, next)) = key.and_then(|key| self.claims.next_waiting(&key)) else {
             return;

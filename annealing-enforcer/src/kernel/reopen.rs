@@ -1,4 +1,4 @@
-//! Pushes that an owner before left open: taken as in flight, with what they hold (R13).
+//! Pushes that a former owner left open: they count as in flight, with the holds and claims that they took (R13).
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::{
 };
 
 impl Kernel {
-    /// R13: an open push is in flight until a diff under the new token, or until its deadline. Claims of a push that is
-    /// over are held until the asset settles.
+    /// R13: restores an open push, which is in flight until a diff under the new token or until its deadline. Claims of
+    /// a push that is over are held until the asset settles.
     pub(super) fn recover_push(
         &mut self,
         now: Now,
@@ -48,7 +48,7 @@ impl Kernel {
         }
     }
 
-    /// The incarnation that is the asset's intent, or that had it last.
+    /// Returns the incarnation of the asset's intent, or of its last intent.
     pub(super) fn intended(&self, at: u32) -> Incarnation {
         if let Some((_, incarnation)) = self.table.intent(at) {
             return incarnation;
@@ -62,7 +62,7 @@ impl Kernel {
         for &relied in &relies_on {
             *self.holds.entry(relied).or_default() += 1;
         }
-        // It is looked at by the plugin that was called, whatever type the asset has now.
+        // The plugin that made the push also finds its outcome, whatever type the asset has now.
         if let Some(kind) = self.kind_of(open.type_name.as_str()) {
             self.table.slot_mut(at).kind = kind;
         }

@@ -1,4 +1,5 @@
-//! When an asset is looked at next: queues by class with aging, timers for the restless, a cursor for the rest.
+//! The time of each asset's next diff: queues by class with aging, timers for assets in the loop, a cursor for the
+//! others.
 
 use std::{
     cmp::Reverse,
@@ -16,11 +17,11 @@ pub(super) struct Ready {
     queues: [VecDeque<Entry>; Class::ALL.len()],
 }
 
-/// An asset in a queue: 8 bytes, for there may be a million.
+/// An asset in a queue, in 8 bytes, as there may be a million.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     slot: u32,
-    /// Since when, in units of 2^20 ns; wraps around after 52 days.
+    /// Time at which it was queued, in units of 2^20 ns; wraps around after 52 days.
     since: u32,
 }
 
@@ -42,7 +43,7 @@ impl Ready {
             .any(|entry| entry.slot == slot)
     }
 
-    /// Every asset in the queues; those that were queued again elsewhere too.
+    /// Returns all assets in the queues, outdated entries included.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
         self.queues.iter().flatten().map(|entry| entry.slot)
     }
@@ -54,8 +55,8 @@ impl Ready {
         });
     }
 
-    /// The next asset: the highest class first, but whoever has waited longer than `patience` before that. Entries
-    /// for which `stale` holds were queued again elsewhere and are dropped.
+    /// Removes and returns the next asset: the one that has waited longest if that is longer than `patience`, otherwise
+    /// the first of the highest class. Entries for which `stale` holds were queued again elsewhere and are dropped.
     pub(super) fn pop(
         &mut self,
         now: Mono,
@@ -83,11 +84,11 @@ impl Ready {
     }
 }
 
-/// Timers of restless assets. An entry is good while the asset's iteration has its generation.
+/// Timers of assets in the loop. An entry is valid while the asset's iteration has its generation.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(Mono, u32, u32)>>,
-    /// Deadlines of diffs come in the order in which they were set, or nearly: no heap needed.
+    /// Deadlines of diffs. They are set in about the order in which they fall due, so they need no heap.
     diffs: VecDeque<(Mono, u32, u32)>,
 }
 
@@ -103,7 +104,7 @@ impl Timers {
         }
     }
 
-    /// Drops entries at the front for which `live` does not hold.
+    /// Drops invalid entries at the front: those for which `live` does not hold.
     pub(super) fn tidy(&mut self, live: impl Fn(u32, u32) -> bool) {
         while self
             .diffs
@@ -133,7 +134,7 @@ impl Timers {
         diff.into_iter().chain(other).min()
     }
 
-    /// The next entry that is due, and since when.
+    /// Removes and returns the next entry that is due, with its time.
     pub(super) fn pop_due(&mut self, now: Mono) -> Option<(Mono, u32, u32)> {
         if self.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             return self.heap.pop().map(|Reverse(entry)| entry);
@@ -142,12 +143,12 @@ impl Timers {
     }
 }
 
-/// Walks a fixed permutation of all slots once a period, without a timer for any of them.
+/// The drift scan: visits all slots in a fixed permutation once per period, without a timer for each.
 #[derive(Debug)]
 pub(super) struct Drift {
     period: Duration,
     started: Mono,
-    /// How much of the present pass lies before `started`: owners before have done it.
+    /// The part of the present pass that former owners did before `started`.
     ahead: Duration,
     looked: Mono,
     done: u32,
@@ -155,12 +156,12 @@ pub(super) struct Drift {
     stride: u32,
 }
 
-/// Due slots are taken in lots at least this far apart, so that an idle million wakes the machine a hundred times a
-/// second and not a hundred thousand.
+/// Minimum time between two batches of due slots. With a million idle assets the process wakes a hundred times a
+/// second, not a hundred thousand times.
 const LOT: Duration = Duration::from_millis(10);
 
 impl Drift {
-    /// A scan that resumes where it would be had it gone on for `before`, the time owned so far.
+    /// Creates a scan that resumes where former owners stopped; `before` is the total time owned so far.
     pub(super) fn new(period: Duration, now: Mono, before: Duration) -> Self {
         let before = before.as_nanos() % period.as_nanos().max(1);
         Self {
@@ -174,18 +175,18 @@ impl Drift {
         }
     }
 
-    /// When the present pass is over.
+    /// Time at which the present pass ends.
     fn ends(&self) -> Mono {
         self.started + self.period.saturating_sub(self.ahead)
     }
 
-    /// How many of the present pass are due at `now`.
+    /// Number of slots of the present pass that are due at `now`.
     fn due(&self, now: Mono) -> u128 {
         let passed = (self.ahead + now.since(self.started)).as_nanos();
         passed * u128::from(self.of) / self.period.as_nanos().max(1)
     }
 
-    /// When the next lot is due.
+    /// Time at which the next batch is due.
     pub(super) fn next(&self, slots: u32) -> Option<Mono> {
         if slots == 0 {
             return None;
@@ -199,13 +200,13 @@ impl Drift {
         Some(due.max(self.looked + LOT))
     }
 
-    /// The next slot whose turn it is, if it is due.
+    /// Returns the next slot if it is due.
     pub(super) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<u32> {
         if self.done >= self.of {
             if slots == 0 || (self.of > 0 && now < self.ends()) {
                 return None;
             }
-            // A pass over a fixed set of slots; assets that came during it were looked at when they came.
+            // A pass covers a fixed set of slots. Assets that were added during it were diffed when they were added.
             let first = self.of == 0;
             self.started = if first { now } else { now.max(self.ends()) };
             (self.done, self.of, self.stride) = (0, slots, stride(slots));
@@ -226,7 +227,8 @@ impl Drift {
     }
 }
 
-/// A step that visits all of `0..of` and keeps neighbours far apart: near the golden section, coprime with `of`.
+/// Returns a step that visits all of `0..of` and keeps neighbours far apart: near the golden section, coprime with
+/// `of`.
 fn stride(of: u32) -> u32 {
     let near = ((f64::from(of) * 0.618_033_988_75) as u32).max(1);
     (near..).find(|&step| gcd(step, of) == 1).unwrap_or(1)
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(
             drift.pop_due(at(0), 1000),
             None,
-            "the first is not due at once"
+            "the first slot is not due at once"
         );
         let mut now = at(0);
         let mut seen = BTreeSet::new();
@@ -267,9 +269,9 @@ mod tests {
         assert!(most <= 2, "{most} at once");
     }
 
-    /// Owners that live for 13 s each, while a period is 60 s: between them they look at every slot, in two periods.
+    /// Each owner lives for 13 s and a period is 60 s. Together they diff every slot within two periods.
     #[test]
-    fn l2_the_scan_resumes_where_the_owner_before_had_come_to() {
+    fn l2_the_scan_resumes_where_the_former_owner_stopped() {
         let (period, lifetime) = (Duration::from_secs(60), Duration::from_secs(13));
         let mut seen = BTreeSet::new();
         let mut owned = Duration::ZERO;
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn l2_whoever_waits_too_long_goes_first() {
+    fn l2_an_asset_that_waits_too_long_goes_first() {
         let mut ready = Ready::default();
         let patience = Duration::from_secs(10);
         ready.push(Class::Drift, 7, at(0));

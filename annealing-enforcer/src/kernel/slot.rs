@@ -1,65 +1,66 @@
-//! One asset, idle: 40 bytes. Whatever only a restless asset needs is in its [`Iteration`](super::iteration::Iteration).
+//! The state of an idle asset in 40 bytes. State that only an asset in the loop needs is in its
+//! [`Iteration`](super::iteration::Iteration).
 
 use prodspec_model::{IncarnationNo, snapshot::Location};
 
-/// No iteration.
+/// The number that stands for no iteration.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What is always known of an asset.
+/// The state that is kept for every asset.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
-    /// Where its asset lies in the newest incarnation; `None` when it is not there.
+    /// Location of the asset in the newest incarnation. `None`: it is not there.
     pub(super) location: Option<Location>,
-    /// Push counter: odd while a push is in flight or its outcome unknown.
+    /// Push counter: odd while a push is in flight or its outcome is unknown.
     pub(super) seq: u32,
-    /// Counts calls.
+    /// Number of the last call for the asset; it rises with each call.
     pub(super) n: u32,
-    /// The incarnation in which its intent last changed.
+    /// The newest incarnation when the asset's intent last changed.
     pub(super) changed: IncarnationNo,
-    /// Its iteration while it is restless, or [`NONE`].
+    /// Number of its iteration, or [`NONE`] while the asset is idle.
     pub(super) iteration: u32,
-    /// Its type, by order of registration.
+    /// Number of its type, in the order of registration.
     pub(super) kind: u16,
-    /// Its pin, by place in the pin table. 0: the newest incarnation.
+    /// Place of its pin in the pin table. 0: the newest incarnation.
     pub(super) pin: u32,
-    /// See [`flag`].
+    /// The flags of the asset; see [`flag`].
     pub(super) flags: u8,
-    /// What it is doing.
+    /// The state of the asset in the scheduler.
     pub(super) state: State,
-    /// The class it is queued in, or was last.
+    /// The class in which it is queued, or was queued last.
     pub(super) class: Class,
-    /// Why it was last looked at.
+    /// The trigger of its last or queued diff.
     pub(super) trigger: Trigger,
-    /// The span of its plugin's breaker in which a diff of it succeeded last.
+    /// The time span of its plugin's breaker in which a diff of the asset last succeeded.
     pub(super) counted: u8,
 }
 
 /// Bits of [`Slot::flags`].
 pub(super) mod flag {
-    /// The last diff said in sync, at the present intent.
+    /// The last diff found the asset in sync with its present intent.
     pub(crate) const IN_SYNC: u8 = 1;
-    /// The present intent has been in sync at least once: what differs now is drift.
+    /// The asset was in sync with its present intent at least once: a difference now is drift.
     pub(crate) const REACHED: u8 = 1 << 1;
-    /// It left intent.
+    /// The asset is an orphan.
     pub(crate) const ORPHAN: u8 = 1 << 2;
-    /// Look at it once more as soon as this run ends.
+    /// Diff the asset once more as soon as this run ends.
     pub(crate) const RERUN: u8 = 1 << 3;
-    /// It has a record of its own in the store.
+    /// The asset has a record of its own in the store.
     pub(crate) const RECORDED: u8 = 1 << 4;
-    /// Settled without a push; not yet remembered.
+    /// The asset settled without a push and is not recorded yet.
     pub(crate) const UNRECORDED: u8 = 1 << 5;
-    /// A rollout policy governs it.
+    /// A rollout policy governs the asset.
     pub(crate) const GOVERNED: u8 = 1 << 6;
-    /// Production may have it: it was in sync or pushed before.
+    /// Production may have the resource: the asset was in sync or pushed before.
     pub(crate) const THERE: u8 = 1 << 7;
 }
 
-/// What a slot is doing.
+/// The state of a slot in the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing.
+    /// The asset is idle: nothing is queued or under way.
     Idle,
-    /// In a queue for a diff.
+    /// The asset is in a queue for a diff.
     Queued,
     /// A call is under way, or a push waits for capacity, journal or follow-up.
     Running,
@@ -67,16 +68,16 @@ pub(super) enum State {
     Waiting,
 }
 
-/// Which work goes first.
+/// The priority of a queued diff, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// Going back.
+    /// The asset goes back to an earlier incarnation.
     Rollback,
-    /// Intent changed.
+    /// The asset's intent changed, or an operator asked.
     Intent,
-    /// Another try.
+    /// The asset is tried again after a wait.
     Retry,
-    /// Just looking.
+    /// The asset is diffed for drift only.
     Drift,
 }
 
@@ -86,7 +87,7 @@ impl Class {
 
 pub(super) use plane_store::records::Trigger;
 
-/// Whether a trigger cuts even a patient wait short.
+/// Whether a trigger ends even a patient wait; see `Wait::is_patient`.
 pub(super) fn cuts(trigger: Trigger) -> bool {
     matches!(
         trigger,

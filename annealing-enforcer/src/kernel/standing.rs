@@ -1,5 +1,5 @@
-//! How assets with a pin of their own stand, for whoever moves pins: only a diff that started after the pin moved says
-//! that an asset is where it was pinned (R20).
+//! Sync states of assets with a pin of their own, reported to the strategist. Only a diff that started after the pin
+//! moved shows that an asset is in sync there (R20).
 
 use plane_store::records::{Standing, StandingPin, Stands};
 use plugin_sdk::{Delay, Now, Recheck};
@@ -13,27 +13,29 @@ use super::{
     slot::flag,
 };
 
-/// Of how many whom an asset waits for the strategist is told. The next ones follow once those have settled.
+/// Maximum number of blockers reported to the strategist per asset. Further ones follow once these have settled.
 const TOLD: usize = 64;
 
-/// What was found of an asset since its pin moved.
+/// The findings about an asset since its pin moved.
 #[derive(Debug, Clone)]
 pub(super) struct Stand {
-    /// Calls up to this one started before the pin moved.
+    /// Number of the last call that started before the pin moved.
     pub(super) after: u32,
-    /// A later one has said in sync, or nobody has moved it but the kernel itself.
+    /// `true`: a later diff found the asset in sync, or it was in sync when the kernel pinned it where it was, or it
+    /// has no intent.
     pub(super) confirmed: bool,
     pub(super) state: Stands,
-    /// What its own health check said of the last push, if it failed it: until the pin moves, or the next push.
+    /// The message of the asset's own health check, if it failed the last push. Kept until the pin moves or the next
+    /// push begins.
     pub(super) unhealthy: Option<String>,
 }
 
 impl Kernel {
-    /// Somebody moved the asset's pin: what was found before does not count.
+    /// Starts anew after the strategist moved the asset's pin: earlier findings do not count.
     pub(super) fn stand_anew(&mut self, now: Now, slot: u32, out: &mut Effects) {
         if self.table.is_pinned(slot) {
             let entry = self.table.slot(slot);
-            // Without intent there is nothing to look at.
+            // Without an intent there is nothing to diff.
             let nothing = !self.table.has_intent(slot) && !entry.in_flight();
             let old = entry.has(flag::IN_SYNC) && self.planted(Bug::SettledBeforePin);
             let stand = Stand {
@@ -53,7 +55,7 @@ impl Kernel {
         self.tell_standing(slot, out);
     }
 
-    /// The kernel pinned the asset where it was: what was found still counts.
+    /// Keeps the findings after the kernel itself pinned the asset where it was.
     pub(super) fn stand_in_place(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let stand = Stand {
@@ -66,7 +68,7 @@ impl Kernel {
         self.tell_standing(slot, out);
     }
 
-    /// A diff said in sync, or that there is nothing more to do. Says whether that confirms a moved pin.
+    /// Notes that a diff found the asset in sync. Returns whether that confirms a moved pin.
     pub(super) fn stands_in_sync(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
         if self.standings.is_empty() {
             return false;
@@ -89,7 +91,7 @@ impl Kernel {
         news
     }
 
-    /// Without intent, and with no push in flight any more, there is nothing to look at.
+    /// Confirms the pin of an asset without an intent and without a push in flight: there is nothing to diff.
     pub(super) fn stands_alone(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
@@ -110,7 +112,7 @@ impl Kernel {
         }
     }
 
-    /// The checks said whom the asset waits for: nobody, if it may be pushed.
+    /// Notes the assets for which the checks make the asset wait: none if it may be pushed.
     pub(super) fn stands_waiting(&mut self, slot: u32, delays: &[Delay], out: &mut Effects) {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
@@ -135,7 +137,7 @@ impl Kernel {
         }
     }
 
-    /// A person has to act before the asset is pushed.
+    /// Notes that an operator has to act before the asset is pushed.
     pub(super) fn stands_held(&mut self, slot: u32, because: &str, out: &mut Effects) {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
@@ -149,8 +151,8 @@ impl Kernel {
         }
     }
 
-    /// A push went where it was meant to, and the asset's own health check failed it. That is remembered: a diff that
-    /// finds it in sync says nothing about its health.
+    /// Notes that the asset's own health check failed a push to its present pin. That is recorded, because a later diff
+    /// in sync says nothing about health.
     pub(super) fn stands_unhealthy(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let moved = |it: &super::iteration::Iteration| it.pin != entry.pin;
@@ -165,7 +167,7 @@ impl Kernel {
         }
     }
 
-    /// Another push begins: what was said of the one before counts no more.
+    /// Forgets the health of the former push, as another one begins.
     pub(super) fn forget_unhealthy(&mut self, slot: u32) {
         if let Some(stand) = self.standings.get_mut(&slot) {
             stand.unhealthy = None;
@@ -176,7 +178,7 @@ impl Kernel {
         self.standings.get(&slot)?.unhealthy.as_ref()
     }
 
-    /// Whether a moved pin waits for a diff that nothing under way will bring.
+    /// Whether a moved pin needs a diff that no call under way will bring.
     pub(super) fn awaits_look(&self, slot: u32) -> bool {
         let entry = self.table.slot(slot);
         let it = self.iterations.at(entry.iteration);
@@ -191,7 +193,7 @@ impl Kernel {
         }
     }
 
-    /// An asset that is not enforced here, or not known any more, has no pin of its own.
+    /// Reports an asset that is not enforced or not known: it has no pin of its own.
     pub(super) fn tell_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
         let standing = Standing {
             pin: StandingPin::Default,
@@ -201,13 +203,14 @@ impl Kernel {
         tell((id.clone(), standing), out);
     }
 
-    /// How every asset with a pin of its own stands.
+    /// Returns the sync states of all assets with a pin of their own.
     pub fn standings(&self) -> Vec<(AssetId, Standing)> {
         let slots = self.standings.keys();
         slots.filter_map(|&slot| self.standing(slot)).collect()
     }
 
-    /// The same for somebody who begins to listen: of ill health they hear first, whatever was found since.
+    /// Returns the same for a new subscriber. An unhealthy asset is reported as unhealthy first, whatever was found
+    /// since.
     pub fn followed(&mut self) -> Vec<(AssetId, Standing)> {
         for stand in self.standings.values_mut() {
             if let Some(why) = stand.unhealthy.clone() {
@@ -253,7 +256,7 @@ fn tell(told: (AssetId, Standing), out: &mut Effects) {
     }
 }
 
-/// Not in sync, as far as anybody has looked.
+/// The state of an asset that was not found in sync.
 pub(super) fn out_of_sync(now: Now) -> Stands {
     Stands::OutOfSync {
         since: now.wall,

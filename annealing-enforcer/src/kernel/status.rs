@@ -1,4 +1,5 @@
-//! Status: how a partition stands, and why what is not as intended is not. Costs what is not as intended, not all assets.
+//! Status: the state of a partition, and why assets are not as intended. The cost depends on the assets that are not as
+//! intended, not on all assets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,86 +20,87 @@ use super::{
     waiting::wall_at,
 };
 
-/// A partition in numbers, and by name what is not as intended. Of long lists the first [`OTHERS`] by id are named.
+/// The state of a partition: numbers, and the ids of assets that are not as intended. Long lists hold the first
+/// [`OTHERS`] ids.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// The newest incarnation known.
+    /// The newest incarnation that enforcement has taken in.
     pub incarnation: IncarnationNo,
-    /// Assets that are enforced.
+    /// Number of assets that are enforced.
     pub assets: u32,
-    /// Of these, not settled.
+    /// Number of these assets that are not settled.
     pub unsettled: u32,
-    /// Why they are not, each for one reason: the counts add up to [`unsettled`](Self::unsettled).
+    /// Number of unsettled assets by reason, one reason each: the counts add up to [`unsettled`](Self::unsettled).
     pub reasons: BTreeMap<Reason, u32>,
-    /// Assets that a rollout has yet to bring where the newest incarnation would have them, settled or not.
+    /// Assets that a rollout has not moved to their content in the newest incarnation yet, settled or not.
     pub behind: Named,
-    /// Where no push starts: which person said so, why, and until when.
+    /// The pauses in force, each with its scope, operator, reason and end.
     pub pauses: Vec<Pause>,
-    /// Assets that wait for a person, each with why. Those that a pause holds are counted only.
+    /// Assets that wait for an operator, each with the reason. Assets that a pause holds are only counted.
     pub held: BTreeMap<AssetId, String>,
-    /// Pushes that may still be under way: nothing is known of their end.
+    /// Pushes of unknown outcome: they may still be under way.
     pub unknown: Vec<UnknownPush>,
-    /// Assets that left intent and are left alone.
+    /// Orphans: assets that left intent without a turndown and are left alone.
     pub orphans: Vec<AssetId>,
-    /// Assets that the newest incarnation has, and production too, and that are left alone until their rollout gets
-    /// there: they came back into intent, or their rollout went back.
+    /// Assets that the newest incarnation and production have, and that are left alone until their rollout reaches
+    /// them: they came back into intent, or their rollout went back.
     pub left_running: Vec<AssetId>,
-    /// Assets that were turned down and are gone from production: the entry may leave the source.
+    /// Assets that were turned down and are gone from production: their entries may be removed from the source.
     pub turned_down: Vec<AssetId>,
-    /// Types whose plugin only fails, or fails to push: such calls are held back.
+    /// Types whose diffs or pushes are held back by an open circuit breaker.
     pub open_breakers: Vec<TypeName>,
 }
 
 impl Status {
-    /// Whether production is as the newest incarnation says, as far as enforcement knows.
+    /// Returns whether production matches the newest incarnation, as far as enforcement knows.
     pub fn is_as_intended(&self) -> bool {
         let left = self.orphans.is_empty() && self.left_running.is_empty();
         self.unsettled == 0 && self.behind.many == 0 && self.unknown.is_empty() && left
     }
 }
 
-/// How many they are, and the first of them.
+/// A number of assets, with the first ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Named {
-    /// How many.
+    /// Number of all these assets.
     pub many: u32,
-    /// The first [`OTHERS`] of them by id.
+    /// The first [`OTHERS`] of these assets, by id.
     pub first: Vec<AssetId>,
 }
 
-/// A push of which it is not known whether it still runs.
+/// A push of unknown outcome, which may still run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnknownPush {
-    /// Of this asset.
+    /// Id of the asset that was pushed.
     pub asset: AssetId,
-    /// When production is looked at again at the latest, to find out.
+    /// Latest time of the next diff, which may show the outcome. `None`: no time is set.
     pub next_look: Option<Timestamp>,
 }
 
-/// Why an asset is not settled: of all that hold, the first in this order.
+/// The reason why an asset is not settled: the first in this order if several apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// A push of it may still be under way.
+    /// The outcome of a push is unknown: it may still be under way.
     UnknownPush,
-    /// It is being pushed, or production works on it.
+    /// The asset is being pushed, or production is still working on it.
     UnderWay,
-    /// This process does not own the partition for sure.
+    /// It is not certain that this process still owns the partition.
     Ownership,
-    /// Its plugin only fails, and is called no more for a while.
+    /// The circuit breaker of its plugin is open: calls are held back.
     Breaker,
-    /// A pause covers it.
+    /// A pause covers the asset.
     Paused,
-    /// A person has to act.
+    /// An operator has to act first.
     Held,
-    /// It failed, and is tried again.
+    /// A diff or push failed and is retried.
     Failed,
-    /// Checks delay it.
+    /// Checks delay the push of the asset.
     Delayed,
-    /// Another push or a claim is in its way.
+    /// The push is blocked by another push or by a taken claim.
     Others,
-    /// It is looked at, or is to be.
+    /// The asset is queued for a diff, diffed or checked.
     Looking,
 }
 
@@ -107,20 +109,20 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::UnknownPush => "the outcome of a push is unknown",
             Self::UnderWay => "being pushed",
-            Self::Ownership => "this process does not own the partition for certain",
-            Self::Breaker => "the plugin only fails, and its calls are held back",
+            Self::Ownership => "it is not certain that this process still owns the partition",
+            Self::Breaker => "the plugin keeps failing and its calls are held back",
             Self::Paused => "paused",
-            Self::Held => "waiting for a person",
-            Self::Failed => "failed, and tried again",
+            Self::Held => "waiting for an operator",
+            Self::Failed => "failed and retried",
             Self::Delayed => "delayed by checks",
-            Self::Others => "behind others",
-            Self::Looking => "being looked at",
+            Self::Others => "blocked by other assets",
+            Self::Looking => "queued, diffed or checked",
         })
     }
 }
 
 impl Kernel {
-    /// The partition in numbers, and by name what is not as intended.
+    /// Returns the present state of the partition.
     pub fn status(&self, now: Now) -> Status {
         let breakers = self.kinds.iter();
         let breakers =
@@ -147,7 +149,7 @@ impl Kernel {
         }
     }
 
-    /// What left intent, and what is in the newest incarnation again without an intent of its own.
+    /// Returns the orphans, and the assets that the newest incarnation has again and that have no intent yet.
     pub(super) fn orphans(&self) -> (Vec<AssetId>, Vec<AssetId>) {
         let (mut gone, mut back) = (Vec::new(), Vec::new());
         for slot in &self.orphaned {
@@ -164,7 +166,7 @@ impl Kernel {
         (gone, back)
     }
 
-    /// Keeps track of what is an orphan.
+    /// Updates the set of orphans.
     pub(super) fn note_orphan(&mut self, slot: u32) {
         match self.table.slot(slot).has(flag::ORPHAN) {
             true => self.orphaned.insert(slot),
@@ -203,7 +205,7 @@ impl Kernel {
         first.map(push).collect()
     }
 
-    /// Whether a push of it may be under way that this process does not follow.
+    /// Whether the asset has a push in flight that this process does not follow.
     fn is_unknown(&self, it: &Iteration) -> bool {
         let followed = matches!(
             it.phase,
@@ -212,7 +214,7 @@ impl Kernel {
         self.table.slot(it.slot).in_flight() && !followed
     }
 
-    /// What was turned down, is settled so, and is still written down.
+    /// Returns the assets that are settled with their turndown and are still in the newest incarnation.
     fn turned_down(&self) -> Vec<AssetId> {
         let newest = |slot: &u32| {
             let asset = self.table.slot(*slot).location;
@@ -226,7 +228,7 @@ impl Kernel {
         ids
     }
 
-    /// Keeps track of what is turned down where it is settled.
+    /// Updates the set of assets that are settled with their turndown.
     pub(super) fn note_turned_down(&mut self, slot: u32) {
         let intent = self
             .table
@@ -238,7 +240,7 @@ impl Kernel {
         };
     }
 
-    /// R64: every unsettled asset once, by why it is unsettled.
+    /// R64: counts each unsettled asset once, by the reason why it is unsettled.
     fn reasons(&self, now: Now) -> BTreeMap<Reason, u32> {
         let mut reasons = BTreeMap::new();
         let mut left = self.unsettled;
@@ -253,7 +255,7 @@ impl Kernel {
                 left = left.saturating_sub(1);
             }
         }
-        // Those without an iteration are queued, and nothing is known of them yet.
+        // Assets without an iteration are queued, and were not diffed yet.
         if left > 0 && self.has_lease(now) {
             for reason in self.queued_behind(now).into_values() {
                 add(reason, 1);
@@ -294,8 +296,8 @@ impl Kernel {
         }
     }
 
-    /// Assets without an iteration that an open breaker or a pause of less than everything keeps from being looked at.
-    /// Looks through queues only while there is such a one.
+    /// Returns the queued assets without an iteration that an open breaker or a pause of one asset or type holds back.
+    /// Queues are searched only while there is such a breaker or pause.
     fn queued_behind(&self, now: Now) -> BTreeMap<u32, Reason> {
         let scoped = self.people.pauses_some(now.wall);
         let mut found = BTreeMap::new();
@@ -329,13 +331,13 @@ impl Kernel {
 }
 
 impl super::people::People {
-    /// Whether a pause holds for everything.
+    /// Whether a pause of the whole partition is in force.
     fn pauses_all(&self, now: Timestamp) -> bool {
         let pauses = self.words(None, now).pauses;
         pauses.iter().any(|pause| pause.scope == Scope::Partition)
     }
 
-    /// Whether a pause holds for something less than everything.
+    /// Whether a pause of an asset or a type is in force.
     fn pauses_some(&self, now: Timestamp) -> bool {
         let pauses = self.words(None, now).pauses;
         pauses.iter().any(|pause| pause.scope != Scope::Partition)

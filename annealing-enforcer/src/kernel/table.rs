@@ -1,4 +1,4 @@
-//! All assets ever known, by slot and by id, and the incarnations that are somebody's intent.
+//! The table of assets by slot and by id, and of the incarnations at which they are pinned.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,44 +16,44 @@ use super::{
     slot::{Slot, flag},
 };
 
-/// The slots, the id index, the pins.
+/// The slots, the index by id and the pins.
 #[derive(Debug)]
 pub(super) struct Table {
     slots: Vec<Slot>,
-    /// Slots that nobody needs any more, to be used again.
+    /// Slots that no asset needs any more, to be reused.
     free: Vec<u32>,
-    /// No call of an asset whose slot was given up had this number, or one above.
+    /// A call number above those of all assets whose slots were given up.
     calls: u32,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// The types that have a plugin. Assets of others are modelled only: nobody enforces them.
+    /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
     latest: Incarnation,
-    /// Place 0 stands for the newest incarnation and holds nothing.
+    /// The pins by place. Place 0 stands for the newest incarnation and is empty.
     pins: Vec<Option<Pinned>>,
-    /// Where each pin that is no group's default is.
+    /// The place of each pin that is not the default of a group.
     places: BTreeMap<Name, u32>,
-    /// Places that nobody may be at: each that nobody is at, and some that were taken since.
+    /// Places that may be unused: all unused ones, and some that were taken since.
     idle: BTreeSet<u32>,
-    /// The default pin of each policy group, by place.
+    /// The place of each policy group's default pin.
     groups: BTreeMap<AssetId, u32>,
-    /// Assets that the newest incarnation does not have, or has modelled only: orphans, and those pinned elsewhere.
+    /// Assets that the newest incarnation does not have, or has as modelled only: orphans, and assets pinned elsewhere.
     elsewhere: BTreeMap<u32, Elsewhere>,
 }
 
-/// What tells pins apart that are no group's default. `None`: not yet.
+/// The identity of a pin that is not the default of a group. `None`: not pinned yet.
 type Name = Option<(IncarnationNo, Cause)>;
 
-/// A pin that some slots share.
+/// A pin that several slots may share.
 #[derive(Debug, Clone)]
 struct Pinned {
     at: Option<(Incarnation, Cause)>,
     slots: u32,
-    /// It is the default of the group of this policy.
+    /// The policy whose group has this pin as its default. `None`: it is not a default.
     group: Option<AssetId>,
 }
 
-/// An asset that the newest incarnation does not have as one to be enforced.
+/// An asset that the newest incarnation does not have, or has as modelled only.
 #[derive(Debug, Clone)]
 pub(super) struct Elsewhere {
     pub(super) asset: Asset,
@@ -82,7 +82,7 @@ impl Table {
         self.slots.len() as u32
     }
 
-    /// How many slots are some asset's.
+    /// Number of slots that an asset uses.
     pub(super) fn used(&self) -> u32 {
         self.len() - self.free.len() as u32
     }
@@ -108,7 +108,7 @@ impl Table {
         &self.latest
     }
 
-    /// Makes `newer` the newest incarnation. Locations of slots are the caller's to move.
+    /// Makes `newer` the newest incarnation. The caller updates the locations in the slots.
     pub(super) fn set_latest(&mut self, newer: Incarnation) {
         self.latest = newer;
     }
@@ -120,7 +120,7 @@ impl Table {
             .copied()
     }
 
-    /// Room for `more` assets without growing step by step.
+    /// Reserves room for `more` assets at once.
     pub(super) fn reserve(&mut self, more: usize) {
         if more > self.slots.len() {
             self.slots.reserve_exact(more);
@@ -144,14 +144,14 @@ impl Table {
         });
     }
 
-    /// Adds a slot for `id`, which is new.
+    /// Adds a slot for `id`, which has none yet.
     pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> u32 {
         let at = self.next_place();
-        // Providers refuse calls below the last one that they heard of, whatever slot that came from.
+        // Providers refuse calls with a lower number than the last one that they saw, whatever slot it came from.
         slot.n = self.calls;
         match self.free.pop() {
             Some(_) => {
-                // The counters go on: what was found of the asset before is nobody's.
+                // The push counter goes on, so that findings about the slot's former asset do not match.
                 slot.seq = self.slot(at).seq;
                 self.slots[at as usize] = slot;
             }
@@ -175,7 +175,7 @@ impl Table {
         at
     }
 
-    /// Adds a slot for an asset that the newest incarnation does not have.
+    /// Adds a slot for an asset that the newest incarnation does not have as an enforced one.
     pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> u32 {
         let id = there.asset.id();
         self.elsewhere.insert(self.next_place(), there);
@@ -186,7 +186,7 @@ impl Table {
         self.free.last().copied().unwrap_or(self.len())
     }
 
-    /// Gives up the slot of an asset that is in no incarnation in use: its number is given to another one.
+    /// Gives up the slot of an asset that is in no incarnation in use. Its number is reused for another asset.
     pub(super) fn give_up(&mut self, at: u32) {
         let Some(asset) = self.known(at) else { return };
         let hash = self.hasher.hash_one(asset.id_str());
@@ -209,26 +209,26 @@ impl Table {
         self.pins.len() + self.groups.len() + self.elsewhere.len()
     }
 
-    /// Whether the slot is no asset's.
+    /// Whether no asset uses the slot.
     pub(super) fn is_free(&self, at: u32) -> bool {
         self.slot(at).location.is_none() && !self.elsewhere.contains_key(&at)
     }
 
-    /// Whether somebody enforces assets of this type.
+    /// Whether a plugin enforces assets of this type.
     pub(super) fn enforces(&self, asset: &Asset) -> bool {
         self.types
             .iter()
             .any(|name| name.as_str() == asset.type_str())
     }
 
-    /// Where the newest incarnation has the asset, if it has it as one to be enforced.
+    /// Returns the asset's location in the newest incarnation, if it has the asset with an enforced type.
     pub(super) fn locate(&self, id: &str) -> Option<Location> {
         let newest = self.latest.snapshot();
         let enforced = newest.get(id).is_some_and(|asset| self.enforces(&asset));
         newest.locate(id).filter(|_| enforced)
     }
 
-    /// The incarnations that are somebody's intent, or had an orphan last.
+    /// Returns the incarnations that are the intent of an asset, are a group's head, or had an orphan last.
     pub(super) fn cited(&self) -> Vec<IncarnationNo> {
         let used = |pinned: &&Pinned| pinned.slots > 0 || pinned.group.is_some();
         let pinned = self.pins.iter().flatten().filter(used);
@@ -250,7 +250,7 @@ impl Table {
         self.elsewhere.get(&at)
     }
 
-    /// Says that the newest incarnation has the asset no longer, or (`None`) has it again.
+    /// Notes that the newest incarnation no longer has the asset. `None`: it has the asset again.
     pub(super) fn set_elsewhere(&mut self, at: u32, there: Option<Elsewhere>) {
         match there {
             Some(there) => self.elsewhere.insert(at, there),
@@ -258,7 +258,7 @@ impl Table {
         };
     }
 
-    /// The newest known form of the asset: of the newest incarnation that had it as one to be enforced.
+    /// Returns the newest known content of the asset, from the newest incarnation that had it with an enforced type.
     pub(super) fn known(&self, at: u32) -> Option<Asset> {
         id_of(&self.slots, &self.latest, &self.elsewhere, at)
     }
@@ -274,12 +274,12 @@ impl Table {
         }
     }
 
-    /// What the asset's intent is now: by its pin. `None`: it has none, and is left alone.
+    /// Returns the asset's intent at its pin. `None`: it has no intent, and is left alone.
     pub(super) fn intent(&self, at: u32) -> Option<(Asset, Incarnation)> {
         self.intent_by(at, self.slot(at).pin)
     }
 
-    /// What the asset's intent would be by the pin at `place`.
+    /// Returns the intent that the asset would have with the pin at `place`.
     pub(super) fn intent_by(&self, at: u32, place: u32) -> Option<(Asset, Incarnation)> {
         match self.pins.get(place as usize)? {
             None => {
@@ -295,7 +295,7 @@ impl Table {
         }
     }
 
-    /// The asset as its pin says, modelled only or not.
+    /// Returns the digest of the asset's content at its pin, modelled only or not.
     pub(super) fn content(&self, at: u32) -> Option<Digest> {
         let known = self.known(at)?;
         let incarnation = match self.pins.get(self.slot(at).pin as usize)? {
@@ -306,12 +306,12 @@ impl Table {
         Some(asset.digest())
     }
 
-    /// Whether the asset is there, as one that nobody enforces.
+    /// Whether the asset is present at its pin with a type that is not enforced.
     pub(super) fn is_modelled_only(&self, at: u32) -> bool {
         !self.has_intent(at) && !self.slot(at).in_flight() && self.content(at).is_some()
     }
 
-    /// Whether the asset has an intent: without looking the asset itself up where that is not needed.
+    /// Whether the asset has an intent. The asset itself is read only if that is necessary.
     pub(super) fn has_intent(&self, at: u32) -> bool {
         let slot = self.slot(at);
         if slot.pin == 0 {
@@ -321,7 +321,7 @@ impl Table {
         }
     }
 
-    /// The cause that the asset's pin gives, if it is pinned.
+    /// Returns the cause of the asset's pin, if it has one.
     pub(super) fn pin_cause(&self, at: u32) -> Option<Cause> {
         self.pins
             .get(self.slot(at).pin as usize)?
@@ -331,7 +331,7 @@ impl Table {
             .map(|(_, cause)| *cause)
     }
 
-    /// The asset's own pin: [`Pin::Default`] if it has none.
+    /// Returns the asset's own pin, or [`Pin::Default`] if it has none.
     pub(super) fn pin_of(&self, at: u32) -> Pin {
         match self.pins.get(self.slot(at).pin as usize) {
             Some(Some(Pinned { group: Some(_), .. })) => Pin::Default,
@@ -350,26 +350,26 @@ impl Table {
         matches!(pinned, Some(Some(Pinned { group: None, .. })))
     }
 
-    /// The policy whose group's head is the asset's intent.
+    /// Returns the policy whose group's head is the asset's intent, if any.
     pub(super) fn follows(&self, at: u32) -> Option<&AssetId> {
         let pinned = self.pins.get(self.slot(at).pin as usize)?.as_ref()?;
         pinned.group.as_ref()
     }
 
-    /// Where the group of `policy` is, if it ever completed a rollout.
+    /// Returns the head of the group of `policy`, if it ever completed a rollout.
     pub(super) fn head(&self, policy: &AssetId) -> Option<&Incarnation> {
         let place = *self.groups.get(policy)?;
         let (head, _) = self.pins.get(place as usize)?.as_ref()?.at.as_ref()?;
         Some(head)
     }
 
-    /// Every group that ever completed a rollout.
+    /// Returns the head of every group that ever completed a rollout.
     pub(super) fn heads(&self) -> impl Iterator<Item = (&AssetId, &Incarnation)> {
         let head = |(policy, _)| Some((policy, self.head(policy)?));
         self.groups.iter().filter_map(head)
     }
 
-    /// Moves a group's head, and with it the default pin of all its assets.
+    /// Moves a group's head, which is the default pin of all its assets.
     pub(super) fn set_head(&mut self, policy: &AssetId, head: Incarnation) {
         let place = self.group_place(policy) as usize;
         if let Some(Some(pinned)) = self.pins.get_mut(place) {
@@ -377,7 +377,7 @@ impl Table {
         }
     }
 
-    /// The place of a group's default pin. `None`: that of assets which follow the newest incarnation.
+    /// Returns the place of a group's default pin. Without a policy: 0, the newest incarnation.
     pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> u32 {
         policy.map_or(0, |policy| self.group_place(policy))
     }
@@ -396,8 +396,8 @@ impl Table {
         place
     }
 
-    /// A place for a pin that has none: one that nobody is at any more, if there is one. There are never more places
-    /// than assets and groups together, so that their number fits.
+    /// Returns a place for a new pin, an unused one if there is one. There are never more places than assets and groups
+    /// together, so the number fits.
     fn new_place(&mut self, pinned: Pinned) -> u32 {
         let place = self.idle_place().unwrap_or_else(|| {
             self.pins.push(None);
@@ -415,7 +415,7 @@ impl Table {
             }
             None => {}
         }
-        // Whoever asked for it may not take it.
+        // The caller may not use the place after all.
         self.idle.insert(place);
         place
     }
@@ -429,13 +429,13 @@ impl Table {
         None
     }
 
-    /// Gives the asset a pin of its own.
+    /// Gives the asset a pin of its own: this incarnation, or (`None`) not yet.
     pub(super) fn set_pin(&mut self, at: u32, pin: Option<(Incarnation, Cause)>) {
         let place = self.pin_place(pin);
         self.set_place(at, place);
     }
 
-    /// Gives the asset the pin at `place`.
+    /// Gives the asset the pin at this place.
     pub(super) fn set_place(&mut self, at: u32, place: u32) {
         let old = self.slot(at).pin;
         if let Some(Some(pinned)) = self.pins.get_mut(place as usize) {
@@ -465,7 +465,7 @@ impl Table {
         place
     }
 
-    /// Whether the last diff said in sync and no push is in flight.
+    /// Whether the last diff found the asset in sync and no push is in flight.
     pub(super) fn is_settled(&self, at: u32) -> bool {
         let slot = self.slot(at);
         slot.has(flag::IN_SYNC) && !slot.in_flight()
@@ -480,7 +480,7 @@ impl Pinned {
     }
 }
 
-/// Whether no asset is at a pin, and no rollout has put a group there.
+/// Whether no asset uses the pin and it is not the head of a group.
 fn is_unused(pinned: &Option<Pinned>) -> bool {
     let unused =
         |pinned: &Pinned| pinned.slots == 0 && (pinned.group.is_none() || pinned.at.is_none());

@@ -1,4 +1,4 @@
-//! What a check asks about a shared capacity: who consumes it, and what they were last seen to use (R16).
+//! Answers to checks about a shared capacity: its consumers, and their use as last seen in production (R16).
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use prodspec_model::{
 use super::{Kernel, edges, slot::flag, waiting::wall_then};
 
 impl Kernel {
-    /// What all consumers of `shared` but one use of it in production. Costs the same however many they are, but for the
-    /// first question after intent, pins or edges have changed.
+    /// Returns the use of `shared` in production by all its consumers except `but`. The cost does not depend on the
+    /// number of consumers, except for the first question after intent, pins or edges have changed.
     pub fn usage(&mut self, now: Now, shared: &Shared, but: &AssetId) -> Usage {
         if self.claims.amounts.watch(shared, now.mono) {
             self.look_up_consumers(shared);
         }
         let key = Key::capacity(&shared.provider, &shared.unit);
-        // Young enough to be so still when the checks have answered.
+        // Young enough to remain valid until the checks have answered.
         let not_before = now.mono - self.config.evidence_age / 2;
         let slot = self.table.find(but.as_str()).unwrap_or(u32::MAX);
         let sum = self.sum(&key, slot, not_before, Usage::NAMED);
@@ -48,7 +48,7 @@ impl Kernel {
             .sum(key, slot, not_before, most, in_flight)
     }
 
-    /// R16: whatever a push takes of a shared capacity is compared with young findings about all other consumers.
+    /// R16: checks that young findings about all other consumers exist for every shared capacity that a push claims.
     pub(super) fn amounts_are_known(&mut self, now: Now, slot: u32, verdict: &Verdict) -> bool {
         let not_before = now.mono - self.config.evidence_age;
         for claim in &verdict.claims {
@@ -90,14 +90,14 @@ impl Kernel {
         amounts.set_consumers(shared, slots, strangers);
     }
 
-    /// The shared capacities that an asset may use in production: those of all it was pushed with since it was in sync,
-    /// and of its intent unless it is known to be without them still.
+    /// Returns the shared capacities that an asset may use in production: those of all contents that it was pushed with
+    /// since it was in sync, and those of its intent, unless production is known not to have them yet.
     fn consumed_by(&self, slot: u32, id: &AssetId) -> impl Iterator<Item = Shared> + use<> {
         let mut all: BTreeSet<Edge> = self.edges.of(id).into_iter().collect();
         let entry = self.table.slot(slot);
         match self.edges.had_by(id) {
             Some(had) => all.extend(had.iter().cloned()),
-            // It was in sync or pushed before its intent changed, without any edges.
+            // The asset was in sync or pushed before its intent changed, and had no edges then.
             None if entry.has(flag::THERE) && !entry.has(flag::REACHED) => {}
             None => {
                 let intent = self.table.intent(slot);
@@ -108,7 +108,7 @@ impl Kernel {
         all.into_iter().filter_map(capacity)
     }
 
-    /// The edges of one asset may have changed.
+    /// Updates the watched capacities of an asset whose edges may have changed.
     pub(super) fn edges_changed(&mut self, slot: u32) {
         if self.claims.amounts.watches_nothing() {
             return;
@@ -122,7 +122,7 @@ impl Kernel {
         amounts.set_consumed(slot, consumed.into_iter());
     }
 
-    /// A push of `slot` starts that may make it a consumer: what its diff found is what it has.
+    /// Notes the level that the diff of `slot` found, as a push starts that may make it a consumer.
     pub(super) fn level_at_push(&mut self, now: Now, slot: u32, at: u32) {
         self.edges_changed(slot);
         let Some(it) = self.iterations.at(at) else {
@@ -140,7 +140,8 @@ impl Kernel {
         amounts.observed(slot, capacity, Now { wall, mono }, !it.cures, keeps);
     }
 
-    /// A diff of `slot` tells what production has of it: no push of it began since the diff did.
+    /// Notes the level that a diff of `slot` found; no push of the asset began after that diff did. Wakes assets that
+    /// wait for the capacity.
     pub(super) fn level_seen(
         &mut self,
         now: Now,

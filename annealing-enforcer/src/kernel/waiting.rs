@@ -1,4 +1,4 @@
-//! How an asset waits: what a timer, a failure, a person or a check's delay means for when it is looked at again.
+//! Waits: how a timer, a failure, a hold or a delay decides when an asset is diffed again.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::{
     slot::{Class, State, Trigger, cuts, flag},
 };
 
-/// A timer that fires so much later than it was set for tells that this process stood still meanwhile.
+/// A timer that fires later than this after its time shows that this process stood still.
 pub(super) const STOOD_STILL: Duration = Duration::from_secs(1);
 
 impl Kernel {
-    /// The time that an iteration had set is up since `due`.
+    /// Handles a timer of an iteration that was due at `due`.
     pub(super) fn timer_fired(
         &mut self,
         now: Now,
@@ -78,8 +78,8 @@ impl Kernel {
         }
     }
 
-    /// Gives a diff or a check the time that it lost because this process stood still, once. A push has no more time
-    /// than was written. Says whether it did.
+    /// Extends the deadline of a diff or a check once, by the time for which this process stood still. A push has no
+    /// more time than its record says. Returns whether the deadline was extended.
     fn prolong(&mut self, now: Now, at: u32, late: Duration) -> bool {
         let deadline = match self.iterations.at(at) {
             Some(it) if late <= STOOD_STILL || it.prolonged => return false,
@@ -98,7 +98,7 @@ impl Kernel {
         true
     }
 
-    /// A diff failed, or a push did with a known outcome: wait as its class says.
+    /// Handles a failed diff, or a push that failed with a known outcome: waits as the class of the failure demands.
     pub(super) fn failed(&mut self, now: Now, slot: u32, error: &plugin::Error, out: &mut Effects) {
         self.count(Branch::Failed);
         let at = self.table.slot(slot).iteration;
@@ -109,7 +109,8 @@ impl Kernel {
         iteration.failures = attempt.saturating_add(1);
         let diffing = matches!(iteration.phase, Phase::Diffing);
         let wait = match error {
-            // As told: the push waits while diffs go on; a diff that was throttled waits itself.
+            // Waits as the provider demands. After a throttled push, diffs go on; after a throttled diff, they wait
+            // too.
             plugin::Error::Throttled { after, .. } => (*after).min(self.config.throttle_cap),
             plugin::Error::Permanent { .. } | plugin::Error::Unhealthy { .. } => {
                 self.config.drift_period
@@ -124,7 +125,7 @@ impl Kernel {
         self.decide(now, slot, Outcome::Failed(why.clone()), out);
         let unknown = self.table.slot(slot).in_flight();
         if matches!(error, plugin::Error::Permanent { .. }) && !unknown {
-            // R9: it failed for good, and is nobody else's obstacle.
+            // R9: the asset failed permanently and gives its claims back.
             self.give_back_all(now, slot);
         }
         let throttled = matches!(error, plugin::Error::Throttled { .. });
@@ -143,7 +144,7 @@ impl Kernel {
         }
     }
 
-    /// Exponential with full jitter, and never at once.
+    /// Returns the wait after a failure: exponential with full jitter, at least a tenth of the base.
     pub(super) fn backoff(&mut self, attempt: u32) -> Duration {
         let most = self
             .config
@@ -154,13 +155,13 @@ impl Kernel {
         Duration::from_nanos(jitter).max(self.config.backoff_base / 10)
     }
 
-    /// Waits for a person or for changed intent, and looks again at the drift period.
+    /// Waits for an operator or for changed intent, at most for a drift period.
     pub(super) fn held(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
         let period = self.config.drift_period;
         self.held_for(now, slot, why, period, out);
     }
 
-    /// The same, and looks again when that time is over, if it is sooner.
+    /// Waits like [`Kernel::held`], at most for `time` if that is shorter.
     pub(super) fn held_for(
         &mut self,
         now: Now,
@@ -174,7 +175,7 @@ impl Kernel {
         self.wait_for(now, slot, Wait::Held(why), time, out);
     }
 
-    /// Waits for checks until the time they named.
+    /// Waits until the time that the checks named.
     pub(super) fn sleep(
         &mut self,
         now: Now,
@@ -204,7 +205,7 @@ impl Kernel {
         );
     }
 
-    /// Puts an asset to rest until `wait` is over, at the longest for a drift period.
+    /// Lets an asset wait for `time`, at most for a drift period.
     pub(super) fn wait_for(
         &mut self,
         now: Now,
@@ -213,12 +214,12 @@ impl Kernel {
         time: Duration,
         out: &mut Effects,
     ) {
-        // L2: whatever a check or a person says, it is looked at.
+        // L2: each asset is diffed once per drift period, whatever checks or operators say.
         let time = time.min(self.config.drift_period);
         self.wait_out(now, slot, wait, time, out);
     }
 
-    /// The same until `wait` is over, however long.
+    /// Lets an asset wait for `time`, even longer than a drift period.
     pub(super) fn wait_out(
         &mut self,
         now: Now,
@@ -240,7 +241,7 @@ impl Kernel {
         iteration.phase = Phase::Waiting(wait);
         iteration.advance();
         let woken_for = iteration.woken_for.take();
-        // Whatever a plugin or a check says: never in a hot loop.
+        // A minimum wait prevents a hot loop, whatever the plugin or check asked for.
         let least = self.config.backoff_base / 10;
         let time = time.max(least);
         iteration.wakes = Some(now.mono + time);
@@ -260,19 +261,19 @@ fn run_of(iteration: &Iteration) -> Run {
     }
 }
 
-/// The time from now until `then` by the wall clock, zero if it has passed.
+/// Returns the time from now until `then` on the wall clock; zero if it has passed.
 pub(super) fn until(now: Now, then: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now.wall)).unwrap_or(Duration::ZERO)
 }
 
-/// The time on the wall clock, as it goes now, when the monotonic clock showed `then`.
+/// Returns the wall-clock time at which the monotonic clock showed `then`, by the present wall clock.
 pub(super) fn wall_then(now: Now, then: Mono) -> Timestamp {
     now.wall
         .checked_sub(now.mono.since(then))
         .unwrap_or(Timestamp::MIN)
 }
 
-/// The time on the wall clock when the monotonic clock will show `then`.
+/// Returns the wall-clock time at which the monotonic clock will show `then`.
 pub(super) fn wall_at(now: Now, then: Mono) -> Timestamp {
     now.wall
         .checked_add(then.since(now.mono))

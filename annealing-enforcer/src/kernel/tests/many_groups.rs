@@ -43,8 +43,14 @@ fn r17_an_asset_that_left_its_group_unseen_follows_the_newest_head_that_names_it
     let latest = seal(Some(&third), vec![thing("a", 4)], &["b"]);
     let heads = vec![(id("p"), first), (id("q"), second.clone())];
     let rig = taken_over(&latest, heads);
-    assert_eq!(pin_of(&rig, "a"), "where the last rollout of `q` went");
-    assert_eq!(pin_of(&rig, "b"), "where the last rollout of `q` went");
+    assert_eq!(
+        pin_of(&rig, "a"),
+        "at the head of `q`, its last completed rollout"
+    );
+    assert_eq!(
+        pin_of(&rig, "b"),
+        "at the head of `q`, its last completed rollout"
+    );
     let explained = rig.kernel.explain(rig.now, &id("a")).unwrap();
     assert_eq!(explained.incarnation, Some(second.no()));
 }

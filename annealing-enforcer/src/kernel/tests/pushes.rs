@@ -349,9 +349,12 @@ fn what_must_never_happen_is_seen_before_a_push_begins() {
             let slot = rig.kernel.iterations.at(at).unwrap().slot;
             rig.kernel.table.slot_mut(slot).seq += 2;
         }),
-        ("S3: a removal that nobody asked for", |rig, at| {
-            rig.kernel.iterations.at_mut(at).unwrap().turndown = true;
-        }),
+        (
+            "S3: turndown and the asset's turndown addon disagree",
+            |rig, at| {
+                rig.kernel.iterations.at_mut(at).unwrap().turndown = true;
+            },
+        ),
         ("S5: not counted as in flight", |rig, at| {
             let slot = rig.kernel.iterations.at(at).unwrap().slot;
             rig.kernel.table.slot_mut(slot).seq += 1;

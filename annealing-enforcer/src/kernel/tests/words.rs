@@ -219,10 +219,14 @@ fn a_word_about_nothing_is_refused_with_what_would_fit() {
         look("nobody"),
         "no enforced asset is called `nobody`",
     );
-    said(&mut rig, resume(Scope::Partition), "nothing is");
+    said(&mut rig, resume(Scope::Partition), "no pause is in force");
     rig.pause(Scope::Asset(id("b")), None);
-    said(&mut rig, resume(Scope::Partition), "paused are asset/b");
-    said(&mut rig, acknowledge("b"), "no orphan");
+    said(
+        &mut rig,
+        resume(Scope::Partition),
+        "the paused scopes are asset/b",
+    );
+    said(&mut rig, acknowledge("b"), "not an orphan");
     said(&mut rig, approve("a", other), &present.to_string());
     said(&mut rig, approve("a", present), "needs no approval");
     said(&mut rig, approve("b", other), "in sync");
@@ -245,20 +249,20 @@ fn a_pause_or_an_end_of_nothing_is_refused_with_what_would_fit() {
         asset: id("a"),
         by: by(),
     };
-    said(&mut rig, over, "no push of `a` is waited for");
+    said(&mut rig, over, "`a` has no push of unknown outcome");
     let past = Command::Pause {
         scope: Scope::Partition,
         until: Some(rig.now.wall - Duration::from_secs(1)),
         by: by(),
     };
-    said(&mut rig, past, "is over");
+    said(&mut rig, past, "is in the past");
     let unknown = "no.v1.Such".parse().unwrap();
     let pause = Command::Pause {
         scope: Scope::Type(unknown),
         until: None,
         by: by(),
     };
-    said(&mut rig, pause, "enforced are test.v1.Thing");
+    said(&mut rig, pause, "the enforced types are test.v1.Thing");
 }
 
 /// A push of `a` by an advisory provider is cut off.
