@@ -91,8 +91,8 @@ impl Kernel {
     }
 
     /// Returns the time by which an admitted push must have begun. R10: by the birth of the verdict's evidence. R13:
-    /// while more than half of the recorded call deadline is left, since an advisory provider may take as long as the deadline,
-    /// however late the call began.
+    /// while more than half of the recorded call deadline is left, since an advisory provider may take as long as the
+    /// deadline, however late the call began.
     fn begin_by(&self, at: u32) -> Mono {
         let Some(it) = self.iterations.at(at) else {
             return Mono(0);

@@ -1,5 +1,5 @@
-//! Tasks that run beside an ownership: they end with it, however that ends, and not before. One that panics is told of,
-//! and started again.
+//! Tasks that run beside an ownership and end with it. A task that panics is logged, reported as a trouble and started
+//! again.
 
 use std::{
     any::Any,
@@ -17,23 +17,24 @@ use futures::{
 use plane_runtime::Runtime;
 use prodspec_model::PartitionId;
 
-/// The first wait before a task that panicked is started again; it doubles up to the longest.
+/// The first wait before a task that panicked is started again; it doubles with each panic.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The longest wait before a task that panicked is started again.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Who has run for so long since it panicked is well again.
+/// A task that has run for this long since its last panic counts as well again.
 const WELL: Duration = Duration::from_secs(600);
 
-/// Makes a task, each time that it is to be started.
+/// Makes the task anew each time it is started.
 pub(super) type Make = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// A running task. Dropping this ends it, once whatever it does at that moment is done.
+/// A running task. Dropping this aborts it at its next await point.
 pub(super) struct Beside {
     abort: AbortHandle,
     gone: oneshot::Receiver<()>,
 }
 
 impl Beside {
-    /// Starts the task called `name`, which no other one is.
+    /// Starts a task. Its `name` is unique in `troubles`.
     pub(super) fn start<R: Runtime>(
         runtime: &R,
         partition: &PartitionId,
@@ -57,12 +58,12 @@ impl Beside {
         Self { abort, gone }
     }
 
-    /// Ends the task when it is used.
+    /// A handle that aborts the task.
     pub(super) fn stop(&self) -> AbortHandle {
         self.abort.clone()
     }
 
-    /// Ends the task, and waits until it is gone: what it drops would otherwise be taken for the next one's.
+    /// Aborts the task and waits until it is gone: its drops must happen before the next ownership's task starts.
     pub(super) async fn end(mut self) {
         self.abort.abort();
         let _ = (&mut self.gone).await;
@@ -75,12 +76,12 @@ impl Drop for Beside {
     }
 }
 
-/// What went wrong beside an ownership, by the name of the task. Cheap to clone.
+/// The last panics of the tasks beside an ownership, by task name. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Troubles(Arc<Mutex<BTreeMap<&'static str, String>>>);
 
 impl Troubles {
-    /// What went wrong, and has not been right for long since.
+    /// The panics of tasks that have not run well for long since, as texts for operators.
     pub(super) fn all(&self) -> Vec<String> {
         self.lock().values().cloned().collect()
     }
@@ -90,7 +91,7 @@ impl Troubles {
     }
 }
 
-/// What is told of one task, for as long as it runs.
+/// The trouble of one task. It is over when the task ends.
 struct Trouble {
     partition: PartitionId,
     troubles: Troubles,
@@ -98,9 +99,10 @@ struct Trouble {
 }
 
 impl Trouble {
+    /// Logs and reports a panic.
     fn is(&self, why: &str, wait: Duration) {
         let (partition, name) = (&self.partition, self.name);
-        tracing::error!(%partition, name, why, ?wait, "a task beside enforcement panicked; it is started again");
+        tracing::error!(%partition, name, why, ?wait, "a task beside enforcement panicked; starting it again");
         let told = format!("{name} panicked: {why}; it is started again after {wait:?}");
         self.troubles.lock().insert(name, told);
     }
@@ -116,7 +118,7 @@ impl Drop for Trouble {
     }
 }
 
-/// Runs what `make` makes until it ends; when it panics, again after a while.
+/// Runs the task that `make` makes until it ends; starts it again after a wait when it panics.
 async fn kept_up<R: Runtime>(runtime: R, trouble: Trouble, make: Make) {
     let mut wait = AGAIN;
     let mut well = true;
@@ -141,11 +143,11 @@ async fn kept_up<R: Runtime>(runtime: R, trouble: Trouble, make: Make) {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("it did not say why")
+        .unwrap_or("(no message)")
 }
 
 #[cfg(test)]
@@ -156,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// A task that panics on its first `times` starts, and how often it was started.
+    /// A task that panics on its first `times` starts, and the number of its starts.
     fn panics(times: u64) -> (Make, Arc<AtomicU64>) {
         let starts = Arc::new(AtomicU64::new(0));
         let counted = starts.clone();
@@ -180,7 +182,7 @@ mod tests {
         (beside, troubles)
     }
 
-    /// Counts when it is dropped.
+    /// Counts its drops.
     struct Dropped(Arc<AtomicU64>);
 
     impl Drop for Dropped {
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_has_ended_is_gone() {
+    async fn end_waits_until_the_task_is_dropped() {
         let drops = Arc::new(AtomicU64::new(0));
         let counted = drops.clone();
         let make: Make = Arc::new(move || {
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_panics_is_told_of_and_started_again_later_and_later() {
+    async fn panicking_task_is_reported_and_restarted_with_growing_waits() {
         let (make, starts) = panics(3);
         let (_beside, troubles) = started(make).await;
         for (wait, nth) in [(1, 1), (2, 2), (4, 3)] {
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_told_ends_with_the_ownership() {
+    async fn troubles_end_with_the_ownership() {
         let (make, starts) = panics(u64::MAX);
         let (beside, troubles) = started(make).await;
         drop(beside);

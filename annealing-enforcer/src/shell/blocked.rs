@@ -1,5 +1,5 @@
-//! Calls that block their threads. A thread cannot be taken back: after the deadline of its call it is counted until the
-//! call returns, and a plugin that has lost too many is not called before then.
+//! Calls that block their threads. A thread cannot be taken back: after the deadline of its call it is counted until
+//! the call returns, and a plugin that has lost too many is not called before then.
 
 use std::{
     collections::BTreeMap,
@@ -16,20 +16,22 @@ use prodspec_model::Asset;
 
 use crate::kernel::Event;
 
-/// So many threads one plugin, or all checks together, may keep from others after their deadlines.
+/// Maximum number of threads that one plugin, or all checks together, may block after the deadlines of their calls.
 const MOST: u32 = 16;
 
-/// Not being polled, being polled, being polled since before its deadline.
+/// The call is not being polled.
 const RESTS: u8 = 0;
+/// The call is being polled.
 const POLLED: u8 = 1;
+/// The call is being polled, and its deadline has passed since.
 const LATE: u8 = 2;
 
-/// How many threads the calls of each plugin block; `None`: the checks.
+/// Number of threads that the calls of each plugin block after their deadlines; `None` stands for the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Blocked(BTreeMap<Option<u16>, Arc<AtomicU32>>);
 
 impl Blocked {
-    /// Why the plugin is not called now, if too many of its calls block already.
+    /// Why the plugin is not called now, if too many of its calls block their threads; `None` if it may be called.
     pub(super) fn refuses(&self, plugin: Option<u16>) -> Option<String> {
         let late = self.0.get(&plugin)?.load(Ordering::SeqCst);
         (late >= MOST).then(|| {
@@ -40,7 +42,7 @@ impl Blocked {
         })
     }
 
-    /// Watches one more call.
+    /// Returns the state to watch one more call with.
     pub(super) fn watch(&mut self, call: Named) -> Blocks {
         let late = self.0.entry(call.plugin).or_default().clone();
         let state = Arc::new(AtomicU8::new(RESTS));
@@ -48,10 +50,10 @@ impl Blocked {
     }
 }
 
-/// What is called.
+/// The name of a call: its plugin, its kind and its asset.
 #[derive(Debug, Clone)]
 pub(super) struct Named {
-    /// `None`: the checks.
+    /// The plugin; `None` stands for the checks.
     pub(super) plugin: Option<u16>,
     pub(super) call: &'static str,
     pub(super) asset: Asset,
@@ -77,7 +79,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// The call's answer is no longer wanted. If its thread is in it, the thread is lost until it returns.
+    /// Notes that the call's deadline has passed. If its thread is in the call, the thread is lost until the call
+    /// returns.
     pub(super) fn past_deadline(&self) {
         self.late.fetch_add(1, Ordering::SeqCst);
         let late = self
@@ -89,7 +92,7 @@ impl Blocks {
                 tracing::warn!(
                     call,
                     asset,
-                    "a plugin blocks its thread after the deadline of the call; the thread is lost until it returns"
+                    "a plugin call still blocks its thread after its deadline; the thread is lost until the call returns"
                 );
             }
             Err(_) => drop(self.late.fetch_sub(1, Ordering::SeqCst)),
@@ -97,7 +100,7 @@ impl Blocks {
     }
 }
 
-/// A call that tells when it is being polled.
+/// A call that notes when it is being polled.
 pub(super) struct Watched {
     call: BoxFuture<'static, Event>,
     blocks: Blocks,

@@ -1,4 +1,4 @@
-//! Putting an enforcer together.
+//! The builder of an enforcer: its plugins, checks, layers and defaults.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 
 type Adjust = Box<dyn FnOnce(&mut TypeConfig) + Send>;
 
-/// A plugin with how its type is enforced.
+/// An asset plugin with the configuration of its type: guard, limits, deadlines.
 #[must_use]
 pub struct Plugin {
     plugin: Arc<dyn AssetPlugin>,
@@ -33,7 +33,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// A plugin with the defaults of [`TypeConfig`].
+    /// Wraps a plugin with the defaults of [`TypeConfig`].
     pub fn new(plugin: impl AssetPlugin) -> Self {
         Self {
             plugin: Arc::new(plugin),
@@ -42,31 +42,32 @@ impl Plugin {
         }
     }
 
-    /// Who takes assets of the type out of production.
+    /// Sets the code that removes the resources of turned-down assets from production. Default: none, and assets of the
+    /// type cannot be turned down.
     pub fn turndown(mut self, turndown: impl Turndown) -> Self {
         self.turndown = Some(Arc::new(turndown));
         self.adjust(|config| config.turndown = true)
     }
 
-    /// The provider keeps the greatest `(token, run.n)` of each asset, diffs included, and refuses smaller ones: calls of
-    /// old owners, and late ones of this owner.
+    /// Declares that the provider keeps the greatest `(token, run.n)` of each asset, diffs included, and refuses
+    /// smaller ones: calls of earlier owners, and late calls of this owner.
     pub fn guarded(self) -> Self {
         self.adjust(|config| config.guard = Guard::Guarded)
     }
 
-    /// The plugin answers from memory, without waiting and without blocking its thread: its calls cost no task each. See
-    /// [`TypeConfig::in_memory`]. Without effect where [`EnforcerBuilder::diffs`] or [`EnforcerBuilder::pushes`] put
-    /// layers around it.
+    /// Declares that the plugin answers from memory, without waiting and without blocking its thread: its calls cost no
+    /// task each. See [`TypeConfig::in_memory`]. Without effect where [`EnforcerBuilder::diffs`] or
+    /// [`EnforcerBuilder::pushes`] put layers around it.
     pub fn in_memory(self) -> Self {
         self.adjust(|config| config.in_memory = true)
     }
 
-    /// Diff, never push.
+    /// Diffs assets of the type, and never pushes them: the first step of onboarding.
     pub fn observe_only(self) -> Self {
         self.adjust(|config| config.observe_only = true)
     }
 
-    /// Changes any of the type's numbers.
+    /// Changes the configuration of the type, such as deadlines and limits.
     pub fn adjust(mut self, change: impl FnOnce(&mut TypeConfig) + Send + 'static) -> Self {
         self.adjust.push(Box::new(change));
         self
@@ -77,13 +78,13 @@ impl Plugin {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A type was registered twice.
+    /// Two plugins are registered for one type.
     #[error("{0} has two asset plugins; register one")]
     Twice(TypeName),
-    /// A type's name is invalid.
+    /// The name of a registered type is invalid.
     #[error("an asset plugin is registered for a type with an invalid name")]
     Type(#[from] InvalidId),
-    /// The names of checks do not tell them apart.
+    /// Two checks of the stack have the same name.
     #[error(transparent)]
     Checks(#[from] checks::Error),
 }
@@ -110,7 +111,7 @@ type DiffStack = Box<dyn FnOnce(Registry) -> Stack<DiffRequest, Diff> + Send>;
 type PushStack = Box<dyn FnOnce(Registry) -> Stack<PushRequest, Pushed> + Send>;
 
 impl<R: Runtime> Enforcer<R> {
-    /// Starts an enforcer of `partition`, whose intent and memory are in `store`.
+    /// Begins to build an enforcer of `partition`, whose incarnations and records are in `store`.
     pub fn builder(
         runtime: R,
         partition: PartitionId,
@@ -135,32 +136,34 @@ impl<R: Runtime> Enforcer<R> {
 }
 
 impl<R: Runtime> EnforcerBuilder<R> {
-    /// Shares a heartbeat with other enforcers of this process. Default: its own.
+    /// Shares the heartbeat `membership` with other enforcers of this process. Default: a heartbeat of its own.
     pub fn membership(mut self, membership: Membership<R>) -> Self {
         self.membership = Some(membership);
         self
     }
 
-    /// Reads intent through `incarnations`, which others in this process use too: what is loaded is shared. Default:
-    /// its own.
+    /// Reads intent through `incarnations`, so that incarnations loaded by other users of it in this process are
+    /// shared. Default: a reader of its own.
     pub fn incarnations(mut self, incarnations: Arc<Incarnations<dyn Store>>) -> Self {
         self.incarnations = Some(incarnations);
         self
     }
 
-    /// After how long without a heartbeat others take over. Default [`TERM`]; the same for all processes.
+    /// Sets the time without a heartbeat after which other processes take over. Default [`TERM`]; must be the same for
+    /// all processes. Without effect on a heartbeat given with [`EnforcerBuilder::membership`].
     pub fn term(mut self, term: Duration) -> Self {
         self.term = term;
         self
     }
 
-    /// What this process is called. Must be new with every start. Default: a random name.
+    /// Sets the name of this process. Must be new with every start. Default: a random name. Without effect on a
+    /// heartbeat given with [`EnforcerBuilder::membership`].
     pub fn process(mut self, process: ProcessId) -> Self {
         self.process = Some(process);
         self
     }
 
-    /// Every number it goes by.
+    /// Sets the configuration of the partition: periods, ages, deadlines. Default: [`Config::default`].
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -171,7 +174,8 @@ impl<R: Runtime> EnforcerBuilder<R> {
         self.asset_plugin_named(T::type_name(), plugin)
     }
 
-    /// As [`EnforcerBuilder::asset_plugin`], for a type known by name only.
+    /// As [`EnforcerBuilder::asset_plugin`], for a type that is known by name only. An invalid name is reported by
+    /// [`EnforcerBuilder::build`].
     pub fn asset_plugin_named(
         mut self,
         name: Result<TypeName, InvalidId>,
@@ -181,7 +185,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
         self
     }
 
-    /// Puts layers around every diff.
+    /// Puts layers around every diff. `layers` gets the service that calls the plugins and returns the service to use.
     pub fn diffs<S>(mut self, layers: impl FnOnce(Registry) -> S + Send + 'static) -> Self
     where
         S: Service<DiffRequest, Response = Diff, Error: Into<BoxError>, Future: Send>
@@ -194,7 +198,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
         self
     }
 
-    /// Puts layers around every push.
+    /// Puts layers around every push. `layers` gets the service that calls the plugins and returns the service to use.
     pub fn pushes<S>(mut self, layers: impl FnOnce(Registry) -> S + Send + 'static) -> Self
     where
         S: Service<PushRequest, Response = Pushed, Error: Into<BoxError>, Future: Send>
@@ -207,8 +211,8 @@ impl<R: Runtime> EnforcerBuilder<R> {
         self
     }
 
-    /// The checks that every push has to pass. The layers are applied inside `layers`, so that the names of the checks are
-    /// known: see [`Checks::assemble`].
+    /// Sets the checks that every push has to pass. Default: none. The layers are applied inside `layers`, so that the
+    /// names of the checks are known: see [`Checks::assemble`].
     pub fn checks<S>(self, layers: impl FnOnce(Proceed) -> S) -> Self
     where
         S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
@@ -220,15 +224,15 @@ impl<R: Runtime> EnforcerBuilder<R> {
         self.assembled_checks(Checks::assemble(layers))
     }
 
-    /// As [`EnforcerBuilder::checks`], for a stack that is assembled already.
+    /// As [`EnforcerBuilder::checks`], for a stack that was assembled before.
     pub fn assembled_checks(mut self, checks: Checks) -> Self {
         self.checks = checks;
         self
     }
 
-    /// Runs `task` beside each ownership of the partition, under its token and with a handle to this enforcer; it is
-    /// dropped when the ownership ends. For what only the owner may do, such as generating the partition's intent.
-    /// If it panics, that is told by [`Handle::troubles`], and it is started again.
+    /// Runs `task` beside each ownership of the partition, with its fencing token and a handle to this enforcer. The
+    /// task is dropped when the ownership ends. Use it for work that only the owner may do, such as generating the
+    /// partition's intent. A task that panics is started again, and [`Handle::troubles`] reports it.
     pub fn while_owner<F>(
         self,
         task: impl Fn(FencingToken, Handle<R>) -> F + Send + Sync + 'static,
@@ -236,11 +240,11 @@ impl<R: Runtime> EnforcerBuilder<R> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.beside("what runs beside", task)
+        self.beside("the task beside enforcement", task)
     }
 
-    /// As [`EnforcerBuilder::while_owner`], for one of several tasks, each with a name of its own: one that panics does
-    /// not disturb the others.
+    /// As [`EnforcerBuilder::while_owner`], for one of several tasks, each with a unique `name`: a task that panics
+    /// does not disturb the others. A second task with the same name replaces the first.
     pub fn beside<F>(
         mut self,
         name: &'static str,
@@ -254,7 +258,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
         self
     }
 
-    /// Finishes the enforcer. It does nothing before [`Enforcer::run`].
+    /// Builds the enforcer. It does nothing before [`Enforcer::run`].
     ///
     /// # Errors
     /// When a type is registered twice or has an invalid name, or two checks have one name.

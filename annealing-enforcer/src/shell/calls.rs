@@ -1,6 +1,6 @@
-//! Performs the kernel's calls: diffs, checks and pushes are code of users, and run in tasks beside the loop, where they
-//! may block a thread and hold up nothing else. In place are only those of plugins that declare that they answer from
-//! memory. Panics and dropped calls become failures.
+//! Performs the kernel's calls. Diffs, checks and pushes are code of users: they run in tasks beside the loop, where a
+//! call that blocks its thread does not block the loop. Only plugins that declare that they answer from memory are
+//! called in place. A call that panics counts as failed.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ use crate::{
     registry::Registry,
 };
 
-/// What the kernel's calls are made of.
+/// The plugins, checks and layers of one ownership, and its calls under way.
 pub(crate) struct Calls<R> {
     pub(crate) runtime: R,
     pub(crate) partition: PartitionId,
@@ -44,22 +44,22 @@ pub(crate) struct Calls<R> {
     pub(crate) checks: Checks,
     pub(crate) token: FencingToken,
     pub(crate) events: Inside,
-    /// Until when a push may begin.
+    /// The time until which a push may begin.
     pub(crate) lease: LeaseEnd,
-    /// Calls that became tasks, by slot and number.
+    /// Calls that run as tasks, by slot and run number.
     pub(crate) running: BTreeMap<(u32, u32), Task>,
-    /// Calls that block their threads after their deadline, by plugin.
+    /// Counts the calls that block their threads after their deadline, by plugin.
     pub(crate) blocked: Blocked,
 }
 
-/// A call that became a task.
+/// A call that runs as a task.
 pub(crate) struct Task {
     abort: AbortHandle,
     blocks: Blocks,
 }
 
 impl<R: Runtime> Calls<R> {
-    /// Starts a call. An answer that is there at once is returned, others come in later.
+    /// Starts a call. Returns its answer if it is there at once; otherwise the answer arrives as an input later.
     pub(crate) fn perform(&mut self, now: Now, call: Call) -> Option<Event> {
         match call {
             Call::Diff(target) => self.diff(target),
@@ -75,7 +75,7 @@ impl<R: Runtime> Calls<R> {
         }
     }
 
-    /// The task of a call has ended.
+    /// Forgets the task of a call whose answer arrived.
     pub(crate) fn ended(&mut self, event: &Event) {
         if let Event::DiffDone { run, .. }
         | Event::CheckDone { run, .. }
@@ -156,10 +156,10 @@ impl<R: Runtime> Calls<R> {
         let in_place = registered.config.in_memory && stack.is_none();
         let may_begin = self.may_begin(begin_by);
         let answer = async move {
-            // R10: with a fresh clock, at the moment when it begins.
+            // R10: lease and age are compared with a fresh clock at the moment when the push begins.
             if !may_begin() {
                 let (asset, incarnation) = (&request.asset, &request.incarnation);
-                tracing::info!(%asset, %incarnation, "the push would begin too late; looking again first");
+                tracing::info!(%asset, %incarnation, "the push was not started: its evidence or the lease has expired; diffing again first");
                 return not_started;
             }
             tracing::info!(asset = %request.asset, incarnation = %request.incarnation, ?cause, turndown, "push");
@@ -181,7 +181,8 @@ impl<R: Runtime> Calls<R> {
         self.start(run, Box::pin(answer), named, in_place)
     }
 
-    /// Whether a push may begin, at the moment of asking: before `begin_by`, under the lease as it is then.
+    /// Returns a function that says whether a push may begin when it is called: before `begin_by` and before the end of
+    /// the lease as it is then.
     fn may_begin(&self, begin_by: Mono) -> impl Fn() -> bool + Send + use<R> {
         let (runtime, lease) = (self.runtime.clone(), self.lease.clone());
         move || {
@@ -242,7 +243,8 @@ impl<R: Runtime> Calls<R> {
         self.start(run, Box::pin(answer), named, false)
     }
 
-    /// Runs a call beside the loop; `in_place`, it is polled once here before.
+    /// Runs a call in a task beside the loop. If `in_place`, it is polled once here first, and its answer is returned
+    /// if it is ready.
     fn start(
         &mut self,
         run: Run,
@@ -262,7 +264,7 @@ impl<R: Runtime> Calls<R> {
         let events = self.events.clone();
         self.runtime.spawn_call(Box::pin(async move {
             if let Ok(event) = Abortable::new(answer, registration).await {
-                // No receiver: the enforcer has stopped.
+                // Without a receiver the enforcer has stopped.
                 let _ = events.send(Input::Kernel(event));
             }
         }));
@@ -271,8 +273,8 @@ impl<R: Runtime> Calls<R> {
 }
 
 impl<R> Drop for Calls<R> {
-    /// An enforcer that stops drops its calls: the next owner treats their pushes as open. What has not begun does not
-    /// begin any more.
+    /// Aborts the calls under way when the ownership ends: the next owner treats their pushes as open. Calls that have
+    /// not begun do not begin any more.
     fn drop(&mut self) {
         self.lease.set(Mono(0));
         for task in self.running.values() {
@@ -281,7 +283,7 @@ impl<R> Drop for Calls<R> {
     }
 }
 
-/// A diff through its layers, if there are some. A panic is a failure.
+/// Calls the diff through its layers, if there are any. A panic is returned as a transient failure.
 pub(super) async fn diff(
     stack: Option<Stack<DiffRequest, Diff>>,
     plugin: Arc<dyn AssetPlugin>,
@@ -300,7 +302,7 @@ pub(super) async fn diff(
     answer.unwrap_or_else(|_| Err(plugin::Error::transient("the plugin panicked in diff")))
 }
 
-/// Gives the ownership up if production has seen a newer token than its own.
+/// Ends the ownership if `error` says that production has seen a newer token.
 fn fenced(events: &Inside, token: FencingToken, error: Option<&plugin::Error>) {
     if let Some(plugin::Error::Fenced {
         seen: Some(seen), ..
@@ -312,7 +314,7 @@ fn fenced(events: &Inside, token: FencingToken, error: Option<&plugin::Error>) {
     }
 }
 
-/// A plugin's own error as it is; any other, such as a layer's, in the class given.
+/// Returns a plugin's own error unchanged, and any other error, such as a layer's, in the class `otherwise`.
 fn class_of(error: plugin_sdk::BoxError, otherwise: fn(String) -> plugin::Error) -> plugin::Error {
     match error.downcast::<plugin::Error>() {
         Ok(own) => *own,

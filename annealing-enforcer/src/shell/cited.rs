@@ -1,4 +1,5 @@
-//! Which incarnations kept decisions speak of: read once in an ownership, page by page, then kept count of.
+//! Counts the incarnations that kept decisions refer to: all decisions are read once in an ownership, page by page, and
+//! the counts are updated from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +10,10 @@ use plane_store::{
 };
 use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
-/// How many records are read at a time.
+/// Number of records read at a time.
 const PAGE: usize = 1000;
 
-/// How many kept decisions speak of each incarnation.
+/// The number of kept decisions that refer to each incarnation.
 #[derive(Debug)]
 pub(super) struct Cited {
     partition: PartitionId,
@@ -20,11 +21,14 @@ pub(super) struct Cited {
     read: Read,
 }
 
-/// Whose decisions are counted.
+/// How far the decisions are read and counted.
 #[derive(Debug)]
 enum Read {
-    Nobodys,
+    /// None is counted.
+    Nothing,
+    /// All are counted but those in this range of keys.
     AllBut(KeyRange),
+    /// All are counted.
     All,
 }
 
@@ -33,22 +37,22 @@ impl Cited {
         Self {
             partition: partition.clone(),
             decisions: BTreeMap::new(),
-            read: Read::Nobodys,
+            read: Read::Nothing,
         }
     }
 
-    /// Whether everything is counted.
+    /// Whether the decisions of all assets are counted.
     pub(super) fn is_complete(&self) -> bool {
         matches!(self.read, Read::All)
     }
 
-    /// Those of `old` that some decision speaks of.
+    /// Those of `old` that some counted decision refers to.
     pub(super) fn among(&self, old: &BTreeSet<IncarnationNo>) -> BTreeSet<IncarnationNo> {
-        let spoken_of = |no: &&IncarnationNo| self.decisions.contains_key(no);
-        old.iter().filter(spoken_of).copied().collect()
+        let referenced = |no: &&IncarnationNo| self.decisions.contains_key(no);
+        old.iter().filter(referenced).copied().collect()
     }
 
-    /// Changes what is kept of an asset's decisions, and the count with it.
+    /// Changes the kept decisions of an asset, and updates the counts if they are counted.
     pub(super) fn change(
         &mut self,
         asset: &AssetId,
@@ -56,7 +60,7 @@ impl Cited {
         change: impl FnOnce(&mut Decisions),
     ) {
         let counted = match &self.read {
-            Read::Nobodys => false,
+            Read::Nothing => false,
             Read::AllBut(rest) => !rest.contains(&self.key(asset)),
             Read::All => true,
         };
@@ -68,17 +72,17 @@ impl Cited {
         self.count(kept);
     }
 
-    /// Reads one page more. `at_hand` is as new as what is read, or newer.
+    /// Reads and counts one more page. Decisions in `at_hand` replace those read: they are as new, or newer.
     ///
     /// # Errors
-    /// When the store cannot be read. After any other error than that it is unavailable, nothing is counted any more.
+    /// When the store cannot be read. After a row that cannot be decoded, counting starts over.
     pub(super) async fn read_on(
         &mut self,
         store: &dyn Store,
         at_hand: &BTreeMap<AssetId, Decisions>,
     ) -> Result<(), Error> {
         let range = match &self.read {
-            Read::Nobodys => record::range(&self.partition, Decisions::KIND),
+            Read::Nothing => record::range(&self.partition, Decisions::KIND),
             Read::AllBut(rest) => rest.clone(),
             Read::All => return Ok(()),
         };
@@ -105,10 +109,10 @@ impl Cited {
         Ok(())
     }
 
-    /// Drops of what is at hand whatever has been counted.
+    /// Removes the decisions from `at_hand` that are counted already.
     pub(super) fn keep_unread(&self, at_hand: &mut BTreeMap<AssetId, Decisions>) {
         match &self.read {
-            Read::Nobodys => {}
+            Read::Nothing => {}
             Read::AllBut(rest) => at_hand.retain(|asset, _| rest.contains(&self.key(asset))),
             Read::All => at_hand.clear(),
         }

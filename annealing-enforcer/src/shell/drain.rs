@@ -1,4 +1,4 @@
-//! The orderly end of an ownership: nothing new starts, and what is under way has a while to end and to be recorded.
+//! The orderly end of an ownership: nothing new starts, and pushes under way have some time to end and to be recorded.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -14,7 +14,7 @@ use super::{
     ownership::{Ownership, Turn},
 };
 
-/// Completes when `shutdown` does, and each time it is asked again after that.
+/// Completes when `shutdown` does. Unlike `shutdown`, it may be polled again after that and completes each time.
 pub(super) fn told(shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
     let mut shutdown = Box::pin(shutdown.fuse());
     let told = poll_fn(move |cx| match shutdown.is_terminated() {
@@ -25,7 +25,9 @@ pub(super) fn told(shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFu
 }
 
 impl<R: Runtime> Ownership<R> {
-    /// Lets the pushes under way end, and waits until all that was decided is durable; for so long as is configured.
+    /// Waits until the pushes under way have ended and all records are durable, at most for [`Config::drain`].
+    ///
+    /// [`Config::drain`]: crate::Config::drain
     pub(super) async fn drain(
         &mut self,
         inputs: &mut UnboundedReceiver<Input>,
@@ -60,12 +62,13 @@ impl<R: Runtime> Ownership<R> {
         }
     }
 
+    /// Logs the pushes that are left to the next owner.
     fn leaves_open(&self) -> End {
         let (pushes, within) = (self.kernel.pushing(), self.drain);
         tracing::warn!(
             pushes,
             ?within,
-            "pushes did not end while shutting down; the next owner resolves what became of them"
+            "pushes did not end while shutting down; the next owner finds out their outcomes"
         );
         End::Shutdown
     }

@@ -1,27 +1,25 @@
-//! Why an enforcer ended.
+//! The errors that end an enforcer or a plan.
 
-/// Why an enforcer ended.
+/// Why an enforcer ended, or why no plan can be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store is broken: nothing more is started.
-    #[error("the store stopped: {0}; look at it, then start again")]
+    /// The store is broken: no further call is started.
+    #[error("the store stopped: {0}; repair the store, then start again")]
     Stopped(String),
-    /// The store cannot be read.
-    #[error(
-        "what is remembered of the partition cannot be read; look at the store, then start again"
-    )]
+    /// The records of the partition cannot be read.
+    #[error("the records of the partition cannot be read; check the store, then start again")]
     Store(#[from] plane_store::Error),
-    /// An incarnation cannot be read.
-    #[error("an incarnation cannot be read; look at the store, then start again")]
+    /// An incarnation of the partition cannot be read.
+    #[error("an incarnation cannot be read; check the store, then start again")]
     Incarnation(#[source] plane_store::incarnations::Error),
-    /// A plan came to a state that must never be.
-    #[error("no plan can be made: {0}; enforcement would stop there too, so report it")]
+    /// The rehearsal of a plan broke an invariant; the text says which.
+    #[error("no plan can be made: {0}; enforcement would stop for the same reason, so report it")]
     Plan(String),
 }
 
 impl Error {
-    /// Whether trying again later may help.
+    /// Whether the same read may succeed later.
     pub(super) fn passes(&self) -> bool {
         use plane_store::{Error::Unavailable, incarnations};
         matches!(

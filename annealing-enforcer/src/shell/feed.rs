@@ -1,15 +1,16 @@
-//! Who listens to how pinned assets stand: everything first, then every change, until the ownership ends.
+//! The feed of one ownership: followers get the state of all pinned assets first, then every change, until the
+//! ownership ends.
 
 use futures::channel::mpsc::UnboundedSender;
 
 use crate::kernel::{FeedItem, Kernel};
 
-/// Everybody who listens to one ownership.
+/// The followers of one ownership's feed.
 #[derive(Debug, Default)]
 pub(super) struct Feed(Vec<UnboundedSender<FeedItem>>);
 
 impl Feed {
-    /// Tells a new listener everything there is.
+    /// Adds a follower and sends it the newest incarnation and the state of all pinned assets.
     pub(super) fn follow(&mut self, kernel: &mut Kernel, follower: UnboundedSender<FeedItem>) {
         let all = [
             FeedItem::Took(kernel.latest().clone()),
@@ -23,7 +24,7 @@ impl Feed {
         }
     }
 
-    /// Tells everybody what happened, and forgets those who have gone.
+    /// Sends `items` to all followers, and removes followers that have gone.
     pub(super) fn tell(&mut self, items: &mut Vec<FeedItem>) {
         for item in items.drain(..) {
             self.0

@@ -1,5 +1,5 @@
-//! A partition that stopped itself because an invariant did not hold. The reason is durable; at each start nothing is done
-//! before a person has cleared it.
+//! A partition that stopped itself because an invariant did not hold. The reason is durable; at each start nothing is
+//! done before an operator has cleared it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,12 +17,13 @@ use prodspec_model::PartitionId;
 
 use super::{End, Enforcer, Error, Input, phase::Phase, retire::Refused};
 
-/// How long to wait before the store is asked again.
+/// The wait before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 impl<R: Runtime> Enforcer<R> {
-    /// Stops because of what was `violated`, or because of what was remembered of that and is not cleared. `None`: nothing
-    /// stops the partition.
+    /// Stops the partition because of the invariant that was `violated`, or because of an earlier stop that is not
+    /// cleared. Returns when an operator has cleared it or the ownership has ended. `None`: nothing stops the
+    /// partition.
     pub(super) async fn halted(
         &mut self,
         token: FencingToken,
@@ -61,15 +62,15 @@ impl<R: Runtime> Enforcer<R> {
         let (partition, why) = (&self.partition, &stopped.why);
         tracing::error!(
             %partition, since = %stopped.at, why,
-            "enforcement stopped itself; look at production and at the decisions of the assets that are named, then clear it"
+            "enforcement stopped itself; check production and the decisions of the named assets, then clear the stop"
         );
         self.until_cleared(&record, stopped, shutdown)
             .await
             .map(Some)
     }
 
-    /// Writes down why enforcement stopped: the next start has to know, so that shutting down leaves time for it. `Some`:
-    /// the ownership has ended.
+    /// Stores the reason why enforcement stopped. The next start has to know it, so a shutdown waits for that, at most
+    /// for [`Config::drain`](crate::Config::drain). `Some`: the ownership has ended.
     async fn remember(
         &self,
         record: &StopRecord<R>,
@@ -86,13 +87,14 @@ impl<R: Runtime> Enforcer<R> {
             Either::Right(_) => {
                 tracing::error!(
                     partition = %self.partition, why = stopped.why, ?within,
-                    "enforcement stopped itself, and the store did not take the reason while shutting down; the next start does not know of it"
+                    "enforcement stopped itself, and the reason could not be stored before the shutdown; the next start enforces again, so check production first"
                 );
                 Ok(Some(End::Shutdown))
             }
         }
     }
 
+    /// Waits until an operator clears the stop, or the ownership ends.
     async fn until_cleared(
         &mut self,
         record: &StopRecord<R>,
@@ -107,7 +109,7 @@ impl<R: Runtime> Enforcer<R> {
             match input {
                 Some(Input::Clear(by, reply)) => {
                     let at = self.runtime.now().wall;
-                    tracing::info!(partition = %self.partition, %by, "the stop was cleared; enforcement starts again");
+                    tracing::info!(partition = %self.partition, %by, "an operator cleared the stop; enforcement starts again");
                     let cleared = Stopped {
                         cleared: Some(Ended { by, at }),
                         ..stopped
@@ -116,7 +118,7 @@ impl<R: Runtime> Enforcer<R> {
                         return Ok(End::Lost);
                     }
                     self.phase.set(Phase::Elsewhere);
-                    // The speaker may have gone.
+                    // The caller may have gone.
                     let _ = reply.send(Ok(()));
                     return Ok(End::Again);
                 }
@@ -127,14 +129,14 @@ impl<R: Runtime> Enforcer<R> {
                     Input::Stopped(why) => return Err(Error::Stopped(why)),
                     _ => {}
                 },
-                // What else is asked is answered by the phase.
+                // Dropping the reply of any other question gives the caller [`AskError::Stopped`].
                 _ => {}
             }
         }
     }
 }
 
-/// Where the reason is kept.
+/// Reads and writes the record of the stop.
 struct StopRecord<R> {
     runtime: R,
     store: Arc<dyn Store>,
@@ -143,7 +145,7 @@ struct StopRecord<R> {
 }
 
 impl<R: Runtime> StopRecord<R> {
-    /// What stopped the partition and is not cleared.
+    /// The stop of the partition, if there is one that is not cleared.
     async fn read(&self) -> Result<Option<Stopped>, Error> {
         loop {
             match record::load::<Stopped>(&*self.store, &self.partition, "").await {
@@ -157,7 +159,7 @@ impl<R: Runtime> StopRecord<R> {
         }
     }
 
-    /// Writes, under this ownership. `false`: another process owns the partition now.
+    /// Writes the record under this ownership's token. `false`: another process owns the partition now.
     async fn write(&self, stopped: &Stopped) -> Result<bool, Error> {
         let owner = owner::key(&self.partition);
         let batch = Batch::new()
@@ -168,7 +170,7 @@ impl<R: Runtime> StopRecord<R> {
                 Ok(_) => return Ok(true),
                 Err(CommitError::Conflict { .. }) => return Ok(false),
                 Err(error) if error.may_resubmit() => {
-                    tracing::warn!(%error, "the reason for which enforcement stopped is not durable yet; trying again");
+                    tracing::warn!(%error, "failed to store the reason why enforcement stopped; trying again");
                     self.runtime.sleep(AGAIN).await;
                 }
                 Err(error) => return Err(plane_store::Error::from(error).into()),
@@ -178,7 +180,8 @@ impl<R: Runtime> StopRecord<R> {
 }
 
 impl<R: Runtime> super::Handle<R> {
-    /// Why enforcement stopped itself, if it did and no person has cleared it since. Reads the store: any process may ask.
+    /// Why enforcement stopped itself, if it did and no operator has cleared it since. Reads the store: any process may
+    /// ask.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -187,18 +190,19 @@ impl<R: Runtime> super::Handle<R> {
         Ok(stopped.map(|it| it.value).filter(Stopped::holds))
     }
 
-    /// Starts enforcement again that stopped itself: the speaker has looked at production. Answers once that is durable.
+    /// Clears the stop, so that enforcement starts again. With it the operator `by` confirms to have checked
+    /// production. Returns once that is durable.
     ///
     /// # Errors
-    /// When enforcement is not stopped, the reason is too long to be remembered, or this process does not own the
-    /// partition.
+    /// When enforcement is not stopped, the name or the reason in `by` is longer than 16 KiB, or this process does not
+    /// own the partition.
     pub async fn clear_stop(&self, by: By) -> Result<(), super::AskError> {
         super::handle::fits(&by)?;
         self.done(|reply| Input::Clear(by, reply)).await
     }
 }
 
-/// The answer to a person who clears what is not stopped.
+/// The refusal of a command that clears a stop where there is none.
 pub(super) fn not_stopped() -> Refused {
     Refused::Word("enforcement of the partition is not stopped; there is nothing to clear".into())
 }

@@ -1,4 +1,4 @@
-//! What people and programs may ask of a running enforcer.
+//! The handle to a running enforcer: questions, commands and pins.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -29,11 +29,12 @@ use super::{
 };
 use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting, Words};
 
-/// The longest reason that a person may give, and the longest name of a check, in bytes.
+/// Maximum length of a reason, and of an operator's name, in bytes.
 const REASON: usize = 16 << 10;
+/// Maximum length of a check's name, in bytes.
 const CHECK: usize = 256;
 
-/// A running enforcer, from outside. Cheap to clone.
+/// A handle to an enforcer, for questions and commands while it runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle<R> {
     pub(crate) runtime: R,
@@ -44,111 +45,111 @@ pub struct Handle<R> {
     pub(crate) phase: SharedPhase,
 }
 
-/// Why a question has no answer.
+/// Why a question has no answer, or why a command was not accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The enforcer has ended, or does not own its partition now.
+    /// The enforcer has ended, or does not own its partition now. The text names the partition.
     #[error("the enforcer of {0} is not running here; ask the process that owns the partition")]
     NotRunning(PartitionId),
-    /// The enforcer has nothing to tell yet.
+    /// The enforcer owns its partition and has not started to enforce it yet.
     #[error(
-        "{0} is owned here and not enforced yet: it has no incarnation, or what is remembered is being read; ask again"
+        "{0} is not enforced yet: it has no incarnation, or its records are being read; ask again later"
     )]
     Starting(PartitionId),
     /// Enforcement stopped itself because an invariant did not hold.
-    #[error("enforcement of {partition} {stopped}; look at production, then clear it")]
+    #[error("enforcement of {partition} {stopped}; check production, then clear the stop")]
     Stopped {
-        /// Of which partition.
+        /// The partition whose enforcement stopped.
         partition: PartitionId,
-        /// Why and when.
+        /// The reason and the time of the stop.
         stopped: Box<Stopped>,
     },
-    /// The asset is neither intended nor an orphan.
+    /// The asset is neither part of the enforced intent nor an orphan.
     #[error("{partition} has no enforced asset `{asset}`; modelled-only assets are not enforced")]
     UnknownAsset {
-        /// Where it was looked for.
+        /// The partition that does not have the asset.
         partition: PartitionId,
-        /// What was looked for.
+        /// The id that was asked for.
         asset: AssetId,
     },
-    /// It did not settle in time.
+    /// The assets to wait for did not settle in time.
     #[error("{what} did not settle within {within:?}; `explain` says what it waits for")]
     NotSettled {
-        /// What was waited for.
+        /// The assets that were waited for, as text.
         what: String,
-        /// For how long.
+        /// The time that the caller was willing to wait.
         within: Duration,
     },
-    /// It is too long to be remembered.
-    #[error("{what} has {bytes} bytes, the limit is {limit}; say it in fewer words")]
+    /// A text of a command is too long to be stored.
+    #[error("{what} has {bytes} bytes, the limit is {limit}; shorten it")]
     TooLong {
-        /// What is too long.
+        /// The text that is too long, such as "the reason".
         what: &'static str,
-        /// How long it is.
+        /// Length of the text in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// Maximum length of the text in bytes.
         limit: usize,
     },
-    /// The incarnation is too old: nobody used it, and it is being removed.
+    /// The incarnation to pin is old and unused, and retention is removing it.
     #[error("{partition}@{incarnation} is old and being removed; pin one that is kept")]
     Retired {
-        /// Of which partition.
+        /// The partition of the incarnation.
         partition: PartitionId,
-        /// Which one.
+        /// The number of the incarnation.
         incarnation: IncarnationNo,
     },
-    /// A person's word is about nothing that is there. Nothing of it is remembered.
+    /// An operator's command does not fit the present state, for example an unknown asset. It has no effect.
     #[error("refused: {why}")]
     Refused {
-        /// What is the matter, and what would fit.
+        /// Why it does not fit, and which command would fit.
         why: String,
     },
     /// The store cannot be read.
-    #[error("the store cannot be read")]
+    #[error("the store cannot be read; check it, then ask again")]
     Store(#[from] plane_store::Error),
 }
 
-/// What to wait for.
+/// The assets to wait for in [`Handle::wait_settled`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settle {
-    /// Everything, at this incarnation or a newer one.
+    /// All enforced assets, each settled at this incarnation or a newer one.
     All(IncarnationNo),
-    /// One asset, at this incarnation or a newer one.
+    /// One asset, settled at this incarnation or a newer one.
     Asset(AssetId, IncarnationNo),
 }
 
-/// One step of whoever moves pins.
+/// One step of the strategist; see [`Handle::actuate`].
 pub(crate) struct Actuation {
     pub(crate) writes: Vec<Write>,
     pub(crate) heads: Vec<(AssetId, Incarnation)>,
     pub(crate) moves: Vec<(AssetId, Pin)>,
 }
 
-/// An asset explained down to root causes.
+/// The explanation of an asset's state, followed through its waits to root causes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// The asset itself, then whom it waits for, then whom those wait for.
+    /// The explanations of the asset itself, of the assets that it waits for, and of those that they wait for in turn.
     pub chain: Vec<Explanation>,
-    /// The assets of a wait cycle in the chain, if there is one: none of them can move before a person acts.
+    /// The assets of a wait cycle in the chain; empty without one. None of them can be pushed before an operator acts.
     pub cycle: Vec<AssetId>,
-    /// Waits in the chain that no push of any asset ends at the pins of now.
+    /// Waits in the chain that no push of any asset can end at the present pins.
     pub dead_ends: Vec<DeadEnd>,
-    /// The asset's last decisions, oldest first.
+    /// The last decisions on the asset itself, oldest first.
     pub decisions: Vec<Decision>,
 }
 
-/// A wait that only an edit, a rollout or a person ends.
+/// A wait that only an edit, a rollout or a command of an operator can end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadEnd {
-    /// The asset that waits.
+    /// Id of the asset that waits.
     pub asset: AssetId,
-    /// The check that makes it wait.
+    /// The check whose delay makes the asset wait.
     pub check: CheckName,
-    /// What it waits for.
+    /// The reason that the check gives for its delay.
     pub reason: String,
-    /// What ends the wait.
+    /// The action that would end the wait, such as an edit.
     pub way_out: String,
 }
 
@@ -173,23 +174,23 @@ impl<R: Runtime> Handle<R> {
         self.ask(input).await?.map_err(refused)
     }
 
-    /// The partition in numbers.
+    /// The status of the partition: numbers of assets by state, and lists of assets that need attention.
     ///
     /// # Errors
-    /// When the enforcer is not running.
+    /// When the enforcer is not running here, has not started yet, or has stopped itself.
     pub async fn status(&self) -> Result<Status, AskError> {
         self.ask(Input::Status).await
     }
 
-    /// What panicked beside the ownership that this process has, and is started again: what [`while_owner`] runs, or
-    /// what follows newer incarnations.
+    /// The panics of tasks beside this process's ownership, one text per task: tasks of [`while_owner`], and the task
+    /// that follows newer incarnations. A task is listed until it has run well for 10 minutes or has ended.
     ///
     /// [`while_owner`]: crate::EnforcerBuilder::while_owner
     pub fn troubles(&self) -> Vec<String> {
         self.troubles.all()
     }
 
-    /// How often each branch of the kernel was taken: for simulations and metrics.
+    /// The number of times that each branch of the kernel was taken, for simulations and metrics.
     ///
     /// # Errors
     /// When the enforcer is not running.
@@ -197,7 +198,7 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Branches).await
     }
 
-    /// Why an asset is, or is not, being pushed; followed to root causes.
+    /// Explains why an asset is, or is not, being pushed, and follows its waits to root causes.
     ///
     /// # Errors
     /// When the enforcer is not running, or does not know the asset.
@@ -226,7 +227,7 @@ impl<R: Runtime> Handle<R> {
             plane_store::record::load::<Decisions>(&*self.store, &self.partition, asset.as_str())
                 .await?;
         Ok(Explained {
-            cycle: circle(&chain),
+            cycle: cycle(&chain),
             dead_ends: chain.iter().flat_map(dead_ends).collect(),
             chain,
             decisions: decisions
@@ -235,7 +236,7 @@ impl<R: Runtime> Handle<R> {
         })
     }
 
-    /// Every enforced asset and orphan.
+    /// The ids of all enforced assets and orphans.
     ///
     /// # Errors
     /// When the enforcer is not running.
@@ -243,7 +244,7 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Assets).await
     }
 
-    /// The incarnations that retention must spare: somebody's intent, or what records speak of.
+    /// The incarnations that retention must spare: those at which assets are enforced, and those that records refer to.
     ///
     /// # Errors
     /// When the enforcer is not running.
@@ -251,8 +252,8 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Cited).await
     }
 
-    /// Which of these `old` incarnations may be removed: nobody's intent, and no record speaks of them; what used to be
-    /// and what used to speak of them is durably over. Pins to them are refused from now on.
+    /// Returns those of the `old` incarnations that may be removed: no asset is enforced at them and no record refers
+    /// to them, and that is durable. Pins to the returned incarnations are refused from now on.
     ///
     /// # Errors
     /// When the enforcer is not running.
@@ -264,10 +265,11 @@ impl<R: Runtime> Handle<R> {
             .await
     }
 
-    /// Waits until production is as intended.
+    /// Waits until the assets named by `what` are settled, at most for `within`.
     ///
     /// # Errors
-    /// When it is not within `within`, there is no such asset, or the enforcer is not running.
+    /// [`AskError::NotSettled`] when they are not settled in time, [`AskError::UnknownAsset`] when there is no such
+    /// asset; another error when the enforcer is not running.
     pub async fn wait_settled(&self, what: Settle, within: Duration) -> Result<(), AskError> {
         let deadline = self.runtime.now().mono + within;
         let asked = self.ask(|reply| Input::WaitSettled(what.clone(), reply));
@@ -286,7 +288,7 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    /// What people said that still holds: pauses, approvals, overrides.
+    /// The commands of operators that are still in effect: pauses, approvals, overrides.
     ///
     /// # Errors
     /// When the enforcer is not running.
@@ -294,33 +296,33 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Words).await
     }
 
-    /// A person's word; answers once it is durable.
+    /// Gives a command of an operator to the enforcer; returns once it is durable.
     ///
     /// # Errors
-    /// [`AskError::Refused`] when it is about nothing that is there: an asset that is not known, a change that is
-    /// another one by now, a scope that is not paused. When it is too long to be remembered, or the enforcer is not
-    /// running.
+    /// [`AskError::Refused`] when the command does not fit: the asset is not known, its change is another one by now,
+    /// or the scope is not paused. [`AskError::TooLong`] when the operator's name or the reason is longer than 16 KiB,
+    /// or the check's name longer than 256 bytes. Another error when the enforcer is not running.
     pub async fn tell(&self, command: Command) -> Result<(), AskError> {
         may_be_remembered(&command)?;
         self.done(|reply| Input::Tell(Box::new(command), reply))
             .await
     }
 
-    /// Moves an asset's pin; answers once it is durable.
+    /// Moves the pin of an asset; returns once that is durable.
     ///
     /// # Errors
-    /// When the incarnation is being removed, or the enforcer is not running.
+    /// [`AskError::Retired`] when the incarnation is being removed; another error when the enforcer is not running.
     pub async fn pin(&self, asset: &AssetId, pin: Pin) -> Result<(), AskError> {
         self.done(|reply| Input::Pin(asset.clone(), pin, reply))
             .await
     }
 
-    /// One step of the partition's journal: `writes`, then the groups' new `heads` (policy asset and incarnation), then
-    /// the `moves` of pins; applied in the same order. Answers once all of it is durable.
+    /// Makes one step of the partition's journal: `writes`, then the groups' new `heads` (policy asset and
+    /// incarnation), then the `moves` of pins, applied in this order. Returns once all of it is durable.
     ///
     /// # Errors
-    /// When an incarnation is being removed: then nothing was done. When the enforcer is not running, or does not own
-    /// its partition any more: then nobody knows whether it was done.
+    /// [`AskError::Retired`] when an incarnation is being removed: nothing was done. Another error when the enforcer is
+    /// not running, or no longer owns its partition: it is unknown whether the step was done.
     pub async fn actuate(
         &self,
         writes: Vec<Write>,
@@ -336,16 +338,17 @@ impl<R: Runtime> Handle<R> {
             .await
     }
 
-    /// What enforcement goes by, and how assets with pins of their own stand: everything first, then every change in
-    /// order. Ends with the ownership; at once if the partition is not owned.
+    /// A stream of the newest incarnation and of the states of assets with pins of their own: all of them first, then
+    /// every change in order. The stream ends with the ownership, or at once if this process does not own the
+    /// partition.
     pub fn feed(&self) -> impl Stream<Item = FeedItem> + Send + use<R> {
         let (follower, items) = mpsc::unbounded();
-        // An enforcer that has ended drops it: the stream ends.
+        // An enforcer that has ended drops the follower, which ends the stream.
         let _ = self.inputs.unbounded_send(Input::Feed(follower));
         items
     }
 
-    /// Hands a newer incarnation over, without waiting for the store's hint.
+    /// Hands a newly sealed incarnation to the enforcer, without waiting for the store's hint.
     pub fn publish(&self, incarnation: Incarnation) {
         // An enforcer that does not run reads the newest incarnation when it starts.
         let _ = self
@@ -354,7 +357,7 @@ impl<R: Runtime> Handle<R> {
     }
 }
 
-/// Who and why are kept in one record, the name of a check in its key.
+/// Checks the lengths of a command's texts: name and reason are kept in one record, the check's name in its key.
 fn may_be_remembered(command: &Command) -> Result<(), AskError> {
     let by = command.by();
     let check = match command {
@@ -365,9 +368,9 @@ fn may_be_remembered(command: &Command) -> Result<(), AskError> {
     fits_into("the name of the check", check, CHECK)
 }
 
-/// Whether who and why may be remembered.
+/// Checks the lengths of the operator's name and reason.
 pub(super) fn fits(by: &By) -> Result<(), AskError> {
-    fits_into("who says it", &by.who, REASON)?;
+    fits_into("the name of the operator", &by.who, REASON)?;
     fits_into("the reason", &by.why, REASON)
 }
 
@@ -395,7 +398,7 @@ fn dead_ends(found: &Explanation) -> impl Iterator<Item = DeadEnd> {
     })
 }
 
-/// Whom an asset waits for by name.
+/// The assets that an asset waits for.
 fn waits_for(found: &Explanation) -> Vec<AssetId> {
     let delays = match &found.waiting {
         Some(Waiting::Checks(delays)) => delays,
@@ -409,7 +412,7 @@ fn waits_for(found: &Explanation) -> Vec<AssetId> {
     delays.iter().filter_map(named).collect()
 }
 
-/// Whom an asset waits for that nobody can stand in for: of several holders of a claim, any one may give it back.
+/// The assets that an asset cannot do without: of several holders of a claim, each may give it back, so none counts.
 fn needs(found: &Explanation) -> Vec<AssetId> {
     match &found.waiting {
         Some(Waiting::Others { by, .. }) if by.len() > 1 => Vec::new(),
@@ -417,13 +420,13 @@ fn needs(found: &Explanation) -> Vec<AssetId> {
     }
 }
 
-/// Assets of `chain` that wait for each other, each for the next and the last for the first. Empty if there are none.
-fn circle(chain: &[Explanation]) -> Vec<AssetId> {
+/// A cycle of assets in `chain`: each waits for the next, and the last for the first. Empty if there is none.
+fn cycle(chain: &[Explanation]) -> Vec<AssetId> {
     let through = |start: &Explanation| way_back(chain, &start.asset);
     chain.iter().find_map(through).unwrap_or_default()
 }
 
-/// The shortest way from `start` through those it waits for to one that waits for `start`.
+/// The shortest path from `start` along waits to an asset that waits for `start`.
 fn way_back(chain: &[Explanation], start: &AssetId) -> Option<Vec<AssetId>> {
     let mut seen = BTreeSet::new();
     let mut ways = VecDeque::from([vec![start.clone()]]);
@@ -486,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_end_is_told_with_its_way_out() {
+    fn dead_end_is_reported_with_its_way_out() {
         let mut link = link("a", until_settled("b"));
         assert_eq!(dead_ends(&link).count(), 0);
         if let Some(Waiting::Checks(delays)) = &mut link.waiting {
@@ -499,20 +502,20 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_claim_is_followed_and_may_close_a_circle() {
+    fn claim_holder_is_followed_and_may_close_a_cycle() {
         let parked = link("a", behind(&["b"]));
         assert_eq!(waits_for(&parked), [id("b")]);
         assert_eq!(
-            circle(&[parked, link("b", until_settled("a"))]),
+            cycle(&[parked, link("b", until_settled("a"))]),
             [id("a"), id("b")]
         );
     }
 
     #[test]
-    fn one_of_several_holders_closes_no_circle() {
+    fn one_of_several_claim_holders_closes_no_cycle() {
         let parked = link("a", behind(&["b", "c"]));
         assert_eq!(waits_for(&parked), [id("b"), id("c")]);
         let waits = link("b", until_settled("a"));
-        assert!(circle(&[parked, waits]).is_empty());
+        assert!(cycle(&[parked, waits]).is_empty());
     }
 }

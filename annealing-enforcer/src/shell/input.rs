@@ -1,4 +1,4 @@
-//! What reaches the shell from outside the kernel's own calls: words, questions, pins.
+//! The inputs of the shell: commands, questions, pins, and events for the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,16 @@ use super::{
 };
 use crate::kernel::{Branch, Command, Event, Explanation, FeedItem, Pin, Status, Words};
 
-/// What comes in from outside the kernel's own calls.
+/// One input of the shell. Inputs with a reply are answered through it; a dropped reply means no answer.
 pub(crate) enum Input {
+    /// An event for the kernel.
     Kernel(Event),
+    /// A check asks for an observation of another asset.
     Observe {
         asset: AssetId,
         reply: oneshot::Sender<Result<Observation, String>>,
     },
+    /// A check asks how much of a shared provider is used, without the consumer `but`.
     Usage {
         shared: Shared,
         but: AssetId,
@@ -28,26 +31,32 @@ pub(crate) enum Input {
     Status(oneshot::Sender<Status>),
     Words(oneshot::Sender<Words>),
     Branches(oneshot::Sender<BTreeMap<Branch, u64>>),
+    /// Replies `None` if the asset is not known.
     Explain(AssetId, oneshot::Sender<Option<Explanation>>),
     Assets(oneshot::Sender<Vec<AssetId>>),
+    /// Asks for the incarnations that retention must spare.
     Cited(oneshot::Sender<Vec<IncarnationNo>>),
-    /// Answers whether there is such an asset.
+    /// Replies once settled; `false` if the asset is not known.
     WaitSettled(Settle, oneshot::Sender<bool>),
+    /// A command of an operator.
     Tell(Box<Command>, Reply),
-    /// A person clears what stopped enforcement.
+    /// An operator clears the stop of the partition.
     Clear(By, Reply),
     Pin(AssetId, Pin, Reply),
+    /// A step of a rollout: writes, heads and pins.
     Actuate(Box<Actuation>, Reply),
+    /// Asks which old incarnations may be removed.
     Retire(Retiring),
-    /// What was to be retired, and is not.
+    /// Incarnations of an [`Input::Retire`] that are kept: pins to them are allowed again.
     Spared(BTreeSet<IncarnationNo>),
+    /// Subscribes to the feed of rollouts.
     Feed(UnboundedSender<FeedItem>),
-    /// From something that an ownership started, for that one only.
+    /// Wraps an input from a task of one ownership; the ownerships with other tokens ignore it.
     Of(FencingToken, Box<Input>),
     /// Another process owns the partition.
     Lost,
     /// Production has seen this token, which is newer than the ownership's.
     Fenced(FencingToken),
-    /// The store is broken.
+    /// The store is broken; the text says why.
     Stopped(String),
 }

@@ -1,12 +1,13 @@
-//! The way back in for what one ownership started. A call or a commit may end when the partition has changed hands
-//! twice: what it then says would be taken for another's, whose numbers start over with every ownership.
+//! Sends the inputs of tasks that one ownership started, marked with its token. A call or a commit may end after the
+//! partition was lost and acquired again; its run and record numbers would then be mistaken for those of the new
+//! ownership, where they start over.
 
 use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::FencingToken;
 
 use super::Input;
 
-/// Hands inputs in, marked with the ownership that they belong to. Cheap to clone.
+/// Sends inputs marked with the ownership that they belong to. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Inside {
     token: FencingToken,
@@ -18,7 +19,7 @@ impl Inside {
         Self { token, inputs }
     }
 
-    /// Says whether anybody is there to take it.
+    /// Sends an input. Returns `false` if the enforcer has gone.
     pub(crate) fn send(&self, input: Input) -> bool {
         let input = Input::Of(self.token, Box::new(input));
         self.inputs.unbounded_send(input).is_ok()
@@ -26,7 +27,7 @@ impl Inside {
 }
 
 impl Input {
-    /// Whether it is kept until enforcement has started.
+    /// Whether the input is kept until enforcement has started.
     pub(super) fn waits_for_start(&self) -> bool {
         let keeps = matches!(
             self,
@@ -41,7 +42,7 @@ impl Input {
         keeps && !self.is_given_up()
     }
 
-    /// Whether whoever asked for it waits for no answer any more.
+    /// Whether the caller of this input no longer waits for its answer.
     pub(super) fn is_given_up(&self) -> bool {
         match self {
             Self::Tell(_, reply) | Self::Pin(_, _, reply) | Self::Actuate(_, reply) => {

@@ -1,4 +1,4 @@
-//! Reads what the enforcer goes by from the store: incarnations, and what the last owner remembered.
+//! Reads the incarnations and the records of earlier owners from the store.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,19 +21,19 @@ use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 use super::{Error, Input};
 use crate::kernel::{Event, Pin, Recovered, Words};
 
-/// Hints may be dropped: the head is read this often whatever happens.
+/// The period at which the newest incarnation is looked up even without a hint: hints may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The wait before a read that failed is tried again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// One partition's intent and memory.
+/// Reads one partition's incarnations and records.
 pub(super) struct Intent<R> {
     runtime: R,
     store: Arc<dyn Store>,
     partition: PartitionId,
     incarnations: Arc<Incarnations<dyn Store>>,
-    /// Waits for the store where it cannot be reached.
+    /// Whether reads are repeated while the store cannot be reached; otherwise they fail.
     patient: bool,
 }
 
@@ -53,8 +53,8 @@ impl<R: Runtime> Intent<R> {
         }
     }
 
-    /// Waits for a first incarnation, then reads everything that is remembered. What cannot be read while the store cannot
-    /// be reached is read again, and nothing else is: with a store that often fails a takeover gets on all the same.
+    /// Waits for a first incarnation, then reads all records. A read that fails because the store cannot be reached is
+    /// repeated, and only that read, so that a takeover succeeds with a store that often fails.
     pub(super) async fn recover(mut self) -> Result<(Recovered, Self), Error> {
         self.patient = true;
         let newest = self.first().await?;
@@ -62,7 +62,7 @@ impl<R: Runtime> Intent<R> {
         Ok((recovered, self))
     }
 
-    /// One read; again until the store can be reached, in a recovery.
+    /// Reads once; in a recovery, repeats the read until the store can be reached.
     async fn read<T, F>(&self, read: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -72,7 +72,7 @@ impl<R: Runtime> Intent<R> {
             match read().await {
                 Err(error) if error.passes() && self.patient => {
                     if !std::mem::replace(&mut told, true) {
-                        tracing::warn!(%error, "what is remembered cannot be read; trying again");
+                        tracing::warn!(%error, "cannot read the records of the partition; trying again");
                     }
                     self.runtime.sleep(READ_AGAIN).await;
                 }
@@ -87,7 +87,7 @@ impl<R: Runtime> Intent<R> {
         Ok(stored.map(|stored| stored.value))
     }
 
-    /// Everything that is remembered, with `newest` as the newest incarnation.
+    /// Reads all records of the partition, with `newest` as the newest incarnation.
     pub(super) async fn remembered(&self, newest: Incarnation) -> Result<Recovered, Error> {
         let taken = self.load::<Taken>().await?;
         let taken = match taken.map(|taken| taken.incarnation) {
@@ -109,7 +109,7 @@ impl<R: Runtime> Intent<R> {
         let assets = named(self.all::<AssetRecord>().await?);
         let named = self.named(&newest, &assets).await?;
         let owned = self.load::<Owned>().await?;
-        // What was taken in left nothing unseen.
+        // An earlier owner that recorded the incarnation it took in has seen all assets that left intent before.
         let gone = match &taken {
             Some(_) => Vec::new(),
             None => {
@@ -132,8 +132,8 @@ impl<R: Runtime> Intent<R> {
         })
     }
 
-    /// The incarnations that records name: of assets that settled with another content than the newest, and of open
-    /// pushes.
+    /// The incarnations that records name: those of assets that settled with another content than the newest, and those
+    /// of open pushes.
     async fn named(
         &self,
         latest: &Incarnation,
@@ -156,7 +156,8 @@ impl<R: Runtime> Intent<R> {
         Ok(named)
     }
 
-    /// Assets that are remembered, are not orphans, and that `latest` does not have: they left while nobody looked.
+    /// Assets that have records, are not orphans, and are not in `latest`: they left intent while no owner ran. Each
+    /// comes with the newest incarnation that has it.
     async fn gone(
         &self,
         latest: &Incarnation,
@@ -192,13 +193,13 @@ impl<R: Runtime> Intent<R> {
         if !missing.is_empty() {
             tracing::warn!(
                 ?missing,
-                "left intent long ago; their last incarnation is not kept"
+                "assets left intent, and their last incarnation is gone; not listing them as orphans"
             );
         }
         Ok(found)
     }
 
-    /// All records of one kind, by name.
+    /// All records of one kind, with their names.
     async fn all<T: Record>(&self) -> Result<Vec<(String, T)>, Error> {
         let load = async || Ok(record::load_all::<T>(&*self.store, &self.partition).await?);
         let all = self.read(load).await?;
@@ -208,6 +209,7 @@ impl<R: Runtime> Intent<R> {
             .collect())
     }
 
+    /// Waits for the first incarnation.
     async fn first(&self) -> Result<Incarnation, Error> {
         let mut hints = self.store.watch(self.incarnations.topic());
         loop {
@@ -222,7 +224,7 @@ impl<R: Runtime> Intent<R> {
         self.incarnations.latest().await.map_err(Error::Incarnation)
     }
 
-    /// The newest incarnation, if it is newer than `seen`. Costs one small read if it is not.
+    /// The newest incarnation, or `None` if it is not newer than `seen`; that costs one small read.
     async fn newer_than(&self, seen: IncarnationNo) -> Result<Option<Incarnation>, Error> {
         let head = self.incarnations.head().await.map_err(Error::Incarnation)?;
         match head {
@@ -231,7 +233,7 @@ impl<R: Runtime> Intent<R> {
         }
     }
 
-    /// An incarnation that may have been collected.
+    /// Loads an incarnation; `None` if retention has removed it.
     async fn kept(&self, no: IncarnationNo) -> Result<Option<Incarnation>, Error> {
         let load = async || match self.incarnations.load(no).await {
             Ok(incarnation) => Ok(Some(incarnation)),
@@ -263,14 +265,14 @@ impl<R: Runtime> Intent<R> {
             match self.kept(head.incarnation).await? {
                 Some(incarnation) => heads.push((policy, incarnation)),
                 None => {
-                    tracing::warn!(%policy, no = %head.incarnation, "the head of a policy group is not kept")
+                    tracing::warn!(%policy, no = %head.incarnation, "the incarnation that a policy group completed last is gone; leaving its assets alone until the next rollout")
                 }
             }
         }
         Ok(heads)
     }
 
-    /// What people said: what is used up or over, too.
+    /// The pauses, approvals and overrides of operators, including those that are used up or have ended.
     async fn words(&self) -> Result<Words, Error> {
         Ok(Words {
             pauses: self
@@ -294,7 +296,7 @@ impl<R: Runtime> Intent<R> {
         })
     }
 
-    /// Hands every newer incarnation to the kernel, for ever.
+    /// Publishes every newer incarnation to the kernel, until the enforcer has gone.
     pub(super) async fn follow(self: Arc<Self>, events: UnboundedSender<Input>) {
         let mut hints = self.store.watch(self.incarnations.topic());
         let mut seen = IncarnationNo::default();
@@ -315,7 +317,7 @@ impl<R: Runtime> Intent<R> {
                 }
             }
             let hint = futures::future::select(hints.next(), self.runtime.sleep(LOOK_EVERY)).await;
-            // The store is closed: no more hints, only looking.
+            // The store is closed and gives no more hints: wait for the next look-up.
             if let Either::Left((None, sleep)) = hint {
                 sleep.await;
             }

@@ -1,4 +1,4 @@
-//! The end of the lease, as those see it who are about to begin something.
+//! The end of the lease, shared with the calls that are about to begin.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use plugin_sdk::Mono;
 
-/// Until when this ownership may begin pushes. Cheap to clone; all clones are of one lease.
+/// The time until which this ownership may begin pushes. Cheap to clone; all clones are of one lease.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeaseEnd(Arc<AtomicU64>);
 

@@ -1,4 +1,4 @@
-//! This process among those that share the store: one heartbeat for all partitions that it enforces.
+//! The membership of this process among the processes that share the store: one heartbeat for all its partitions.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,13 +14,14 @@ use prodspec_model::PartitionId;
 use super::{Input, pulse::Pulse};
 use crate::kernel::Event;
 
-/// The default term: a process is dead when it has not been heard of for so long.
+/// The default term, 15 s: a process that sends no heartbeat for this long is declared dead, and other processes take
+/// over its partitions.
 pub const TERM: Duration = Duration::from_secs(15);
 
 /// The enforcers that share a heartbeat.
 type Enforcers = std::sync::Mutex<Vec<Enrolled>>;
 
-/// One of them: how to tell it, and whether its loop answers.
+/// One enforcer: the way to send it events, and whether its loop answers.
 struct Enrolled {
     partition: PartitionId,
     events: UnboundedSender<Input>,
@@ -34,13 +35,13 @@ pub struct Membership<R> {
     term: Duration,
     process: Arc<Mutex<Process>>,
     enforcers: Arc<Enforcers>,
-    /// Held by the members only, so that the last to leave knows that it is.
+    /// Counts the members: the last one to leave sees that no other holds it.
     members: Arc<()>,
 }
 
 impl<R: Runtime> Membership<R> {
-    /// Joins those who share `store`, as `process`, which must be new with every start. Beats until it is dropped
-    /// everywhere.
+    /// Joins the processes that share `store`, under the name `process`, which must be new with every start. `term`
+    /// must be the same for all processes; see [`TERM`]. Sends heartbeats until all clones are dropped.
     pub fn join(runtime: R, store: Arc<dyn Store>, process: ProcessId, term: Duration) -> Self {
         let clock = runtime.clone();
         let process = Process::new(store, process, term, Arc::new(move || clock.now().mono));
@@ -61,7 +62,7 @@ impl<R: Runtime> Membership<R> {
             let mut withheld = false;
             while let (Some(process), Some(enforcers)) = (weak.upgrade(), enforcers.upgrade()) {
                 let mut beating = process.lock().await;
-                // The last one has left, or is about to: not again.
+                // The last member has left, or is about to: no more heartbeats.
                 if members.strong_count() == 0 {
                     return;
                 }
@@ -77,7 +78,7 @@ impl<R: Runtime> Membership<R> {
                     let partitions: Vec<_> = silent.iter().map(|(id, _)| id).collect();
                     tracing::warn!(
                         ?partitions,
-                        "the enforcement loop does not answer; its lease is not renewed before it does"
+                        "the enforcement loop does not answer; its lease is not renewed until it does"
                     );
                 }
                 give_up(&mut beating, &enforcers, silent, now, term).await;
@@ -90,7 +91,7 @@ impl<R: Runtime> Membership<R> {
         this
     }
 
-    /// Tries to own a partition.
+    /// Tries once to acquire the ownership of a partition.
     pub(crate) async fn acquire(
         &self,
         partition: &PartitionId,
@@ -98,7 +99,7 @@ impl<R: Runtime> Membership<R> {
         self.process.lock().await.acquire(partition).await
     }
 
-    /// Until when something may be started.
+    /// The end of the lease: calls may be started until then. `Mono(0)` without a lease.
     pub(crate) async fn lease_until(&self) -> Mono {
         self.process
             .lock()
@@ -107,20 +108,20 @@ impl<R: Runtime> Membership<R> {
             .map_or(Mono(0), |lease| lease.ends_at())
     }
 
-    /// Gives a partition up, so that others need not wait for a term.
+    /// Releases the ownership of a partition, so that other processes need not wait for a term.
     pub(crate) async fn release(&self, partition: &PartitionId) {
         if let Err(error) = self.process.lock().await.release(partition).await {
-            tracing::warn!(%partition, %error, "ownership was not given up; it ends by itself after a term");
+            tracing::warn!(%partition, %error, "failed to release ownership of the partition; it expires after a term");
         }
     }
 
-    /// Gives a partition up because production has seen the token `seen`: the next one is above it.
+    /// Releases a partition because production has seen the token `seen`: the next token will be above it.
     pub(crate) async fn release_below(&self, partition: &PartitionId, seen: FencingToken) {
         self.process.lock().await.raise(partition, seen);
         self.release(partition).await;
     }
 
-    /// Tells an enforcer of renewals and losses from now on.
+    /// Sends renewals and losses of the lease to an enforcer from now on.
     pub(crate) fn enrol(
         &self,
         partition: &PartitionId,
@@ -139,24 +140,25 @@ impl<R: Runtime> Membership<R> {
         });
     }
 
-    /// Gives a partition up for good. With the last member this process leaves: nobody waits for it for a term.
+    /// Releases a partition for good. When the last member leaves, the process leaves too, so that other processes need
+    /// not wait for a term.
     pub(crate) async fn leave(self, partition: &PartitionId) {
         self.release(partition).await;
         if Arc::into_inner(self.members).is_none() {
             return;
         }
         if let Err(error) = self.process.lock().await.leave().await {
-            tracing::warn!(%error, "the store was not told that this process ends; others wait for a term");
+            tracing::warn!(%error, "failed to tell the store that this process ends; other processes take over after a term");
         }
     }
 
-    /// When to try again what did not work out.
+    /// The time to try again after a failure: a ninth of a term from now.
     pub(crate) fn soon(&self) -> Mono {
         self.runtime.now().mono + self.term / 9
     }
 }
 
-/// The loops that have not taken in the last renewal, and since when.
+/// The partitions whose loops have not processed the last renewal, and since when.
 fn silent(enforcers: &Enforcers) -> Vec<(PartitionId, Mono)> {
     let enforcers = enforcers
         .lock()
@@ -166,7 +168,7 @@ fn silent(enforcers: &Enforcers) -> Vec<(PartitionId, Mono)> {
     silent.collect()
 }
 
-/// Whether there are loops to be asked, and none of them answers: then the process counts as dead.
+/// Whether loops run and none of them answers: then the process sends no heartbeat, and counts as dead after a term.
 fn none_answers(enforcers: &Enforcers) -> bool {
     let enforcers = enforcers
         .lock()
@@ -178,8 +180,8 @@ fn none_answers(enforcers: &Enforcers) -> bool {
     asked.peek().is_some() && asked.all(|it| it.pulse.silent_since().is_some())
 }
 
-/// Partitions whose loops have been silent for a term are given up, so that the others of this process go on: their own
-/// leases have ended.
+/// Releases partitions whose loops have not answered for a term; their own leases have ended. The other partitions of
+/// this process go on.
 async fn give_up(
     process: &mut Process,
     enforcers: &Enforcers,
@@ -192,9 +194,9 @@ async fn give_up(
         if for_so_long < term || !process.held().contains_key(&partition) {
             continue;
         }
-        tracing::error!(%partition, ?for_so_long, "the enforcement loop does not answer; the partition is given up");
+        tracing::error!(%partition, ?for_so_long, "the enforcement loop has not answered for a term; giving up the partition");
         if let Err(error) = process.release(&partition).await {
-            tracing::warn!(%partition, %error, "ownership was not given up; tried again after the next beat");
+            tracing::warn!(%partition, %error, "failed to release the partition of the silent loop; retrying after the next heartbeat");
         }
         let enforcers = enforcers
             .lock()
@@ -205,7 +207,7 @@ async fn give_up(
     }
 }
 
-/// What enforcers that have ended may have left behind is free for others.
+/// Releases ownerships that no enforcer of this process uses, for example after a release without an answer.
 async fn give_back(process: &mut Process, enforcers: &Enforcers) {
     let wanted: BTreeSet<PartitionId> = {
         let enforcers = enforcers
@@ -215,11 +217,11 @@ async fn give_back(process: &mut Process, enforcers: &Enforcers) {
         running.map(|it| it.partition.clone()).collect()
     };
     if let Err(error) = process.give_back(&wanted).await {
-        tracing::warn!(%error, "ownership that nobody uses was not given up; tried again after the next beat");
+        tracing::warn!(%error, "failed to release unused ownership; retrying after the next heartbeat");
     }
 }
 
-/// One heartbeat. Says when the next is due.
+/// Sends one heartbeat and passes its result to the enforcers. Returns when the next one is due.
 async fn beat<R: Runtime>(
     runtime: &R,
     process: &mut Process,
@@ -233,7 +235,7 @@ async fn beat<R: Runtime>(
     match answer {
         Ok(Beat::Renewed(lease)) => {
             for enrolled in enforcers.iter() {
-                // A loop that has not taken the last renewal in gets no other one.
+                // A loop that has not processed the last renewal gets no other one.
                 if enrolled.pulse.silent_since().is_none() {
                     enrolled.pulse.ask(runtime.now().mono);
                     let renewed = Input::Kernel(Event::Renewed(lease.ends_at()));
@@ -245,7 +247,7 @@ async fn beat<R: Runtime>(
         Ok(Beat::DeclaredDead { lost }) => {
             tracing::error!(
                 ?lost,
-                "another process took this one for dead; its partitions are given up"
+                "another process declared this process dead; giving up its partitions"
             );
             for enrolled in enforcers.iter().filter(|it| lost.contains(&it.partition)) {
                 let _ = enrolled.events.unbounded_send(Input::Lost);
@@ -261,7 +263,7 @@ async fn beat<R: Runtime>(
             runtime.now().mono + term / 9
         }
         Err(error) => {
-            tracing::warn!(%error, "the heartbeat did not reach the store");
+            tracing::warn!(%error, "the heartbeat did not reach the store; trying again");
             runtime.now().mono + term / 18
         }
     }

@@ -1,4 +1,5 @@
-//! The shell around the kernel: owns a partition, feeds events in, performs effects. Decides nothing.
+//! The shell around the kernel: it owns a partition, feeds events to the kernel and performs its effects. All decisions
+//! are the kernel's.
 
 mod beside;
 mod blocked;
@@ -70,7 +71,7 @@ use phase::{Phase, SharedPhase};
 use pulse::Pulse;
 use scribe::{Entry, Scribe};
 
-/// Enforces one partition: pin, diff, check, push for every asset, for ever.
+/// Enforces one partition: pin, diff, check and push for every asset, until [`Enforcer::run`] is shut down.
 pub struct Enforcer<R> {
     pub(crate) runtime: R,
     pub(crate) partition: PartitionId,
@@ -90,25 +91,26 @@ pub struct Enforcer<R> {
     pub(crate) sender: UnboundedSender<Input>,
 }
 
-/// What else runs while the partition is owned.
+/// Makes a task that runs beside each ownership of the partition, from its fencing token and a handle to the enforcer.
 pub(crate) type WhileOwner<R> =
     Arc<dyn Fn(FencingToken, Handle<R>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Why an ownership ended.
 enum End {
+    /// The caller of [`Enforcer::run`] shuts it down.
     Shutdown,
     /// Another process owns the partition.
     Lost,
-    /// Production has seen this newer token.
+    /// Production has seen this token: it is newer than this ownership's, or the store gave it out twice.
     Fenced(FencingToken),
-    /// An invariant did not hold.
+    /// An invariant did not hold; the text says which.
     Violated(String),
-    /// A person cleared what stopped enforcement: it starts anew, under a new token.
+    /// An operator cleared the stop: enforcement starts again under a new token.
     Again,
 }
 
 impl<R: Runtime> Enforcer<R> {
-    /// What others may ask of it while it runs.
+    /// A handle to ask this enforcer questions and to give it commands while it runs.
     pub fn handle(&self) -> Handle<R> {
         Handle {
             runtime: self.runtime.clone(),
@@ -120,14 +122,16 @@ impl<R: Runtime> Enforcer<R> {
         }
     }
 
-    /// Enforces until `shutdown` completes. Waits while another process owns the partition, and again when one has
-    /// taken it over. When `shutdown` completes, pushes under way have [`Config::drain`] to end.
+    /// Enforces the partition until `shutdown` completes. Waits while another process owns the partition, also after
+    /// that process has taken it over from this one. When `shutdown` completes, no new push starts, and pushes under
+    /// way have [`Config::drain`] to end.
     ///
-    /// When an invariant does not hold, this partition stops durably, at each start again, until a person clears that with
-    /// [`Handle::clear_stop`]; what else runs in this process goes on.
+    /// When an invariant does not hold, enforcement of this partition stops. The stop is durable: it holds after a
+    /// restart too, until an operator clears it with [`Handle::clear_stop`]. Other partitions of this process are not
+    /// affected.
     ///
     /// # Errors
-    /// When the store is broken. Production is left as it is.
+    /// When the store is broken or cannot be read. Production is left as it is.
     pub async fn run(
         mut self,
         shutdown: impl Future<Output = ()> + Send + 'static,
@@ -147,17 +151,18 @@ impl<R: Runtime> Enforcer<R> {
                 End::Violated(_) | End::Again => self.membership.release(&self.partition).await,
                 End::Lost => {
                     tracing::warn!(partition = %self.partition, "another process owns the partition now");
-                    // The journal may have noticed before the heartbeat: what was lost is asked for anew.
+                    // The journal may notice the loss before the heartbeat does: release the ownership, so that it can
+                    // be acquired again.
                     self.membership.release(&self.partition).await;
                 }
                 End::Fenced(seen) => {
                     tracing::warn!(
                         partition = %self.partition, token = token.0, seen = seen.0,
-                        "production has seen a newer token than the store gives out: it was lost and begun anew, or a control \
-                         plane with another store is at work; acquiring the partition above that token"
+                        "production has seen a newer fencing token than the store gives out: the store was lost or restored, or a \
+                         control plane with another store is at work; acquiring the partition above that token"
                     );
                     self.membership.release_below(&self.partition, seen).await;
-                    // Two that drive one production would chase each other.
+                    // Two control planes on one production would take it from each other without a pause.
                     let soon = self.runtime.sleep_until(self.membership.soon());
                     if std::mem::replace(&mut fenced, true)
                         && let Either::Right(_) = futures::future::select(soon, &mut shutdown).await
@@ -170,7 +175,7 @@ impl<R: Runtime> Enforcer<R> {
         Ok(())
     }
 
-    /// One ownership, unless something stops it.
+    /// One ownership: stays stopped if an earlier stop is not cleared, and stops when an invariant does not hold.
     async fn owned(
         &mut self,
         token: FencingToken,
@@ -189,7 +194,7 @@ impl<R: Runtime> Enforcer<R> {
         }
     }
 
-    /// One ownership, with what runs beside it.
+    /// One ownership, with the tasks that run beside it.
     async fn enforce(
         &mut self,
         token: FencingToken,
@@ -246,7 +251,8 @@ impl<R: Runtime> Enforcer<R> {
         ended
     }
 
-    /// Reads what is remembered, once there is an incarnation. `Err`: the ownership ended first.
+    /// Waits for the first incarnation, then reads the partition's records. The inner `Err`: the ownership ended first.
+    /// Commands that arrive meanwhile are appended to `asked`.
     async fn recover(
         &mut self,
         asked: &mut Vec<Input>,
@@ -268,7 +274,8 @@ impl<R: Runtime> Enforcer<R> {
                     Some(Input::Lost) => return Ok(Err(End::Lost)),
                     Some(Input::Stopped(why)) => return Err(Error::Stopped(why)),
                     Some(input) if input.waits_for_start() => asked.push(input),
-                    // Questions about now have no answer yet: the phase says so.
+                    // Questions about the current state have no answer yet: dropping their reply gives the caller
+                    // [`AskError::Starting`].
                     _ => {}
                 }
             }

@@ -1,4 +1,4 @@
-//! Waiting for the partition: asked for when it may have become free, not again and again.
+//! Waits for the ownership of the partition: asks for it when it may have become free, without polling the store.
 
 use futures::{
     FutureExt, StreamExt,
@@ -15,7 +15,8 @@ use super::{Enforcer, Error, Input, Membership, phase::Phase};
 use crate::kernel::Event;
 
 impl<R: Runtime> Enforcer<R> {
-    /// Waits until this process owns the partition, and keeps what people ask for meanwhile. `None`: shut down first.
+    /// Waits until this process owns the partition. Returns its token, and the commands that arrived meanwhile; `None`
+    /// if it was shut down first.
     ///
     /// # Errors
     /// When the store is broken.
@@ -39,14 +40,14 @@ impl<R: Runtime> Enforcer<R> {
             futures::select_biased! {
                 () = shutdown.fuse() => return Ok(None),
                 token = owned => return Ok(Some((token, asked))),
-                // Answers to an earlier ownership are nobody's; questions about now have no answer here.
+                // Answers to an earlier ownership are dropped; so are questions about the current state.
                 input = self.inputs.next() => match input {
                     Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::WaitSettled(..))) => {
                         asked.retain(|other: &Input| !other.is_given_up());
                         asked.push(patient);
                     }
                     Some(Input::Stopped(why)) => return Err(Error::Stopped(why)),
-                    // One that waits to be seen says as much as many.
+                    // One pending renewal says as much as many.
                     Some(Input::Kernel(Event::Renewed(_))) => drop(renewed.try_send(())),
                     _ => {}
                 }
@@ -55,11 +56,11 @@ impl<R: Runtime> Enforcer<R> {
     }
 }
 
-/// What may make it worth asking for the partition.
+/// The signals after which the partition may be free.
 struct Waits<R> {
-    /// It may have become free.
+    /// A hint of the store that the partition may have become free.
     hints: BoxStream<'static, ()>,
-    /// This process has a lease again.
+    /// A renewal: this process has a lease again.
     renewals: mpsc::Receiver<()>,
     membership: Membership<R>,
     runtime: R,
@@ -74,7 +75,7 @@ impl<R: Runtime> Waits<R> {
                 Ok(Acquire::Acquired { token }) => return token,
                 Ok(Acquire::Held { by, look_again_at }) => {
                     tracing::debug!(%partition, ?by, "another process owns the partition");
-                    // What was read after a hint may have been older than the hint: then it is read once more.
+                    // The read after a hint may have been older than the hint: read once more soon.
                     let soon = self.membership.soon();
                     let until = if hinted {
                         look_again_at.min(soon)
@@ -84,12 +85,12 @@ impl<R: Runtime> Waits<R> {
                     self.hint_or(until).await
                 }
                 Ok(_) => {
-                    // The heartbeat goes on for as long as this does.
+                    // Without a lease: the heartbeat goes on as long as `membership` lives.
                     let _ = self.renewals.next().await;
                     false
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot ask for ownership");
+                    tracing::warn!(%error, "failed to ask the store for ownership; trying again");
                     let soon = self.membership.soon();
                     self.hint_or(soon).await
                 }
@@ -97,11 +98,11 @@ impl<R: Runtime> Waits<R> {
         }
     }
 
-    /// Waits for a hint, `until` at the latest. Says whether there was one.
+    /// Waits for a hint, at most until `until`. Returns whether there was one.
     async fn hint_or(&mut self, until: Mono) -> bool {
         match select(self.hints.next(), self.runtime.sleep_until(until)).await {
             Either::Left((Some(()), _)) => true,
-            // The store is closed: no more hints.
+            // The store is closed and gives no more hints.
             Either::Left((None, sleep)) => {
                 sleep.await;
                 false
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
     use crate::shell::TERM;
 
-    /// A store that counts how often somebody looks who owns a partition.
+    /// A store that counts how often the owner of a partition is read.
     struct Counted(MemoryStore, AtomicU64);
 
     #[async_trait]
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_asks_once_in_a_term_and_at_once_when_the_owner_ends() {
+    async fn waiting_process_asks_once_a_term_and_at_once_when_the_owner_ends() {
         let store = store();
         let mut one = start(&store, "a", None);
         one.owned.recv().await.unwrap();
@@ -220,11 +221,11 @@ mod tests {
         one.stop().await;
         assert_eq!(two.owned.recv().await.unwrap() - end, Duration::ZERO);
         two.stop().await;
-        assert_eq!(heartbeats(&store).await, 0, "nobody is left");
+        assert_eq!(heartbeats(&store).await, 0, "no process is left");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_dies_is_followed_within_two_terms() {
+    async fn dead_owner_is_replaced_within_two_terms() {
         let store = store();
         let mut one = start(&store, "a", None);
         one.owned.recv().await.unwrap();
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shared_heartbeat_goes_on_for_those_who_are_left() {
+    async fn shared_heartbeat_goes_on_for_the_remaining_enforcers() {
         let store = store();
         let (runtime, id) = (TokioRuntime::current(), "p".into());
         let member = Membership::join(runtime, store.clone(), id, TERM);
@@ -252,7 +253,7 @@ mod tests {
         other.owned.recv().await.unwrap();
         b.stop().await;
         TokioRuntime::current().sleep(TERM).await;
-        assert_eq!(heartbeats(&store).await, 1, "only the other");
+        assert_eq!(heartbeats(&store).await, 1, "only the other process");
         other.stop().await;
     }
 }

@@ -1,4 +1,4 @@
-//! One ownership of a partition: takes inputs in, feeds them to the kernel, performs what the kernel asks for.
+//! One ownership of a partition: feeds inputs to the kernel and performs the kernel's effects.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,23 +29,23 @@ use super::{
 };
 use crate::kernel::{Command, Effects, Event, Kernel};
 
-/// Answers that are there at once are steps of one moment; in a long row of them the clock is read again so often.
+/// Answers that are there at once are processed with one reading of the clock; after this many events it is read again.
 const CLOCK_EVERY: usize = 16;
 
-/// Events taken before the shell lets others run.
+/// Maximum number of inputs taken in one turn, before other tasks of the executor run.
 const BATCH: usize = 2048;
 
-/// What came of waiting for what happens next.
+/// The result of one turn of the loop.
 pub(super) enum Turn {
-    /// Something happened, and is taken in.
+    /// An input or the alarm was processed.
     Went,
-    /// What was waited for, at the longest, has come.
+    /// The future that limits the wait has completed.
     Until,
     /// The ownership has ended.
     Over(Result<End, Error>),
 }
 
-/// One ownership of the partition: a kernel and everything around it that dies with it.
+/// One ownership of the partition: its kernel, and all state that ends with it.
 pub(super) struct Ownership<R> {
     pub(super) runtime: R,
     pub(super) kernel: Kernel,
@@ -57,19 +57,19 @@ pub(super) struct Ownership<R> {
     pub(super) observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
     pub(super) settling: Vec<(Settle, oneshot::Sender<bool>)>,
     pub(super) alarm: Option<(Mono, BoxFuture<'static, ()>)>,
-    /// To be written before what the kernel records next.
+    /// Writes to put before the kernel's next records, in the same step of the journal.
     pub(super) ahead: Vec<Entry>,
     pub(super) retired: Retired,
     pub(super) feed: feed::Feed,
-    /// Why the person's word at hand is refused.
+    /// Why the command being processed is refused; `None` if it is accepted.
     pub(super) refused: Option<String>,
-    /// An invariant that does not hold: it ends this ownership.
+    /// The invariant that does not hold, if any: it ends this ownership.
     pub(super) violation: Option<String>,
-    /// Answers as long as the loop runs.
+    /// Set each time the loop processes a renewal of the lease.
     pub(super) pulse: Pulse,
-    /// How long pushes under way have to end when it is shut down.
+    /// How long pushes under way have to end on shutdown.
     pub(super) drain: Duration,
-    /// Ends what runs beside.
+    /// Handles to end the tasks that run beside this ownership.
     pub(super) beside: Vec<AbortHandle>,
 }
 
@@ -102,7 +102,7 @@ impl<R: Runtime> Ownership<R> {
         }
     }
 
-    /// From the first lease to the end.
+    /// Enforces from the first lease to the end of the ownership. `asked` are the inputs that arrived before it.
     pub(super) async fn enforce(
         &mut self,
         lease: Mono,
@@ -133,7 +133,7 @@ impl<R: Runtime> Ownership<R> {
         }
     }
 
-    /// Takes in what happens next, unless `until` comes first.
+    /// Processes the next inputs or the alarm, unless `until` completes first.
     pub(super) async fn turn(
         &mut self,
         inputs: &mut UnboundedReceiver<Input>,
@@ -179,7 +179,7 @@ impl<R: Runtime> Ownership<R> {
         }
     }
 
-    /// Takes one input in. `Some`: the ownership has ended.
+    /// Processes one input. `Some`: the ownership has ended.
     pub(super) fn take(&mut self, input: Input) -> Option<Result<End, Error>> {
         match input {
             Input::Kernel(Event::Renewed(until)) => self.renewed(until),
@@ -202,10 +202,10 @@ impl<R: Runtime> Ownership<R> {
                 let usage = self.kernel.usage(self.runtime.now(), &shared, &but);
                 drop(reply.send(usage));
             }
-            // The caller has given up, and may have asked another process since: too late to do it now.
+            // The caller has given up, and may have asked another process since: the input is not processed.
             given_up if given_up.is_given_up() => {}
             Input::Tell(command, reply) => self.tell(*command, reply),
-            // The speaker may have gone.
+            // The caller may have gone.
             Input::Clear(_, reply) => drop(reply.send(Err(halt::not_stopped()))),
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
@@ -240,8 +240,8 @@ impl<R: Runtime> Ownership<R> {
         self.violated()
     }
 
-    /// A provider refuses the newest of all calls that were made for an asset under this token, and has seen no newer one:
-    /// the store was put back, and gives out again what it gave out before.
+    /// Detects a token that the store gave out twice because it was restored: a provider fences the newest call of an
+    /// asset, and has seen this very token. Returns that token.
     fn given_out_twice(&self, event: &Event) -> Option<FencingToken> {
         let (run, error) = match event {
             Event::DiffDone { run, answer } => (run, answer.as_ref().err()?),
@@ -271,12 +271,12 @@ impl<R: Runtime> Ownership<R> {
         self.step(Event::Person(command));
         match self.refused.take() {
             Some(why) => {
-                tracing::info!(word = said, why, "refused a person's word");
-                // The speaker may have gone.
+                tracing::info!(command = said, why, "refused an operator's command");
+                // The caller may have gone.
                 let _ = reply.send(Err(Refused::Word(why)));
             }
             None => {
-                tracing::info!(word = said, "took a person's word");
+                tracing::info!(command = said, "accepted an operator's command");
                 self.when_durable(reply);
             }
         }
@@ -287,17 +287,17 @@ impl<R: Runtime> Ownership<R> {
         Some(Ok(End::Violated(violation)))
     }
 
-    /// Answers once everything recorded so far is durable.
+    /// Sends `Ok` to `reply` once everything recorded so far is durable.
     pub(super) fn when_durable(&mut self, reply: Reply) {
-        // Of a step that broke something nothing is recorded: the caller hears that enforcement has ended.
+        // A step that breaks an invariant records nothing: `reply` is dropped, and the caller gets an error.
         if self.violation.is_some() {
             return;
         }
-        // A closed scribe has said why: that ends this ownership.
+        // A scribe that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(vec![Entry::Answer(reply)]);
     }
 
-    /// Feeds an event, and everything that follows from it at once, to the kernel.
+    /// Feeds an event to the kernel, and then all answers of calls that are there at once.
     pub(super) fn step(&mut self, event: Event) {
         if self.violation.is_some() {
             return;
@@ -338,7 +338,7 @@ impl<R: Runtime> Ownership<R> {
         }
     }
 
-    /// `Err`: what must never happen, seen before anything followed from it.
+    /// One step of the kernel. `Err`: an invariant does not hold, or the kernel panicked; no effect was performed.
     pub(super) fn kernel_step(&mut self, now: Now, event: Event) -> Result<(), String> {
         let step = AssertUnwindSafe(|| self.kernel.step(now, event, &mut self.effects));
         catch_unwind(step).map_err(|panic| format!("the kernel panicked: {}", said(&*panic)))?;
@@ -351,7 +351,7 @@ impl<R: Runtime> Ownership<R> {
         }
         let mut entries = std::mem::take(&mut self.ahead);
         entries.extend(self.effects.records.drain(..).map(Entry::Kernel));
-        // A closed scribe has said why: that ends this ownership.
+        // A scribe that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(entries);
     }
 

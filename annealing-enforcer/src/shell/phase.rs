@@ -1,4 +1,4 @@
-//! What an enforcer is about, for those whose question it cannot answer now.
+//! The phase of an enforcer, for callers whose question it cannot answer now.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,17 +7,17 @@ use prodspec_model::PartitionId;
 
 use super::AskError;
 
-/// What an enforcer is about.
+/// The phase that an enforcer is in.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Phase {
-    /// It does not own its partition, or does not run.
+    /// The enforcer does not own its partition, or does not run.
     #[default]
     Elsewhere,
-    /// It owns its partition and waits for the first incarnation, or reads what is remembered.
+    /// The enforcer owns its partition, and waits for the first incarnation or reads the partition's records.
     Starting,
-    /// It enforces.
+    /// The enforcer enforces its partition.
     Enforcing,
-    /// It stopped itself.
+    /// Enforcement stopped itself because an invariant did not hold.
     Stopped(Stopped),
 }
 
@@ -30,7 +30,7 @@ impl SharedPhase {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 
-    /// Why a question has no answer now.
+    /// The error for a question that has no answer in this phase.
     pub(super) fn unanswered(&self, partition: &PartitionId) -> AskError {
         let partition = partition.clone();
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {

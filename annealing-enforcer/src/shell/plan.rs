@@ -1,6 +1,8 @@
-//! Plan: what enforcing a whole incarnation, sealed or hypothetical, would do now. Needs no owner and pushes nothing.
+//! Plans: what enforcement of a whole incarnation, sealed or hypothetical, would do now. A plan needs no owner and
+//! pushes nothing.
 //!
-//! It is a rehearsal of a takeover, see [`rehearsal`](super::rehearsal): what that kernel admits begins at once.
+//! A plan is a rehearsal of a takeover, see [`rehearsal`](super::rehearsal): the pushes that its kernel admits are
+//! those that would begin at once.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,39 +34,39 @@ use crate::{
     registry::Registry,
 };
 
-/// Diffs at once of what rollouts have yet to get to.
+/// Maximum number of concurrent diffs of assets that rollouts have yet to move.
 const AT_ONCE: usize = 64;
 
-/// What enforcing an incarnation would do now.
+/// What enforcement of an incarnation would do now, asset by asset.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
-    /// Assets that are not as intended, and those that leave intent, by id.
+    /// The assets that are not in sync, and those that leave intent, sorted by id.
     pub assets: Vec<Prospect>,
-    /// How many are in sync.
+    /// Number of assets that are in sync.
     pub in_sync: usize,
-    /// How many have a type without a plugin.
+    /// Number of assets whose type has no plugin: they are not enforced.
     pub modelled_only: usize,
 }
 
 impl Plan {
-    /// How many assets come to this outcome.
+    /// Number of assets with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.with(outcome).count()
     }
 
-    /// The assets that come to this outcome, by id.
+    /// The assets with this outcome, sorted by id.
     pub fn with(&self, outcome: Outcome) -> impl Iterator<Item = &Prospect> {
         let comes = move |prospect: &&Prospect| prospect.outcome == outcome;
         self.assets.iter().filter(comes)
     }
 
-    /// What is planned for one asset, unless it is in sync.
+    /// The prospect of one asset; `None` if it is in sync or not enforced.
     pub fn of(&self, asset: &AssetId) -> Option<&Prospect> {
         self.assets.iter().find(|prospect| prospect.asset == *asset)
     }
 }
 
-/// Makes plans for a partition: cheap to clone, needs no running enforcer.
+/// Makes plans for a partition. Cheap to clone; needs no running enforcer.
 #[derive(Clone)]
 pub struct Planner<R> {
     runtime: R,
@@ -78,7 +80,7 @@ pub struct Planner<R> {
 }
 
 impl<R: Runtime> Enforcer<R> {
-    /// Makes plans with this enforcer's plugins, layers, checks and deadlines.
+    /// Returns a planner with this enforcer's plugins, layers, checks and deadlines.
     pub fn planner(&self) -> Planner<R> {
         Planner {
             runtime: self.runtime.clone(),
@@ -94,11 +96,11 @@ impl<R: Runtime> Enforcer<R> {
 }
 
 impl<R: Runtime> Planner<R> {
-    /// What becomes of every asset if `incarnation` is enforced from now on by a new owner. Every asset is compared with
-    /// production, the checks are asked about those that differ, and nothing is pushed or written.
+    /// Plans what a new owner would do with every asset if it enforced `incarnation` from now on. Every asset is
+    /// compared with production, the checks are asked about those that differ, and nothing is pushed or written.
     ///
     /// # Errors
-    /// When what is remembered of production cannot be read, or an invariant does not hold.
+    /// When the records of the partition or its incarnations cannot be read, or an invariant does not hold.
     pub async fn plan(&self, incarnation: Incarnation) -> Result<Plan, Error> {
         let known = |asset: &Asset| self.registry.of(asset.type_str()).is_some();
         let assets = incarnation.snapshot().iter();
@@ -118,7 +120,8 @@ impl<R: Runtime> Planner<R> {
         })
     }
 
-    /// What a new owner would know; of a partition where nothing was sealed yet, nothing.
+    /// The records that a new owner would recover from. Where nothing is sealed yet, `incarnation` stands for the
+    /// newest.
     async fn remembered(&self, incarnation: &Incarnation) -> Result<Recovered, Error> {
         let intent = Intent::new(
             self.runtime.clone(),
@@ -147,7 +150,7 @@ impl<R: Runtime> Planner<R> {
         }
     }
 
-    /// Adds what would change where a rollout has yet to get to: what destroys there waits for an approval as well.
+    /// Adds the changes of assets that a rollout has yet to move; destructive ones wait for an approval as well.
     async fn with_changes(
         &self,
         kernel: &Kernel,
@@ -204,7 +207,8 @@ impl<R: Runtime> Planner<R> {
     }
 }
 
-/// The same content as an incarnation after all that a new owner takes in: an older one is enforced as a revert.
+/// Returns `incarnation` if it is not older than the newest one, else a newer incarnation with the same content: an
+/// older one is enforced as a revert.
 fn after(recovered: &Recovered, incarnation: Incarnation) -> Incarnation {
     let newest = recovered.newer.as_ref().unwrap_or(&recovered.latest);
     if incarnation.no() >= newest.no() {

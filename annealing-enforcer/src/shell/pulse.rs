@@ -1,23 +1,23 @@
-//! Whether a loop answers: the heartbeat tells others that this process works, not only that it has a timer.
+//! Tells whether an enforcement loop answers, so that heartbeats are sent only while the loops of this process work.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plugin_sdk::Mono;
 
-/// The pulse of one enforcer's loop. Cheap to clone; all clones are of one loop.
+/// Tells whether one enforcer's loop answers. Cheap to clone; all clones are of one loop.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pulse(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// A loop runs. Nothing is expected of an enforcer that waits for ownership or reads what is remembered.
+    /// Whether a loop runs. An enforcer that waits for ownership, or reads records, need not answer.
     watched: bool,
-    /// When it was asked what it has not answered.
+    /// When the loop was first asked after its last answer; `None` if it owes no answer.
     asked: Option<Mono>,
 }
 
 impl Pulse {
-    /// A loop begins or ends.
+    /// Notes that a loop begins (`true`) or ends (`false`).
     pub(super) fn watch(&self, watched: bool) {
         *self.state() = State {
             watched,
@@ -29,7 +29,7 @@ impl Pulse {
         self.state().watched
     }
 
-    /// Asks the loop, if one runs.
+    /// Notes that the loop is asked at `now`, if one runs; an earlier question without an answer keeps its time.
     pub(super) fn ask(&self, now: Mono) {
         let mut state = self.state();
         if state.watched {
@@ -37,12 +37,12 @@ impl Pulse {
         }
     }
 
-    /// The loop answers.
+    /// Notes that the loop has answered.
     pub(super) fn answer(&self) {
         self.state().asked = None;
     }
 
-    /// Since when it owes an answer.
+    /// The time since which the loop owes an answer; `None` if it owes none.
     pub(super) fn silent_since(&self) -> Option<Mono> {
         self.state().asked
     }

@@ -1,5 +1,5 @@
-//! Rehearses a takeover for a plan: a kernel recovers as a new owner's would, looks at everything and decides. Diffs and
-//! checks are real, nothing is written, and no push is called.
+//! Rehearses a takeover for a plan: a kernel recovers as a new owner's would, diffs every asset and decides. Diffs and
+//! checks are real; nothing is written, and no push is called.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,13 +20,13 @@ use crate::{
     kernel::{Call, Effects, Event, Kernel, Recovered},
 };
 
-/// A plan owns nothing. Providers never fence this token (R84).
+/// The token of plans, which own nothing. Providers never fence this token (R84).
 pub(super) const TOKEN: FencingToken = FencingToken(0);
 
-/// Nothing is tried twice: what waits for longer than a call takes waits for longer than the plan.
+/// Replaces the waits and deadlines that a plan must not reach: retries, drift scans, ends of pushes.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// A kernel without an ownership.
+/// A kernel that recovers and decides without an ownership.
 pub(super) struct Rehearsal<R> {
     kernel: Kernel,
     effects: Effects,
@@ -38,7 +38,7 @@ pub(super) struct Rehearsal<R> {
 }
 
 impl<R: Runtime> Rehearsal<R> {
-    /// A takeover of what is remembered, up to the first look.
+    /// Recovers a kernel from the partition's records; no call is started yet.
     pub(super) fn new(
         config: &Config,
         recovered: Recovered,
@@ -71,14 +71,14 @@ impl<R: Runtime> Rehearsal<R> {
         }
     }
 
-    /// Takes `incarnation` in and looks at everything, until no call is under way.
+    /// Publishes `incarnation` to the kernel and diffs every asset, until no call is under way.
     ///
     /// # Errors
     /// [`Error::Plan`] when the kernel finds an invariant broken.
     pub(super) async fn run(mut self, incarnation: Incarnation) -> Result<Kernel, Error> {
         self.step(Event::Renewed(Mono(u64::MAX)))?;
         self.step(Event::Publish(incarnation))?;
-        // What changed goes first, as it does under an owner; the drift scan gets to the rest later.
+        // Changed assets go first, as under an owner, where the drift scan gets to the others later.
         self.go_on().await?;
         self.kernel.look_at_all(self.calls.runtime.now());
         self.step(Event::Tick)?;
@@ -86,7 +86,7 @@ impl<R: Runtime> Rehearsal<R> {
         Ok(self.kernel)
     }
 
-    /// Until no call is under way.
+    /// Processes inputs and time until no call is under way.
     async fn go_on(&mut self) -> Result<(), Error> {
         while !self.calls.running.is_empty() {
             let now = self.calls.runtime.now();
@@ -101,7 +101,7 @@ impl<R: Runtime> Rehearsal<R> {
         Ok(())
     }
 
-    /// `None`: time went on.
+    /// Processes one input. `None`: an alarm of the kernel is due.
     fn take(&mut self, input: Option<Input>) -> Result<(), Error> {
         match input {
             None => self.step(Event::Tick),
@@ -118,16 +118,16 @@ impl<R: Runtime> Rehearsal<R> {
             }
             Some(Input::Usage { shared, but, reply }) => {
                 let now = self.calls.runtime.now();
-                // The check may have been given up.
+                // The check may have been aborted.
                 let _ = reply.send(self.kernel.usage(now, &shared, &but));
                 Ok(())
             }
-            // What else an ownership hears of does not concern a plan.
+            // The other inputs do not concern a plan.
             Some(_) => Ok(()),
         }
     }
 
-    /// Feeds an event, and what follows from it at once, to the kernel. A push that is admitted is not called.
+    /// Feeds an event to the kernel, and then all answers that are there at once. Admitted pushes are not called.
     fn step(&mut self, event: Event) -> Result<(), Error> {
         let mut ready = VecDeque::from([event]);
         while let Some(event) = ready.pop_front() {
@@ -143,7 +143,7 @@ impl<R: Runtime> Rehearsal<R> {
             }
             for (ticket, answer) in self.effects.replies.drain(..) {
                 if let Some(observer) = self.observers.remove(&ticket) {
-                    // The check may have been given up.
+                    // The check may have been aborted.
                     let _ = observer.send(answer);
                 }
             }

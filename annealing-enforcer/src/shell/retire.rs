@@ -1,5 +1,4 @@
-//! Incarnations that are being removed: nothing becomes anybody's intent again that is going to be gone. Whoever still
-//! has it in memory would lose it at the next restart.
+//! Incarnations being deleted. Pins to them are refused: they could not be restored after a restart.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +8,23 @@ use prodspec_model::{AssetId, IncarnationNo};
 
 use super::{Actuation, Entry, Event, Pin, ownership::Ownership};
 
-/// How many are remembered: who has an older one in memory still has slept for very long.
+/// Maximum number of removed incarnations that are remembered, the newest ones. A caller that still holds an older one
+/// in memory is not expected.
 const REMEMBERED: usize = 10_000;
 
-/// How whoever asked for something hears that it is durable, or why it was not done.
+/// The reply to a request: `Ok` once it is durable, or why it was refused.
 pub(crate) type Reply = oneshot::Sender<Result<(), Refused>>;
 
-/// Why something was not done.
+/// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// This incarnation is being removed.
+    /// The request names this incarnation, which is being removed.
     Retired(IncarnationNo),
-    /// A person's word is about nothing that is there: what would fit.
+    /// An operator's command does not fit the present state; the text says why, and what would fit.
     Word(String),
 }
 
-/// Incarnations that are to be removed, and who asks.
+/// A request of retention: which of these `old` incarnations may be removed. The reply names those that may.
 #[derive(Debug)]
 pub(crate) struct Retiring {
     pub(crate) old: BTreeSet<IncarnationNo>,
@@ -36,7 +36,7 @@ pub(crate) struct Retiring {
 pub(super) struct Retired(BTreeSet<IncarnationNo>);
 
 impl Retired {
-    /// From now on nobody may go to these.
+    /// Refuses pins to these incarnations from now on.
     pub(super) fn retire(&mut self, old: &BTreeSet<IncarnationNo>) {
         self.0.extend(old);
         while self.0.len() > REMEMBERED {
@@ -44,12 +44,12 @@ impl Retired {
         }
     }
 
-    /// These stay after all.
+    /// Allows pins to these incarnations again: they are kept.
     pub(super) fn spare(&mut self, spared: &BTreeSet<IncarnationNo>) {
         self.0.retain(|no| !spared.contains(no));
     }
 
-    /// Whether a pin may be moved there.
+    /// Refuses a pin to an incarnation that is being removed.
     pub(super) fn allows(&self, pin: &Pin) -> Result<(), Refused> {
         match pin {
             Pin::At(at, _) => self.keeps(at.no()),
@@ -57,7 +57,7 @@ impl Retired {
         }
     }
 
-    /// Whether a step may be done, all of it.
+    /// Refuses a step if any of its heads or pins names an incarnation that is being removed.
     pub(super) fn allows_step(&self, step: &Actuation) -> Result<(), Refused> {
         let heads = step.heads.iter();
         heads
@@ -96,13 +96,14 @@ impl<R: Runtime> Ownership<R> {
         self.when_durable(reply);
     }
 
-    /// Nobody's intent may become one of these from now on, unless it is one already.
+    /// Refuses pins to the `old` incarnations from now on, except those that are cited, and asks the scribe which of
+    /// them kept decisions refer to.
     pub(super) fn retire(&mut self, mut retiring: Retiring) {
         for cited in self.kernel.cited() {
             retiring.old.remove(&cited);
         }
         self.retired.retire(&retiring.old);
-        // A closed scribe has said why: that ends this ownership.
+        // A scribe that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(vec![Entry::Retire(retiring)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Makes the kernel's records durable: one batch in flight, whatever comes meanwhile fills the next.
+//! Makes the kernel's records durable: one batch is in flight, and entries that arrive meanwhile fill the next one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,40 +27,40 @@ use super::{
 };
 use crate::kernel::{Event, Record};
 
-/// How long to wait before a batch is submitted again.
+/// The wait before a batch is submitted again.
 const RESUBMIT: Duration = Duration::from_millis(200);
-/// So many batches are written at most before those who wait for what decisions speak of come one page nearer to that.
+/// Maximum number of batches written before one more page of decisions is read for the requests that wait for that.
 const PATIENCE: u32 = 16;
-/// How many assets' decisions are kept at hand.
+/// Number of assets whose decisions are kept in memory.
 const AT_HAND: usize = 4096;
 
-/// Something to write.
+/// One entry for the scribe: a write, or a request that waits for the writes before it.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "nearly all entries are of the large kind"
 )]
 pub(crate) enum Entry {
-    /// A record of the kernel's.
+    /// A record from the kernel.
     Kernel(Record),
-    /// A write of whoever moves pins, in one step with the pins.
+    /// A write of the strategist, in one step with the pins that it moves.
     Write(Write),
     /// Answered once everything handed over before it is durable.
     Answer(Reply),
-    /// The same, with those of these incarnations that no kept decision speaks of.
+    /// Answered once everything before it is durable, with the incarnations that no kept decision refers to.
     Retire(Retiring),
 }
 
-/// What becomes durable with one ticket of the journal.
+/// The replies that wait for one ticket of the journal.
 struct Waiting {
     ticket: Ticket,
-    /// How many of the kernel's records are durable then.
+    /// Total number of the kernel's records that are durable with this ticket.
     kernel_records: u64,
     answers: Vec<Reply>,
     retiring: Vec<Retiring>,
 }
 
-/// The writer of one ownership of one partition.
+/// Writes the journal of one ownership of a partition.
 pub(crate) struct Scribe<R> {
     pub(crate) runtime: R,
     pub(crate) store: Arc<dyn Store>,
@@ -69,14 +69,14 @@ pub(crate) struct Scribe<R> {
     pub(crate) entries: UnboundedReceiver<Vec<Entry>>,
     pub(crate) journal: Journal,
     pub(crate) decisions: BTreeMap<AssetId, Decisions>,
-    /// Assets whose decisions cannot be read: they are left as they are.
+    /// Assets whose decisions cannot be read: their records are not written again.
     unreadable: BTreeSet<AssetId>,
-    /// That some are of a newer version is told.
+    /// Whether it was logged that a newer version wrote some decisions.
     told_unread: bool,
     cited: Cited,
-    /// Who waits until it is known which incarnations decisions speak of.
+    /// Requests that wait until it is known which incarnations decisions refer to.
     retiring: Vec<Retiring>,
-    /// How many batches were written since those last came a page nearer to that.
+    /// Number of batches written since the last page of decisions was read.
     written: u32,
 }
 
@@ -107,12 +107,15 @@ impl<R: Runtime> Scribe<R> {
         }
     }
 
-    /// Writes until the enforcer stops, or the journal does.
+    /// Writes until the enforcer ends or the journal stops.
     pub(crate) async fn run(self) {
         let events = self.events.clone();
-        // Without a writer nothing would be pushed any more, and nobody would know why.
+        // Without a scribe no push would start any more: the enforcer has to end with the reason.
         if let Err(panic) = AssertUnwindSafe(self.write()).catch_unwind().await {
-            let why = format!("writing to it panicked: {}", beside::said(&*panic));
+            let why = format!(
+                "the task that writes to it panicked: {}",
+                beside::said(&*panic)
+            );
             let _ = events.send(Input::Stopped(why));
         }
     }
@@ -124,7 +127,7 @@ impl<R: Runtime> Scribe<R> {
             if let Err(error) = self.load_decisions(&steps).await {
                 return self.stop(with_causes(&error));
             }
-            // Each is one step of the journal: what belongs together becomes durable together.
+            // The entries of one step of the kernel become durable together.
             for mut entries in steps {
                 let (answers, retiring) = take_answers(&mut entries);
                 let of_kernel = |entry: &&Entry| matches!(entry, Entry::Kernel(_));
@@ -148,7 +151,7 @@ impl<R: Runtime> Scribe<R> {
                 match self.journal.committed(result) {
                     Outcome::Durable(upto) => self.durable(&mut waiting, upto),
                     Outcome::Resubmit(error) => {
-                        tracing::warn!(%error, "the store did not take a batch; submitting it again");
+                        tracing::warn!(%error, "failed to write a batch to the store; submitting it again");
                         self.runtime.sleep(RESUBMIT).await;
                     }
                     Outcome::LostOwnership => {
@@ -156,17 +159,22 @@ impl<R: Runtime> Scribe<R> {
                         return;
                     }
                     Outcome::Stopped(error) => return self.stop(with_causes(&error)),
-                    _ => return self.stop("the journal answered something unknown".into()),
+                    _ => {
+                        return self.stop(
+                            "the journal gave an answer that this version does not know".into(),
+                        );
+                    }
                 }
             }
-            // There may have been nothing to write.
+            // Steps without writes are durable at once.
             if let Some(ticket) = waiting.last().map(|last| last.ticket) {
                 self.durable(&mut waiting, ticket);
             }
         }
     }
 
-    /// What is to be written next. Until then, reads on for those who wait for that.
+    /// The steps to write next; `None` when the enforcer has ended. While there is none, reads decisions for the
+    /// requests in `retiring`.
     async fn next_steps(&mut self) -> Option<Vec<Vec<Entry>>> {
         let first = loop {
             if self.retiring.is_empty() {
@@ -188,7 +196,8 @@ impl<R: Runtime> Scribe<R> {
         Some(steps)
     }
 
-    /// Answers which incarnations may be removed, or comes one page nearer to that. Everything written is durable.
+    /// Reads one more page of decisions; when all are read, answers which incarnations may be removed. To be called
+    /// while everything written is durable.
     async fn retire(&mut self) {
         let read = self.cited.read_on(&*self.store, &self.decisions).await;
         match read {
@@ -199,7 +208,7 @@ impl<R: Runtime> Scribe<R> {
             Ok(()) if !self.cited.is_complete() => return,
             Ok(()) => {}
             Err(ref error) => {
-                tracing::warn!(%error, "it is not known of which incarnations decisions speak");
+                tracing::warn!(%error, "cannot determine which incarnations are referenced; keeping all");
             }
         }
         for Retiring { mut old, reply } in std::mem::take(&mut self.retiring) {
@@ -209,12 +218,12 @@ impl<R: Runtime> Scribe<R> {
             };
             old.retain(|no| !spared.contains(no));
             let _ = self.events.send(Input::Spared(spared));
-            // Whoever asked may have gone: then nothing is removed.
+            // The caller may have gone: then nothing is removed.
             let _ = reply.send(old);
         }
     }
 
-    /// Tells everybody who waits for what is durable up to `upto`.
+    /// Answers the requests whose ticket is `upto` or older, and tells the kernel how many records are durable.
     fn durable(&mut self, waiting: &mut Vec<Waiting>, upto: Ticket) {
         let (done, rest) = std::mem::take(waiting)
             .into_iter()
@@ -223,7 +232,7 @@ impl<R: Runtime> Scribe<R> {
         let done: Vec<Waiting> = done;
         let Some(last) = done.last() else { return };
         let durable = Event::Durable(last.kernel_records);
-        // Whoever asked may have gone, and the enforcer may have stopped: then nobody is told.
+        // The callers may have gone, and the enforcer may have stopped.
         let _ = self.events.send(Input::Kernel(durable));
         for entry in done {
             self.retiring.extend(entry.retiring);
@@ -305,17 +314,17 @@ impl<R: Runtime> Scribe<R> {
         }
     }
 
-    /// Once in an ownership: the same is read again and again.
+    /// Logs once in an ownership that a newer version wrote some decisions of `asset`.
     fn tell_unread(&mut self, asset: &AssetId, known: &Decisions) {
         let unread = known.unread();
         if unread > 0 && !std::mem::replace(&mut self.told_unread, true) {
-            tracing::warn!(%asset, unread, "a newer version wrote decisions that this one cannot read; they are kept as they are");
+            tracing::warn!(%asset, unread, "a newer version wrote decisions that this version cannot read; keeping them unchanged");
         }
     }
 
-    /// An asset's last decisions are one record: what is there already is read before it is added to.
+    /// Reads the decisions of the assets that `steps` add decisions to: all decisions of an asset are one record.
     async fn load_decisions(&mut self, steps: &[Vec<Entry>]) -> Result<(), plane_store::Error> {
-        // While others are read, these are newer.
+        // Decisions in memory are newer than those that `cited` has yet to read: these are kept.
         if self.decisions.len() > AT_HAND {
             match self.retiring.is_empty() {
                 true => self.decisions.clear(),
@@ -354,7 +363,7 @@ impl<R: Runtime> Scribe<R> {
                     self.decisions.insert(asset, known);
                 }
                 Err(error) => {
-                    tracing::warn!(%asset, %error, "decisions cannot be read; they are left as they are, and no further ones are kept");
+                    tracing::warn!(%asset, %error, "cannot read the decisions of the asset; leaving them unchanged and recording no new ones");
                     self.unreadable.insert(asset);
                 }
             }
@@ -363,7 +372,7 @@ impl<R: Runtime> Scribe<R> {
     }
 }
 
-/// Takes out who wants an answer.
+/// Takes the requests for an answer out of `entries`.
 fn take_answers(entries: &mut Vec<Entry>) -> (Vec<Reply>, Vec<Retiring>) {
     let (mut answers, mut retiring) = (Vec::new(), Vec::new());
     for entry in std::mem::take(entries) {
@@ -393,7 +402,7 @@ mod tests {
 
     use super::*;
 
-    /// A scribe of a new owner, and what it says.
+    /// Starts the scribe of a new owner; returns its task and the inputs that it sends.
     async fn scribe(
         store: &MemoryStore,
         taken: mpsc::UnboundedReceiver<Vec<Entry>>,
@@ -408,7 +417,7 @@ mod tests {
         (tokio::spawn(scribe.run()), said)
     }
 
-    /// Writes `steps`, all of them handed over before the first is looked at.
+    /// Writes `steps`; all of them are in the queue before the scribe starts.
     async fn written(store: &MemoryStore, steps: Vec<Vec<Entry>>) {
         let (entries, taken) = mpsc::unbounded();
         for step in steps {
@@ -420,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_step_writes_is_durable_together_whatever_else_waits() {
+    async fn writes_of_one_step_are_durable_in_one_commit() {
         let store = MemoryStore::new();
         let names = [["a1", "a2", "a3"], ["b1", "b2", "b3"]];
         let large =
@@ -438,7 +447,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn decisions_of_many_assets_are_read_at_once() {
+    async fn decisions_of_many_assets_are_read_in_one_call() {
         let (store, reads) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
         let counted = reads.clone();
         store.set_pause(move |point| {
@@ -459,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r5_decisions_about_what_is_gone_go_and_spare_no_incarnation() {
+    async fn r5_decisions_of_a_removed_asset_are_removed_and_spare_no_incarnation() {
         let store = MemoryStore::new();
         let (entries, taken) = mpsc::unbounded();
         let (_running, _said) = scribe(&store, taken).await;
@@ -496,13 +505,13 @@ mod tests {
         of.into_iter().map(IncarnationNo).collect()
     }
 
-    /// Hands over that asset `n` was decided on at incarnation `no`.
+    /// Sends a decision on asset `n` at incarnation `no` to the scribe.
     fn decide(entries: &mpsc::UnboundedSender<Vec<Entry>>, n: u32, no: u32) {
         let record = Record::Decision(asset(n), decision(no));
         entries.unbounded_send(vec![Entry::Kernel(record)]).unwrap();
     }
 
-    /// Which of the first ten incarnations may be removed.
+    /// Asks which of the first ten incarnations may be removed.
     async fn free(entries: &mpsc::UnboundedSender<Vec<Entry>>) -> BTreeSet<IncarnationNo> {
         let (reply, answer) = oneshot::channel();
         let old = numbers(1..=10);
@@ -512,7 +521,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r5_what_kept_decisions_speak_of_is_spared_and_they_are_read_once() {
+    async fn r5_incarnations_in_kept_decisions_are_spared_and_decisions_are_read_once() {
         let (store, reads) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
         let partition: PartitionId = "test".parse().unwrap();
         let mut batch = Batch::new();
@@ -544,7 +553,8 @@ mod tests {
             spared = of(said.next().await.unwrap());
         }
         assert_eq!(spared, Some(numbers([1, 2, 3, 4, 7, 8])));
-        // Pushed out by newer ones; of the first four, each of its assets speaks of one.
+        // Newer decisions displace the older ones that refer to incarnations 3 and 8; no asset refers to those any
+        // more.
         for _ in 0..Decisions::KEPT {
             decide(&entries, 9_999, 20);
         }
@@ -554,13 +564,16 @@ mod tests {
         let before = reads.load(Ordering::Relaxed);
         assert_eq!(free(&entries).await, numbers([3, 5, 6, 8, 9, 10]));
         let read = reads.load(Ordering::Relaxed) - before;
-        assert!(read <= 2, "{read} reads for what is written, none to count");
+        assert!(
+            read <= 2,
+            "{read} reads: expected only those for the written assets"
+        );
         drop(entries);
         running.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r5_what_may_be_removed_is_told_though_there_is_always_more_to_write() {
+    async fn r5_removable_incarnations_are_answered_under_constant_writes() {
         const MANY: u64 = 1_000;
         let (store, written) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
         let (entries, taken) = mpsc::unbounded();
@@ -578,7 +591,7 @@ mod tests {
         assert_eq!(free(&entries).await, spared);
         assert!(
             written.load(Ordering::Relaxed) < MANY,
-            "told in the end only"
+            "the answer came only after the last write"
         );
         running.abort();
     }

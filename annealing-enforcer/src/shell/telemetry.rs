@@ -1,16 +1,16 @@
-//! What dashboards and logs tell of a partition. Binaries install an exporter and a subscriber; without, this costs
-//! nothing. `docs/operate.md` explains every line of the log and every metric of all crates, and says what to do.
+//! The metrics and log lines of a partition. Binaries install an exporter and a subscriber; without them, this costs
+//! nothing. `docs/operate.md` explains every log line and every metric of all crates, and says what to do.
 //!
 //! | metric | kind | labels | meaning |
 //! |---|---|---|---|
 //! | `annealing_unsettled` | gauge | `partition` | assets with an intent that production does not match |
 //! | `annealing_incarnation` | gauge | `partition` | the newest incarnation known |
-//! | `annealing_calls_total` | counter | `partition`, `call`, `outcome` | pushes that ended well or failed; diffs and checks that failed |
+//! | `annealing_calls_total` | counter | `partition`, `call`, `outcome` | pushes that succeeded or failed; diffs and checks that failed |
 //!
 //! | log line | level | when |
 //! |---|---|---|
 //! | `a push failed` | WARN | the first failure of a class since the asset was in sync or pushed |
-//! | `a circuit breaker opened` | WARN | so many assets' calls fail that the plugin is only probed |
+//! | `a circuit breaker opened` | WARN | the calls of so many assets fail that the plugin is only probed |
 //! | `a circuit breaker closed` | INFO | a probe succeeded |
 
 use metrics::{Counter, Gauge, counter, gauge};
@@ -18,14 +18,14 @@ use prodspec_model::PartitionId;
 
 use crate::kernel::{Event, Kernel, Notice};
 
-/// The figures of one partition. No asset ids: they would be a label for each of a million.
+/// The metrics of one partition. They have no asset ids as labels: a partition may have a million.
 pub(super) struct Telemetry {
     partition: PartitionId,
     /// `annealing_unsettled`: assets with an intent that production does not match.
     unsettled: Gauge,
     /// `annealing_incarnation`: the newest incarnation known.
     incarnation: Gauge,
-    /// `annealing_calls_total{call, outcome}`: pushes that ended well, pushes that failed, diffs and checks that did.
+    /// `annealing_calls_total{call, outcome}`: successful and failed pushes, failed diffs and checks.
     pushed: Counter,
     push_failed: Counter,
     diff_failed: Counter,
@@ -47,7 +47,7 @@ impl Telemetry {
         }
     }
 
-    /// A call has ended.
+    /// Counts the end of a call.
     pub(super) fn ended(&self, event: &Event) {
         match event {
             Event::PushDone { answer: Ok(_), .. } => self.pushed.increment(1),
@@ -58,12 +58,12 @@ impl Telemetry {
         }
     }
 
-    /// A line in the log.
+    /// Writes a log line for a notice of the kernel.
     pub(super) fn tell(&self, notice: Notice) {
         let partition = &self.partition;
         match notice {
             Notice::PushFailed { asset, class, why } => {
-                tracing::warn!(%partition, %asset, class, why, "a push failed; it is tried again as its class says");
+                tracing::warn!(%partition, %asset, class, why, "a push failed; retrying as its failure class says");
             }
             Notice::BreakerOpened { type_name, call } => {
                 tracing::warn!(%partition, %type_name, call, "a circuit breaker opened: calls fail for most assets; the plugin is only probed");
@@ -74,7 +74,7 @@ impl Telemetry {
         }
     }
 
-    /// Some asset settled, or stopped being settled.
+    /// Updates the gauges after an asset settled or stopped being settled.
     pub(super) fn settled(&self, kernel: &Kernel) {
         self.unsettled.set(f64::from(kernel.unsettled()));
         self.incarnation.set(f64::from(kernel.latest().no().0));

@@ -1,4 +1,4 @@
-//! An enforcer in its shell, over a store in memory, from one start to the next.
+//! Tests of an enforcer with a store in memory, including restarts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ mod told;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Enforces what the store has, until everything is settled at `no` and `then` is done.
+/// Runs an enforcer on `store` until all assets are settled at `no` and `then` is done.
 async fn enforced<T, F: Future<Output = T>>(
     store: &Arc<dyn Store>,
     no: u32,
@@ -46,7 +46,7 @@ async fn enforced<T, F: Future<Output = T>>(
     enforced_by(store, InMemoryProduction::new(), settled).await
 }
 
-/// Enforces what the store has through `plugin`, until `then` is done.
+/// Runs an enforcer on `store` with `plugin` until `then` is done.
 async fn enforced_by<T, F: Future<Output = T>>(
     store: &Arc<dyn Store>,
     plugin: impl AssetPlugin,
@@ -67,12 +67,12 @@ async fn enforced_by<T, F: Future<Output = T>>(
     found
 }
 
-/// The newest incarnation without an asset.
+/// The incarnation after `latest`, without one asset.
 fn without(latest: &Incarnation, asset: &AssetId) -> Incarnation {
     edited(latest, Vec::new(), std::slice::from_ref(asset))
 }
 
-/// The incarnation after the newest.
+/// The incarnation after `latest`, with the assets `put` and without the assets `gone`.
 fn edited(latest: &Incarnation, put: Vec<Asset>, gone: &[AssetId]) -> Incarnation {
     let no = latest.no().next();
     let snapshot = latest.snapshot().edit(no, put, gone);
@@ -92,7 +92,7 @@ async fn orphans(handle: Handle<TokioRuntime>) -> Vec<AssetId> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r15_an_orphan_that_is_known_about_is_not_listed_after_a_restart() {
+async fn r15_acknowledged_orphan_is_not_listed_after_a_restart() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let asset = |name| testing::asset(name);
     let first = testing::incarnation(1, [asset("a"), asset("b"), asset("c")]);
@@ -114,7 +114,11 @@ async fn r15_an_orphan_that_is_known_about_is_not_listed_after_a_restart() {
         .await
         .unwrap();
     let both = [a.clone(), b.clone()];
-    assert_eq!(enforced(&store, 3, orphans).await, both, "unseen");
+    assert_eq!(
+        enforced(&store, 3, orphans).await,
+        both,
+        "both left while no owner ran"
+    );
     let left = enforced(&store, 3, async |handle| {
         let by = By::new("me", "seen");
         let word = Command::Acknowledge { asset: a, by };
@@ -122,10 +126,14 @@ async fn r15_an_orphan_that_is_known_about_is_not_listed_after_a_restart() {
         orphans(handle).await
     });
     assert_eq!(left.await, std::slice::from_ref(&b));
-    assert_eq!(enforced(&store, 3, orphans).await, [b], "and no other");
+    assert_eq!(
+        enforced(&store, 3, orphans).await,
+        [b],
+        "the other is acknowledged"
+    );
 }
 
-/// Every push fails, and says so at length.
+/// A plugin whose pushes all fail with a very long error.
 struct Talkative(InMemoryProduction);
 
 #[async_trait::async_trait]
@@ -139,7 +147,7 @@ impl AssetPlugin for Talkative {
     }
 }
 
-/// Seals an incarnation that has one asset.
+/// Seals a first incarnation with the one asset `a`.
 async fn sealed(store: &Arc<dyn Store>) -> AssetId {
     let first = testing::incarnation(1, [testing::asset("a")]);
     let incarnations = Incarnations::new(store.clone(), first.id().partition.clone());
@@ -148,7 +156,7 @@ async fn sealed(store: &Arc<dyn Store>) -> AssetId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s9_a_plugin_that_says_too_much_stops_nobody() {
+async fn s9_plugin_with_very_long_errors_stops_no_asset() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let a = sealed(&store).await;
     let explained = enforced_by(
@@ -164,7 +172,7 @@ async fn s9_a_plugin_that_says_too_much_stops_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_word_that_is_too_long_to_remember_is_refused() {
+async fn command_with_texts_that_are_too_long_is_refused() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let a = sealed(&store).await;
     let word = |check: usize, why: usize| Command::Override {
@@ -175,7 +183,7 @@ async fn a_word_that_is_too_long_to_remember_is_refused() {
         by: By::new("me", "w".repeat(why)),
     };
     enforced(&store, 1, async |handle| {
-        // It is about nothing, and could be remembered.
+        // The texts are short enough; the command is refused because the asset has no such change.
         let refused = handle.tell(word(256, 16 << 10)).await;
         assert!(matches!(refused, Err(AskError::Refused { .. })));
         for (check, why) in [(257, 1), (1, (16 << 10) + 1)] {
@@ -190,7 +198,7 @@ async fn a_word_that_is_too_long_to_remember_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_an_asset_that_does_not_exist_is_told_so() {
+async fn waiting_for_an_unknown_asset_is_an_error() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     sealed(&store).await;
     enforced(&store, 1, async |handle| {
@@ -205,7 +213,7 @@ async fn whoever_waits_for_an_asset_that_does_not_exist_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r5_nobody_is_pinned_to_what_is_being_removed() {
+async fn r5_pins_to_incarnations_being_removed_are_refused() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let [a, b, c] = ["a", "b", "c"].map(testing::asset);
     let one = testing::incarnation(1, [a.clone()]);
@@ -222,7 +230,7 @@ async fn r5_nobody_is_pinned_to_what_is_being_removed() {
     enforced(&store, 3, async |handle| {
         handle.pin(&a.id(), pin(&two)).await.unwrap();
         let free = handle.retire(old()).await.unwrap();
-        assert_eq!(free, [one.no()].into(), "the other is an intent");
+        assert_eq!(free, [one.no()].into(), "the other one is pinned");
         let refused = handle.pin(&a.id(), pin(&one)).await;
         assert!(
             matches!(refused, Err(AskError::Retired { .. })),

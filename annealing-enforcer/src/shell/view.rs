@@ -1,4 +1,4 @@
-//! A check's window on the rest of its partition: edges from the incarnations, diffs through the kernel.
+//! A check's view of the rest of its partition: edges from the incarnations, observations through the kernel.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,18 +13,18 @@ use prodspec_model::{
 use super::{Input, inside::Inside};
 use crate::kernel::InProduction;
 
-/// See [`PartitionView`].
+/// Implements [`PartitionView`] for one run of the checks.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
-    /// Looks at other assets, and stamps what it finds.
+    /// The way to ask the kernel for observations of other assets.
     pub(crate) kernel: Inside,
     /// The incarnation being pushed.
     pub(crate) at: Incarnation,
-    /// The newest one: what others may have been pushed to meanwhile.
+    /// The newest incarnation: other assets may have been pushed to it meanwhile.
     pub(crate) latest: Incarnation,
-    /// What production may have beside both.
+    /// The edges that production may have besides those of `at` and `latest`.
     pub(crate) edges: Arc<InProduction>,
-    /// What the push itself adds to that.
+    /// The edges that the push itself adds to production.
     pub(crate) brought: Vec<Edge>,
 }
 
@@ -46,7 +46,7 @@ impl View {
         std::iter::once(&self.at).chain(newer)
     }
 
-    /// Every edge that a consumer may have in production.
+    /// Every edge that a consumer may have in production: at `at`, at `latest`, or from earlier pushes.
     fn edges_of(&self, consumer: &AssetId) -> BTreeSet<Edge> {
         let intended = self
             .incarnations()
@@ -86,7 +86,7 @@ impl PartitionView for View {
         })
     }
 
-    /// Those of the push itself: a newer incarnation is not what it goes to.
+    /// The providers at the incarnation being pushed, not those of a newer incarnation.
     fn providers(&self, asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
         let own = declared(self.at.asset(asset)).into_iter();
         let own: BTreeSet<Edge> = own.chain(self.edges.of(asset).cloned()).collect();

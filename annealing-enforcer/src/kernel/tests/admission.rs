@@ -1,4 +1,4 @@
-//! R7 to R12: what is compared before a push is let through.
+//! R7 to R12: the conditions that admit a push.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(super) fn r7_a_failed_check_is_a_delay() {
 }
 
 #[test]
-fn r7_a_known_time_puts_the_asset_to_sleep_but_not_out_of_sight() {
+fn r7_delay_until_a_time_skips_checks_but_not_drift_diffs() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     let monday = rig.now.wall + Duration::from_secs(3600);
@@ -68,14 +68,14 @@ fn r7_a_known_time_puts_the_asset_to_sleep_but_not_out_of_sight() {
     while rig.now.wall < monday {
         assert!(
             rig.until_diff("a") <= Duration::from_secs(300),
-            "looked at every drift period all the same"
+            "diffed every drift period all the same"
         );
         rig.diffed("a", differs);
         looks += 1;
         assert_eq!(
             rig.check("a").is_some(),
             rig.now.wall >= monday,
-            "asleep: no check before the time it named"
+            "no check before the time that the delay names"
         );
     }
     assert_eq!(looks, 12);
@@ -109,7 +109,7 @@ fn r7_an_override_lifts_one_check_for_one_change() {
 }
 
 #[test]
-fn r7_no_override_lifts_a_stack_that_failed() {
+fn r7_failed_check_stack_cannot_be_overridden() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
@@ -120,7 +120,10 @@ fn r7_no_override_lifts_a_stack_that_failed() {
         answer: Err("on fire".into()),
     });
     rig.durable();
-    assert!(rig.push("a").is_none(), "what the others say is not known");
+    assert!(
+        rig.push("a").is_none(),
+        "the verdicts of the other checks are unknown"
+    );
 }
 
 #[test]
@@ -142,7 +145,7 @@ pub(super) fn r8_changed_evidence_voids_the_verdict() {
     rig.durable();
     assert!(rig.push("a").is_none(), "b was pushed after it was seen");
     assert_eq!(rig.kernel.branches()[&Branch::StaleEvidence], 1);
-    assert!(rig.diff("a").is_some(), "once more from the diff");
+    assert!(rig.diff("a").is_some(), "it starts again from the diff");
 }
 
 #[test]
@@ -234,7 +237,7 @@ fn r9_blast_radius_is_held_until_the_asset_settles() {
 }
 
 #[test]
-fn r9_a_used_up_rate_wakes_only_as_many_as_it_lets_through() {
+fn r9_used_up_rate_wakes_only_as_many_as_it_admits() {
     let names: Vec<_> = (0..10).map(|n| format!("a{n}")).collect();
     let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
     let rate = || {
@@ -280,7 +283,7 @@ fn r9_a_used_up_rate_wakes_only_as_many_as_it_lets_through() {
 }
 
 #[test]
-fn r9_who_waits_for_a_rate_moves_up_when_others_leave() {
+fn r9_waiter_for_a_rate_moves_up_when_others_leave() {
     let names: Vec<_> = (0..10).map(|n| format!("a{n}")).collect();
     let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
     let rate = || {
@@ -317,7 +320,7 @@ fn r10_old_evidence_is_refused() {
     rig.durable();
     assert!(
         rig.push("a").is_none(),
-        "cached evidence counts by its own birth"
+        "cached evidence counts with its own age"
     );
     rig.diffed("a", differs);
     let future = rig.now.wall + Duration::from_secs(1);
@@ -326,7 +329,10 @@ fn r10_old_evidence_is_refused() {
         verdict
     });
     rig.durable();
-    assert!(rig.push("a").is_none(), "a clock that went back");
+    assert!(
+        rig.push("a").is_none(),
+        "evidence from the future: the clock was set back"
+    );
     assert_eq!(rig.kernel.branches()[&Branch::Aged], 2);
     assert!(rig.until_push("a", |verdict| verdict).is_some());
 }
@@ -344,7 +350,7 @@ fn r10_a_push_that_became_durable_too_late_is_withdrawn() {
 }
 
 #[test]
-fn r10_evidence_that_grew_old_while_a_push_was_written_withdraws_it() {
+fn r10_push_is_withdrawn_when_its_evidence_ages_before_it_is_durable() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     let born = rig.now.wall - Duration::from_secs(50);
@@ -358,7 +364,7 @@ fn r10_evidence_that_grew_old_while_a_push_was_written_withdraws_it() {
 }
 
 #[test]
-fn r9_a_push_that_is_withdrawn_holds_nothing() {
+fn r9_withdrawn_push_holds_no_claim() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let one = || Claim::AtMost("domain".into(), 1);
     rig.diffed("a", differs);
@@ -367,11 +373,11 @@ fn r9_a_push_that_is_withdrawn_holds_nothing() {
     rig.durable();
     assert!(rig.push("a").is_none(), "paused before it started");
     let push = rig.until_push("b", |verdict| verdict.claim(one()));
-    assert!(push.is_some(), "nothing of a's is pushed and unsettled");
+    assert!(push.is_some(), "no push of a is unsettled");
 }
 
 #[test]
-fn r9_a_push_that_is_withdrawn_keeps_what_an_earlier_one_holds() {
+fn r9_withdrawn_push_keeps_the_claims_of_an_earlier_push() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let one = || Claim::AtMost("domain".into(), 1);
     rig.in_sync("b");
@@ -434,7 +440,7 @@ fn r11_a_pause_always_voids() {
 }
 
 #[test]
-fn a_pause_that_ends_by_itself_is_not_waited_for_any_longer() {
+fn asset_is_diffed_when_a_pause_ends_by_itself() {
     let mut rig = Rig::new(vec![thing("a", 0)]);
     let minute = Duration::from_secs(60);
     rig.pause(Scope::Asset(id("a")), Some(rig.now.wall + minute));
@@ -446,7 +452,7 @@ fn a_pause_that_ends_by_itself_is_not_waited_for_any_longer() {
 }
 
 #[test]
-fn r11_a_neighbours_new_content_voids_too() {
+fn r11_new_content_of_a_neighbour_voids_the_verdict() {
     let mut rig = Rig::new(vec![thing("a", 0), thing("b", 0)]);
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
@@ -465,7 +471,7 @@ fn r11_a_neighbours_new_content_voids_too() {
 }
 
 #[test]
-fn r10_a_push_that_did_not_begin_in_time_gives_everything_back() {
+fn r10_push_that_does_not_begin_in_time_frees_holds_claims_and_approval() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.diffed("a", destroys);
     rig.diffed("b", differs);
@@ -498,7 +504,7 @@ fn r10_a_push_that_did_not_begin_in_time_gives_everything_back() {
 }
 
 #[test]
-fn r14_a_follow_up_that_did_not_begin_is_made_again() {
+fn r14_follow_up_that_did_not_begin_is_called_again() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let push = rig.until_push("a", |verdict| verdict).unwrap();
     let check_again_in = Duration::from_secs(2);

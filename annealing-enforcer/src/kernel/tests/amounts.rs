@@ -13,7 +13,7 @@ use prodspec_model::{
 use super::{modelled, rig::*};
 use crate::kernel::{Branch, Event, amounts::Amounts};
 
-/// A consumer of `p`.
+/// An asset that consumes capacity of `p`.
 fn consumer(name: &str, size: u32) -> Asset {
     let edges = vec![Edge {
         provider: AssetRef::to(id("p")),
@@ -57,7 +57,7 @@ fn shared() -> Shared {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Three consumers that have 10 each of the 100 that `p` has, and are edited.
+/// A rig with three consumers that use 10 each of the 100 of `p`, and that are edited.
 fn rig() -> Rig {
     let mut assets: Vec<_> = NAMES.iter().map(|name| consumer(name, 1)).collect();
     assets.push(thing("p", 1));
@@ -75,10 +75,10 @@ fn usage(rig: &mut Rig, but: &str) -> Usage {
     rig.kernel.usage(now, &shared(), &id(but))
 }
 
-/// What the others use, with whatever is not known of them observed.
+/// The usage without the consumer `but`, after observing the consumers that are unknown.
 fn known_usage(rig: &mut Rig, but: &str, each: u64) -> Usage {
     for unknown in usage(rig, but).unknown {
-        // Its own look at itself tells as much as an observation.
+        // The asset's own diff tells as much as an observation.
         match rig.is_diffing(unknown.as_str()) {
             true => rig.diffed(unknown.as_str(), |_| has(each)),
             false => drop(rig.observe(unknown.as_str(), has(each))),
@@ -87,7 +87,7 @@ fn known_usage(rig: &mut Rig, but: &str, each: u64) -> Usage {
     usage(rig, but)
 }
 
-/// The check of `name` lets it have `units` of 100.
+/// Answers the check of `name` with a claim of `units` of 100.
 fn takes(rig: &mut Rig, name: &str, units: u64) {
     let stamp = rig.observe("p", has(100)).stamp;
     let as_of = usage(rig, name).as_of;
@@ -100,9 +100,9 @@ fn takes(rig: &mut Rig, name: &str, units: u64) {
 }
 
 #[test]
-fn r16_consumers_grow_side_by_side_without_looking_at_each_other() {
+fn r16_consumers_grow_side_by_side_without_diffing_each_other() {
     let mut rig = rig();
-    // The first question makes the consumers known; each is looked at once.
+    // The first question makes the consumers known; each is diffed once.
     assert_eq!(usage(&mut rig, "a").unknown.len(), 2);
     for name in NAMES {
         rig.diffed(name, |asset| resizes(asset, 10, 30));
@@ -124,7 +124,7 @@ fn r9_amounts_that_do_not_fit_together_are_not_admitted_together() {
     for name in NAMES {
         rig.diffed(name, |asset| resizes(asset, 10, 40));
     }
-    // Each fits beside what the others have now: 40 + 10 + 10.
+    // Each claim fits beside the present usage of the others: 40 + 10 + 10.
     for name in NAMES {
         takes(&mut rig, name, 40);
     }
@@ -147,22 +147,22 @@ fn r9_a_waiter_keeps_its_place_and_is_woken_when_a_level_falls() {
         takes(&mut rig, name, 40);
     }
     rig.pushed("a", Ok(Pushed::Done));
-    // What was given back still counts until it is looked at, so the waiter finds no room and waits on.
+    // The released claim still counts until `a` is diffed, so the waiter finds no room and waits on.
     if rig.is_diffing("c") {
         rig.diffed("c", |asset| resizes(asset, 10, 40));
         takes(&mut rig, "c", 40);
     }
     assert!(rig.push("c").is_none());
-    // Capacity is taken from `a` by hand: now there is room.
+    // A diff finds that `a` uses less: now there is room.
     rig.diffed("a", |_| has(5));
-    assert!(rig.is_diffing("c"), "woken by the level that fell");
+    assert!(rig.is_diffing("c"), "woken by the lower usage of a");
     rig.diffed("c", |asset| resizes(asset, 10, 40));
     takes(&mut rig, "c", 40);
     assert!(rig.push("c").is_some(), "5 + 40 + 40");
 }
 
 #[test]
-fn r10_a_level_of_half_an_age_is_looked_at_again() {
+fn r10_usage_older_than_half_the_evidence_age_is_observed_again() {
     let mut rig = rig();
     known_usage(&mut rig, "a", 10);
     assert!(usage(&mut rig, "a").unknown.is_empty());
@@ -171,7 +171,7 @@ fn r10_a_level_of_half_an_age_is_looked_at_again() {
 }
 
 #[test]
-fn r10_what_is_claimed_beside_an_old_level_is_not_admitted() {
+fn r10_claim_beside_outdated_usage_is_not_admitted() {
     let mut rig = rig();
     rig.diffed("a", |_| has(10));
     known_usage(&mut rig, "a", 10);
@@ -179,18 +179,15 @@ fn r10_what_is_claimed_beside_an_old_level_is_not_admitted() {
     rig.publish(vec![consumer("a", 3)], &[]);
     rig.diffed("a", |asset| resizes(asset, 10, 30));
     takes(&mut rig, "a", 30);
-    assert!(
-        rig.push("a").is_none(),
-        "what b and c use is not known any more"
-    );
+    assert!(rig.push("a").is_none(), "the usage of b and c is outdated");
     assert_eq!(rig.kernel.branches()[&Branch::StaleEvidence], 1);
 }
 
 #[test]
-fn r16_a_push_without_a_claim_counts_with_what_it_had() {
+fn r16_push_without_a_claim_counts_with_its_usage_before() {
     let mut rig = rig();
     usage(&mut rig, "b");
-    // `a` shrinks from 90: while its push runs it may still have all of it.
+    // `a` shrinks from 90: while its push runs, it may still use all 90.
     rig.diffed("a", |asset| resizes(asset, 90, 10));
     rig.checked("a", |verdict| verdict);
     rig.durable();
@@ -201,12 +198,12 @@ fn r16_a_push_without_a_claim_counts_with_what_it_had() {
     assert_eq!(seen.shrinking, [(id("a"), 90)]);
     assert!(
         seen.unknown.is_empty(),
-        "what is pushed cannot be looked at"
+        "an asset that is being pushed cannot be observed"
     );
 }
 
 #[test]
-fn r16_an_open_push_of_an_unknown_level_is_waited_for() {
+fn r16_claim_of_an_unknown_push_still_counts() {
     let mut rig = rig();
     usage(&mut rig, "a");
     for name in NAMES {
@@ -222,13 +219,17 @@ fn r16_an_open_push_of_an_unknown_level_is_waited_for() {
 }
 
 #[test]
-fn r16_a_consumer_that_comes_counts_from_its_push_on() {
+fn r16_new_consumer_counts_from_its_push_on() {
     let mut rig = Rig::new(vec![consumer("a", 1), thing("b", 1), thing("p", 1)]);
     rig.diffed("a", |_| has(10));
     rig.diffed("b", |_| has(50));
     rig.diffed("p", |_| has(100));
     rig.publish(vec![consumer("b", 2)], &[]);
-    assert_eq!(known_usage(&mut rig, "a", 10).used, 0, "b is not there yet");
+    assert_eq!(
+        known_usage(&mut rig, "a", 10).used,
+        0,
+        "b is no consumer yet"
+    );
     rig.diffed("b", |asset| resizes(asset, 50, 60));
     known_usage(&mut rig, "b", 10);
     takes(&mut rig, "b", 60);
@@ -272,7 +273,7 @@ fn r8_a_new_consumer_does_not_void_a_counted_claim_and_voids_a_shrinking_provide
 }
 
 #[test]
-fn what_is_no_longer_asked_about_is_forgotten() {
+fn amounts_without_questions_are_forgotten() {
     let mut rig = rig();
     known_usage(&mut rig, "a", 10);
     assert!(rig.kernel.claims.amounts.len() > 0);
@@ -280,7 +281,7 @@ fn what_is_no_longer_asked_about_is_forgotten() {
     assert_eq!(rig.kernel.claims.amounts.len(), 0);
 }
 
-/// Amounts of a provider with consumers in slots 1 to 3, none of which was looked at.
+/// Amounts of a provider with consumers in slots 1 to 3, none of which was diffed.
 fn watched() -> (Amounts, Key) {
     let (mut amounts, shared) = (Amounts::default(), shared());
     assert!(amounts.watch(&shared, Mono(0)));
@@ -288,7 +289,7 @@ fn watched() -> (Amounts, Key) {
     (amounts, Key::capacity(&shared.provider, &shared.unit))
 }
 
-/// A diff of a consumer started at `at` and found `level`; a push to come would leave `soon`.
+/// Notes a diff of a consumer: started at `at`, found `level`, and its coming push would leave `soon`.
 fn found(amounts: &mut Amounts, slot: u32, at: u64, (level, soon): (u64, Option<u64>)) {
     let started = Now {
         mono: Mono(at),
@@ -308,7 +309,7 @@ fn r9_a_smaller_claim_of_the_same_asset_gives_nothing_back() {
 }
 
 #[test]
-fn r16_an_older_diff_does_not_replace_what_a_newer_one_found() {
+fn r16_older_diff_does_not_replace_a_newer_one() {
     let (mut amounts, key) = watched();
     found(&mut amounts, 1, 20, (60, None));
     found(&mut amounts, 1, 10, (5, None));
@@ -316,7 +317,7 @@ fn r16_an_older_diff_does_not_replace_what_a_newer_one_found() {
 }
 
 #[test]
-fn r16_a_diff_of_other_content_leaves_what_a_push_to_come_would_leave() {
+fn r16_diff_of_other_content_keeps_the_level_after_the_coming_push() {
     let (mut amounts, key) = watched();
     found(&mut amounts, 1, 10, (60, Some(30)));
     found(&mut amounts, 1, 20, (60, None));
@@ -325,19 +326,19 @@ fn r16_a_diff_of_other_content_leaves_what_a_push_to_come_would_leave() {
 }
 
 #[test]
-fn r9_what_a_consumer_claims_counts_when_it_is_a_consumer_no_more() {
+fn r9_claim_counts_after_its_asset_is_no_longer_a_consumer() {
     let (mut amounts, key) = watched();
     found(&mut amounts, 1, 10, (80, None));
     amounts.claim(1, &key, 60);
     amounts.set_consumers(&shared(), BTreeSet::from([2, 3]), Vec::new());
     assert!(!amounts.fits(2, &key, 41, 100), "its push is under way");
-    assert!(amounts.fits(2, &key, 40, 100), "what it had counts no more");
+    assert!(amounts.fits(2, &key, 40, 100), "its usage no longer counts");
     amounts.release(1, &key);
     assert!(amounts.fits(2, &key, 100, 100));
 }
 
 #[test]
-fn r16_what_was_asked_about_within_the_age_is_kept() {
+fn r16_amounts_asked_about_within_the_evidence_age_are_kept() {
     let (mut amounts, key) = watched();
     found(&mut amounts, 1, 10, (60, None));
     let age = Duration::from_secs(60);
@@ -348,7 +349,7 @@ fn r16_what_was_asked_about_within_the_age_is_kept() {
 }
 
 #[test]
-fn r16_a_consumer_of_which_it_is_not_known_that_it_came_may_be_one() {
+fn r16_consumer_of_an_unknown_push_counts_as_unknown() {
     let mut rig = Rig::new(vec![consumer("a", 1), thing("b", 1), thing("p", 1)]);
     rig.diffed("a", |_| has(10));
     rig.diffed("b", |_| has(0));
@@ -364,7 +365,7 @@ fn r16_a_consumer_of_which_it_is_not_known_that_it_came_may_be_one() {
 }
 
 #[test]
-fn r16_a_consumer_that_is_being_pushed_counts_as_it_was_seen_if_it_ever_was() {
+fn r16_consumer_being_pushed_counts_with_its_last_observation() {
     let (mut amounts, key) = watched();
     found(&mut amounts, 1, 10, (60, None));
     found(&mut amounts, 3, 90, (1, None));
@@ -372,9 +373,17 @@ fn r16_a_consumer_that_is_being_pushed_counts_as_it_was_seen_if_it_ever_was() {
         let sum = amounts.sum(&key, 3, Mono(50), 9, |slot| in_flight.contains(&slot));
         sum.unknown
     };
-    assert_eq!(unknown(&[], &amounts), [2, 1], "never seen, and too old");
+    assert_eq!(
+        unknown(&[], &amounts),
+        [2, 1],
+        "2 was never observed, the observation of 1 is too old"
+    );
     assert_eq!(unknown(&[1], &amounts), [2]);
-    assert_eq!(unknown(&[1, 2], &amounts), [2], "never seen, pushed or not");
+    assert_eq!(
+        unknown(&[1, 2], &amounts),
+        [2],
+        "2 was never observed, pushed or not"
+    );
 }
 
 #[test]
@@ -387,11 +396,11 @@ fn r16_a_consumer_whose_edge_left_intent_still_counts() {
     usage(&mut rig, "a");
     rig.diffed("b", |asset| resizes(asset, 10, 0));
     let used = known_usage(&mut rig, "a", 10).used;
-    assert_eq!(used, 20, "b may use it still");
+    assert_eq!(used, 20, "b may still use it");
 }
 
 #[test]
-fn r16_only_a_consumer_whose_push_to_come_drops_its_edge_is_named_as_leaving() {
+fn r16_only_a_consumer_whose_next_push_drops_its_edge_is_named_as_leaving() {
     let mut rig = rig();
     usage(&mut rig, "c");
     for name in NAMES {
@@ -407,7 +416,7 @@ fn r16_only_a_consumer_whose_push_to_come_drops_its_edge_is_named_as_leaving() {
 }
 
 #[test]
-fn r16_a_claim_is_not_admitted_beside_a_consumer_that_came_since_and_is_unknown() {
+fn r16_claim_is_not_admitted_beside_a_new_unknown_consumer() {
     let mut rig = rig();
     known_usage(&mut rig, "a", 10);
     rig.diffed("a", |asset| resizes(asset, 10, 30));
@@ -421,11 +430,11 @@ fn r16_a_claim_is_not_admitted_beside_a_consumer_that_came_since_and_is_unknown(
         answer: Ok(verdict.claim(shared().claim(30, 100))),
     });
     rig.durable();
-    assert!(rig.push("a").is_none(), "what d uses is not known");
+    assert!(rig.push("a").is_none(), "the usage of d is unknown");
 }
 
 #[test]
-fn r16_a_consumer_that_nothing_enforces_is_never_known() {
+fn r16_modelled_only_consumer_stays_unknown() {
     let mut rig = rig();
     let edges = vec![Edge {
         provider: AssetRef::to(id("p")),
@@ -436,10 +445,10 @@ fn r16_a_consumer_that_nothing_enforces_is_never_known() {
     assert_eq!(known_but(&mut rig, "a"), [id("idea")]);
     rig.diffed("a", |asset| resizes(asset, 10, 30));
     takes(&mut rig, "a", 30);
-    assert!(rig.push("a").is_none(), "what `idea` uses is not known");
+    assert!(rig.push("a").is_none(), "the usage of `idea` is unknown");
 }
 
-/// Who is unknown when all that can be looked at has been.
+/// The consumers that are still unknown after all enforced ones were observed.
 fn known_but(rig: &mut Rig, but: &str) -> Vec<AssetId> {
     usage(rig, but);
     for name in NAMES.into_iter().filter(|name| *name != but) {

@@ -1,4 +1,4 @@
-//! S9: what opens a circuit breaker, what does not, and what it costs the assets that are well.
+//! S9: failures that open a circuit breaker, failures that do not, and the effect on healthy assets.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,8 +15,8 @@ fn rig(assets: usize) -> Rig {
     Rig::new((0..assets).map(|n| thing(&name(n), 1)).collect())
 }
 
-/// Lets time pass, second by second; assets for which `well` holds answer in sync at once, others never answer. Says for
-/// each asset the longest time between two answers.
+/// Lets time pass, second by second; assets for which `well` holds answer in sync at once, others never answer. Says
+/// for each asset the longest time between two answers.
 fn play(rig: &mut Rig, time: Duration, well: impl Fn(&str) -> bool) -> BTreeMap<String, Duration> {
     let start = rig.now.mono;
     let mut last: BTreeMap<String, Mono> = BTreeMap::new();
@@ -39,7 +39,7 @@ fn play(rig: &mut Rig, time: Duration, well: impl Fn(&str) -> bool) -> BTreeMap<
 }
 
 #[test]
-fn s9_fifty_unreachable_assets_of_a_thousand_hold_no_other_up() {
+fn s9_fifty_unreachable_assets_of_a_thousand_delay_no_other_asset() {
     let mut rig = rig(1_050);
     let unreachable = |name: &str| name[1..].parse::<usize>().unwrap() < 50;
     let gaps = play(&mut rig, Duration::from_secs(3_600), |name| {
@@ -52,18 +52,22 @@ fn s9_fifty_unreachable_assets_of_a_thousand_hold_no_other_up() {
 }
 
 #[test]
-fn s9_a_plugin_that_fails_for_all_is_probed_with_an_asset_that_was_well() {
+fn s9_plugin_that_fails_for_all_is_probed_with_the_asset_that_worked_last() {
     let mut rig = rig(100);
     for n in 0..100 {
         rig.in_sync(&name(n));
     }
     let down = || Err(plugin::Error::transient("down"));
-    // The scan of everything finds out, asset by asset.
+    // The drift scan finds the failures, asset by asset.
     while !rig.kernel.branches().contains_key(&Branch::BreakerOpened) {
         rig.pass(Duration::from_secs(1));
         for call in std::mem::take(&mut rig.calls) {
             if let Call::Diff(target) = call {
-                assert_ne!(target.asset.id_str(), name(99), "not in this turn");
+                assert_ne!(
+                    target.asset.id_str(),
+                    name(99),
+                    "the last asset of the scan is not diffed yet"
+                );
                 let (run, answer) = (target.run, down());
                 rig.step(Event::DiffDone { run, answer });
             }
@@ -74,13 +78,13 @@ fn s9_a_plugin_that_fails_for_all_is_probed_with_an_asset_that_was_well() {
     let [Call::Diff(probe)] = probes.as_slice() else {
         panic!("one probe, not {probes:?}");
     };
-    assert_eq!(probe.asset.id_str(), name(99), "it was well last");
+    assert_eq!(probe.asset.id_str(), name(99), "it worked last");
     rig.in_sync(&name(99));
     assert!(rig.kernel.status(rig.now).open_breakers.is_empty());
 }
 
 #[test]
-fn s9_the_standstill_of_the_owner_itself_opens_no_breaker() {
+fn s9_suspended_owner_opens_no_breaker() {
     let mut rig = rig(100);
     assert_eq!(rig.calls.len(), 100);
     // The machine sleeps for an hour while all diffs are under way.
@@ -96,7 +100,7 @@ fn s9_the_standstill_of_the_owner_itself_opens_no_breaker() {
     assert_eq!(
         rig.kernel.branches()[&Branch::DiffDeadline],
         50,
-        "the others are given the time that they lost, and no more"
+        "the deadlines of the others are extended by the lost time, and no more"
     );
 }
 
@@ -125,7 +129,7 @@ fn s9_an_asset_known_to_fail_does_not_probe_for_pushes() {
     }
     assert_eq!(rig.kernel.branches()[&Branch::BreakerOpened], 1);
     rig.calls.extend(calls);
-    // The known ones come back first, and wait; then one that never failed.
+    // The assets that failed come back first, and wait; then an asset that never failed.
     rig.pass(Duration::from_secs(2));
     for n in 0..10 {
         if rig.is_diffing(&name(n)) {

@@ -1,5 +1,5 @@
-//! Anything may happen in any order: random answers, edits, pins, people, leases, takeovers and leaps of time. After
-//! every step the kernel's structure holds, and once all is well again everything settles.
+//! Random events in random order: answers, edits, pins, commands, leases, takeovers and leaps of time. After every step
+//! the kernel's invariants hold, and once plugins and checks work again, all assets settle.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -41,7 +41,7 @@ impl Message for Idea {
 
 const ASSETS: u32 = 6;
 
-/// A source of choices: what proptest drew, then zeros.
+/// A source of choices: the numbers that proptest drew, then zeros.
 struct Dice {
     drawn: std::vec::IntoIter<u32>,
 }
@@ -103,7 +103,7 @@ fn asset(dice: &mut Dice, at: u32) -> Asset {
     builder.build().unwrap()
 }
 
-/// Whose pin somebody moves.
+/// The asset whose content the pin may change.
 fn own(asset: &AssetId, pin: &Pin) -> Vec<AssetId> {
     let own = !matches!(pin, Pin::Default);
     own.then(|| asset.clone()).into_iter().collect()
@@ -127,13 +127,15 @@ fn kinds() -> Vec<TypeConfig> {
     ]
 }
 
-/// What assets are meant to be.
+/// The intended content of all assets.
 struct Contents {
+    /// Of assets that the kernel knows; `None` without an intent, or if the type is modelled only.
     known: BTreeMap<AssetId, Option<Digest>>,
+    /// Of assets that are not known yet, at their pins.
     early: BTreeMap<AssetId, Digest>,
 }
 
-/// A kernel, and what its store would hold.
+/// A kernel, and the state that its store would hold.
 struct Chaos {
     rig: Rig,
     sealed: Vec<Incarnation>,
@@ -141,7 +143,7 @@ struct Chaos {
     token: u64,
     ticket: u64,
     durable: u64,
-    /// How many of the rig's records this owner found.
+    /// Number of the rig's records that this owner recovered from.
     found: usize,
 }
 
@@ -186,10 +188,10 @@ impl Chaos {
             .extend(replies.into_values().flatten().map(|found| found.stamp));
     }
 
-    /// What every enforced asset is meant to be, and what those that are not known yet are pinned to.
+    /// The content of every enforced asset, and the content that unknown assets are pinned to.
     fn contents(&self) -> Contents {
         let table = &self.rig.kernel.table;
-        // What is modelled only is not enforced.
+        // Modelled-only assets are not enforced.
         let enforced = |asset: Asset| {
             let kind = self.rig.kernel.kind_of(asset.type_str());
             kind.map(|_| asset.digest())
@@ -209,7 +211,7 @@ impl Chaos {
         }
     }
 
-    /// R17: the content of a governed asset changes only when somebody pins it elsewhere.
+    /// R17: the content of a governed asset changes only when its pin is moved.
     fn governed_stay(&self, before: Contents, moved: &[AssetId], what: &str) {
         let after = self.contents();
         for at in 0..ASSETS {
@@ -270,7 +272,7 @@ impl Chaos {
         self.step(Event::Durable(self.durable));
     }
 
-    /// Answers any call, or one that was answered already.
+    /// Answers a random call; sometimes the call stays, and is answered again later.
     fn answer(&mut self, dice: &mut Dice) {
         let calls = self.rig.calls.len() as u32;
         if calls == 0 {
@@ -392,7 +394,7 @@ impl Chaos {
             return self.step(Event::Pin { asset, pin });
         }
         let policy = id(["p0", "p1"][dice.roll(2) as usize]);
-        // A group completes what is newer than what it completed before.
+        // The head of a group moves only to newer incarnations.
         let before = self.rig.kernel.table.head(&policy).map(|head| head.no());
         let newer = |it: &&Incarnation| before.is_none_or(|before| it.no() >= before);
         let newer: Vec<_> = self.sealed.iter().filter(newer).collect();
@@ -435,7 +437,7 @@ impl Chaos {
         });
     }
 
-    /// Another process goes on from what is durable.
+    /// A new owner recovers from the durable records.
     fn take_over(&mut self) {
         let before = (self.durable == self.rig.recorded).then(|| self.contents());
         let lost = (self.rig.recorded - self.durable) as usize;
@@ -497,7 +499,7 @@ impl Chaos {
         self.rig.kernel.check_invariants(self.rig.now);
     }
 
-    /// All is well again: plugins tell the truth, checks say yes, people let everything through.
+    /// Lets all calls succeed from now on and resumes all pauses; then all assets must settle.
     fn heal(&mut self) {
         self.step(Event::Renewed(Mono(u64::MAX)));
         let assets = (0..ASSETS).map(|at| Scope::Asset(id(&name(at))));
@@ -611,7 +613,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn l1_whatever_happens_nothing_is_lost(drawn in proptest::collection::vec(any::<u32>(), 0..1_500)) {
+    fn l1_every_asset_settles_after_any_sequence_of_events(drawn in proptest::collection::vec(any::<u32>(), 0..1_500)) {
         let mut dice = Dice { drawn: drawn.into_iter() };
         let mut chaos = Chaos::new(&mut dice);
         while !dice.is_over() {

@@ -1,4 +1,4 @@
-//! Assets come and go by the thousand: what the kernel keeps goes with those that there are.
+//! Thousands of assets come and go: the kernel's memory depends only on the assets that exist.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,12 +11,13 @@ use prodspec_model::{
 use super::rig::{Rig, delay, differs, exclusive, id, thing};
 use crate::kernel::{Event, Kernel, Pin, Record};
 
-/// So many assets at a time, so many times.
+/// Number of assets that come and go together.
 const LOT: usize = 100;
+/// Number of lots, one after another.
 const LOTS: usize = 100;
 
 impl Kernel {
-    /// How much is kept.
+    /// The sizes of the kernel's collections.
     fn sizes(&self) -> BTreeMap<&'static str, usize> {
         BTreeMap::from([
             ("slots", self.table.len() as usize),
@@ -42,7 +43,7 @@ impl Kernel {
         ])
     }
 
-    /// Nothing of what came and went is left, but for what a lot of assets takes.
+    /// Asserts that the collections are as small as for a few lots of assets.
     fn is_small(&self, latest: usize) {
         for (what, size) in self.sizes() {
             assert!(size <= 3 * LOT + latest, "{what}: {size}");
@@ -63,7 +64,7 @@ fn turned(asset: &Asset) -> Asset {
     asset.edit().addon(&addon).unwrap().build().unwrap()
 }
 
-/// Depends on the next of its lot.
+/// An asset that depends on the next one of its lot.
 fn asset(lot: usize, n: usize) -> Asset {
     let provider = AssetRef::to(id(&name(lot, (n + 1) % LOT)));
     let edges = vec![Edge {
@@ -74,7 +75,7 @@ fn asset(lot: usize, n: usize) -> Asset {
     asset.unwrap().build().unwrap()
 }
 
-/// Pushes an asset that claims keys of its own and one of its lot's.
+/// Pushes an asset that claims keys of its own and one key of its lot.
 fn push(rig: &mut Rig, lot: usize, n: usize) {
     let name = name(lot, n);
     rig.diffed(&name, differs);
@@ -95,7 +96,7 @@ fn push(rig: &mut Rig, lot: usize, n: usize) {
 
 fn churn(leave: impl Fn(&mut Rig, usize, &[String])) {
     let mut rig = Rig::new(vec![thing("stays", 1)]);
-    // A check that is always under way, as in a busy partition some check is.
+    // One check is under way all the time, as in a busy partition.
     rig.diffed("stays", differs);
     for lot in 0..LOTS {
         let names: Vec<String> = (0..LOT).map(|n| name(lot, n)).collect();
@@ -120,7 +121,7 @@ fn removed(rig: &mut Rig, names: &[String]) {
 }
 
 #[test]
-fn what_was_turned_down_and_removed_is_forgotten() {
+fn turned_down_and_removed_assets_are_forgotten() {
     churn(|rig, lot, names| {
         rig.publish((0..LOT).map(|n| turned(&asset(lot, n))).collect(), &[]);
         names.iter().for_each(|name| rig.in_sync(name));
@@ -129,7 +130,7 @@ fn what_was_turned_down_and_removed_is_forgotten() {
 }
 
 #[test]
-fn an_orphan_that_is_known_about_is_forgotten() {
+fn acknowledged_orphans_are_forgotten() {
     churn(|rig, _, names| {
         removed(rig, names);
         assert_eq!(rig.kernel.status(rig.now).orphans.len(), LOT);
@@ -140,7 +141,7 @@ fn an_orphan_that_is_known_about_is_forgotten() {
 }
 
 #[test]
-fn decisions_about_an_asset_that_is_gone_are_forgotten() {
+fn decisions_of_a_forgotten_asset_are_removed() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     rig.publish(vec![thing("b", 1)], &[]);
@@ -157,7 +158,7 @@ fn decisions_about_an_asset_that_is_gone_are_forgotten() {
 }
 
 #[test]
-fn an_asset_that_waited_for_itself_is_not_queued_once_it_is_forgotten() {
+fn forgotten_asset_that_waited_for_itself_is_not_queued() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| {
@@ -172,7 +173,7 @@ fn an_asset_that_waited_for_itself_is_not_queued_once_it_is_forgotten() {
 }
 
 #[test]
-fn pins_of_what_nobody_knows_go_when_they_are_taken_back() {
+fn pins_of_unknown_assets_are_forgotten_when_they_are_removed() {
     churn(|rig, lot, names| {
         let at = rig.latest.clone();
         let pin = |rig: &mut Rig, name: &str, pin: Pin| {
@@ -196,7 +197,7 @@ fn pins_of_what_nobody_knows_go_when_they_are_taken_back() {
 }
 
 #[test]
-fn policies_that_govern_nothing_any_more_take_no_place() {
+fn policies_that_govern_no_asset_are_forgotten() {
     let mut rig = Rig::new(vec![thing("stays", 1)]);
     for n in 0..1_000 {
         let policy = AssetRef::to(id(&format!("policy/{n}")));
@@ -208,7 +209,7 @@ fn policies_that_govern_nothing_any_more_take_no_place() {
 }
 
 #[test]
-fn what_checks_ask_of_a_plugin_without_room_is_bounded() {
+fn queued_observations_of_a_busy_plugin_are_bounded() {
     let mut rig = Rig::with(
         crate::Config::default(),
         crate::TypeConfig {
@@ -239,7 +240,7 @@ fn what_checks_ask_of_a_plugin_without_room_is_bounded() {
             answer: Ok(verdict),
         });
         let asked = rig.kernel.sizes()["asked"];
-        assert!(asked <= 1, "{asked} for the same look");
+        assert!(asked <= 1, "{asked} queued diffs for the same observation");
         rig.calls.clear();
         rig.pass(Duration::from_secs(2));
         if rig.is_diffing("a") {
@@ -249,7 +250,7 @@ fn what_checks_ask_of_a_plugin_without_room_is_bounded() {
 }
 
 #[test]
-fn s5_whoever_comes_back_is_called_with_higher_numbers() {
+fn s5_asset_that_comes_back_gets_higher_run_numbers() {
     let mut rig = Rig::new(vec![thing("stays", 1), thing("a", 1), thing("b", 1)]);
     for name in ["a", "b"] {
         rig.in_sync(name);
@@ -269,7 +270,7 @@ fn s5_whoever_comes_back_is_called_with_higher_numbers() {
         rig.publish(Vec::new(), &[name]);
         rig.acknowledge(name);
     }
-    // Another slot than it had.
+    // The asset gets another slot than before.
     rig.publish(vec![thing("a", 1)], &[]);
     let after = rig.diff("a").unwrap().run;
     assert!(after.n > before.n, "{before:?}, then {after:?}");

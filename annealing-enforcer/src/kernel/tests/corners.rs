@@ -1,4 +1,4 @@
-//! Corners: one test for each way in which the kernel once lost, leaked or overlooked something.
+//! Corner cases: one test for each defect by which the kernel once lost, leaked or overlooked something.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn unknown() -> Result<Pushed, plugin::Error> {
 }
 
 #[test]
-fn an_unsettled_asset_that_leaves_is_no_longer_counted() {
+fn unsettled_asset_that_leaves_intent_is_no_longer_counted() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.in_sync("b");
     rig.publish(Vec::new(), &["a"]);
@@ -41,7 +41,7 @@ fn an_unsettled_asset_that_leaves_is_no_longer_counted() {
 }
 
 #[test]
-fn an_asset_that_comes_back_after_its_turndown_is_counted_again() {
+fn asset_back_after_its_turndown_is_counted_again() {
     let mut rig = Rig::new(vec![turned(&thing("a", 1)), thing("b", 1)]);
     rig.in_sync("a");
     rig.in_sync("b");
@@ -53,7 +53,7 @@ fn an_asset_that_comes_back_after_its_turndown_is_counted_again() {
 }
 
 #[test]
-fn an_incarnation_that_changes_nothing_is_news_for_those_who_wait() {
+fn unchanged_incarnation_wakes_the_callers_that_wait_for_it() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     let mut out = Effects::default();
@@ -63,7 +63,7 @@ fn an_incarnation_that_changes_nothing_is_news_for_those_who_wait() {
 }
 
 #[test]
-fn r8_a_pin_that_gets_a_used_place_voids_the_diff_too() {
+fn r8_pin_that_reuses_a_place_voids_the_diff() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let first = rig.latest.clone();
     rig.publish(vec![thing("a", 2)], &[]);
@@ -76,12 +76,15 @@ fn r8_a_pin_that_gets_a_used_place_voids_the_diff_too() {
     pin(&mut rig, "a", Pin::At(first, Cause::Rollback));
     rig.checked("a", |verdict| verdict);
     rig.durable();
-    assert!(rig.push("a").is_none(), "checked for what it was before");
+    assert!(
+        rig.push("a").is_none(),
+        "the check was for its former content"
+    );
     assert_eq!(rig.diff("a").unwrap().incarnation.no().0, 1);
 }
 
 #[test]
-fn r17_an_asset_pinned_to_an_older_incarnation_settles_there() {
+fn r17_asset_pinned_to_an_older_incarnation_settles_there() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let first = rig.latest.clone();
     rig.in_sync("a");
@@ -89,7 +92,7 @@ fn r17_an_asset_pinned_to_an_older_incarnation_settles_there() {
     rig.in_sync("a");
     pin(&mut rig, "a", Pin::At(first, Cause::Intent));
     rig.in_sync("a");
-    assert!(rig.calls.is_empty(), "looked at once");
+    assert!(rig.calls.is_empty(), "diffed only once");
     assert!(rig.kernel.all_settled_at(rig.latest.no()));
     rig.until_diff("a");
     rig.diffed("a", differs);
@@ -98,7 +101,7 @@ fn r17_an_asset_pinned_to_an_older_incarnation_settles_there() {
 }
 
 #[test]
-fn r9_a_re_pin_does_not_free_what_a_push_in_flight_holds() {
+fn r9_moved_pin_does_not_free_claims_of_a_push_in_flight() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let one = || exclusive("one");
     rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
@@ -111,7 +114,7 @@ fn r9_a_re_pin_does_not_free_what_a_push_in_flight_holds() {
 }
 
 #[test]
-fn r9_whoever_leaves_intent_takes_no_claim_along() {
+fn r9_asset_that_leaves_intent_frees_its_claims() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let one = || Claim::AtMost("domain".into(), 1);
     let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
@@ -127,7 +130,7 @@ fn r9_whoever_leaves_intent_takes_no_claim_along() {
 }
 
 #[test]
-fn r9_whoever_was_woken_for_a_claim_and_needs_it_no_longer_passes_it_on() {
+fn r9_woken_waiter_that_no_longer_needs_the_claim_wakes_the_next() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
     let one = || exclusive("one");
     let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
@@ -150,7 +153,7 @@ fn r9_whoever_was_woken_for_a_claim_and_needs_it_no_longer_passes_it_on() {
 }
 
 #[test]
-fn r9_pushes_without_end_are_remembered_as_one_claim() {
+fn r9_repeated_pushes_record_one_claim() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     for _ in 0..3 {
         let one = Claim::AtMost("domain".into(), 1);
@@ -164,7 +167,7 @@ fn r9_pushes_without_end_are_remembered_as_one_claim() {
 }
 
 #[test]
-fn r13_a_push_of_an_asset_without_a_pin_is_still_resolved() {
+fn r13_unknown_push_is_resolved_after_its_pin_was_removed() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let push = rig.until_push("a", |verdict| verdict).unwrap();
     pin(&mut rig, "a", Pin::NotYet);
@@ -178,7 +181,7 @@ fn r13_a_push_of_an_asset_without_a_pin_is_still_resolved() {
 }
 
 #[test]
-fn r11_intent_that_moves_while_a_push_is_written_counts_as_a_void() {
+fn r11_intent_that_moves_before_the_push_is_durable_counts_as_a_void() {
     let mut rig = Rig::new(vec![thing("a", 0)]);
     for size in 1..=3 {
         rig.diffed("a", differs);
@@ -195,7 +198,7 @@ fn r11_intent_that_moves_while_a_push_is_written_counts_as_a_void() {
 }
 
 #[test]
-fn s9_failures_under_way_when_a_breaker_opens_do_not_prolong_it() {
+fn s9_calls_under_way_that_fail_do_not_prolong_an_open_breaker() {
     let names: Vec<_> = (0..100).map(|n| format!("a{n}")).collect();
     let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
     for name in &names {
@@ -208,7 +211,7 @@ fn s9_failures_under_way_when_a_breaker_opens_do_not_prolong_it() {
 }
 
 #[test]
-fn l2_whoever_waits_for_push_capacity_is_looked_at_meanwhile() {
+fn l2_asset_that_waits_for_push_capacity_is_still_diffed() {
     let narrow = TypeConfig {
         pushes: 1,
         ..kind()
@@ -225,7 +228,7 @@ fn l2_whoever_waits_for_push_capacity_is_looked_at_meanwhile() {
 }
 
 #[test]
-fn l2_a_plugin_that_always_says_at_once_is_not_asked_in_a_hot_loop() {
+fn l2_check_again_in_zero_does_not_cause_a_hot_loop() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let start = rig.now.mono;
     for _ in 0..20 {
@@ -238,7 +241,7 @@ fn l2_a_plugin_that_always_says_at_once_is_not_asked_in_a_hot_loop() {
 }
 
 #[test]
-fn r7_a_wall_clock_put_back_prolongs_no_sleep() {
+fn r7_wall_clock_set_back_does_not_prolong_a_wait() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     let soon = rig.now.wall + Duration::from_secs(60);
@@ -250,11 +253,14 @@ fn r7_a_wall_clock_put_back_prolongs_no_sleep() {
     rig.now.wall -= Duration::from_secs(30 * 86_400);
     rig.pass(Duration::from_secs(61));
     rig.diffed("a", differs);
-    assert!(rig.check("a").is_some(), "it slept as long as it was told");
+    assert!(
+        rig.check("a").is_some(),
+        "it waited as long as the check asked"
+    );
 }
 
 #[test]
-fn r9_whoever_fails_for_good_gives_its_claims_back() {
+fn r9_permanent_failure_frees_the_claims() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let one = || Claim::AtMost("domain".into(), 1);
     let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
@@ -267,7 +273,7 @@ fn r9_whoever_fails_for_good_gives_its_claims_back() {
 }
 
 #[test]
-fn l2_a_plugin_that_flaps_is_not_pushed_in_a_hot_loop() {
+fn l2_flapping_change_does_not_cause_a_hot_loop_of_pushes() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let (start, mut pushes) = (rig.now.mono, 0);
     for size in 0..60 {
@@ -282,7 +288,7 @@ fn l2_a_plugin_that_flaps_is_not_pushed_in_a_hot_loop() {
             pushes += 1;
         }
     }
-    assert!(pushes >= 30, "never given up: {pushes}");
+    assert!(pushes >= 30, "the asset is still pushed: {pushes}");
     assert!(rig.now.mono.since(start) >= Duration::from_secs(120));
 }
 
@@ -311,9 +317,9 @@ fn brought(rig: &mut Rig) -> Vec<String> {
 }
 
 #[test]
-fn r16_a_push_knows_which_edges_it_brings() {
+fn r16_check_gets_the_edges_that_the_push_adds() {
     let mut rig = Rig::new(vec![needs(&["b"], 1)]);
-    assert_eq!(brought(&mut rig), ["b"], "nothing is known of before");
+    assert_eq!(brought(&mut rig), ["b"], "no earlier edges are known");
     rig.durable();
     rig.pushed("a", Ok(Pushed::Done));
     rig.in_sync("a");
@@ -326,10 +332,10 @@ fn r16_a_push_knows_which_edges_it_brings() {
     rig.durable();
     rig.pushed("a", Err(plugin::Error::transient("no")));
     rig.publish(vec![needs(&["b", "c", "d"], 5)], &[]);
-    assert_eq!(brought(&mut rig), ["c"], "it was never pushed with that");
+    assert_eq!(brought(&mut rig), ["c"], "it was never pushed with c");
     rig.durable();
     rig.pushed("a", Ok(Pushed::Done));
     rig.in_sync("a");
     rig.until_diff("a");
-    assert_eq!(brought(&mut rig), [""; 0], "drift brings nothing");
+    assert_eq!(brought(&mut rig), [""; 0], "repairing drift adds no edge");
 }

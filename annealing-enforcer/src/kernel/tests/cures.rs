@@ -1,4 +1,4 @@
-//! R6: drift is repaired to the content settled last while a change of intent is delayed.
+//! R6: drift is repaired to the content that settled last while a change of intent is delayed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 /// A little more than a drift period.
 const PERIOD: Duration = Duration::from_secs(301);
 
-/// `a` is in sync with size 1, edited to size 2, and its push waits until Monday.
+/// A rig with `a` in sync at size 1 and edited to size 2; the push of the edit waits until Monday.
 fn held_edit() -> Rig {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
@@ -24,13 +24,13 @@ fn held_edit() -> Rig {
     rig
 }
 
-/// The check of a change of intent says: not before Monday.
+/// Answers the check of a change of intent with a delay until Monday.
 fn wait_for_monday(rig: &mut Rig) {
     wait_for_monday_as(rig, Cause::Intent);
 }
 
 fn wait_for_monday_as(rig: &mut Rig, cause: Cause) {
-    let check = rig.check("a").expect("a check is asked");
+    let check = rig.check("a").expect("a check is called");
     assert_eq!(check.cause, cause);
     let monday = rig.now.wall + Duration::from_secs(86_400);
     let mut verdict = plugin_sdk::Verdict::proceed(rig.now.wall);
@@ -41,7 +41,7 @@ fn wait_for_monday_as(rig: &mut Rig, cause: Cause) {
     });
 }
 
-/// Answers diffs of `a` as if production had `size`, until no diff is asked for.
+/// Answers diffs of `a` as if production had `size`, until no diff is called.
 fn production_has(rig: &mut Rig, size: u32) {
     while let Some(target) = rig.diff("a") {
         let same = target.asset.digest() == thing("a", size).digest();
@@ -57,7 +57,7 @@ fn production_has(rig: &mut Rig, size: u32) {
 }
 
 #[test]
-fn r6_drift_under_a_held_edit_is_repaired_to_what_was_settled_last() {
+fn r6_drift_under_a_held_edit_is_repaired_to_the_content_settled_last() {
     let mut rig = held_edit();
     rig.pass(PERIOD);
     production_has(&mut rig, 7);
@@ -93,7 +93,7 @@ fn r6_drift_under_a_held_edit_is_repaired_to_what_was_settled_last() {
 }
 
 #[test]
-fn r6_production_that_has_the_edit_already_is_not_taken_back() {
+fn r6_production_that_has_the_edit_already_is_not_reverted() {
     let mut rig = held_edit();
     rig.pass(PERIOD);
     production_has(&mut rig, 2);
@@ -102,7 +102,7 @@ fn r6_production_that_has_the_edit_already_is_not_taken_back() {
 }
 
 #[test]
-fn r6_a_held_edit_is_looked_at_for_drift_once_in_a_period() {
+fn r6_asset_with_a_held_edit_is_diffed_for_drift_once_a_period() {
     let mut rig = held_edit();
     let mut looks = 0;
     for _ in 0..10 {
@@ -123,7 +123,7 @@ fn r6_a_held_edit_is_looked_at_for_drift_once_in_a_period() {
 }
 
 #[test]
-fn r6_after_a_push_of_the_edit_nothing_is_taken_back() {
+fn r6_drift_is_not_repaired_to_old_content_after_a_push_of_the_edit() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     rig.publish(vec![thing("a", 2)], &[]);
@@ -171,7 +171,7 @@ fn r6_drift_is_repaired_after_a_takeover_too() {
 }
 
 #[test]
-fn r6_an_edit_that_waits_for_an_approval_does_not_keep_drift_from_being_repaired() {
+fn r6_drift_is_repaired_while_an_edit_waits_for_an_approval() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     rig.publish(vec![thing("a", 2)], &[]);
@@ -180,22 +180,22 @@ fn r6_an_edit_that_waits_for_an_approval_does_not_keep_drift_from_being_repaired
     rig.pass(PERIOD);
     rig.diffed("a", destroys);
     rig.checked("a", |verdict| verdict);
-    let target = rig.diff("a").expect("a look for drift");
+    let target = rig.diff("a").expect("a diff for drift");
     assert_eq!(target.asset.digest(), thing("a", 1).digest());
 }
 
 #[test]
-fn r6_a_pinned_asset_that_waits_to_go_on_is_repaired_to_where_it_was() {
-    goes_on_as(Cause::Intent);
+fn r6_drift_is_repaired_while_a_moved_pin_waits() {
+    drifts_while_a_pin_waits(Cause::Intent);
 }
 
 #[test]
-fn r6_an_emergency_that_waits_does_not_keep_drift_from_being_repaired() {
-    goes_on_as(Cause::Emergency);
+fn r6_drift_is_repaired_while_an_emergency_waits() {
+    drifts_while_a_pin_waits(Cause::Emergency);
 }
 
-/// `a` is pinned to where it is, then to an edit for this cause, which waits, and is changed by hand.
-fn goes_on_as(cause: Cause) {
+/// Pins `a` to its incarnation, then to an edit for `cause`, which a check delays; then `a` drifts.
+fn drifts_while_a_pin_waits(cause: Cause) {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     let first = rig.latest.clone();
@@ -219,19 +219,19 @@ fn goes_on_as(cause: Cause) {
 }
 
 #[test]
-fn r6_an_edit_that_no_plugin_can_push_does_not_keep_drift_from_being_repaired() {
+fn r6_drift_is_repaired_while_no_plugin_can_push_the_edit() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     rig.publish(vec![super::status::turned_down("a")], &[]);
     rig.diffed("a", destroys);
     rig.pass(PERIOD);
     rig.diffed("a", destroys);
-    let target = rig.diff("a").expect("a look for drift");
+    let target = rig.diff("a").expect("a diff for drift");
     assert_eq!(target.asset.digest(), thing("a", 1).digest());
 }
 
 #[test]
-fn r6_drift_is_repaired_though_an_edit_came_while_it_was_being_repaired() {
+fn r6_drift_is_repaired_after_an_edit_during_a_failed_repair() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     rig.pass(PERIOD);
@@ -252,13 +252,13 @@ fn r6_drift_is_repaired_though_an_edit_came_while_it_was_being_repaired() {
 }
 
 #[test]
-fn r6_drift_is_repaired_though_a_push_of_the_edit_was_admitted_and_never_began() {
+fn r6_drift_is_repaired_after_an_admitted_push_of_the_edit_never_began() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     rig.publish(vec![thing("a", 2)], &[]);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
-    // Its record takes so long to become durable that its evidence is too old.
+    // Its record becomes durable so late that its evidence is too old.
     rig.pass(Duration::from_secs(61));
     rig.durable();
     assert!(rig.push("a").is_none());
@@ -272,7 +272,7 @@ fn r6_drift_is_repaired_though_a_push_of_the_edit_was_admitted_and_never_began()
 }
 
 #[test]
-fn r15_what_left_intent_and_is_back_is_not_taken_to_what_it_had_before_it_left() {
+fn r15_asset_back_in_intent_is_not_reverted_to_its_content_before_it_left() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let push = rig.until_push("a", |verdict| verdict).unwrap();
     rig.step(Event::PushDone {

@@ -1,4 +1,4 @@
-//! R8, R10, R11, R13: evidence that is not what a push may rest on, and pushes whose reasons are gone.
+//! R8, R10, R11, R13: evidence that must not admit a push, and pushes that are withdrawn.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     kernel::{Branch, Event, Pin, Target},
 };
 
-/// `c` as a consumer of `p`.
+/// The asset `c` as a consumer of `p`.
 fn consumer(size: u32) -> Asset {
     let edges = vec![Edge {
         provider: AssetRef::to(id("p")),
@@ -24,14 +24,15 @@ fn consumer(size: u32) -> Asset {
     asset.unwrap().build().unwrap()
 }
 
-/// The whole of a push of `name`, up to its end.
+/// Pushes `name`, from its diff to the end of the push.
 fn is_pushed(rig: &mut Rig, name: &str) {
     let push = rig.until_push(name, |verdict| verdict).unwrap();
     let (run, answer) = (push.target.run, Ok(Pushed::Done));
     rig.step(Event::PushDone { run, answer });
 }
 
-/// The check of `name` has seen `p`; `c` becomes a consumer of `p` meanwhile if it `comes`. Says whether `name` is pushed.
+/// Checks `name` with evidence about `p`; meanwhile `c` becomes a consumer of `p`, if `comes`. Returns whether `name`
+/// is pushed.
 fn is_pushed_beside_a_consumer(name: &str, comes: bool) -> bool {
     let mut rig = Rig::new(vec![thing("a", 1), thing("c", 1), thing("p", 1)]);
     for name in ["a", "c", "p"] {
@@ -45,7 +46,7 @@ fn is_pushed_beside_a_consumer(name: &str, comes: bool) -> bool {
         _ => vec![rig.observe("p", Diff::in_sync()).stamp],
     };
     if comes {
-        // Over before the other check has answered: it holds nothing.
+        // This push ends before the other check answers, so it holds nothing then.
         is_pushed(&mut rig, "c");
     }
     let mut verdict = Verdict::proceed(rig.now.wall);
@@ -70,16 +71,16 @@ fn r8_a_new_consumer_voids_evidence_that_relies_on_its_provider() {
     assert!(!is_pushed_beside_a_consumer("a", true));
 }
 
-/// A check looks at `b`, under `ticket`.
+/// A check observes `b`, under `ticket`.
 fn look(rig: &mut Rig, ticket: u64) {
     let asset = id("b");
     rig.step(Event::Observe { ticket, asset });
 }
 
-/// The look that a check has just asked for.
+/// A check observes `b`; returns the diff that the kernel calls for it.
 fn looked(rig: &mut Rig, ticket: u64) -> Target {
     look(rig, ticket);
-    rig.diff("b").expect("a look of its own")
+    rig.diff("b").expect("a diff of its own")
 }
 
 fn answer(rig: &mut Rig, target: &Target) {
@@ -87,7 +88,7 @@ fn answer(rig: &mut Rig, target: &Target) {
     rig.step(Event::DiffDone { run, answer });
 }
 
-/// `b` alone, in sync, with room for so many looks at once.
+/// A rig with only `b`, in sync, and room for `diffs` concurrent diffs.
 fn settled(diffs: u32) -> Rig {
     let kind = TypeConfig { diffs, ..kind() };
     let mut rig = Rig::with(Config::default(), kind, vec![thing("b", 1)]);
@@ -95,14 +96,14 @@ fn settled(diffs: u32) -> Rig {
     rig
 }
 
-/// `b` is edited, and the look of its own iteration at the edit is taken out of the way.
+/// Edits `b`, and answers the diff of its own iteration.
 fn edit(rig: &mut Rig) {
     rig.publish(vec![thing("b", 2)], &[]);
     rig.in_sync("b");
 }
 
 #[test]
-fn r10_a_look_at_content_from_before_an_edit_is_not_shared() {
+fn r10_observation_from_before_an_edit_is_not_shared() {
     let mut rig = settled(9);
     let before = looked(&mut rig, 1);
     edit(&mut rig);
@@ -112,18 +113,21 @@ fn r10_a_look_at_content_from_before_an_edit_is_not_shared() {
 }
 
 #[test]
-fn r10_a_look_under_way_at_content_from_before_an_edit_is_not_joined() {
+fn r10_diff_under_way_from_before_an_edit_is_not_joined() {
     let mut rig = settled(9);
     looked(&mut rig, 1);
     edit(&mut rig);
     let after = looked(&mut rig, 2);
     assert_eq!(after.asset.digest(), thing("b", 2).digest());
     look(&mut rig, 3);
-    assert!(rig.diff("b").is_none(), "the same content is");
+    assert!(
+        rig.diff("b").is_none(),
+        "a diff of the same content is joined"
+    );
 }
 
 #[test]
-fn r10_a_queued_look_at_content_from_before_an_edit_is_not_joined() {
+fn r10_queued_diff_from_before_an_edit_is_not_joined() {
     let mut rig = settled(1);
     rig.look_now("b");
     look(&mut rig, 1);
@@ -136,11 +140,11 @@ fn r10_a_queued_look_at_content_from_before_an_edit_is_not_joined() {
     }
     assert!(rig.replies.contains_key(&1) && rig.replies.contains_key(&2));
     let edited = seen.iter().filter(|it| **it == thing("b", 2).digest());
-    assert_eq!(edited.count(), 2, "its own look, and one for the check");
+    assert_eq!(edited.count(), 2, "its own diff, and one for the check");
 }
 
 #[test]
-fn r10_a_look_is_shared_with_its_own_birth_and_only_while_it_is_fresh() {
+fn r10_observation_is_shared_with_its_own_age_and_only_while_fresh() {
     let mut rig = settled(9);
     let born = rig.now.wall;
     let target = looked(&mut rig, 1);
@@ -151,21 +155,24 @@ fn r10_a_look_is_shared_with_its_own_birth_and_only_while_it_is_fresh() {
     assert!(rig.diff("b").is_none(), "fresh enough to be shared");
     for ticket in [1, 2] {
         let found = rig.replies[&ticket].as_ref().unwrap();
-        assert_eq!(found.as_of, born, "when the look began");
+        assert_eq!(found.as_of, born, "the time when the diff began");
     }
     rig.pass(rig.config.observation_ttl);
     looked(&mut rig, 3);
 }
 
 #[test]
-fn r8_a_look_from_before_a_push_is_not_shared_after_it() {
+fn r8_observation_from_before_a_push_is_not_shared_after_it() {
     let mut rig = settled(9);
     let before = looked(&mut rig, 1);
     rig.look_now("b");
     is_pushed(&mut rig, "b");
     rig.in_sync("b");
     let joined = looked(&mut rig, 2);
-    assert_ne!(joined.run, before.run, "one under way is not joined");
+    assert_ne!(
+        joined.run, before.run,
+        "the diff from before the push is not joined"
+    );
     rig.step(Event::DiffDone {
         run: joined.run,
         answer: Err(plugin::Error::transient("no")),
@@ -174,7 +181,7 @@ fn r8_a_look_from_before_a_push_is_not_shared_after_it() {
     looked(&mut rig, 3);
 }
 
-/// `a` after three runs that newer intent has overtaken: it finishes at its own incarnation.
+/// A rig with `a` after three runs that newer intent has voided: the next one finishes at its own incarnation.
 fn finishes_own(publish: impl Fn(&mut Rig, u32)) -> Rig {
     let mut rig = Rig::new(vec![thing("a", 0)]);
     for size in 1..=3 {
@@ -194,11 +201,11 @@ fn r11_in_sync_at_an_older_incarnation_does_not_settle_a_newer_one() {
     rig.in_sync("a");
     assert!(!rig.kernel.all_settled_at(rig.latest.no()));
     assert_eq!(rig.kernel.unsettled(), 1);
-    let next = rig.diff("a").expect("looked at again");
+    let next = rig.diff("a").expect("diffed again");
     assert_eq!(next.incarnation.no(), rig.latest.no());
 }
 
-/// The checks of `a` are under way, for a push at its own incarnation.
+/// A rig with a check of `a` under way, for a push at its own incarnation.
 fn checked_at_own() -> Rig {
     let mut rig = finishes_own(|rig, size| {
         rig.diffed("a", differs);
@@ -210,17 +217,20 @@ fn checked_at_own() -> Rig {
 }
 
 #[test]
-fn r11_an_admitted_push_does_not_begin_when_its_intent_is_gone() {
+fn r11_admitted_push_does_not_begin_when_its_asset_left_intent() {
     let mut rig = checked_at_own();
     rig.checked("a", |verdict| verdict);
     rig.publish(Vec::new(), &["a"]);
     rig.durable();
-    assert!(rig.push("a").is_none(), "no incarnation in use wants it");
+    assert!(
+        rig.push("a").is_none(),
+        "the asset is in no incarnation in use"
+    );
     assert_eq!(rig.kernel.branches()[&Branch::Withdrawn], 1);
 }
 
 #[test]
-fn r11_a_push_is_not_admitted_when_its_intent_is_gone() {
+fn r11_push_is_not_admitted_when_its_asset_left_intent() {
     let mut rig = checked_at_own();
     rig.publish(Vec::new(), &["a"]);
     rig.checked("a", |verdict| verdict);
@@ -245,7 +255,7 @@ fn r8_an_admitted_push_does_not_begin_when_its_pin_has_moved() {
 }
 
 #[test]
-fn r13_a_push_that_failed_is_closed_in_the_store() {
+fn r13_failed_push_is_closed_in_its_record() {
     let failures = [
         plugin::Error::transient("down"),
         plugin::Error::permanent("never"),

@@ -1,11 +1,11 @@
-//! What `explain` says about those who are in an asset's way.
+//! Tests of `explain`: it names the assets that block an asset.
 
 use plugin_sdk::{Claim, Pushed, Stamp, Verdict};
 
 use super::rig::*;
 use crate::kernel::{Event, Waiting};
 
-/// Who is in the way of an asset.
+/// The assets that block an asset.
 fn behind(rig: &Rig, name: &str) -> Vec<String> {
     let explained = rig.kernel.explain(rig.now, &id(name)).unwrap();
     match explained.waiting {
@@ -15,7 +15,7 @@ fn behind(rig: &Rig, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn who_holds_a_claim_is_named_and_who_holds_it_next() {
+fn explain_names_the_present_and_the_next_holder_of_a_claim() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
     let one = || Claim::AtMost("domain".into(), 1);
     let push = rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
@@ -28,7 +28,7 @@ fn who_holds_a_claim_is_named_and_who_holds_it_next() {
         run: push.target.run,
         answer: Ok(Pushed::Done),
     });
-    assert_eq!(behind(&rig, "b"), ["a"], "pushed, and not settled");
+    assert_eq!(behind(&rig, "b"), ["a"], "pushed, but not settled yet");
     rig.in_sync("a");
     let push = rig.until_push("b", |verdict| verdict.claim(one()));
     assert!(push.is_some());
@@ -36,7 +36,7 @@ fn who_holds_a_claim_is_named_and_who_holds_it_next() {
 }
 
 #[test]
-fn who_is_being_pushed_is_named_to_those_who_rely_on_it_and_the_other_way_round() {
+fn explain_names_pushes_that_rely_on_the_asset_and_pushes_it_relies_on() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
     rig.diffed("a", differs);
     let a = rig.check("a").unwrap().target.run;

@@ -1,5 +1,5 @@
-//! What holds of the kernel's structure after every step: counters are what a recount gives, and whoever is not idle
-//! has something that will wake it.
+//! Invariants of the kernel's structure after every step: counters equal a recount, and every asset that is not idle
+//! has an event or a timer that will wake it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::kernel::{
 };
 
 impl Kernel {
-    /// Panics when the kernel's structure is broken. Good after any step, at the time of that step.
+    /// Panics when the kernel's structure is broken. May be called after any step, with the time of that step.
     pub(super) fn check_invariants(&self, now: Now) {
         let unsettled = self
             .table
@@ -28,7 +28,7 @@ impl Kernel {
                 self.iterations
                     .at(at)
                     .is_some_and(|own| std::ptr::eq(own, it)),
-                "an iteration that its asset does not know"
+                "an iteration that its slot does not refer to"
             );
             self.check_iteration(at, it);
         }
@@ -37,7 +37,7 @@ impl Kernel {
         let left = |kind: u16| self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind);
         assert!(
             !(0..self.kinds.len() as u16).any(left),
-            "work is left undone"
+            "a diff is queued though one may start"
         );
         self.check_holdings();
         let wake = self.next_wake(now);
@@ -59,7 +59,10 @@ impl Kernel {
         let behind = policy.is_some() && there(slot.pin) != there(0);
         assert_eq!(behind, self.behind.contains(&at), "behind");
         let intended = self.table.has_intent(at);
-        assert!(!(slot.has(flag::ORPHAN) && intended), "an intended orphan");
+        assert!(
+            !(slot.has(flag::ORPHAN) && intended),
+            "an orphan with an intent"
+        );
         let it = self.iterations.at(slot.iteration);
         assert_eq!(it.is_some(), slot.iteration != NONE);
         let phase = it.map(|it| &it.phase);
@@ -82,7 +85,7 @@ impl Kernel {
         assert!(!even || !slot.in_flight(), "a check of a push in flight");
     }
 
-    /// It has a way to wake, and holds nothing that it should not.
+    /// An iteration has a way to wake, and holds only permits and claims of its phase.
     fn check_iteration(&self, at: u32, it: &Iteration) {
         let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
         let wakes = match it.phase {
@@ -148,7 +151,7 @@ impl Kernel {
             }
             for claim in &it.claims {
                 let (Claim::Exclusive(key) | Claim::AtMost(key, _)) = claim else {
-                    panic!("a rate is kept");
+                    panic!("a rate is kept as a claim");
                 };
                 *claims
                     .entry(key.clone())

@@ -1,4 +1,5 @@
-//! S9, R16, R17: going back comes first; what left intent still has its edges, and its pin until it is back.
+//! S9, R16, R17: rollbacks come first; assets that left intent still have their edges, and keep their pins until they
+//! are back.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::{
     kernel::{Call, Event, Pin, Record, Recovered},
 };
 
-/// Whose diff is asked for, with room for one at a time.
+/// The assets whose diffs are called, with room for one at a time.
 fn asked(rig: &Rig) -> Vec<String> {
     let diff = |call: &Call| match call {
         Call::Diff(target) => Some(target.asset.id_str().to_owned()),
@@ -27,7 +28,7 @@ fn things(names: &[&str], size: u32) -> Vec<Asset> {
     names.iter().map(|name| thing(name, size)).collect()
 }
 
-/// `a`, `b`, `c` and `z`, after an edit of those given. Comes with what `z` can go back to.
+/// A rig with `a`, `b`, `c` and `z`, after an edit of `names`, and the incarnation to roll `z` back to.
 fn edited(kind: TypeConfig, names: &[&str]) -> (Rig, Incarnation) {
     let all = ["a", "b", "c", "z"];
     let mut rig = Rig::with(Config::default(), kind, things(&all, 1));
@@ -41,7 +42,7 @@ fn edited(kind: TypeConfig, names: &[&str]) -> (Rig, Incarnation) {
     (rig, first)
 }
 
-/// The same with room for one diff: the first of those edited is being looked at.
+/// As `edited`, with room for one diff: the first of `names` is being diffed.
 fn busy(names: &[&str]) -> (Rig, Incarnation) {
     let (rig, first) = edited(TypeConfig { diffs: 1, ..kind() }, names);
     assert_eq!(asked(&rig), ["a"]);
@@ -54,7 +55,7 @@ fn roll_back(rig: &mut Rig, name: &str, to: &Incarnation) {
 }
 
 #[test]
-fn s9_a_rollback_is_looked_at_before_what_was_queued_earlier() {
+fn s9_rollback_is_diffed_before_assets_queued_earlier() {
     let (mut rig, first) = busy(&["a", "b", "c"]);
     roll_back(&mut rig, "z", &first);
     rig.in_sync("a");
@@ -62,7 +63,7 @@ fn s9_a_rollback_is_looked_at_before_what_was_queued_earlier() {
 }
 
 #[test]
-fn s9_a_rollback_of_what_is_queued_already_moves_it_to_the_front() {
+fn s9_rollback_of_a_queued_asset_moves_it_to_the_front() {
     let (mut rig, first) = busy(&["a", "b", "c", "z"]);
     roll_back(&mut rig, "z", &first);
     rig.in_sync("a");
@@ -70,11 +71,11 @@ fn s9_a_rollback_of_what_is_queued_already_moves_it_to_the_front() {
     rig.in_sync("z");
     rig.in_sync("b");
     rig.in_sync("c");
-    assert_eq!(asked(&rig), [""; 0], "once");
+    assert_eq!(asked(&rig), [""; 0], "it is diffed only once");
 }
 
 #[test]
-fn s9_a_rollback_goes_before_those_that_wait_for_the_plugins_capacity() {
+fn s9_rollback_goes_before_assets_that_wait_for_push_capacity() {
     let one_push = TypeConfig {
         pushes: 1,
         ..kind()
@@ -96,7 +97,7 @@ fn s9_a_rollback_goes_before_those_that_wait_for_the_plugins_capacity() {
     assert!(!rig.check_is_asked("b"));
 }
 
-/// `a`, a consumer of `p`.
+/// The asset `a` as a consumer of `p`.
 fn consumer() -> Asset {
     let edges = vec![Edge {
         provider: AssetRef::to(id("p")),
@@ -106,7 +107,7 @@ fn consumer() -> Asset {
     asset.unwrap().build().unwrap()
 }
 
-/// The consumers that a check of `p` hears of beside those of the newest intent.
+/// The consumers that a check of `p` gets besides those of the newest intent.
 fn consumers_of_p(rig: &mut Rig) -> Vec<AssetId> {
     rig.publish(vec![thing("p", 7)], &[]);
     while !rig.check_is_asked("p") {
@@ -116,7 +117,7 @@ fn consumers_of_p(rig: &mut Rig) -> Vec<AssetId> {
     check.edges.consumers(&id("p")).cloned().collect()
 }
 
-/// `a` has left intent and was not turned down.
+/// A rig where `a` has left intent without a turndown.
 fn left() -> Rig {
     let mut rig = Rig::new(vec![consumer(), thing("p", 1)]);
     rig.in_sync("a");
@@ -150,7 +151,7 @@ fn r16_the_edges_of_an_orphan_still_count_under_the_next_owner() {
 }
 
 #[test]
-fn r16_the_edges_of_what_left_intent_unseen_still_count() {
+fn r16_the_edges_of_an_asset_that_left_while_no_owner_ran_still_count() {
     let rig = left();
     let had = rig.sealed.first_key_value().unwrap().1.clone();
     let mut there = Recovered::nothing(rig.latest.clone());
@@ -161,7 +162,7 @@ fn r16_the_edges_of_what_left_intent_unseen_still_count() {
 }
 
 #[test]
-fn r16_a_look_at_an_orphan_is_at_what_it_was() {
+fn r16_orphan_is_observed_with_its_last_content() {
     let mut rig = left();
     rig.step(Event::Observe {
         ticket: 7,
@@ -186,7 +187,7 @@ fn not_yet(rig: &mut Rig) {
     rig.step(Event::Pin { asset, pin });
 }
 
-/// Whether `a` is known, and stands at the pin [`Pin::NotYet`].
+/// Whether `a` is known, and its pin is [`Pin::NotYet`].
 fn is_not_yet(rig: &Rig) -> bool {
     let slot = rig.kernel.table.find("a");
     let pin = slot.map(|slot| rig.kernel.table.pin_of(slot));
@@ -197,7 +198,7 @@ fn is_not_yet(rig: &Rig) -> bool {
 }
 
 #[test]
-fn r17_a_pin_given_before_its_asset_is_known_holds_when_it_comes() {
+fn r17_pin_of_an_unknown_asset_holds_when_the_asset_comes() {
     let mut rig = Rig::new(vec![thing("b", 1)]);
     not_yet(&mut rig);
     rig.publish(vec![governed(1)], &[]);
@@ -209,7 +210,7 @@ fn r17_a_pin_given_before_its_asset_is_known_holds_when_it_comes() {
 }
 
 #[test]
-fn r17_a_pin_that_no_group_gave_is_kept_while_its_asset_is_out_of_intent() {
+fn r17_pin_without_a_group_is_kept_while_the_asset_is_out_of_intent() {
     let mut rig = Rig::new(things(&["a", "b"], 1));
     not_yet(&mut rig);
     rig.diff("a").unwrap();
@@ -223,7 +224,7 @@ fn r17_a_pin_that_no_group_gave_is_kept_while_its_asset_is_out_of_intent() {
 }
 
 #[test]
-fn r17_what_was_pinned_to_nowhere_is_still_when_it_left_intent_and_is_back() {
+fn r17_pin_not_yet_is_kept_when_the_asset_leaves_intent_and_comes_back() {
     let mut rig = Rig::new(things(&["a", "b"], 1));
     let (asset, pin) = (id("b"), Pin::NotYet);
     rig.step(Event::Pin { asset, pin });
@@ -232,5 +233,5 @@ fn r17_what_was_pinned_to_nowhere_is_still_when_it_left_intent_and_is_back() {
     rig.publish(Vec::new(), &["b"]);
     rig.pass(Config::default().drift_period * 2);
     rig.publish(things(&["b"], 1), &[]);
-    assert!(rig.diff("b").is_none(), "it is to be nowhere");
+    assert!(rig.diff("b").is_none(), "its pin is still `NotYet`");
 }

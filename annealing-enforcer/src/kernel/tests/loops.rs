@@ -47,7 +47,7 @@ fn s9_pushes_that_only_fail_are_held_back_though_diffs_work() {
     assert_eq!(rig.kernel.status(rig.now).open_breakers.len(), 1);
     let waits = rig.kernel.explain(rig.now, &id("a3")).unwrap().waiting;
     assert!(matches!(waits, Some(Waiting::Failure(_))), "{waits:?}");
-    // A probe that its checks delay lets another one go first.
+    // A probe that its checks delay lets another asset go first.
     rig.pass(Duration::from_secs(5));
     rig.checked("a3", |verdict| {
         Verdict::delay(
@@ -69,7 +69,7 @@ fn s9_pushes_that_only_fail_are_held_back_though_diffs_work() {
 }
 
 #[test]
-fn l2_every_asset_is_looked_at_within_two_drift_periods() {
+fn l2_every_asset_is_diffed_within_two_drift_periods() {
     let mut rig = Rig::new((0..50).map(|n| thing(&format!("a{n}"), 1)).collect());
     for n in 0..50 {
         rig.in_sync(&format!("a{n}"));
@@ -94,8 +94,8 @@ fn l2_every_asset_is_looked_at_within_two_drift_periods() {
     assert_eq!(seen.len(), 50);
 }
 
-/// `a` waits until `b`, which a check has seen drifted, settles.
-fn waits_for_a_drifted_one() -> Rig {
+/// A rig where `a` waits until `b` settles; a check has observed that `b` drifted.
+fn waits_for_a_drifted_asset() -> Rig {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.in_sync("b");
     rig.diffed("a", differs);
@@ -111,8 +111,8 @@ fn waits_for_a_drifted_one() -> Rig {
 }
 
 #[test]
-fn r16_whoever_waits_for_a_drifted_asset_looks_again_once_it_is_back() {
-    let mut rig = waits_for_a_drifted_one();
+fn r16_asset_that_waits_for_a_drifted_one_is_diffed_when_that_is_repaired() {
+    let mut rig = waits_for_a_drifted_asset();
     rig.pass(Duration::from_secs(60));
     assert!(!rig.is_diffing("a"), "no hot loop");
     rig.look_now("b");
@@ -127,18 +127,18 @@ fn r16_whoever_waits_for_a_drifted_asset_looks_again_once_it_is_back() {
 }
 
 #[test]
-fn r16_whoever_waits_for_one_that_came_back_by_itself_looks_again() {
-    let mut rig = waits_for_a_drifted_one();
+fn r16_asset_that_waits_for_a_drifted_one_is_diffed_when_that_is_in_sync_by_itself() {
+    let mut rig = waits_for_a_drifted_asset();
     rig.look_now("b");
     rig.in_sync("b");
     assert!(
         rig.is_diffing("a"),
-        "in sync all along, as far as was known"
+        "diffed though b never counted as unsettled"
     );
 }
 
 #[test]
-fn r16_whoever_is_in_sync_while_a_check_is_under_way_wakes_it_once() {
+fn r16_asset_found_in_sync_during_a_check_wakes_the_waiter_once() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
     rig.in_sync("b");
     rig.diffed("c", differs);
@@ -203,7 +203,7 @@ fn failures_back_off_and_only_changed_intent_cuts_that_short() {
 }
 
 #[test]
-fn the_same_change_after_three_pushes_is_slowed_down() {
+fn asset_with_the_same_change_after_three_pushes_is_slowed_down() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     for _ in 0..3 {
         let push = rig.until_push("a", |verdict| verdict).unwrap();
@@ -247,7 +247,7 @@ pub(super) fn s5_without_a_lease_nothing_starts() {
 }
 
 #[test]
-fn s9_one_plugin_s_limit_holds_nobody_else_up() {
+fn s9_asset_that_waits_for_push_capacity_is_not_checked() {
     let mut rig = Rig::with(
         Config::default(),
         TypeConfig {
@@ -267,7 +267,7 @@ fn s9_one_plugin_s_limit_holds_nobody_else_up() {
 }
 
 #[test]
-fn what_is_settled_without_a_push_is_remembered_at_once_for_all() {
+fn assets_settled_without_a_push_are_recorded_in_one_record() {
     let mut rig = Rig::new((0..20).map(|n| thing(&format!("a{n}"), 1)).collect());
     for n in 0..20 {
         rig.in_sync(&format!("a{n}"));
@@ -288,7 +288,7 @@ fn what_is_settled_without_a_push_is_remembered_at_once_for_all() {
         now,
     );
     assert!(next.diff("a3").is_some(), "unsettled first");
-    assert!(next.calls.is_empty(), "the rest over the drift period");
+    assert!(next.calls.is_empty(), "the others over the drift period");
     next.until_diff("a1");
     next.diffed("a1", differs);
     assert_eq!(
@@ -299,7 +299,7 @@ fn what_is_settled_without_a_push_is_remembered_at_once_for_all() {
 }
 
 #[test]
-fn r14_a_late_answer_is_nobodys() {
+fn r14_late_answer_changes_nothing() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let slow = rig.diff("a").unwrap();
     rig.pass(Duration::from_secs(31));

@@ -1,4 +1,4 @@
-//! R17: a takeover with many policy groups finds what each governs by what changed from head to head.
+//! R17: a takeover with many policy groups finds the assets of each group from the changes between heads.
 
 use plugin_sdk::FencingToken;
 use prodspec_model::{Asset, AssetId, AssetRef, Incarnation, addons::RolloutPolicyRef};
@@ -32,7 +32,7 @@ fn pin_of(rig: &Rig, name: &str) -> String {
 }
 
 #[test]
-fn r17_an_asset_that_left_its_group_unseen_follows_the_newest_head_that_names_itself() {
+fn r17_asset_that_left_its_group_without_an_owner_follows_the_newest_head_of_its_policies() {
     let first = seal(
         None,
         vec![governed("a", "p", 1), governed("b", "q", 1)],
@@ -56,11 +56,11 @@ fn r17_an_asset_that_left_its_group_unseen_follows_the_newest_head_that_names_it
 }
 
 #[test]
-fn r17_a_policy_that_is_named_at_no_head_of_its_own_governs_nothing() {
+fn r17_policy_not_named_at_its_own_head_governs_nothing() {
     let first = seal(None, vec![governed("a", "p", 1)], &[]);
     let second = seal(Some(&first), vec![governed("a", "q", 2)], &[]);
     let latest = seal(Some(&second), vec![thing("a", 3)], &[]);
-    // The group of `p` went on to where `a` names `q`.
+    // The head of `p` moved to an incarnation where `a` names `q`.
     let rig = taken_over(&latest, vec![(id("p"), second), (id("q"), first)]);
     assert_eq!(pin_of(&rig, "a"), "latest");
 }

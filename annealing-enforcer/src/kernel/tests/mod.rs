@@ -1,4 +1,4 @@
-//! The kernel's rules, each with a test that carries its number; the kernel is driven by hand.
+//! Tests of the kernel's rules; each test carries the number of its rule. The tests drive the kernel by hand.
 
 mod admission;
 mod amounts;

@@ -1,4 +1,4 @@
-//! Assets whose type has no plugin, or has none any more: nobody enforces them, and nothing of them is left behind.
+//! Assets whose type has no plugin, or has none any more: they are not enforced, and hold no claims.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn one() -> Claim {
     Claim::AtMost("domain".into(), 1)
 }
 
-/// Nothing is asked of any plugin about `a`, for an hour.
+/// Asserts that no call is made for `a` during an hour.
 fn is_left_alone(rig: &mut Rig) {
     for _ in 0..60 {
         rig.pass(Duration::from_secs(60));
@@ -53,14 +53,14 @@ fn r15_an_asset_that_becomes_modelled_only_is_left_alone() {
     assert_eq!(
         rig.kernel.status(rig.now).orphans,
         [id("a")],
-        "what it was stays"
+        "its resource is left alone"
     );
     assert!(rig.kernel.all_settled_at(rig.latest.no()));
     let newest = rig.latest.no();
     assert_eq!(rig.kernel.is_settled_at(&id("a"), newest), Some(true));
     assert_eq!(rig.kernel.is_settled_at(&id("typo"), newest), None);
     let next = rig.kernel.is_settled_at(&id("typo"), newest.next());
-    assert_eq!(next, Some(false), "it may come");
+    assert_eq!(next, Some(false), "it may come with a newer incarnation");
     rig.publish(vec![idea("a", 2)], &[]);
     is_left_alone(&mut rig);
     rig.publish(vec![thing("a", 2)], &[]);
@@ -69,13 +69,13 @@ fn r15_an_asset_that_becomes_modelled_only_is_left_alone() {
     rig.in_sync("a");
     rig.publish(vec![idea("a", 2)], &[]);
     rig.acknowledge("a");
-    assert!(rig.kernel.table.find("a").is_none(), "nobody's business");
+    assert!(rig.kernel.table.find("a").is_none(), "it is forgotten");
     rig.publish(vec![thing("a", 3)], &[]);
     assert!(rig.is_diffing("a"));
 }
 
 #[test]
-fn r9_an_asset_that_becomes_modelled_only_gives_back_what_it_holds() {
+fn r9_asset_that_becomes_modelled_only_frees_its_claims() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.in_sync("b");
     rig.until_push("a", |verdict| verdict.claim(one())).unwrap();
@@ -121,7 +121,7 @@ fn r7_an_asset_that_becomes_modelled_only_waits_for_nothing() {
 }
 
 #[test]
-fn r20_an_asset_that_is_modelled_only_stands_once_it_is_pinned() {
+fn r20_modelled_only_asset_counts_as_in_sync_once_it_is_pinned() {
     let policy = AssetRef { id: id("policy") };
     let governed = |asset: Asset| {
         let asset = asset.edit().addon(&RolloutPolicyRef {
@@ -171,7 +171,7 @@ fn r15_a_new_binary_without_the_type_leaves_its_assets_alone() {
 }
 
 #[test]
-fn r8_a_neighbour_of_another_type_is_looked_at_by_that_type_s_plugin() {
+fn r8_neighbour_of_another_type_is_diffed_by_the_plugin_of_that_type() {
     let other = crate::TypeConfig::new(prodspec_model::TypeName::new(Idea::TYPE).unwrap());
     let recovered = Recovered::nothing(Rig::new(vec![thing("a", 1), thing("b", 1)]).latest);
     let (config, now) = (Config::default(), Rig::new(Vec::new()).now);
@@ -191,7 +191,7 @@ fn r8_a_neighbour_of_another_type_is_looked_at_by_that_type_s_plugin() {
 }
 
 #[test]
-fn r15_what_became_modelled_only_is_listed_after_a_restart() {
+fn r15_orphan_that_became_modelled_only_is_listed_after_a_restart() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.in_sync("a");
     rig.publish(vec![idea("a", 1)], &[]);

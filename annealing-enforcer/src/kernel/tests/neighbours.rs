@@ -1,11 +1,11 @@
-//! R8, R16: how the asset at the other end of an edge is looked at, and what makes that look void.
+//! R8, R16: how the asset at the other end of an edge is observed, and what voids the observation.
 
 use plugin_sdk::{Cause, Diff, Verdict};
 
 use super::rig::*;
 use crate::kernel::{Branch, Event, Pin, PushCall};
 
-/// `a` pinned at the first incarnation, `b` edited since.
+/// A rig with `a` pinned at the first incarnation, and `b` edited since.
 fn edited_since() -> Rig {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     let first = rig.latest.clone();
@@ -21,7 +21,7 @@ fn edited_since() -> Rig {
 }
 
 #[test]
-fn r16_a_neighbour_is_looked_at_by_its_own_pin() {
+fn r16_neighbour_is_diffed_at_its_own_pin() {
     let mut rig = edited_since();
     rig.in_sync("b");
     rig.until_diff("a");
@@ -33,12 +33,12 @@ fn r16_a_neighbour_is_looked_at_by_its_own_pin() {
         asset: id("b"),
     });
     let seen = rig.diff("b").unwrap();
-    assert_eq!(seen.incarnation.no().0, 2, "where b is to be, not a");
+    assert_eq!(seen.incarnation.no().0, 2, "the pin of b, not of a");
     assert_eq!(seen.asset.digest(), thing("b", 2).digest());
 }
 
 #[test]
-fn r16_a_neighbour_that_is_pinned_behind_is_looked_at_there() {
+fn r16_neighbour_pinned_to_an_older_incarnation_is_diffed_there() {
     let mut rig = edited_since();
     rig.in_sync("b");
     rig.step(Event::Observe {
@@ -51,7 +51,7 @@ fn r16_a_neighbour_that_is_pinned_behind_is_looked_at_there() {
 }
 
 #[test]
-fn r16_an_observation_tells_why_the_neighbour_would_be_pushed() {
+fn r16_observation_names_the_cause_of_the_neighbours_push() {
     let mut rig = edited_since();
     let edit = rig.diff("b").unwrap();
     let seen = rig.observe("b", Diff::in_sync());
@@ -69,7 +69,7 @@ fn r16_an_observation_tells_why_the_neighbour_would_be_pushed() {
     assert_eq!(seen.cause, None, "no intent");
 }
 
-/// `a` is checked, its check has seen `b`, then `between` happens: the push of `a`, if it is let through.
+/// Observes `b` during the check of `a`, then runs `between`. Returns the push of `a`, if it is admitted.
 fn pushed_after(between: impl FnOnce(&mut Rig)) -> (Rig, Option<PushCall>) {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.in_sync("a");
@@ -92,7 +92,7 @@ fn pushed_after(between: impl FnOnce(&mut Rig)) -> (Rig, Option<PushCall>) {
 }
 
 #[test]
-fn r8_a_neighbour_that_is_pinned_anew_voids_the_evidence() {
+fn r8_moved_pin_of_a_neighbour_voids_the_evidence() {
     let (_, push) = pushed_after(|_| ());
     assert!(push.is_some());
     let (rig, push) = pushed_after(|rig| {
@@ -102,6 +102,6 @@ fn r8_a_neighbour_that_is_pinned_anew_voids_the_evidence() {
             pin: Pin::At(back, Cause::Intent),
         });
     });
-    assert!(push.is_none(), "b is to be somewhere else now");
+    assert!(push.is_none(), "the pin of b has moved");
     assert_eq!(rig.kernel.branches()[&Branch::StaleEvidence], 1);
 }

@@ -1,5 +1,5 @@
-//! R17 and R20: governed assets stay where they are until somebody pins them elsewhere, and stand there only once a
-//! diff from after the move has said so.
+//! R17 and R20: governed assets keep their incarnation until a pin moves them, and count as in sync there only after a
+//! diff that started after the move.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn pins(rig: &Rig) -> Vec<(String, Option<PinRecord>)> {
     rig.records.iter().filter_map(pin).collect()
 }
 
-/// An asset that is rolled out at size 1, its group's head there.
+/// A rig with the asset `a` rolled out at size 1, where the head of its group is.
 fn rolled_out() -> Rig {
     let mut rig = Rig::new(vec![governed("a", 1)]);
     let first = rig.latest.clone();
@@ -78,7 +78,7 @@ fn rolled_out() -> Rig {
 }
 
 #[test]
-pub(super) fn r17_a_governed_asset_never_follows_what_is_sealed() {
+pub(super) fn r17_governed_asset_never_follows_the_newest_incarnation() {
     let mut rig = Rig::new(vec![governed("a", 1)]);
     assert_eq!(size(&rig, "a"), None, "not rolled out yet");
     assert!(rig.diff("a").is_none());
@@ -99,7 +99,7 @@ pub(super) fn r17_a_governed_asset_never_follows_what_is_sealed() {
 }
 
 #[test]
-fn r17_an_asset_that_becomes_governed_keeps_what_it_had() {
+fn r17_asset_that_becomes_governed_keeps_its_content() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let first = rig.latest.no();
     rig.in_sync("a");
@@ -111,13 +111,13 @@ fn r17_an_asset_that_becomes_governed_keeps_what_it_had() {
     };
     assert_eq!(pins(&rig), [("a".to_owned(), Some(kept))]);
     assert!(matches!(standing(&rig, "a").1, Stands::InSync { .. }));
-    assert_eq!(rig.kernel.unsettled(), 0, "nothing is void");
+    assert_eq!(rig.kernel.unsettled(), 0, "the asset stays settled");
     let taken = rig.records.last();
     assert!(matches!(taken, Some(Record::Taken(no)) if *no == rig.latest.no()));
 }
 
 #[test]
-fn r17_a_seal_that_nobody_took_in_is_taken_in_after_a_restart() {
+fn r17_incarnation_sealed_without_an_owner_is_taken_in_after_a_restart() {
     let mut recovered = Recovered::nothing(seal(None, vec![thing("a", 1)], &[]));
     let first = recovered.latest.clone();
     recovered.newer = Some(seal(Some(&first), vec![governed("a", 2)], &[]));
@@ -129,7 +129,7 @@ fn r17_a_seal_that_nobody_took_in_is_taken_in_after_a_restart() {
 }
 
 #[test]
-fn r17_what_the_newest_incarnation_dropped_is_enforced_where_it_is_pinned() {
+fn r17_asset_dropped_by_the_newest_incarnation_is_enforced_at_its_head() {
     let mut rig = rolled_out();
     rig.publish(Vec::new(), &["a"]);
     assert_eq!(size(&rig, "a"), Some(1), "at the group's head");
@@ -144,7 +144,7 @@ fn r17_what_the_newest_incarnation_dropped_is_enforced_where_it_is_pinned() {
 }
 
 #[test]
-fn r17_an_asset_rolled_back_to_nothing_is_an_orphan_if_production_may_have_it() {
+fn r17_asset_rolled_back_to_no_intent_is_an_orphan_if_production_may_have_it() {
     let mut rig = rolled_out();
     rig.publish(vec![governed("b", 1)], &[]);
     let second = rig.latest.clone();
@@ -176,7 +176,7 @@ fn r17_a_rollout_pins_no_asset_that_has_left_every_group() {
     let mut rig = rolled_out();
     rig.publish(vec![governed("b", 1)], &[]);
     let second = rig.latest.clone();
-    // It leaves intent, and its rollout, which has not heard of that, moves it, and then takes it back.
+    // It leaves intent; its rollout does not know that yet, moves it, and then takes it back.
     rig.publish(Vec::new(), &["b"]);
     for to in [at(&second), Pin::NotYet] {
         let moves = vec![(id("b"), to)];
@@ -192,7 +192,7 @@ fn r17_a_rollout_pins_no_asset_that_has_left_every_group() {
             (&id("b"), StandingPin::Default)
         );
     }
-    // What comes back without a policy is enforced.
+    // When it comes back without a policy, it is enforced.
     rig.publish(vec![thing("b", 3)], &[]);
     assert_eq!(size(&rig, "b"), Some(3));
     assert!(rig.diff("b").is_some());
@@ -223,7 +223,7 @@ fn r17_an_asset_turned_down_where_its_group_is_leaves_no_orphan() {
 }
 
 #[test]
-fn r17_a_rollout_that_completes_voids_nothing() {
+fn r17_completed_rollout_voids_no_push_and_no_settled_asset() {
     const ASSETS: u32 = 1_000;
     let name = |n: u32| format!("a{n}");
     let mut rig = Rig::new((0..ASSETS).map(|n| governed(&name(n), 1)).collect());
@@ -238,7 +238,7 @@ fn r17_a_rollout_that_completes_voids_nothing() {
     let moves = (0..ASSETS).map(|n| (id(&name(n)), Pin::Default)).collect();
     let heads = vec![(id("policy"), first)];
     rig.step(Event::Actuate { heads, moves });
-    assert_eq!(rig.kernel.unsettled(), 1, "the one that drifted");
+    assert_eq!(rig.kernel.unsettled(), 1, "only the asset that drifted");
     assert!(
         rig.calls
             .iter()
@@ -257,7 +257,7 @@ fn r17_a_rollout_that_completes_voids_nothing() {
 }
 
 #[test]
-fn r17_a_default_that_would_change_content_is_not_taken() {
+fn r17_removing_a_pin_does_not_change_content() {
     let mut rig = rolled_out();
     rig.publish(vec![governed("a", 2)], &[]);
     let second = rig.latest.clone();
@@ -268,7 +268,7 @@ fn r17_a_default_that_would_change_content_is_not_taken() {
 }
 
 #[test]
-fn r17_a_head_that_leaves_assets_behind_leaves_them_where_they_are() {
+fn r17_moved_head_does_not_change_content_of_assets_left_behind() {
     let mut rig = rolled_out();
     rig.publish(vec![governed("a", 2), governed("b", 1)], &[]);
     let second = rig.latest.clone();
@@ -278,7 +278,7 @@ fn r17_a_head_that_leaves_assets_behind_leaves_them_where_they_are() {
 }
 
 #[test]
-pub(super) fn r20_only_a_diff_from_after_the_move_says_that_it_is_there() {
+pub(super) fn r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync() {
     let mut rig = rolled_out();
     rig.publish(vec![thing("b", 1)], &[]);
     rig.in_sync("b");
@@ -304,7 +304,7 @@ pub(super) fn r20_only_a_diff_from_after_the_move_says_that_it_is_there() {
 }
 
 #[test]
-fn r19_whom_a_pinned_asset_waits_for_is_told() {
+fn r19_feed_names_the_assets_that_a_pinned_asset_waits_for() {
     let mut rig = rolled_out();
     let first = rig.latest.clone();
     pin(&mut rig, "a", at(&first));
@@ -325,7 +325,7 @@ fn r19_whom_a_pinned_asset_waits_for_is_told() {
     assert_eq!(waits(&rig), Some(vec![]));
 }
 
-/// An asset that its rollout has pushed at size 2, and that is ill there.
+/// A rig with an asset that its rollout has pushed at size 2, and whose push ended unhealthy.
 fn ill() -> Rig {
     let mut rig = rolled_out();
     rig.publish(vec![governed("a", 2)], &[]);
@@ -340,7 +340,7 @@ fn ill() -> Rig {
     rig
 }
 
-/// Another process takes over, with the asset pinned to the newest incarnation.
+/// A new owner, with the asset pinned to the newest incarnation.
 fn pinned_and_taken_over(rig: &Rig) -> Rig {
     let mut recovered = Recovered::nothing(rig.latest.clone());
     recovered.pins = vec![(id("a"), at(&rig.latest))];
@@ -354,22 +354,25 @@ fn is_ill(standings: Vec<(prodspec_model::AssetId, Standing)>) -> bool {
 }
 
 #[test]
-fn r21_a_push_that_was_ill_is_not_well_for_the_next_owner() {
+fn r21_unhealthy_push_is_unhealthy_for_the_next_owner() {
     let mut next = pinned_and_taken_over(&ill());
     assert!(is_ill(next.kernel.standings()));
-    // What is found before anybody listens says nothing about its health.
+    // A diff before the feed is followed does not change its health.
     next.in_sync("a");
     assert!(is_ill(next.kernel.followed()));
     let mut later = pinned_and_taken_over(&next);
-    assert!(is_ill(later.kernel.followed()), "and the one after that");
-    // Whoever has heard of it hears what is found then.
+    assert!(
+        is_ill(later.kernel.followed()),
+        "for the owner after that too"
+    );
+    // Once the feed is followed, a diff updates the state.
     later.until_diff("a");
     later.in_sync("a");
     assert!(matches!(standing(&later, "a").1, Stands::InSync { .. }));
 }
 
 #[test]
-fn r21_ill_health_is_that_of_the_last_push_at_the_present_pin() {
+fn r21_health_is_that_of_the_last_push_at_the_present_pin() {
     let mut rig = ill();
     rig.until_diff("a");
     rig.until_push("a", |verdict| verdict).unwrap();
@@ -380,7 +383,7 @@ fn r21_ill_health_is_that_of_the_last_push_at_the_present_pin() {
     pin(&mut rig, "a", Pin::NotYet);
     pin(&mut rig, "a", at(&newest));
     let back = pinned_and_taken_over(&rig);
-    assert!(!is_ill(back.kernel.standings()), "pinned anew");
+    assert!(!is_ill(back.kernel.standings()), "its pin was moved");
     let mut rig = rolled_out();
     rig.publish(vec![governed("a", 2)], &[]);
     let (first, newest) = (
@@ -399,7 +402,7 @@ fn r21_ill_health_is_that_of_the_last_push_at_the_present_pin() {
 }
 
 #[test]
-fn r20_drift_and_ill_health_are_told() {
+fn r20_feed_reports_drift_and_unhealthy_pushes() {
     let mut rig = rolled_out();
     let first = rig.latest.clone();
     pin(&mut rig, "a", at(&first));
@@ -421,7 +424,7 @@ fn r20_drift_and_ill_health_are_told() {
 }
 
 #[test]
-fn r17_a_pin_goes_with_the_group_that_gave_it() {
+fn r17_pin_is_removed_when_the_asset_leaves_its_group() {
     let mut rig = rolled_out();
     rig.publish(vec![governed("a", 2)], &[]);
     let second = rig.latest.clone();
@@ -437,7 +440,7 @@ fn r17_a_pin_goes_with_the_group_that_gave_it() {
 }
 
 #[test]
-fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it() {
+fn r17_asset_that_left_several_groups_is_governed_by_the_newest_head() {
     let mut rig = rolled_out();
     let policy = AssetRef { id: id("another") };
     let asset = Asset::builder(id("a")).payload(&Thing { size: 2 }).unwrap();
@@ -457,7 +460,7 @@ fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it(
 }
 
 #[test]
-fn r17_after_a_restart_the_newest_head_still_governs_what_left_its_groups() {
+fn r17_asset_that_left_several_groups_is_governed_by_the_newest_head_after_a_restart() {
     let of = |policy: &str, size: u32| {
         let policy = AssetRef { id: id(policy) };
         let asset = thing("a", size).edit().addon(&RolloutPolicyRef { policy });
@@ -474,7 +477,7 @@ fn r17_after_a_restart_the_newest_head_still_governs_what_left_its_groups() {
 }
 
 #[test]
-fn r17_of_very_many_groups_each_has_its_own_head() {
+fn r17_each_of_66000_groups_has_its_own_head() {
     let of = |n: u32| format!("group-{n:05}");
     let alone = |n: u32, size| governed_by(&of(n), &format!("asset-{n:05}"), size);
     let many = 66_000;

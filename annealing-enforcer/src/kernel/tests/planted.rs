@@ -19,7 +19,7 @@ fn without_a_guard_a_test_of_its_rule_fails() {
         (Bug::DropFence, loops::s5_without_a_lease_nothing_starts),
         (
             Bug::LoseOpenPush,
-            pushes::r13_a_new_owner_looks_before_anything_else,
+            pushes::r13_new_owner_diffs_an_open_push_before_anything_else,
         ),
         (
             Bug::PushOnTimedOutCheck,
@@ -40,17 +40,17 @@ fn without_a_guard_a_test_of_its_rule_fails() {
         ),
         (
             Bug::FollowLatest,
-            pins::r17_a_governed_asset_never_follows_what_is_sealed,
+            pins::r17_governed_asset_never_follows_the_newest_incarnation,
         ),
         (
             Bug::SettledBeforePin,
-            pins::r20_only_a_diff_from_after_the_move_says_that_it_is_there,
+            pins::r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync,
         ),
     ];
     for (bug, test) in guards {
         PLANTED.set(Some(bug));
         let found = catch_unwind(AssertUnwindSafe(test)).is_err();
         PLANTED.set(None);
-        assert!(found, "{bug:?} goes unnoticed");
+        assert!(found, "no test fails with {bug:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! R13 to R15: what happens to a push, and what is remembered of it.
+//! R13 to R15: the life of a push, and its records.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) fn r13_a_push_is_durable_before_it_starts() {
 }
 
 #[test]
-pub(super) fn r13_a_new_owner_looks_before_anything_else() {
+pub(super) fn r13_new_owner_diffs_an_open_push_before_anything_else() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.until_push("a", |verdict| verdict.claim(exclusive("one")))
         .unwrap();
@@ -54,7 +54,7 @@ pub(super) fn r13_a_new_owner_looks_before_anything_else() {
 }
 
 #[test]
-fn r13_an_advisory_provider_is_given_until_the_deadline() {
+fn r13_open_push_of_an_advisory_provider_is_waited_for_until_its_deadline() {
     let advisory = TypeConfig {
         guard: Guard::Advisory,
         ..kind()
@@ -71,7 +71,8 @@ fn r13_an_advisory_provider_is_given_until_the_deadline() {
     assert!(next.diff("a").is_some());
 }
 
-/// What is left of the deadline, as an owner wrote it down whose clock went `wrong` before it was taken over.
+/// Takes over from an owner whose wall clock went `wrong` by some time. Returns whether the next diff comes before the
+/// deadline of the open push, and whether it comes after.
 fn left_with_a_clock(wrong: jiff::SignedDuration) -> (bool, bool) {
     let mut rig = advisory();
     rig.until_push("a", |verdict| verdict).unwrap();
@@ -84,7 +85,7 @@ fn left_with_a_clock(wrong: jiff::SignedDuration) -> (bool, bool) {
 }
 
 #[test]
-fn r13_a_clock_that_is_wrong_neither_shortens_nor_prolongs_that() {
+fn r13_wrong_wall_clock_does_not_change_the_wait_for_an_open_push() {
     let hour = jiff::SignedDuration::from_hours(1);
     for wrong in [hour, -hour] {
         assert_eq!(left_with_a_clock(wrong), (false, true), "{wrong:?}");
@@ -106,7 +107,7 @@ fn in_progress() -> Result<Pushed, plugin::Error> {
 }
 
 #[test]
-fn r13_a_new_owner_knows_how_long_a_follow_up_may_take() {
+fn r13_new_owner_knows_the_deadline_of_a_follow_up() {
     let mut rig = advisory();
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
@@ -124,7 +125,7 @@ fn r13_a_new_owner_knows_how_long_a_follow_up_may_take() {
 }
 
 #[test]
-fn r13_a_follow_up_that_became_durable_too_late_is_written_again() {
+fn r13_follow_up_durable_too_late_is_recorded_again() {
     let mut rig = advisory();
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
@@ -132,16 +133,13 @@ fn r13_a_follow_up_that_became_durable_too_late_is_written_again() {
     rig.pushed("a", in_progress());
     rig.pass(Duration::from_secs(661));
     rig.durable();
-    assert!(
-        rig.push("a").is_none(),
-        "no time is left of what was written"
-    );
+    assert!(rig.push("a").is_none(), "the recorded deadline has passed");
     rig.durable();
     assert!(rig.push("a").is_some_and(|push| push.continuation));
 }
 
 #[test]
-fn r14_a_pin_that_moves_while_a_follow_up_is_written_ends_it() {
+fn r14_moved_pin_ends_a_follow_up_that_is_not_durable_yet() {
     let mut rig = advisory();
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
@@ -157,7 +155,7 @@ fn r14_a_pin_that_moves_while_a_follow_up_is_written_ends_it() {
 }
 
 #[test]
-fn r13_no_push_lasts_longer_than_was_written() {
+fn r13_push_ends_at_its_recorded_deadline() {
     let mut rig = advisory();
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
@@ -213,8 +211,8 @@ fn r14_in_progress_keeps_its_claims() {
         "a keeps its claim while in progress"
     );
     rig.pass(Duration::from_secs(4));
-    assert!(rig.check("a").is_none(), "checks are not asked again");
-    let again = rig.push("a").expect("followed up");
+    assert!(rig.check("a").is_none(), "checks are not called again");
+    let again = rig.push("a").expect("the push is continued");
     assert!(again.continuation && again.target.run.n > push.target.run.n);
     rig.step(Event::PushDone {
         run: again.target.run,
@@ -328,7 +326,7 @@ fn r15_removal_needs_addon_trait_and_approval() {
     );
 }
 
-/// A push of `a` that is not durable yet, and the number of its iteration.
+/// A rig with a push of `a` that is not durable yet, and the index of its iteration.
 fn about_to_push() -> (Rig, u32) {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
@@ -339,7 +337,7 @@ fn about_to_push() -> (Rig, u32) {
 }
 
 #[test]
-fn what_must_never_happen_is_seen_before_a_push_begins() {
+fn broken_invariant_is_detected_before_a_push_begins() {
     type Breaks = fn(&mut Rig, u32);
     let breaks: [(&str, Breaks); 5] = [
         ("S1: the verdicts are too old", |rig, at| {
@@ -374,7 +372,7 @@ fn what_must_never_happen_is_seen_before_a_push_begins() {
 
 #[test]
 #[should_panic(expected = "S1: a diff from before another push, in a push of `a`")]
-fn what_must_never_happen_is_told_instead_of_done() {
+fn broken_invariant_stops_the_kernel_before_the_push() {
     let (mut rig, at) = about_to_push();
     let slot = rig.kernel.iterations.at(at).unwrap().slot;
     rig.kernel.table.slot_mut(slot).seq += 2;

@@ -1,4 +1,5 @@
-//! R13 over takeovers: waits go on where they were, and are for the plugin that was called. L2: so does the drift scan.
+//! R13 over takeovers: waits for open pushes go on, and are resolved by the plugin that was called. L2: the drift scan
+//! goes on over takeovers too.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -27,7 +28,7 @@ fn other(name: &str) -> Asset {
     builder.unwrap().build().unwrap()
 }
 
-/// Things are advisory, with a deadline of ten minutes; others are guarded.
+/// `Thing` is advisory, with a push deadline of ten minutes; `Other` is guarded.
 fn kinds() -> Vec<TypeConfig> {
     let thing = TypeConfig::new(TypeName::new(Thing::TYPE).unwrap());
     let other = TypeConfig {
@@ -43,7 +44,7 @@ fn rig(assets: Vec<Asset>) -> Rig {
     Rig::recover(Config::default(), kinds(), FencingToken(1), recovered, now)
 }
 
-/// A push of `a` is under way when its owner dies.
+/// A rig whose owner dies while a push of `a` is under way.
 fn cut_off() -> Rig {
     let mut rig = rig(vec![thing("a", 1)]);
     rig.until_push("a", |verdict| verdict).unwrap();
@@ -51,29 +52,29 @@ fn cut_off() -> Rig {
 }
 
 #[test]
-fn r13_takeovers_do_not_start_the_wait_for_a_push_anew() {
+fn r13_takeovers_do_not_restart_the_wait_for_an_open_push() {
     let mut rig = cut_off();
     let mut waited = Duration::ZERO;
     let lifetime = Duration::from_secs(20);
     while rig.diff("a").is_none() {
-        assert!(waited < Duration::from_secs(900), "it never ends");
+        assert!(waited < Duration::from_secs(900), "the wait never ends");
         rig = rig.taken_over();
         rig.pass(lifetime);
         waited += lifetime;
     }
     assert!(
         waited >= Duration::from_secs(600),
-        "the deadline is waited for"
+        "the wait ends only at the deadline"
     );
 }
 
 #[test]
-fn r13_what_is_noted_of_the_wait_is_at_most_what_has_passed() {
+fn r13_recorded_part_of_the_wait_is_at_most_the_time_passed() {
     let mut rig = cut_off().taken_over();
     rig.pass(Duration::from_secs(599));
     assert!(rig.diff("a").is_none());
     let mut next = rig.taken_over();
-    assert!(next.diff("a").is_none(), "a second is left at least");
+    assert!(next.diff("a").is_none(), "at least a second is left");
     next.pass(Duration::from_secs(7));
     assert!(next.diff("a").is_some());
 }
@@ -87,7 +88,7 @@ fn r13_an_open_push_is_resolved_by_the_plugin_that_was_called() {
         assert!(next.diff("a").is_none(), "the advisory push may be running");
         next.pass(Duration::from_secs(600));
         let looked = next.diff("a").expect("its deadline is over");
-        assert_eq!(looked.plugin, 0, "by the plugin that was called");
+        assert_eq!(looked.plugin, 0, "diffed by the plugin that was called");
         let (run, answer) = (looked.run, Ok(Diff::in_sync()));
         next.step(Event::DiffDone { run, answer });
         assert_eq!(next.diff("a").expect("the new intent").plugin, 1);
@@ -96,7 +97,7 @@ fn r13_an_open_push_is_resolved_by_the_plugin_that_was_called() {
 }
 
 #[test]
-fn r13_a_guard_registered_since_does_not_resolve_an_old_push() {
+fn r13_guard_registered_later_does_not_resolve_an_earlier_push() {
     let mut rig = cut_off();
     rig.kinds[0].guard = Guard::Guarded;
     let mut next = rig.taken_over();
@@ -110,9 +111,9 @@ fn r13_a_guard_registered_since_does_not_resolve_an_old_push() {
     assert!(next.diff("a").is_some());
 }
 
-/// Six thousand consumers with ids of 253 bytes.
+/// A push relies on six thousand consumers with ids of 253 bytes.
 #[test]
-fn r13_a_push_may_rely_on_thousands_of_assets_with_long_names() {
+fn r13_push_may_rely_on_thousands_of_assets_with_long_ids() {
     let name = |n: usize| format!("{n:0>253}");
     let mut assets: Vec<_> = (0..6_000).map(|n| thing(&name(n), 1)).collect();
     assets.push(thing("provider", 1));
@@ -144,7 +145,7 @@ fn r13_a_push_may_rely_on_thousands_of_assets_with_long_names() {
 }
 
 #[test]
-fn l2_short_owners_look_at_every_asset_between_them() {
+fn l2_every_asset_is_diffed_by_a_series_of_short_owners() {
     let assets = (0..200).map(|n| thing(&format!("a{n:03}"), 1)).collect();
     let mut rig = rig(assets);
     let in_sync = |rig: &mut Rig, seen: &mut BTreeSet<String>| {

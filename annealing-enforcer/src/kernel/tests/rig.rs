@@ -1,4 +1,4 @@
-//! A kernel driven by hand: events in, calls and records out, time as told.
+//! A rig that drives a kernel by hand: a test gives events and time, and takes calls and records.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -44,7 +44,7 @@ pub(super) fn thing(name: &str, size: u32) -> Asset {
         .unwrap()
 }
 
-/// An incarnation that follows `parent`.
+/// The incarnation after `parent`, or the first one: with the assets `put` and without those `removed`.
 pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
     let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
@@ -90,7 +90,7 @@ pub(super) fn delay(recheck: Recheck) -> Delay {
 }
 
 thread_local! {
-    /// The guard that every rig of this thread leaves out.
+    /// The guard of the kernel that every rig of this thread leaves out.
     pub(super) static PLANTED: std::cell::Cell<Option<crate::kernel::Bug>> = const { std::cell::Cell::new(None) };
 }
 
@@ -194,12 +194,12 @@ impl Rig {
         self.replies.extend(out.replies.drain(..));
     }
 
-    /// Everything recorded so far becomes durable.
+    /// Makes everything recorded so far durable.
     pub(super) fn durable(&mut self) {
         self.step(Event::Durable(self.recorded));
     }
 
-    /// Time goes on, with a tick whenever the kernel asks for one.
+    /// Lets time pass, with a tick whenever the kernel asks for one.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now.mono + time;
         while let Some(wake) = self.kernel.next_wake(self.now).filter(|wake| *wake < end) {
@@ -210,7 +210,8 @@ impl Rig {
         self.step(Event::Tick);
     }
 
-    /// Time goes on until a diff of an asset is asked for; answers those of others with in sync. Says after how long.
+    /// Lets time pass until a diff of `name` is called; answers the diffs of other assets with in sync. Returns the
+    /// time that passed.
     pub(super) fn until_diff(&mut self, name: &str) -> Duration {
         let start = self.now.mono;
         loop {
@@ -225,7 +226,7 @@ impl Rig {
                     let wake = self
                         .kernel
                         .next_wake(self.now)
-                        .expect("something is to come");
+                        .expect("the kernel asks to be woken");
                     self.to(wake.max(self.now.mono + Duration::from_nanos(1)));
                     self.step(Event::Tick);
                 }
@@ -256,7 +257,7 @@ impl Rig {
         pick(&call).map(|(_, found)| found)
     }
 
-    /// The diff asked of an asset, if one is.
+    /// Takes the called diff of an asset, if there is one.
     pub(super) fn diff(&mut self, name: &str) -> Option<Target> {
         self.take(name, |call| match call {
             Call::Diff(target) => Some((target, target.clone())),
@@ -292,7 +293,7 @@ impl Rig {
     pub(super) fn diffed(&mut self, name: &str, answer: impl FnOnce(&Asset) -> Diff) {
         let target = self
             .diff(name)
-            .unwrap_or_else(|| panic!("no diff of {name} is asked for"));
+            .unwrap_or_else(|| panic!("no diff of {name} is called"));
         let answer = Ok(answer(&target.asset));
         self.step(Event::DiffDone {
             run: target.run,
@@ -307,7 +308,7 @@ impl Rig {
     pub(super) fn checked(&mut self, name: &str, verdict: impl FnOnce(Verdict) -> Verdict) {
         let check = self
             .check(name)
-            .unwrap_or_else(|| panic!("no check of {name} is asked for"));
+            .unwrap_or_else(|| panic!("no check of {name} is called"));
         let answer = Ok(verdict(Verdict::proceed(self.now.wall)));
         self.step(Event::CheckDone {
             run: check.target.run,
@@ -318,14 +319,14 @@ impl Rig {
     pub(super) fn pushed(&mut self, name: &str, answer: Result<Pushed, plugin::Error>) {
         let push = self
             .push(name)
-            .unwrap_or_else(|| panic!("no push of {name} is asked for"));
+            .unwrap_or_else(|| panic!("no push of {name} is called"));
         self.step(Event::PushDone {
             run: push.target.run,
             answer,
         });
     }
 
-    /// Everything up to a push under way.
+    /// Answers the diff with a difference and the check with `verdict`; takes the push if it is admitted.
     pub(super) fn until_push(
         &mut self,
         name: &str,
@@ -337,7 +338,7 @@ impl Rig {
         self.push(name)
     }
 
-    /// A check observes `name`, whose plugin answers at once unless a push is in flight.
+    /// Lets a check observe `name`; the plugin gives `answer` if a diff is called.
     pub(super) fn observe(&mut self, name: &str, answer: Diff) -> Observation {
         self.tickets += 1;
         let ticket = self.tickets;
@@ -351,7 +352,7 @@ impl Rig {
         self.replies.remove(&ticket).unwrap().unwrap()
     }
 
-    /// A person asks for an asset to be looked at.
+    /// Gives the command to diff an asset now.
     pub(super) fn look_now(&mut self, name: &str) {
         let asset = id(name);
         self.say(Command::LookNow { asset, by: by() });
@@ -367,7 +368,7 @@ impl Rig {
         });
     }
 
-    /// A person overrides a check; `Err`: why that is refused.
+    /// Gives the command to override a check. `Err`: why it is refused.
     pub(super) fn lift(&mut self, name: &str, change: Digest, check: &str) -> Result<(), String> {
         self.try_say(Command::Override {
             asset: id(name),
@@ -378,7 +379,7 @@ impl Rig {
         })
     }
 
-    /// A person says something that fits.
+    /// Gives a command that must be accepted.
     pub(super) fn say(&mut self, command: Command) {
         let what = format!("{command:?}");
         if let Err(why) = self.try_say(command) {
@@ -386,7 +387,7 @@ impl Rig {
         }
     }
 
-    /// A person says something; `Err`: why it is refused.
+    /// Gives a command. `Err`: why it is refused.
     pub(super) fn try_say(&mut self, command: Command) -> Result<(), String> {
         let mut out = Effects::default();
         self.kernel.step(self.now, Event::Person(command), &mut out);
@@ -413,7 +414,7 @@ impl Rig {
         self.say(Command::Acknowledge { asset, by: by() });
     }
 
-    /// What is remembered of people's words.
+    /// The recorded commands: pauses, approvals, overrides.
     pub(super) fn words(&self) -> Words {
         let mut pauses = BTreeMap::new();
         let mut approvals = BTreeMap::new();
@@ -433,7 +434,7 @@ impl Rig {
         }
     }
 
-    /// What is remembered of an asset.
+    /// The last record of an asset.
     pub(super) fn remembered(&self, name: &str) -> Option<AssetRecord> {
         self.records.iter().rev().find_map(|record| match record {
             Record::Asset(asset, state) if asset.as_str() == name => Some(state.clone()),
@@ -441,7 +442,7 @@ impl Rig {
         })?
     }
 
-    /// Another process takes over what this one remembers.
+    /// A new owner that recovers from the records of this one.
     pub(super) fn taken_over(&self) -> Self {
         let mut recovered = Recovered::nothing(self.latest.clone());
         let mut assets = BTreeMap::new();
@@ -469,7 +470,7 @@ impl Rig {
     }
 }
 
-/// Who speaks in all tests.
+/// The operator of all tests, and the reason given.
 pub(super) fn by() -> By {
     By::new("me", "seen")
 }

@@ -1,4 +1,5 @@
-//! What `status` says: R63, R64. Whatever is not as intended is counted once, by why, and the first are named.
+//! Tests of `status`: R63, R64. Each asset that is not as intended is counted once, by its reason, and the first are
+//! named.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,7 @@ use crate::{
 };
 
 impl Kernel {
-    /// What `status` finds without looking at all assets is what a look at all of them gives.
+    /// Asserts that `status`, which visits only some assets, equals a count over all of them.
     pub(super) fn check_status(&self, now: Now) {
         let found = self.status(now);
         let slots = || {
@@ -107,7 +108,7 @@ fn r63_status_names_pauses_and_counts_what_they_hold() {
 }
 
 #[test]
-fn r64_what_a_pause_of_one_asset_holds_is_counted_before_it_is_looked_at() {
+fn r64_paused_asset_is_counted_as_paused_before_its_diff() {
     let config = TypeConfig { diffs: 1, ..kind() };
     let mut rig = Rig::with(
         Config::default(),
@@ -169,8 +170,8 @@ fn r63_status_names_pushes_whose_outcome_is_unknown() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.in_sync("b");
     rig.until_push("a", |verdict| verdict).unwrap();
-    assert_eq!(status(&rig).unknown, [], "it is followed");
-    // The next owner does not know how it went.
+    assert_eq!(status(&rig).unknown, [], "its owner follows the push");
+    // The next owner does not know the outcome.
     let mut next = rig.taken_over();
     let found = status(&next);
     let named: Vec<_> = found.unknown.iter().map(|push| &push.asset).collect();
@@ -182,7 +183,7 @@ fn r63_status_names_pushes_whose_outcome_is_unknown() {
 }
 
 #[test]
-fn r63_an_open_breaker_is_the_reason_of_all_that_it_keeps_waiting() {
+fn r63_open_breaker_is_the_reason_of_all_assets_that_wait_for_it() {
     const ASSETS: u32 = 100;
     let kind = TypeConfig { diffs: 1, ..kind() };
     let all = (0..ASSETS).map(|n| thing(&format!("a{n:03}"), 1));
@@ -204,7 +205,7 @@ fn r63_an_open_breaker_is_the_reason_of_all_that_it_keeps_waiting() {
 }
 
 #[test]
-fn r63_what_waits_to_push_while_pushes_only_fail_waits_for_the_breaker() {
+fn r63_asset_waits_for_the_breaker_while_pushes_only_fail() {
     let name = |n: usize| format!("a{n:02}");
     let mut rig = Rig::new((0..11).map(|n| thing(&name(n), 1)).collect());
     let runs: Vec<_> = (0..10)
@@ -222,7 +223,7 @@ fn r63_what_waits_to_push_while_pushes_only_fail_waits_for_the_breaker() {
 }
 
 #[test]
-fn r63_what_is_to_be_tried_again_while_diffs_only_fail_waits_for_the_breaker() {
+fn r63_retry_waits_for_the_breaker_while_diffs_only_fail() {
     let name = |n: usize| format!("a{n:02}");
     let mut rig = Rig::new((0..100).map(|n| thing(&name(n), 1)).collect());
     let mut failed = std::mem::take(&mut rig.calls).into_iter();
@@ -234,14 +235,14 @@ fn r63_what_is_to_be_tried_again_while_diffs_only_fail_waits_for_the_breaker() {
         rig.step(Event::DiffDone { run, answer });
     }
     let tried = reasons(&rig)[&Reason::Failed];
-    // Their back-off ends; the one that probes does not answer.
+    // Their backoff ends; the probe does not answer.
     rig.pass(Duration::from_secs(8));
     let found = reasons(&rig);
     assert!(found[&Reason::Breaker] >= tried - 1, "{tried}: {found:?}");
 }
 
 #[test]
-fn r63_a_push_that_production_works_on_is_under_way_and_known() {
+fn r63_push_in_progress_is_under_way_and_not_unknown() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.until_push("a", |verdict| verdict).unwrap();
     let check_again_in = Duration::from_secs(5);
@@ -260,7 +261,7 @@ fn r63_a_push_that_production_works_on_is_under_way_and_known() {
 }
 
 #[test]
-fn r64_what_production_works_on_by_itself_is_under_way() {
+fn r64_diff_in_progress_is_under_way() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let check_again_in = Duration::from_secs(5);
     rig.diffed("a", |_| Diff::InProgress { check_again_in });
@@ -268,7 +269,7 @@ fn r64_what_production_works_on_by_itself_is_under_way() {
 }
 
 #[test]
-fn r15_what_is_gone_where_its_pin_is_and_is_wanted_again_is_not_listed_as_gone() {
+fn r15_turned_down_asset_back_in_the_newest_incarnation_is_not_listed_as_gone() {
     let policy = AssetRef { id: id("policy") };
     let gone = turned_down("a").edit().addon(&RolloutPolicyRef { policy });
     let mut rig = with_turndown(vec![gone.unwrap().build().unwrap()]);
@@ -288,7 +289,7 @@ fn r15_what_is_gone_where_its_pin_is_and_is_wanted_again_is_not_listed_as_gone()
 }
 
 #[test]
-fn r63_what_a_rollout_has_yet_to_bring_there_is_behind_though_it_is_settled() {
+fn r63_settled_asset_that_a_rollout_has_yet_to_move_is_behind() {
     let many = OTHERS + 4;
     let name = |n: usize| format!("a{n:02}");
     let mut rig = Rig::new((0..many).map(|n| governed(&name(n), 1)).collect());
@@ -311,7 +312,7 @@ fn r63_what_a_rollout_has_yet_to_bring_there_is_behind_though_it_is_settled() {
 }
 
 #[test]
-fn r15_what_came_back_into_intent_is_no_orphan_though_its_rollout_has_yet_to_get_there() {
+fn r15_asset_back_in_intent_before_its_rollout_is_left_running_and_no_orphan() {
     let mut rig = Rig::new(vec![governed("a", 1), thing("b", 1)]);
     rig.in_sync("b");
     let to = |rig: &mut Rig, head: &prodspec_model::Incarnation| {
@@ -354,24 +355,24 @@ fn r15_what_came_back_into_intent_is_no_orphan_though_its_rollout_has_yet_to_get
 }
 
 #[test]
-fn r15_what_is_turned_down_and_gone_is_listed_until_its_entry_leaves() {
+fn r15_turned_down_asset_is_listed_until_its_entry_leaves_intent() {
     let mut rig = with_turndown(vec![turned_down("a"), thing("b", 1)]);
     rig.in_sync("b");
-    assert_eq!(status(&rig).turned_down, [], "not looked at yet");
+    assert_eq!(status(&rig).turned_down, [], "not diffed yet");
     rig.in_sync("a");
     let found = status(&rig);
     assert_eq!(found.turned_down, [id("a")]);
     assert!(found.is_as_intended(), "it is gone, as intended");
-    // The next owner takes it as settled until it looks.
+    // The next owner counts it as settled until its diff.
     rig.durable();
     let mut next = rig.taken_over();
     assert_eq!(status(&next).turned_down, [id("a")]);
     assert_eq!(status(&next).assets, 2);
-    // It is there again.
+    // Production has it again.
     next.until_diff("a");
     next.diffed("a", destroys);
     assert_eq!(status(&next).turned_down, []);
-    // It is meant to be there again, and is.
+    // Intent has it again without a turndown, and production has it.
     rig.publish(vec![thing("a", 1)], &[]);
     rig.in_sync("a");
     assert_eq!(status(&rig).turned_down, []);

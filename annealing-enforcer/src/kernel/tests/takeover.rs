@@ -1,4 +1,4 @@
-//! A takeover of ten thousand assets: production is not flooded, and nobody is forgotten.
+//! A takeover of ten thousand assets: production is not flooded with calls, and no asset is forgotten.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,9 +16,9 @@ use crate::{
 };
 
 const ALL: usize = 10_000;
-/// Every so manyth asset was edited while nobody enforced it.
+/// One of this many assets was edited while no owner ran.
 const EDITED: usize = 10;
-/// How long production takes to answer.
+/// The time that production takes to answer a diff.
 const LATENCY: Duration = Duration::from_millis(200);
 const PERIOD: Duration = Duration::from_secs(300);
 const SECOND: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ fn is_edited(at: usize) -> bool {
     at.is_multiple_of(EDITED)
 }
 
-/// What is remembered of an asset that was in sync.
+/// The record of an asset that was in sync.
 fn settled(asset: &Asset) -> AssetRecord {
     let settled = Settled {
         incarnation: IncarnationNo(1),
@@ -44,7 +44,7 @@ fn settled(asset: &Asset) -> AssetRecord {
     }
 }
 
-/// Takes over, with a record for each asset or with one for all.
+/// A new owner that recovers from a record for `each` asset, or from one record for all.
 fn taken_over(each: bool) -> Rig {
     let before: Vec<Asset> = (0..ALL).map(|at| thing(&name(at), 1)).collect();
     let edited = (0..ALL).filter(|at| is_edited(*at));
@@ -65,16 +65,17 @@ fn taken_over(each: bool) -> Rig {
     Rig::recover(Config::default(), kinds, FencingToken(2), recovered, now)
 }
 
-/// What production was asked.
+/// The diffs that production was asked for.
 #[derive(Default)]
 struct Asked {
-    /// Since the takeover, by asset.
+    /// The times of the diffs since the takeover, by asset.
     when: BTreeMap<String, Vec<Duration>>,
+    /// Maximum number of concurrent diffs.
     at_once: usize,
 }
 
 impl Asked {
-    /// The most questions in any second, of those who are not edited, or of all.
+    /// Maximum number of diffs in any second, of all assets or only of those that were not edited.
     fn peak(&self, all: bool, until: Duration) -> usize {
         let edited = |asset: &str| asset[1..].parse().is_ok_and(is_edited);
         let counted = self.when.iter().filter(|(asset, _)| all || !edited(asset));
@@ -94,13 +95,13 @@ impl Asked {
     }
 }
 
-/// Lets time pass; production answers that all is well.
+/// Lets time pass; production answers that all assets are in sync.
 fn play(rig: &mut Rig, time: Duration) -> Asked {
     let start = rig.now.mono;
     let (mut asked, mut under_way) = (Asked::default(), VecDeque::<(Duration, Run)>::new());
     loop {
         let now = rig.now.mono.since(start);
-        // In the end everything is answered.
+        // At the end all open diffs are answered.
         while let Some((_, run)) = under_way.pop_front_if(|(due, _)| *due <= now || now >= time) {
             let answer = Ok(Diff::in_sync());
             rig.step(Event::DiffDone { run, answer });
@@ -110,7 +111,7 @@ fn play(rig: &mut Rig, time: Duration) -> Asked {
         }
         for call in std::mem::take(&mut rig.calls) {
             let Call::Diff(target) = call else {
-                panic!("nothing is to be done, and {call:?} is asked for");
+                panic!("all assets are in sync, but the kernel calls {call:?}");
             };
             let times = asked.when.entry(target.asset.id_str().to_owned());
             times.or_default().push(now);
@@ -121,15 +122,11 @@ fn play(rig: &mut Rig, time: Duration) -> Asked {
     }
 }
 
-fn is_gentle(each: bool) {
+fn spreads_its_diffs(each: bool) {
     let mut rig = taken_over(each);
     let first = play(&mut rig, PERIOD + SECOND);
-    assert_eq!(
-        first.when.len(),
-        ALL,
-        "everybody is looked at in one period"
-    );
-    // Who was edited is more than the plugin may be asked at once.
+    assert_eq!(first.when.len(), ALL, "every asset is diffed in one period");
+    // More assets were edited than the plugin may be asked for at once.
     assert_eq!(first.at_once, kind().diffs as usize);
     let next = play(&mut rig, PERIOD);
     let steady = (ALL as f64 / PERIOD.as_secs_f64()).ceil() as usize;
@@ -142,10 +139,10 @@ fn is_gentle(each: bool) {
             "{what}: {peak} in a second, of {steady}"
         );
     }
-    // Who was edited does not wait for his turn.
+    // Edited assets do not wait for their turn in the drift scan.
     let late = |at: usize| first.when[&name(at)][0] > SECOND * 5;
     assert!(!(0..ALL).any(|at| is_edited(at) && late(at)));
-    // The rest is spread evenly, and neighbours are far apart.
+    // The other assets are spread evenly over the period.
     let rest = || (0..ALL).filter(|at| !is_edited(*at));
     let mut tenths = [0_usize; 11];
     for at in rest() {
@@ -161,11 +158,11 @@ fn is_gentle(each: bool) {
 }
 
 #[test]
-fn l2_a_takeover_looks_at_ten_thousand_one_by_one_over_a_drift_period() {
-    is_gentle(true);
+fn l2_takeover_spreads_ten_thousand_diffs_over_a_drift_period() {
+    spreads_its_diffs(true);
 }
 
 #[test]
-fn l2_a_takeover_of_ten_thousand_that_one_record_speaks_for_is_as_gentle() {
-    is_gentle(false);
+fn l2_takeover_with_one_record_for_all_spreads_its_diffs_too() {
+    spreads_its_diffs(false);
 }

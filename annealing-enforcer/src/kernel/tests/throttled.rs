@@ -1,4 +1,4 @@
-//! What a provider asks for by throttling is waited for as told: not cut to a backoff, not for ever.
+//! Waits that a provider asks for by throttling are kept: they are not cut to a backoff, and they are capped.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn throttled(after: Duration) -> plugin::Error {
     plugin::Error::throttled("too many calls", after)
 }
 
-/// An asset whose first push was throttled, and when that was.
+/// A rig whose first push was throttled, and the time of that.
 fn push_throttled(after: Duration) -> (Rig, Mono) {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let run = rig.until_push("a", |verdict| verdict).unwrap().target.run;
@@ -23,7 +23,7 @@ fn push_throttled(after: Duration) -> (Rig, Mono) {
     (rig, at)
 }
 
-/// After how long it is checked again, and how often it is compared before, for as long as it differs.
+/// The time from `since` until `a` is checked again, and the number of its diffs before, which all find a difference.
 fn until_checked(rig: &mut Rig, since: Mono) -> (Duration, u32) {
     for diffs in 0.. {
         if rig.check_is_asked("a") {
@@ -36,7 +36,7 @@ fn until_checked(rig: &mut Rig, since: Mono) -> (Duration, u32) {
 }
 
 #[test]
-fn l2_a_throttled_push_waits_as_told_while_diffs_go_on() {
+fn l2_throttled_push_waits_as_asked_while_diffs_go_on() {
     let (mut rig, start) = push_throttled(HOUR * 3);
     let (waited, diffs) = until_checked(&mut rig, start);
     assert_eq!(waited, HOUR * 3);
@@ -47,7 +47,7 @@ fn l2_a_throttled_push_waits_as_told_while_diffs_go_on() {
 }
 
 #[test]
-fn a_throttled_diff_waits_as_told() {
+fn throttled_diff_waits_as_asked() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let run = rig.diff("a").unwrap().run;
     let answer = Err(throttled(HOUR));
@@ -56,14 +56,14 @@ fn a_throttled_diff_waits_as_told() {
 }
 
 #[test]
-fn nobody_is_throttled_for_ever() {
+fn throttled_wait_is_capped() {
     let (mut rig, start) = push_throttled(Duration::MAX);
     let (waited, _) = until_checked(&mut rig, start);
     assert_eq!(waited, Config::default().throttle_cap);
 }
 
 #[test]
-fn changed_intent_cuts_a_throttled_wait_short_and_a_person_does_not() {
+fn only_changed_intent_cuts_a_throttled_wait_short() {
     let (mut rig, start) = push_throttled(HOUR);
     rig.look_now("a");
     rig.diffed("a", differs);

@@ -1,5 +1,5 @@
-//! R8, R9, R16: what waits for another asset is looked at in the moment in which that is over. No time passes in these
-//! tests unless they say so, so that neither a timer nor the drift scan can do it instead.
+//! R8, R9, R16: an asset that waits for another one is diffed at the moment when the wait is over. No time passes in
+//! these tests unless they say so, so that neither a timer nor the drift scan can cause the diff.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,7 +17,7 @@ fn done(rig: &mut Rig, push: &PushCall) {
 }
 
 #[test]
-fn r8_what_relies_on_an_asset_being_pushed_looks_again_when_that_ends() {
+fn r8_asset_that_relies_on_a_push_is_diffed_when_the_push_ends() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.diffed("a", differs);
     let check = rig.check("a").unwrap();
@@ -35,7 +35,7 @@ fn r8_what_relies_on_an_asset_being_pushed_looks_again_when_that_ends() {
     assert!(rig.is_diffing("a"), "at once");
 }
 
-/// `a` is pushed and holds the claim that `b` and `c` wait for, in this order.
+/// A rig where `a` is pushed and holds the claim that `b` and `c` wait for, in this order.
 fn two_wait() -> (Rig, PushCall) {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
     let mut ask = |name| rig.until_push(name, |verdict| verdict.claim(exclusive("one")));
@@ -45,7 +45,7 @@ fn two_wait() -> (Rig, PushCall) {
 }
 
 #[test]
-fn r9_what_is_let_through_without_the_claim_it_waited_for_wakes_the_next() {
+fn r9_waiter_admitted_without_the_claim_wakes_the_next() {
     let (mut rig, push) = two_wait();
     done(&mut rig, &push);
     assert!(!rig.is_diffing("c"), "it is the turn of b");
@@ -54,7 +54,7 @@ fn r9_what_is_let_through_without_the_claim_it_waited_for_wakes_the_next() {
 }
 
 #[test]
-fn r9_what_is_delayed_when_its_claim_is_free_wakes_the_next() {
+fn r9_waiter_delayed_when_its_claim_is_free_wakes_the_next() {
     let (mut rig, push) = two_wait();
     done(&mut rig, &push);
     rig.diffed("b", differs);
@@ -66,7 +66,7 @@ fn r9_what_is_delayed_when_its_claim_is_free_wakes_the_next() {
 }
 
 #[test]
-fn r9_what_waits_for_a_claim_no_longer_does_not_keep_the_next_waiting() {
+fn r9_asset_that_stopped_waiting_for_a_claim_does_not_block_the_next() {
     let (mut rig, push) = two_wait();
     rig.publish(vec![thing("b", 2)], &[]);
     assert!(rig.is_diffing("b"), "changed intent cut its wait short");
@@ -75,7 +75,7 @@ fn r9_what_waits_for_a_claim_no_longer_does_not_keep_the_next_waiting() {
 }
 
 #[test]
-fn r16_what_waits_for_an_asset_that_is_forgotten_looks_again() {
+fn r16_asset_that_waits_for_a_forgotten_asset_is_diffed() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| {
@@ -96,8 +96,8 @@ fn r16_what_waits_for_an_asset_that_is_forgotten_looks_again() {
     assert!(rig.is_diffing("a"), "at once: b will never settle");
 }
 
-/// Answers diffs and checks at once and ends pushes a second after they began; says how long it takes until all that
-/// differ are pushed and in sync.
+/// Answers diffs and checks at once and ends pushes a second after they began. Returns the time until all assets are
+/// pushed and in sync.
 fn play(rig: &mut Rig, verdict: impl Fn(&Rig, usize, Verdict) -> Verdict) -> Duration {
     let start = rig.now.mono;
     let mut pushed = BTreeSet::new();
@@ -139,7 +139,7 @@ fn name(at: usize) -> String {
     format!("a{at:02}")
 }
 
-/// Many assets, and a drift scan that comes too late for any of them.
+/// A rig with many assets and a drift period longer than the test.
 fn many() -> Rig {
     let config = Config {
         drift_period: HOUR,
@@ -150,13 +150,13 @@ fn many() -> Rig {
 }
 
 #[test]
-fn r9_many_that_want_one_claim_lose_no_time_between_two_pushes() {
+fn r9_waiters_for_one_claim_lose_no_time_between_pushes() {
     let took = play(&mut many(), |_, _, verdict| verdict.claim(exclusive("one")));
     assert!(took <= Duration::from_secs(MANY as u64 + 1), "{took:?}");
 }
 
 #[test]
-fn r16_a_chain_that_waits_for_the_one_before_loses_no_time_between_two_pushes() {
+fn r16_chain_of_waiting_assets_loses_no_time_between_pushes() {
     let took = play(&mut many(), |rig, at, verdict| {
         let Some(before) = at.checked_sub(1).map(name) else {
             return verdict;

@@ -1,4 +1,5 @@
-//! What people say: R12, one push for one approval; and words about nothing are refused, with what would fit.
+//! Commands of operators: R12, one push for one approval; commands that do not fit are refused with a text that says
+//! what would fit.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ fn r12_destructive_needs_an_approval() {
     assert!(rig.push("a").is_some());
 }
 
-/// `a` is about to lose something, approved; the digest of the change.
+/// A rig with an approved destructive change of `a`, and the digest of that change.
 fn approved() -> (Rig, Digest) {
     let mut rig = Rig::new(vec![thing("a", 0)]);
     rig.diffed("a", destroys);
@@ -61,7 +62,7 @@ fn r12_an_approval_is_for_one_push() {
     let (mut rig, _) = approved();
     rig.durable();
     rig.pushed("a", Ok(Pushed::Done));
-    // It does not converge: the very same change again, and again.
+    // The asset does not converge: each diff finds the same change again.
     for _ in 0..100 {
         rig.diffed("a", destroys);
         if rig.check_is_asked("a") {
@@ -74,7 +75,7 @@ fn r12_an_approval_is_for_one_push() {
 }
 
 #[test]
-fn r12_an_approval_is_spent_in_the_step_that_opens_the_push() {
+fn r12_approval_is_spent_when_the_push_opens() {
     let (rig, _) = approved();
     let at = |wanted: fn(&Record) -> bool| rig.records.iter().position(wanted).unwrap();
     let spent = at(|record| matches!(record, Record::Approval(word) if word.used.is_some()));
@@ -82,17 +83,17 @@ fn r12_an_approval_is_spent_in_the_step_that_opens_the_push() {
         Record::Asset(_, Some(record)) => record.open.is_some(),
         _ => false,
     });
-    assert!(spent < open, "nothing can become durable between the two");
+    assert!(spent < open, "both are records of one step");
     // The owner dies before the push has answered.
     let mut next = rig.taken_over();
     next.diffed("a", destroys);
     next.checked("a", |verdict| verdict);
     next.durable();
-    assert!(next.push("a").is_none(), "used up by the owner before");
+    assert!(next.push("a").is_none(), "the earlier owner has used it up");
 }
 
 #[test]
-fn r12_a_push_that_never_began_gives_its_approval_back() {
+fn r12_approval_is_restored_when_the_push_does_not_begin() {
     let (mut rig, _) = approved();
     rig.pass(Duration::from_secs(61));
     rig.durable();
@@ -131,7 +132,7 @@ fn r12_an_approval_expires() {
 }
 
 #[test]
-fn r12_the_approver_is_kept_and_named_by_the_push() {
+fn r12_push_names_its_approval_and_the_operator() {
     let (rig, change) = approved();
     let words = rig.words();
     let [approval] = words.approvals.as_slice() else {
@@ -172,13 +173,13 @@ fn r12_an_override_is_for_one_push_too() {
     assert_eq!(rig.kernel.words(rig.now).overrides, []);
 }
 
-/// Why a word is refused.
+/// Gives a command that must be refused. Returns the reason.
 fn refused(rig: &mut Rig, command: Command) -> String {
-    rig.try_say(command).expect_err("it is about nothing")
+    rig.try_say(command).expect_err("the command does not fit")
 }
 
 #[test]
-fn a_word_about_nothing_is_refused_with_what_would_fit() {
+fn command_that_does_not_fit_is_refused_with_a_hint() {
     let config = Config {
         checks: vec!["calendar".into(), "solver".into()],
         ..Config::default()
@@ -214,11 +215,7 @@ fn a_word_about_nothing_is_refused_with_what_would_fit() {
         let why = refused(rig, command);
         assert!(why.contains(fits), "{why}");
     };
-    said(
-        &mut rig,
-        look("nobody"),
-        "no enforced asset is called `nobody`",
-    );
+    said(&mut rig, look("typo"), "no enforced asset is called `typo`");
     said(&mut rig, resume(Scope::Partition), "no pause is in force");
     rig.pause(Scope::Asset(id("b")), None);
     said(
@@ -239,7 +236,7 @@ fn a_word_about_nothing_is_refused_with_what_would_fit() {
 }
 
 #[test]
-fn a_pause_or_an_end_of_nothing_is_refused_with_what_would_fit() {
+fn pause_or_push_is_over_that_does_not_fit_is_refused_with_a_hint() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let said = |rig: &mut Rig, command, fits: &str| {
         let why = refused(rig, command);
@@ -265,7 +262,7 @@ fn a_pause_or_an_end_of_nothing_is_refused_with_what_would_fit() {
     said(&mut rig, pause, "the enforced types are test.v1.Thing");
 }
 
-/// A push of `a` by an advisory provider is cut off.
+/// A new owner after a push of `a`, through an advisory plugin, was cut off.
 fn cut_off() -> Rig {
     let config = TypeConfig {
         guard: plugin_sdk::Guard::Advisory,
@@ -277,7 +274,7 @@ fn cut_off() -> Rig {
 }
 
 #[test]
-fn r13_a_look_says_why_a_push_of_unknown_outcome_is_still_waited_for() {
+fn r13_look_now_is_refused_while_an_unknown_push_may_run() {
     let mut rig = cut_off();
     let why = refused(
         &mut rig,
@@ -291,7 +288,7 @@ fn r13_a_look_says_why_a_push_of_unknown_outcome_is_still_waited_for() {
 }
 
 #[test]
-fn r13_a_person_ends_the_wait_for_a_push_of_unknown_outcome() {
+fn r13_operator_ends_the_wait_for_an_unknown_push() {
     let mut rig = cut_off();
     rig.say(Command::PushIsOver {
         asset: id("a"),
@@ -305,11 +302,11 @@ fn r13_a_person_ends_the_wait_for_a_push_of_unknown_outcome() {
         }
         _ => false,
     });
-    assert!(told, "who said it is remembered");
+    assert!(told, "the decision names the operator");
 }
 
 #[test]
-fn what_people_said_is_listed_and_explained() {
+fn pauses_are_listed_and_explained() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.pause(Scope::Asset(id("a")), None);
     rig.pause(Scope::Partition, None);
@@ -328,7 +325,7 @@ fn what_people_said_is_listed_and_explained() {
 }
 
 #[test]
-fn a_look_while_calls_are_held_back_says_so() {
+fn look_now_is_refused_while_a_breaker_is_open() {
     let names: Vec<_> = (0..20).map(|n| format!("a{n}")).collect();
     let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
     for name in &names {

@@ -1,4 +1,4 @@
-//! Calls of users' code beside the loop: what blocks, what queues too long, what the heartbeat says meanwhile.
+//! Calls of users' code beside the loop: calls that block, calls that queue too long, and the heartbeat meanwhile.
 
 use std::sync::{
     Condvar, Mutex,
@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{Plugin, shell::Membership};
 
-/// Long enough for any machine: a test that waits so long hangs.
+/// Maximum time of a test: one that takes longer hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// Calls for some assets block their thread until they are let go.
+/// A plugin whose diffs of some assets block their thread until `let_go` is called.
 #[derive(Clone)]
 struct Blocking {
     production: Arc<InMemoryProduction>,
@@ -64,7 +64,7 @@ impl AssetPlugin for Blocking {
     }
 }
 
-/// Seals assets into the first incarnation of a partition.
+/// Seals the first incarnation of a partition, with assets of these names.
 pub(super) async fn sealed_in(
     store: &Arc<dyn Store>,
     partition: &str,
@@ -112,7 +112,7 @@ async fn s9_diffs_that_block_their_threads_stop_no_other_asset() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_diff_that_blocks_its_thread_is_told_by_its_deadline() {
+async fn diff_that_blocks_its_thread_is_reported_at_its_deadline() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let partition = sealed_in(&store, "test", &["a"]).await;
     let (plugin, mut entered) = Blocking::new(&["a"]);
@@ -142,7 +142,7 @@ async fn a_diff_that_blocks_its_thread_is_told_by_its_deadline() {
     running.abort();
 }
 
-/// A runtime that keeps the `nth` call from starting until it is let go.
+/// A runtime that holds the `nth` call back until `let_go` is called.
 #[derive(Clone)]
 struct Queues {
     real: TokioRuntime,
@@ -189,7 +189,7 @@ impl Runtime for Queues {
     }
 }
 
-/// Notes when it was called.
+/// A plugin that notes the times of its calls.
 #[derive(Clone)]
 struct Timed {
     production: Arc<InMemoryProduction>,
@@ -226,11 +226,11 @@ impl AssetPlugin for Timed {
     }
 }
 
-/// The third call is the push, after a diff and a check.
+/// The index of the push among the calls, after a diff and a check.
 const PUSH: usize = 2;
 
 #[tokio::test(start_paused = true)]
-async fn r10_a_push_that_queued_beyond_its_evidences_age_does_not_begin() {
+async fn r10_push_queued_beyond_the_age_of_its_evidence_does_not_begin() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let partition = sealed_in(&store, "test", &["a"]).await;
     let (runtime, plugin) = (Queues::new(PUSH), Timed::new());
@@ -254,7 +254,7 @@ async fn r10_a_push_that_queued_beyond_its_evidences_age_does_not_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s5_a_push_that_queued_beyond_the_lease_does_not_begin() {
+async fn s5_push_queued_beyond_the_lease_does_not_begin() {
     let store = MemoryStore::new();
     let shared: Arc<dyn Store> = Arc::new(store.clone());
     let partition = sealed_in(&shared, "test", &["a"]).await;
@@ -274,9 +274,9 @@ async fn s5_a_push_that_queued_beyond_the_lease_does_not_begin() {
     running.abort();
 }
 
-/// Two partitions of one process; in the loop of the first, a plugin blocks that said it answers from memory.
+/// Two partitions of one process; in the first, a plugin that is declared to answer from memory blocks the loop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn s9_a_loop_that_does_not_answer_loses_its_own_partition_only() {
+async fn s9_loop_that_does_not_answer_loses_only_its_own_partition() {
     let term = Duration::from_millis(300);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let one = sealed_in(&store, "one", &["a"]).await;

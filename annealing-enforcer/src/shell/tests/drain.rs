@@ -11,12 +11,12 @@ use tokio::{sync::mpsc, time::Instant};
 use super::*;
 use crate::Plugin;
 
-/// Pushes that take their time.
+/// A plugin with slow pushes.
 #[derive(Clone)]
 struct Slow {
     production: Arc<InMemoryProduction>,
     takes: Duration,
-    /// Answers so many times that it is in progress before it is done.
+    /// Number of calls that are still to answer `InProgress` before a push is done.
     in_progress: Arc<Mutex<u32>>,
     began: mpsc::UnboundedSender<AssetId>,
     calls: Arc<Mutex<Vec<(&'static str, AssetId)>>>,
@@ -74,12 +74,12 @@ impl AssetPlugin for Slow {
 
 const ASSETS: [&str; 2] = ["a", "b"];
 
-/// Enforces two assets, one push at a time; is shut down when the first push has begun. Says how long it took to end.
+/// Enforces two assets, one push at a time, and shuts down when the first push has begun. Returns how long that took.
 async fn shut_down(store: &Arc<dyn Store>, plugin: &Slow) -> Duration {
     shut_down_while(store, plugin, |_| std::future::ready(())).await
 }
 
-/// As `shut_down`; `then` happens while the first push is waited for.
+/// As `shut_down`; runs `then` while the enforcer waits for the first push.
 async fn shut_down_while<F: Future<Output = ()>>(
     store: &Arc<dyn Store>,
     plugin: &Slow,
@@ -99,7 +99,7 @@ async fn shut_down_while<F: Future<Output = ()>>(
         .unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let handle = enforcer.handle();
-    // As a signal's future, it cannot be asked again once it has completed.
+    // Like the future of a signal, it must not be polled again once it has completed.
     let running = tokio::spawn(enforcer.run(async move {
         let _ = stopped.await;
     }));
@@ -144,14 +144,14 @@ async fn r13_a_push_under_way_ends_and_is_recorded_before_ownership_is_given_up(
     let pushed = ASSETS
         .iter()
         .filter(|asset| plugin.calls(asset).contains(&"push"));
-    assert_eq!(pushed.count(), 1, "nothing new starts");
+    assert_eq!(pushed.count(), 1, "no new push starts");
     for asset in ASSETS {
         assert!(!is_open(&store, asset).await, "{asset}");
         let calls = plugin.calls(asset);
         let diffs = calls.iter().filter(|call| **call == "diff").count();
         assert_eq!(diffs, 1, "{asset}");
     }
-    // The next owner pushes the other one only.
+    // The next owner pushes only the other asset.
     enforced_by(&store, plugin.clone(), async |handle| {
         let all = Settle::All(IncarnationNo(1));
         handle.wait_settled(all, SOON).await.unwrap();
@@ -165,7 +165,7 @@ async fn r13_a_push_under_way_ends_and_is_recorded_before_ownership_is_given_up(
 }
 
 #[tokio::test(start_paused = true)]
-async fn r14_a_push_in_progress_is_followed_up_while_shutting_down() {
+async fn r14_push_in_progress_is_continued_while_shutting_down() {
     let store = store().await;
     let (plugin, _told) = Slow::new(Duration::from_secs(1), 2);
     let took = shut_down(&store, &plugin).await;
@@ -179,7 +179,7 @@ async fn r14_a_push_in_progress_is_followed_up_while_shutting_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_push_that_outlasts_the_drain_is_left_to_the_next_owner() {
+async fn push_longer_than_the_drain_is_left_to_the_next_owner() {
     let store = store().await;
     let (plugin, _told) = Slow::new(Duration::from_secs(500), 0);
     let took = shut_down(&store, &plugin).await;
@@ -195,7 +195,7 @@ async fn a_push_that_outlasts_the_drain_is_left_to_the_next_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s5_an_ownership_that_is_lost_while_shutting_down_is_not_asked_for_again() {
+async fn s5_ownership_lost_while_shutting_down_is_not_acquired_again() {
     let store = store().await;
     let (plugin, _told) = Slow::new(Duration::from_secs(20), 0);
     let taken = store.clone();
@@ -215,7 +215,7 @@ async fn s5_an_ownership_that_is_lost_while_shutting_down_is_not_asked_for_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_violation_while_shutting_down_holds_at_the_next_start() {
+async fn violation_while_shutting_down_is_durable() {
     let memory = MemoryStore::new();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     seal(&store).await;

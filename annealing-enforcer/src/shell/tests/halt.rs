@@ -1,4 +1,4 @@
-//! An invariant that does not hold stops one partition, until a person clears that.
+//! An invariant that does not hold stops one partition, until an operator clears the stop.
 
 use futures::FutureExt;
 
@@ -12,12 +12,12 @@ fn stopped<T>(answer: Result<T, AskError>) -> String {
     match answer {
         Err(AskError::Stopped { stopped, .. }) => stopped.why,
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("it goes on"),
+        Ok(_) => panic!("enforcement is not stopped"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_violation_stops_the_partition_at_each_start_until_a_person_clears_it() {
+async fn violation_stops_the_partition_at_each_start_until_an_operator_clears_it() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     sealed(&store).await;
     let paused = |handle: Handle<TokioRuntime>| async move {
@@ -36,7 +36,7 @@ async fn a_violation_stops_the_partition_at_each_start_until_a_person_clears_it(
         assert!(stopped(handle.status().await).contains("panicked: on purpose"));
     })
     .await;
-    // What is in production is gone; a start does not repair it.
+    // Production is empty now; a start does not repair it.
     enforced_by(&store, InMemoryProduction::new(), async |handle| {
         let handle = paused(handle).await;
         assert!(stopped(handle.status().await).contains("panicked: on purpose"));
@@ -64,7 +64,7 @@ async fn a_violation_stops_the_partition_at_each_start_until_a_person_clears_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn s9_a_violation_takes_no_other_partition_of_the_process_along() {
+async fn s9_violation_stops_no_other_partition_of_the_process() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runtime = TokioRuntime::current();
     let member = Membership::join(
@@ -94,7 +94,10 @@ async fn s9_a_violation_takes_no_other_partition_of_the_process_along() {
     }
     handles[0].inputs.unbounded_send(breaks()).unwrap();
     runtime.sleep(SOON).await;
-    assert!(!running[0].is_finished(), "its process is not told to end");
+    assert!(
+        !running[0].is_finished(),
+        "the stopped enforcer keeps running"
+    );
     super::halt::stopped(handles[0].status().await);
     assert_eq!(handles[1].status().await.unwrap().unsettled, 0);
     drop(stop);

@@ -1,4 +1,4 @@
-//! Owners that were declared dead, or that stood still: they start nothing.
+//! Owners that were declared dead, or whose heartbeats fail: they start no call.
 
 use plane_store::owner;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use crate::{
     shell::{TERM, pulse::Pulse},
 };
 
-/// Notes when production is looked at.
+/// A plugin that notes the times of its calls.
 #[derive(Clone, Default)]
 struct Looked {
     production: Arc<InMemoryProduction>,
@@ -37,7 +37,7 @@ impl AssetPlugin for Looked {
     }
 }
 
-/// An owner that looks at production every second.
+/// Starts an owner that diffs its asset every second.
 async fn owner_of(store: &MemoryStore, plugin: Looked) -> tokio::task::JoinHandle<()> {
     let shared: Arc<dyn Store> = Arc::new(store.clone());
     sealed(&shared).await;
@@ -62,15 +62,15 @@ async fn s5_an_owner_that_was_declared_dead_starts_nothing() {
     let running = owner_of(&store, plugin.clone()).await;
     let runtime = TokioRuntime::current();
     runtime.sleep(TERM * 2).await;
-    assert!(plugin.since(Instant::now() - TERM) > 5, "it looks");
-    // What another process commits that takes over.
+    assert!(plugin.since(Instant::now() - TERM) > 5, "it diffs");
+    // The commit of another process that takes over.
     let partition = "test".parse().unwrap();
     let takeover = Batch::new()
         .put("process/another", "{}")
         .put(owner::key(&partition), r#"{"process":"another"}"#)
         .delete("process/one");
     store.commit(takeover).await.unwrap();
-    // Its next heartbeat tells it. The other one counts as alive for a term from when it is first heard of.
+    // Its next heartbeat notices that. The other process counts as alive for a term from its first heartbeat.
     runtime.sleep(TERM / 3 + Duration::from_secs(1)).await;
     let told = Instant::now();
     runtime.sleep(TERM / 2).await;
@@ -79,7 +79,7 @@ async fn s5_an_owner_that_was_declared_dead_starts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s5_an_owner_whose_heartbeat_does_not_get_through_starts_nothing_after_its_lease() {
+async fn s5_owner_without_heartbeats_starts_nothing_after_its_lease() {
     let (store, plugin) = (MemoryStore::new(), Looked::default());
     let running = owner_of(&store, plugin.clone()).await;
     let runtime = TokioRuntime::current();
@@ -92,9 +92,9 @@ async fn s5_an_owner_whose_heartbeat_does_not_get_through_starts_nothing_after_i
     running.abort();
 }
 
-/// What an enforcer of `one` hears of its membership, while another process takes that one for dead.
+/// The inputs that the enforcer of process `one` gets while another process declares `one` dead.
 #[tokio::test(start_paused = true)]
-async fn s5_a_process_that_was_declared_dead_loses_its_partitions_before_its_next_lease() {
+async fn s5_process_declared_dead_loses_its_partitions_before_its_next_lease() {
     let store = MemoryStore::new();
     let (runtime, shared) = (TokioRuntime::current(), Arc::new(store.clone()));
     let member = Membership::join(runtime.clone(), shared, "one".into(), TERM);
@@ -115,10 +115,10 @@ async fn s5_a_process_that_was_declared_dead_loses_its_partitions_before_its_nex
     let lost = loop {
         match heard.try_recv() {
             Ok(Input::Lost) => break true,
-            // Of a beat before the other process took this one for dead.
+            // From a heartbeat before the other process declared this one dead.
             Ok(Input::Kernel(Event::Renewed(until))) if until <= lease => {}
             Ok(_) | Err(_) => break false,
         }
     };
-    assert!(lost, "told at once");
+    assert!(lost, "the loss arrives before the next lease");
 }

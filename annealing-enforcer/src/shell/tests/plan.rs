@@ -1,4 +1,4 @@
-//! Plans against enforcement: what a plan calls *now* is what a new owner begins at once, and nothing else.
+//! Compares plans with enforcement: a new owner begins at once exactly the pushes that a plan calls *now*.
 
 use std::sync::{
     Mutex,
@@ -25,7 +25,7 @@ use crate::{
     shell::Plan,
 };
 
-/// What happens to one asset between the first incarnation and the second.
+/// The edit of one asset between the first incarnation and the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
     Same,
@@ -37,7 +37,7 @@ enum Edit {
     Removed,
 }
 
-/// One asset of a case.
+/// One randomly drawn asset of a test case.
 #[derive(Debug, Clone)]
 struct Drawn {
     edit: Edit,
@@ -45,7 +45,7 @@ struct Drawn {
     paused: bool,
     governed: bool,
     lane: Option<u8>,
-    /// Needs the asset before it in order.
+    /// The asset that it depends on in order, if any: an index, taken modulo its own.
     needs: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ fn id(at: usize) -> AssetId {
     AssetId::new(&name(at)).unwrap()
 }
 
-/// The asset at a place, with a content that says what its plugin and its check make of it.
+/// The asset with index `at`. Its content tells the plugin and the check how to treat it.
 fn made(at: usize, of: &Drawn, content: &str) -> Asset {
     let lane = of.lane.map(|lane| format!(" lane{lane}"));
     let content = format!("{content}{}", lane.unwrap_or_default());
@@ -157,7 +157,7 @@ impl AssetPlugin for Gated {
     }
 }
 
-/// Providers first, nothing that is frozen, one at a time in a lane.
+/// A check: providers first, no frozen assets, one push at a time in each lane.
 struct Careful;
 
 #[async_trait::async_trait]
@@ -218,19 +218,20 @@ async fn during<T>(
     let running = tokio::spawn(enforcer.run(std::future::pending()));
     let found = then(handle).await;
     running.abort();
-    // It was told to stop.
+    // The task was aborted.
     let _ = running.await;
     found
 }
 
-/// A partition where the first incarnation is settled, the second sealed and not taken in, and production edited.
+/// A partition whose first incarnation is settled, whose second is sealed and not enforced yet, and whose production
+/// has drifted.
 struct World {
     store: Arc<dyn Store>,
     plugin: Gated,
     second: Incarnation,
 }
 
-/// As after a rollout of the whole group.
+/// Moves all governed assets to `to`, as a rollout of the whole group does.
 async fn roll_out(handle: &Handle<TokioRuntime>, all: &[Drawn], to: &Incarnation) {
     let governed = || (0..all.len()).filter(|&at| all[at].governed).map(id);
     if governed().next().is_none() {
@@ -283,7 +284,7 @@ async fn world(all: &[Drawn]) -> World {
             };
             handle.tell(word).await.unwrap();
         }
-        // What was settled is remembered a second later.
+        // Settled records are written about a second later.
         TokioRuntime::current().sleep(Duration::from_secs(5)).await;
     })
     .await;
@@ -313,7 +314,7 @@ impl World {
         planner.plan(self.second.clone()).await.unwrap()
     }
 
-    /// Approves what the plan says of some assets, for a person who read it.
+    /// Approves the planned destructive changes of the assets drawn as `Approved`.
     async fn approve(&self, all: &[Drawn]) {
         let plan = self.plan(256).await;
         let approved = |at: &usize| all[*at].edit == Edit::Approved;
@@ -336,7 +337,7 @@ impl World {
         }
     }
 
-    /// Which pushes a new owner begins, while none of them ends.
+    /// The assets whose pushes a new owner begins, while no push ends.
     async fn begun(&self, pushes: u32) -> BTreeSet<AssetId> {
         self.plugin.0.begun.lock().unwrap().clear();
         self.plugin.0.closed.store(true, Ordering::SeqCst);
@@ -350,7 +351,7 @@ impl World {
     }
 }
 
-/// Whether a case came to each outcome, and each outcome to what it says.
+/// Compares the outcomes of a plan with the case, and with the pushes that a new owner begins.
 async fn compare(all: &[Drawn], pushes: u32) {
     let world = world(all).await;
     world.approve(all).await;
@@ -369,7 +370,7 @@ async fn compare(all: &[Drawn], pushes: u32) {
     let left = named(Outcome::Leaves);
     assert!(left.is_subset(&removed), "{left:?}");
     for asset in removed.difference(&left) {
-        // Its rollout has not got to it, and it is kept as it was until then.
+        // Its rollout has not reached it yet, and it stays as it was until then.
         let row = plan.of(asset).unwrap();
         assert!(row.policy.is_some(), "{row:?}");
     }
@@ -396,7 +397,7 @@ async fn compare(all: &[Drawn], pushes: u32) {
     }
 }
 
-/// Whether which of several assets is pushed first depends on where the drift scan is.
+/// Whether the order of the drift scan decides which of several assets is pushed first.
 fn is_a_race(all: &[Drawn], pushes: u32) -> bool {
     let drifters = |lane| {
         all.iter()
@@ -409,7 +410,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_a_plan_calls_now_is_what_begins_at_once(
+    fn plan_outcome_now_equals_the_pushes_that_begin_at_once(
         all in prop::collection::vec(drawn(), 1..8),
         pushes in prop_oneof![Just(1_u32), Just(2), Just(256)],
     ) {

@@ -1,4 +1,4 @@
-//! Before there is anything to enforce, and with records that another version wrote.
+//! Starts before the first incarnation, with records of another version, and with a store that often fails.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,14 +10,14 @@ use plane_store::{
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn questions_before_the_first_incarnation_are_answered() {
+async fn questions_before_the_first_incarnation_get_an_error_at_once() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     enforced_by(&store, InMemoryProduction::new(), async |handle| {
         TokioRuntime::current().sleep(SOON).await;
         let in_time = tokio::time::timeout(SOON, handle.status()).await;
         let answer = in_time.expect("the question is answered");
         assert!(matches!(answer, Err(AskError::Starting(_))), "{answer:?}");
-        // A word waits until there is something that it may be about.
+        // A request to wait is kept until there is an incarnation.
         let typo = Settle::Asset(AssetId::new("a").unwrap(), IncarnationNo(1));
         let waits = handle.wait_settled(typo, SOON);
         let (waited, _) = futures::join!(waits, sealed(&store));
@@ -27,7 +27,7 @@ async fn questions_before_the_first_incarnation_are_answered() {
     .await;
 }
 
-/// One that this version wrote, and one of a newer version.
+/// A decision that this version wrote, and a decision of a newer version.
 const NEWER: &str = r#"[
     {"at":"2026-03-04T12:00:00Z","trigger":"asked","cause":"intent","incarnation":1,"token":1,"change":null,
      "summary":"known","outcome":"pushed"},
@@ -36,7 +36,7 @@ const NEWER: &str = r#"[
 ]"#;
 
 #[tokio::test(start_paused = true)]
-async fn r5_a_decision_of_a_newer_version_is_kept_and_stops_nothing() {
+async fn r5_decision_of_a_newer_version_is_kept_and_enforcement_goes_on() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let a = sealed(&store).await;
     let partition = PartitionId::new("test").unwrap();
@@ -57,7 +57,7 @@ async fn r5_a_decision_of_a_newer_version_is_kept_and_stops_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r5_decisions_that_cannot_be_read_are_left_alone_and_stop_nothing() {
+async fn r5_unreadable_decisions_are_left_unchanged_and_enforcement_goes_on() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let a = sealed(&store).await;
     let partition = PartitionId::new("test").unwrap();
@@ -72,7 +72,7 @@ async fn r5_decisions_that_cannot_be_read_are_left_alone_and_stop_nothing() {
     assert_eq!(&row.value[..], b"{[");
 }
 
-/// A store of which every seventh read fails.
+/// A store where every seventh read fails.
 struct Flaky {
     store: MemoryStore,
     reads: AtomicUsize,
@@ -109,12 +109,12 @@ impl Store for Flaky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s10_a_takeover_gets_on_with_a_store_of_which_many_reads_fail() {
+async fn s10_takeover_succeeds_with_a_store_where_many_reads_fail() {
     let store = MemoryStore::new();
     let memory: Arc<dyn Store> = Arc::new(store.clone());
     sealed(&memory).await;
     let reads = AtomicUsize::default();
     let flaky: Arc<dyn Store> = Arc::new(Flaky { store, reads });
-    // Every kind of record is read: more than seven reads, of which one fails.
+    // Every kind of record is read: more than seven reads, so at least one fails.
     enforced(&flaky, 1, async |_| ()).await;
 }

@@ -1,4 +1,4 @@
-//! What the log says of failures: one line each, not one for each retry.
+//! Log lines of failures: one line for each failure, not one for each retry.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 
-/// Pushes fail until told otherwise.
+/// A plugin whose pushes fail until `well` is set.
 #[derive(Clone)]
 struct Fails {
     production: Arc<InMemoryProduction>,
@@ -33,7 +33,7 @@ impl AssetPlugin for Fails {
     }
 }
 
-/// The lines of this test.
+/// The log lines of this test.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -65,13 +65,13 @@ impl Lines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_push_and_a_breaker_are_told_once_each() {
+async fn failing_push_and_breaker_are_logged_once_each() {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(lines.clone())
         .with_ansi(false)
         .finish();
-    // With one subscriber only, a line that another test's thread comes to first is off for all threads.
+    // With a single subscriber, a log line that a thread of another test reaches first is disabled for all threads.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _logs = tracing::subscriber::set_default(subscriber);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -95,7 +95,7 @@ async fn a_failing_push_and_a_breaker_are_told_once_each() {
     for name in names {
         let of = format!("asset={name} ");
         let told = failed.iter().filter(|line| line.contains(&of)).count();
-        assert!(told <= 1, "{name} is told {told} times");
+        assert!(told <= 1, "{name} is logged {told} times");
     }
     assert_eq!(lines.of("a circuit breaker opened").len(), 1);
     assert_eq!(lines.of("a circuit breaker closed").len(), 1);
