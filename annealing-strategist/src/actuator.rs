@@ -1,5 +1,6 @@
-//! The port to whoever enforces: pins go out, what was taken in and how assets stand comes back. Engines do not know each
-//! other; whoever composes them implements this.
+//! The port to enforcement. Pins go out; new incarnations and the state of assets come back.
+//!
+//! The engines do not depend on each other. The crate that composes them (`control-plane`) implements this port.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -7,47 +8,49 @@ use plane_store::{Write, records::Standing};
 use plugin_sdk::{BoxError, Cause};
 use prodspec_model::{AssetId, Incarnation};
 
-/// Moves pins, and says what becomes of them. Bound to one ownership of the partition: when that ends, so do its answers.
+/// Moves pins and reports the state of assets. Bound to one ownership of the partition: all calls fail and the feed
+/// ends when that ownership ends.
 #[async_trait]
 pub trait Actuator: Send + Sync + 'static {
-    /// One step of the partition's journal, in this order: `writes`, `head`, `moves`. Returns when it is durable.
+    /// Performs one step of the partition's journal: `writes`, then `head`, then `moves`. Returns when the step is
+    /// durable.
     ///
     /// # Errors
-    /// When it never will be: the ownership ended, or the store is broken.
+    /// When the step will never be durable: the ownership ended, or the store is broken.
     async fn actuate(&self, step: Actuation) -> Result<(), BoxError>;
 
-    /// What enforcement has taken in, in its order. First the newest incarnation and every asset with a pin of its own;
-    /// then every change. Ends with the ownership.
+    /// Streams the changes that enforcement has taken in, in its order. The first items are the newest incarnation
+    /// and every asset with a pin of its own; all later changes follow. The stream ends with the ownership.
     fn feed(&self) -> BoxStream<'static, Feed>;
 }
 
-/// One step: all of it is applied, in this order.
+/// One step of the journal. All of it is applied, in the order of the fields.
 #[derive(Debug, Clone, Default)]
 pub struct Actuation {
-    /// What the strategist remembers.
+    /// Records of the strategist to write or delete.
     pub writes: Vec<Write>,
-    /// A policy group's new head, by its policy asset.
+    /// A new head for one policy group, named by its policy asset. `None`: the head stays.
     pub head: Option<(AssetId, Incarnation)>,
-    /// Pins to move.
+    /// Pins to move, in this order.
     pub moves: Vec<(AssetId, PinTo)>,
 }
 
-/// Where a pin goes.
+/// The place to which a pin moves.
 #[derive(Debug, Clone)]
 pub enum PinTo {
-    /// To this incarnation, for this cause.
+    /// Pin the asset to this incarnation, for this cause.
     At(Incarnation, Cause),
-    /// Nowhere: the asset is left alone.
+    /// Hold the asset at no incarnation: enforcement leaves it alone.
     NotYet,
-    /// To what the asset follows without a pin of its own: its group's head.
+    /// Remove the asset's own pin; the asset then follows its group's head.
     Default,
 }
 
-/// What enforcement says.
+/// A change that enforcement reports to the strategist.
 #[derive(Debug, Clone)]
 pub enum Feed {
-    /// This incarnation is the newest now, and governs what follows it.
+    /// This incarnation is now the newest and decides which assets are governed.
     Took(Incarnation),
-    /// How these assets stand now.
+    /// The present standings of these assets.
     Stands(Vec<(AssetId, Standing)>),
 }

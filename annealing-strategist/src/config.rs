@@ -1,28 +1,29 @@
-//! Every number the strategist goes by, with its default. All durations are measured on the injected clock.
+//! All numbers that the strategist uses, with their defaults. Durations are measured on the injected clock.
 
 use std::time::Duration;
 
-/// How one partition is rolled out.
+/// Settings for the rollouts of one partition.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The updated part's health is looked at this often while a rollout is under way. Default 30 s.
+    /// Interval between two health checks of the updated targets while a rollout is under way. Default 30 s.
     pub validate_every: Duration,
-    /// The deadline of one look at health; what comes later is unknown. Default 30 s.
+    /// Deadline of one health check. A check without an answer by then counts as unknown. Default 30 s.
     pub validate_deadline: Duration,
-    /// The deadline of one selection. Default 30 s.
+    /// Deadline of one call of the selection stack. Default 30 s.
     pub select_deadline: Duration,
-    /// The wait after a selection that failed. Default 10 s.
+    /// Wait before the next selection after one that failed. Default 10 s.
     pub select_again: Duration,
-    /// Health that is unknown for so long is flagged for people. Default 10 min.
+    /// Time after which unknown health is flagged to operators. Default 10 min.
     pub unknown_deadline: Duration,
-    /// How long a rollout was watched is written down this often. A bake that a restart interrupts goes on from there.
-    /// Default 60 s.
+    /// Interval at which the time that a rollout has been watched is stored. After a restart, bakes continue from the
+    /// stored time. Default 60 s.
     pub remember_every: Duration,
-    /// How many pins move in one step of the journal. Default 1000.
+    /// Maximum number of pins that move in one step of the journal. Default 1000 assets.
     pub lot: usize,
-    /// A group's head follows after so many incarnations that change nothing of the group. Default 32.
+    /// Number of newer incarnations without a change to the group after which the group's head follows them. Default
+    /// 32.
     pub head_lag: u32,
-    /// The guard to leave out, for tests that show that each guard is needed.
+    /// The guard to leave out, for tests that show that each guard is needed. `None`: all guards are in place.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<crate::kernel::Bug>,
 }

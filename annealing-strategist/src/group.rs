@@ -1,27 +1,30 @@
-//! Which policy group an asset belongs to.
+//! Finds the policy group that an asset belongs to.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use prodspec_model::{Asset, AssetId, Change, Incarnation, addons::RolloutPolicyRef};
 
-/// The policy asset that governs `asset`, as it says itself.
+/// Returns the policy asset that `asset` names as its rollout policy. `None`: it names none.
 pub(crate) fn policy_of(asset: &Asset) -> Option<AssetId> {
     let addon = asset.addon::<RolloutPolicyRef>().ok().flatten();
     addon.map(|addon| addon.policy.id)
 }
 
-/// The assets that the group of `policy` has at `at`, sorted.
+/// Returns the assets of the group of `policy` in the incarnation `at`, sorted by id.
 pub(crate) fn members(policy: &AssetId, at: &Incarnation) -> Vec<AssetId> {
     let mut all = at.snapshot().referrers(policy.as_str());
     all.retain(|id| at.asset(id).as_ref().and_then(policy_of).as_ref() == Some(policy));
     all
 }
 
-/// The heads of a partition's groups, by policy asset. Shared, for it changes seldom.
+/// The heads of all policy groups of a partition, by policy asset. Shared because they change rarely.
 pub type Heads = Arc<BTreeMap<AssetId, Incarnation>>;
 
-/// R17: whether the group of `policy` governs an asset, as of `newest`: there, or, where it names nobody, at the group's
-/// head. Of several groups whose heads still name themselves, the newest head is right.
+/// R17: whether the group of `policy` governs `asset` as of the incarnation `newest`.
+///
+/// It does if the asset names this policy there. If the asset names no policy there, the group governs it when the
+/// asset names this policy at the group's `head`. If several groups qualify by their heads, the one with the newest
+/// head governs.
 pub(crate) fn governs(
     policy: &AssetId,
     head: Option<&Incarnation>,
@@ -40,7 +43,7 @@ pub(crate) fn governs(
     newer.all(|(other, at)| other == policy || named_at(at).as_ref() != Some(other))
 }
 
-/// A group other than that of `policy` whose head still names itself for an asset.
+/// Returns a group other than that of `policy` at whose head `asset` names that group's policy.
 pub(crate) fn headed_by(all: &Heads, policy: &AssetId, asset: &AssetId) -> Option<AssetId> {
     let named_at = |of: &Incarnation| of.asset(asset).as_ref().and_then(policy_of);
     let mut heads = all.iter().filter(|(other, _)| *other != policy);
@@ -48,7 +51,7 @@ pub(crate) fn headed_by(all: &Heads, policy: &AssetId, asset: &AssetId) -> Optio
     found.map(|(policy, _)| policy.clone())
 }
 
-/// The group's assets that differ between two incarnations.
+/// Returns the assets of the group that differ between two incarnations. Without `before`: all its assets.
 pub(crate) fn changed(
     policy: &AssetId,
     head: Option<&Incarnation>,

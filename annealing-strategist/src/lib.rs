@@ -1,8 +1,9 @@
-//! Progressive rollouts: select, update, validate; and back again when what was updated is not well.
+//! Progressive rollouts: select targets, update them, validate their health, and roll back when they are unhealthy.
 //!
-//! Most teams use it through the crate `control-plane`. Decisions are made in [`kernel`], which is pure, one per policy
-//! group; [`shell`] feeds events in and performs effects; enforcement is on the other side of a port, the [`Actuator`].
-//! What may move when is a tower stack of [policy layers](policy), what is well another one of [validators](health).
+//! Most teams use this crate through `control-plane`. All decisions are made in [`kernel`], which is pure; there is
+//! one kernel per policy group. The [`shell`] feeds it events and performs its effects. Enforcement is behind a port,
+//! the [`Actuator`]. Two tower stacks can be configured: [policy layers](policy) decide which targets may move when,
+//! and [validators](health) judge the health of the updated targets.
 
 pub mod actuator;
 pub mod config;

@@ -1,4 +1,4 @@
-//! What a rollout is, as data: durable, and what people are shown.
+//! The stored data of a rollout. Operators are shown the same data.
 
 use std::{fmt, time::Duration};
 
@@ -10,106 +10,112 @@ use serde::{Deserialize, Serialize};
 
 pub use plane_store::records::By;
 
-/// How many entries of a rollout's history are kept.
+/// Maximum number of entries in the history of a rollout.
 const HISTORY: usize = 100;
 
-/// The longest text of an entry, of who and of why, in bytes.
+/// Maximum length of an entry's text, of its author and of its reason, in bytes.
 const TEXT: usize = 1000;
 
-/// How many failed contents of an asset are remembered.
+/// Maximum number of failed contents remembered per asset.
 const QUARANTINED: usize = 16;
 
-/// One rollout of one policy group. Small: what each target went through is in [`TargetRecord`]s.
+/// One rollout of one policy group. It is small; the data about each target is in [`TargetRecord`]s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
-    /// Which one of its group.
+    /// Number of this rollout within its policy group.
     pub id: RolloutId,
-    /// The policy asset that names the group.
+    /// The policy asset that names the policy group.
     pub policy: AssetId,
-    /// What was. `None`: the first turnup.
+    /// The incarnation that the group had before. `None`: this is the first turnup.
     pub from: Option<IncarnationNo>,
-    /// What is new.
+    /// The incarnation that is rolled out.
     pub to: IncarnationNo,
-    /// How it is.
+    /// The present state of the rollout.
     pub state: State,
-    /// When it started.
+    /// Time at which the rollout started.
     pub started_at: Timestamp,
-    /// When its first pin moved, by the wall clock of its owner then.
+    /// Time at which the first pin moved, by the owner's wall clock. `None`: no pin has moved.
     #[serde(default)]
     pub moved_at: Option<Timestamp>,
-    /// When it ended, if it has.
+    /// Time at which the rollout ended. `None`: it is still live.
     pub ended_at: Option<Timestamp>,
-    /// The last selection that drew others along, in words: how many were wanted, how many moved, and what tied them.
+    /// Description of the last selection that moved more targets than were selected: how many were selected, how many
+    /// moved, and which edges tie them. `None`: there was no such selection.
     #[serde(default)]
     pub drawn: Option<String>,
-    /// What it is at, as its policy calls it.
+    /// Name of the present stage, as the policy calls it. `None`: the policy names no stage.
     pub stage: Option<String>,
-    /// A person let everything that had settled by then go on: so many settlings of targets, counted as they were written
-    /// down. Clocks of owners differ; their order does not.
+    /// Number of target settlings that an operator's promotion covers: targets that settled by then may pass their
+    /// gates. Settlings are counted in the order in which they were stored, because clocks of different owners
+    /// differ. `None`: nothing was promoted.
     pub promoted: Option<u64>,
-    /// The newest verdict, with the worst of its findings and their evidence.
+    /// The newest verdict, with its worst findings and their evidence. `None`: health has not been checked since the
+    /// rollout began, was retried, or was taken over.
     pub health: Option<Health>,
-    /// The verdicts that differed from the one before them, and the one that the rollout was completed with, oldest first;
-    /// the newest eight.
+    /// The newest eight verdicts that differ from their predecessor, and the verdict with which the rollout
+    /// completed. Oldest first.
     pub verdicts: Vec<Health>,
-    /// For how long its owners have watched it in all, when this was written. What takes time is measured by it: it goes
-    /// on where the owner before left off, whatever the clocks of both show.
+    /// Total time for which owners had watched this rollout when the record was written. Bakes and deadlines are
+    /// measured by it, so they continue after a takeover even if the clocks of the two owners differ.
     #[serde(default)]
     pub watched: Duration,
-    /// For how long health has been unknown, if it is.
+    /// Set while health is unknown: since when, and whether it was flagged. `None`: health is known, or was not
+    /// checked.
     #[serde(default)]
     pub unknown: Option<Lasting>,
-    /// For how long nothing of it has moved or settled, though it waited neither for a time nor for a person.
+    /// Set while no target moves or settles although the rollout waits neither for a time nor for an operator.
+    /// `None`: the rollout makes progress.
     #[serde(default)]
     pub idle: Option<Lasting>,
-    /// What happened, oldest first; the newest hundred. What people said is kept longest.
+    /// Events of the rollout, oldest first, at most 100. Commands of operators are kept longest.
     pub history: Vec<Entry>,
 }
 
-/// Something that lasts, and is flagged once when it lasts too long.
+/// A condition that lasts. It is flagged once when it lasts too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lasting {
-    /// Since when, as [`Rollout::watched`] counts.
+    /// Start of the condition, as a value of [`Rollout::watched`].
     pub since: Duration,
-    /// Whether that was said.
+    /// Whether the condition was already flagged.
     pub flagged: bool,
 }
 
-/// How a rollout is.
+/// The state of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum State {
-    /// It goes on as its policy and health allow.
+    /// The rollout advances as its policy and health allow.
     Running,
-    /// A person holds it: nothing more is selected, health is still watched.
+    /// An operator paused the rollout: no more targets are selected, but health is still checked.
     Paused,
-    /// It failed, or a person aborted it: nothing moves before somebody says so or newer intent is there.
+    /// The rollout failed or an operator aborted it. Nothing moves until an operator gives a command or newer intent
+    /// arrives.
     Stopped {
-        /// Why.
+        /// Reason for the stop, for operators.
         why: String,
     },
-    /// Everything goes back to what was.
+    /// All targets that moved are going back to their previous content.
     RollingBack {
-        /// Why.
+        /// Reason for the rollback, for operators.
         why: String,
     },
-    /// All of it is what is new.
+    /// All targets have the new content.
     Completed,
-    /// All of it is what was.
+    /// All targets have their previous content again.
     RolledBack {
-        /// Why.
+        /// Reason for the rollback, for operators.
         why: String,
     },
-    /// A newer one took over.
+    /// A newer rollout took over the targets.
     Superseded {
-        /// That one.
+        /// The newer rollout of the same group.
         by: RolloutId,
     },
 }
 
 impl State {
-    /// Whether it is over.
+    /// Whether the rollout is over: completed, rolled back or superseded.
     pub fn has_ended(&self) -> bool {
         matches!(
             self,
@@ -117,7 +123,7 @@ impl State {
         )
     }
 
-    /// One word for it.
+    /// The name of the state, for operators.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -130,14 +136,14 @@ impl State {
         }
     }
 
-    /// Cuts a long reason.
+    /// Cuts the reason to the maximum length of a text.
     pub(crate) fn shorten(&mut self) {
         if let Self::Stopped { why } | Self::RollingBack { why } | Self::RolledBack { why } = self {
             cut(why, TEXT);
         }
     }
 
-    /// Why it is so, where there is a reason.
+    /// The reason for this state. `None`: states such as `Running` have no reason.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Stopped { why } | Self::RollingBack { why } | Self::RolledBack { why } => {
@@ -149,27 +155,27 @@ impl State {
 }
 
 impl fmt::Display for State {
-    /// Its word, and why.
+    /// Writes the name of the state, and the reason if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())?;
         self.why().map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 
-/// Something that happened to a rollout.
+/// One event in the history of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When.
+    /// Time at which the event happened.
     pub at: Timestamp,
-    /// What, for people.
+    /// Description of the event, for operators.
     pub what: String,
-    /// Who said so, where somebody did.
+    /// The operator who caused the event, and the reason given. `None`: the strategist caused it.
     pub by: Option<By>,
 }
 
 impl Rollout {
-    /// Adds to the history, and forgets the oldest beyond a hundred; what people said only once that is half of it. Longer
-    /// texts are cut.
+    /// Adds an entry to the history. Beyond 100 entries the oldest one is removed; entries of operators are removed
+    /// only while they are more than half of the history. Long texts are cut.
     pub(crate) fn note(&mut self, at: Timestamp, what: impl Into<String>, mut by: Option<By>) {
         let mut what = what.into();
         cut(&mut what, TEXT);
@@ -187,7 +193,7 @@ impl Rollout {
         }
     }
 
-    /// The name of its record.
+    /// The name under which the record is stored.
     pub(crate) fn name(policy: &AssetId, id: RolloutId) -> String {
         format!("{policy}/{:010}", id.0)
     }
@@ -197,34 +203,37 @@ impl Record for Rollout {
     const KIND: &'static str = "rollout";
 }
 
-/// The name of what a group remembers of an asset: another group may remember something of it too.
+/// The name under which a group stores a record about an asset. It contains the group because two groups may store
+/// records about the same asset.
 pub(crate) fn name(policy: &AssetId, asset: &AssetId) -> String {
     format!("{policy} {asset}")
 }
 
-/// The asset of which a group remembers something by this name.
+/// The asset that a stored record's `name` refers to. `None`: the name is not one of this group.
 pub(crate) fn named(policy: &AssetId, name: &str) -> Option<AssetId> {
     let asset = name.strip_prefix(policy.as_str())?.strip_prefix(' ')?;
     AssetId::new(asset).ok()
 }
 
-/// What a target went through. Named by group and asset; there for as long as the rollout holds its pin.
+/// The data that a rollout stores about one target. Named by group and asset; kept while the rollout holds the
+/// target's pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetRecord {
-    /// The group whose rollout holds it.
+    /// The policy asset of the group whose rollout holds the target.
     pub policy: AssetId,
-    /// Which rollout.
+    /// The rollout that moved the target.
     pub rollout: RolloutId,
-    /// When its pin moved, as [`Rollout::watched`] counts; like all times here.
+    /// Time at which the pin moved, as a value of [`Rollout::watched`]. So are the other times of this record.
     pub moved_at: Duration,
-    /// When it was first in sync there.
+    /// Time at which the target last settled at the new pin. `None`: it has not settled.
     pub updated_at: Option<Duration>,
-    /// Which settling of its rollout its last one was, counted from one. Zero: none yet.
+    /// Number of this target's last settling among all settlings of the rollout, counted from one. Zero: it has not
+    /// settled.
     #[serde(default)]
     pub order: u64,
-    /// Its pin before.
+    /// The pin that the target had before the rollout moved it.
     pub was: StandingPin,
-    /// When its pin moved back.
+    /// Time at which the pin moved back. `None`: it has not moved back.
     pub back_at: Option<Duration>,
 }
 
@@ -232,27 +241,27 @@ impl Record for TargetRecord {
     const KIND: &'static str = "target";
 }
 
-/// Contents that failed: not rolled out again before another one has arrived or a person says so. Named by group
-/// and asset.
+/// The failed contents of one asset. They are not rolled out again until other content arrives or an operator
+/// retries. Named by group and asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantined {
-    /// The group.
+    /// The policy asset of the group in which the contents failed.
     pub policy: AssetId,
-    /// Which contents, the newest sixteen, and in which rollouts.
+    /// The newest 16 failed contents, oldest first.
     pub failed: Vec<Failed>,
 }
 
-/// A content that failed.
+/// One content that failed in a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The rollout that failed.
+    /// The rollout in which the content failed.
     pub rollout: RolloutId,
-    /// The content.
+    /// Digest of the content that failed.
     pub content: Digest,
 }
 
 impl Quarantined {
-    /// Nothing, yet.
+    /// Creates an empty record for the group of `policy`.
     pub(crate) fn of(policy: AssetId) -> Self {
         Self {
             policy,
@@ -260,7 +269,7 @@ impl Quarantined {
         }
     }
 
-    /// `content` failed too.
+    /// Adds `content`, which failed in `rollout`.
     pub(crate) fn add(&mut self, rollout: RolloutId, content: Digest) {
         self.failed.retain(|failed| failed.content != content);
         self.failed.push(Failed { rollout, content });
@@ -269,13 +278,13 @@ impl Quarantined {
         }
     }
 
-    /// Whether `content` failed in `rollout`.
+    /// Whether `content` is recorded as failed in `rollout`.
     pub(crate) fn failed_in(&self, rollout: RolloutId, content: Digest) -> bool {
         let failed = Failed { rollout, content };
         self.failed.contains(&failed)
     }
 
-    /// Whether `content` failed, in another rollout than `own`.
+    /// Whether `content` is recorded as failed in a rollout other than `own`.
     pub(crate) fn has(&self, content: Digest, own: Option<RolloutId>) -> bool {
         let mut failed = self.failed.iter();
         failed.any(|failed| failed.content == content && Some(failed.rollout) != own)
@@ -286,7 +295,7 @@ impl Record for Quarantined {
     const KIND: &'static str = "quarantine";
 }
 
-/// Cuts a text to `most` bytes, and shows that it did. What terminals would take for more than text is blanked.
+/// Cuts a text to `most` bytes and marks the cut. Control characters are replaced by spaces.
 pub(crate) fn cut(text: &mut String, most: usize) {
     const CUT: char = '\u{2026}';
     if text.contains(char::is_control) {

@@ -1,6 +1,6 @@
-//! The shell beside a toy enforcer, over a real store, in tokio's paused time.
+//! Tests of the shell with a toy enforcer and a real store, in tokio's paused time.
 
-#![allow(clippy::unwrap_used, reason = "a test: stop where it is wrong")]
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -85,7 +85,7 @@ fn policy_of(asset: &Asset) -> Option<AssetId> {
     addon.map(|addon| addon.policy.id)
 }
 
-/// Who enforces: every push takes no time.
+/// A toy enforcer whose pushes take no time.
 struct Toy {
     partition: PartitionId,
     store: Arc<dyn Store>,
@@ -100,7 +100,7 @@ struct Pins {
     heads: BTreeMap<AssetId, Incarnation>,
     pins: BTreeMap<AssetId, StandingPin>,
     followers: Vec<mpsc::UnboundedSender<Feed>>,
-    /// How often each asset's pin was moved to each incarnation.
+    /// The number of moves of each asset's pin to each incarnation.
     moved: BTreeMap<(AssetId, IncarnationNo), u32>,
 }
 
@@ -156,7 +156,7 @@ impl Pins {
         self.tell(&Feed::Stands(vec![(id.clone(), standing)]));
     }
 
-    /// R17: what is governed stays where it is.
+    /// R17: governed assets keep their content during `change`.
     fn keeping(&mut self, change: impl FnOnce(&mut Self)) {
         let all = self.all.values().flat_map(|of| of.snapshot().iter());
         let ids: BTreeSet<AssetId> = all.map(|asset| asset.id()).collect();
@@ -296,7 +296,7 @@ impl World {
         passes(Duration::from_secs(1)).await;
     }
 
-    /// The ownership ends; the next one begins.
+    /// Ends the ownership and begins the next one.
     async fn take_over(&mut self) {
         self.running.abort();
         let _ = (&mut self.running).await;
@@ -452,7 +452,7 @@ async fn an_asset_that_changes_group_before_its_turn_is_passed_on_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_asset_that_comes_back_while_another_group_moves_it_is_held_by_one() {
+async fn asset_that_returns_while_another_group_moves_it_is_held_by_one_rollout() {
     let world = World::new(two_groups("1")).await;
     world.put(two_groups("2")).await;
     passes(Duration::from_secs(120)).await;
@@ -474,7 +474,7 @@ async fn an_asset_that_comes_back_while_another_group_moves_it_is_held_by_one() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_asset_that_is_moved_comes_to_a_group_that_is_new() {
+async fn asset_under_way_can_join_a_new_group() {
     let world = World::new(two_groups("1")).await;
     world.put(two_groups("2")).await;
     assert_eq!(world.pin("a"), at(2));
@@ -488,7 +488,7 @@ async fn an_asset_that_is_moved_comes_to_a_group_that_is_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_stopped_ends_when_all_that_it_moved_has_left() {
+async fn stopped_rollout_ends_when_all_its_moved_assets_have_left() {
     let world = World::new(two_groups("1")).await;
     world.put(vec![thing(Some(P), "a", "2")]).await;
     assert_eq!(world.pin("a"), at(2));
@@ -529,7 +529,7 @@ async fn a_new_group_begins_with_all_its_assets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_asset_that_joins_comes_from_where_it_really_was() {
+async fn asset_that_joins_goes_back_to_the_content_it_had() {
     let mut assets = two_groups("1");
     assets.push(thing(None, "free", "1"));
     let world = World::new(assets).await;
@@ -547,7 +547,7 @@ async fn an_asset_that_joins_comes_from_where_it_really_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_word_is_answered_once_it_is_durable_and_refused_with_a_sentence() {
+async fn command_is_answered_once_durable_or_refused_with_a_sentence() {
     let mut world = World::new(two_groups("1")).await;
     let refused = world.handle.tell(&id(P), Command::Pause, by()).await;
     assert!(matches!(refused, Err(AskError::Refused(why)) if why.to_string().contains(P)));
@@ -572,7 +572,7 @@ async fn a_word_is_answered_once_it_is_durable_and_refused_with_a_sentence() {
     assert!(matches!(gone, Err(AskError::NotRunning(_))));
 }
 
-/// It panics while it is told to.
+/// A validator that panics while its flag is set.
 struct Panics(Arc<AtomicBool>);
 
 #[async_trait]
@@ -614,7 +614,7 @@ async fn r21_a_validator_that_panics_makes_health_unknown_and_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_hears_that_what_is_remembered_cannot_be_read() {
+async fn callers_are_told_that_stored_rollouts_cannot_be_read() {
     let mut world = World::new(vec![policy(P, &canary()), thing(Some(P), "a", "one")]).await;
     let key = record::key(
         &world.toy.partition,
@@ -637,7 +637,7 @@ async fn whoever_asks_hears_that_what_is_remembered_cannot_be_read() {
     assert_eq!(world.state(P).await, State::Completed);
 }
 
-/// Keeps the thread of whatever asks it until it is let go.
+/// Blocks the thread that calls it until it is released.
 #[derive(Clone)]
 struct Blocking {
     entered: mpsc::UnboundedSender<()>,
@@ -659,7 +659,7 @@ impl Blocking {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_a_selection_that_blocks_its_thread_is_told_by_its_deadline() {
+async fn s9_selection_that_blocks_its_thread_fails_at_its_deadline() {
     const HANGS: Duration = Duration::from_secs(10);
     let (entered, mut told) = mpsc::unbounded();
     let blocking = Blocking {

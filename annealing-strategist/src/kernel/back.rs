@@ -1,4 +1,4 @@
-//! R22, the way back: every pin that moved goes where it was, settled or not, the last one first.
+//! R22: the rollback. Every pin that moved returns to its previous place, settled or not, in reverse order.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Bug, Effects, Goes, Kernel, Record, Step, live::Live};
 use crate::record::{By, Quarantined, State, TargetRecord};
 
 impl Kernel {
-    /// What was updated is not well: it goes back, or stops, as the policy says.
+    /// The updated targets are unhealthy: rolls back or stops, as the policy says.
     pub(super) fn fail(&mut self, now: Now, why: String, out: &mut Effects) {
         let policy = self.policy().unwrap_or_default();
         match policy.on_unhealthy {
@@ -19,13 +19,14 @@ impl Kernel {
         }
     }
 
-    /// R22: a first turnup at once goes on without one whose push is unhealthy: that one stops, and its content stays away.
+    /// R22: continues a first turnup at once without the target whose push is unhealthy. That target stops, and its
+    /// content is quarantined.
     pub(super) fn leave_behind(&mut self, now: Now, place: usize, why: String, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
         let asset = live.targets[place].asset.clone();
         live.rollout
-            .note(at, format!("goes on without `{asset}`: {why}"), None);
+            .note(at, format!("continues without `{asset}`: {why}"), None);
         live.drop_target(place);
         live.left_out.push(asset.clone());
         live.left_out.sort();
@@ -45,7 +46,7 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// Remembers that a content failed in a rollout.
+    /// Quarantines a content that failed in the rollout `id`, and returns the record to store.
     fn has_failed_with(&mut self, asset: &AssetId, id: RolloutId, content: Digest) -> Record {
         let new = || Quarantined::of(self.policy.clone());
         let failed = self.quarantine.entry(asset.clone()).or_insert_with(new);
@@ -53,20 +54,21 @@ impl Kernel {
         Record::Quarantine(asset.clone(), Some(failed.clone()))
     }
 
-    /// R17: the newest incarnation takes back what the live rollout has moved: that goes back at once. It has not failed.
+    /// R17: the newest incarnation reverts what the live rollout has moved: rolls back at once. The content is not
+    /// quarantined.
     pub(super) fn take_back(&mut self, now: Now, out: &mut Effects) {
-        let why = format!("{} takes back what it brought", self.latest.id());
+        let why = format!("{} reverts this rollout", self.latest.id());
         self.turn(now, State::RollingBack { why }, None, false, out);
         self.send_back(now, out);
     }
 
-    /// Nothing moves any more, until a person says so or newer intent is there.
+    /// Stops the rollout: nothing moves until an operator gives a command or newer intent arrives.
     pub(super) fn stop(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
         let failed = by.is_none();
         self.turn(now, State::Stopped { why }, by, failed, out);
     }
 
-    /// Everything that moved goes back.
+    /// Starts the rollback of all targets that moved.
     pub(super) fn roll_back(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
         self.turn(now, State::RollingBack { why }, by, true, out);
         self.send_back(now, out);
@@ -81,7 +83,7 @@ impl Kernel {
         self.move_pins(now, &Selection::default(), out);
     }
 
-    /// The same for what has not failed: its content stays welcome.
+    /// Stops the rollout without quarantining its content, because it has not failed.
     pub(super) fn halt(&mut self, now: Now, why: String, out: &mut Effects) {
         self.turn(now, State::Stopped { why }, None, false, out);
     }
@@ -110,7 +112,7 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// Remembers all content of the rollout as failed: what was not reached yet is no better.
+    /// Quarantines all content of the rollout, including that of targets that have not moved yet.
     fn quarantine(&mut self, step: &mut Step) {
         let Some(live) = &self.live else { return };
         let (id, targets, to) = (live.rollout.id, live.targets.clone(), live.to.clone());
@@ -120,7 +122,7 @@ impl Kernel {
         }
     }
 
-    /// Where the pin of an asset goes that goes back.
+    /// Returns the place to which the pin of an asset goes when it is rolled back.
     pub(super) fn goes_back(&self, asset: &AssetId, was: StandingPin) -> Goes {
         let cause = match self.planted(Bug::RollBackAsIntent) {
             true => Cause::Intent,
@@ -131,13 +133,13 @@ impl Kernel {
             StandingPin::NotYet => Goes::NotYet,
             StandingPin::Default => match &self.head {
                 Some(head) if head.asset(asset).is_some() => Goes::At(head.no(), cause),
-                // New in this rollout: left alone and listed, never removed.
+                // The asset is new in this rollout. It is left alone and listed, never removed.
                 _ => Goes::NotYet,
             },
         }
     }
 
-    /// Sends these back.
+    /// Sends the targets at the places `chosen` back.
     pub(super) fn back(&mut self, now: Now, chosen: &[u32], step: &mut Step) {
         let at = self.clock.at(now);
         for &place in chosen {
@@ -154,22 +156,22 @@ impl Kernel {
             };
             row.back_at = Some(live.watched(at));
             let goes = self.goes_back(&asset, row.was);
-            let nobody = self.is_modelled_only(&live.to, &asset) || goes == Goes::NotYet;
+            let unpushed = self.is_modelled_only(&live.to, &asset) || goes == Goes::NotYet;
             step.records
                 .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);
             let Some(live) = &mut self.live else { return };
             live.set_row(forward, row);
-            let progress = match nobody {
+            let progress = match unpushed {
                 true => Progress::Updated { at },
                 false => Progress::InFlight { since: at },
             };
             live.set_back(place as usize, progress);
-            live.again |= nobody;
+            live.again |= unpushed;
         }
     }
 
-    /// What enforcement found about an asset that goes back.
+    /// Takes in the standing of an asset that is rolled back.
     pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, standing: &Standing) {
         let at = self.clock.at(now);
         let pin = self.pin_of(asset);
@@ -178,7 +180,7 @@ impl Kernel {
             return;
         };
         let back = live.on_the_way();
-        // Its pin as asked for; before it went back, whatever it says is about what failed.
+        // Ignore standings from before the asset was sent back, and at other pins: they describe the failed content.
         if back[place].is_waiting() || standing.pin != pin {
             return;
         }
@@ -197,7 +199,7 @@ impl Kernel {
         live.look_soon(now.mono, false);
     }
 
-    /// Everything is back: the pins go, the default is the same.
+    /// Ends the rollback: all targets are back, and pins that equal the default are removed.
     pub(super) fn went_back(&mut self, now: Now, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(mut live) = self.live.take() else {
@@ -216,7 +218,7 @@ impl Kernel {
         let moved: BTreeMap<&AssetId, &TargetRecord> =
             live.inherited.iter().chain(live.held()).collect();
         for (asset, row) in moved {
-            // What is not back yet goes on for the cause that brings it back.
+            // An asset that is not back yet keeps its pin, so that its push keeps the cause `Rollback`.
             if row.was == StandingPin::Default && live.is_back(asset) {
                 self.pin(now, asset, Goes::Default, &mut step);
             }
@@ -227,7 +229,7 @@ impl Kernel {
 }
 
 impl Live {
-    /// Those that moved, the last one first, wait for going back.
+    /// Turns to the way back: the targets that moved wait to be sent back, the last one first.
     pub(super) fn turn_back(&mut self, only_settled: bool, first_first: bool) {
         self.take_over_inherited();
         let rows = self.rows.iter().zip(self.targets.iter());
@@ -249,7 +251,7 @@ impl Live {
         self.wake = None;
     }
 
-    /// What a rollout before this one moved, and this one has not, goes back with the rest.
+    /// Includes the assets that an earlier rollout moved and this one has not moved yet.
     fn take_over_inherited(&mut self) {
         for (asset, taken) in std::mem::take(&mut self.inherited) {
             let place = self

@@ -1,4 +1,4 @@
-//! When a rollout begins: there is something new, and nothing is under way that must be over first.
+//! Begins a rollout when the group has changes to roll out and no live rollout has to end first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,19 +20,19 @@ use crate::{
     record::{Rollout, State, TargetRecord},
 };
 
-/// How many rollouts of a group are remembered.
+/// Number of rollouts of a group that are stored. Older records are deleted.
 const KEPT: u64 = 32;
 
-/// What a group's assets that may be new come to.
+/// The assets of a group that a rollout may update.
 pub(super) struct Candidates {
-    /// Those that are to be rolled out, sorted by id.
+    /// The assets to roll out, sorted by id.
     pub(super) targets: Vec<Target>,
-    /// Those whose new content failed before, or that wait for such a one.
+    /// Assets whose new content failed before, and assets that wait for one of those.
     pub(super) left_out: Vec<AssetId>,
 }
 
 impl Kernel {
-    /// Begins what is due.
+    /// Begins a rollout, or rolls the live one back, if that is due.
     pub(super) fn consider(&mut self, now: Now, out: &mut Effects) {
         if self.look && self.is_taken_back() {
             self.take_back(now, out);
@@ -67,8 +67,8 @@ impl Kernel {
         }
     }
 
-    /// R17: whether the newest incarnation has everything that the live rollout moved as it was before; if it has moved
-    /// nothing, everything that it was going to move.
+    /// R17: whether the newest incarnation reverts everything that the live rollout has moved. If it has moved
+    /// nothing: everything that it was going to move.
     fn is_taken_back(&self) -> bool {
         let Some(live) = &self.live else { return false };
         let goes_back = matches!(live.rollout.state, State::RollingBack { .. });
@@ -98,7 +98,8 @@ impl Kernel {
         differs
     }
 
-    /// R17: one rollout at a time; what is sealed meanwhile is for the next one, unless this one has failed.
+    /// R17: there is one rollout at a time. Incarnations sealed meanwhile are left to the next one, unless this one
+    /// has failed.
     fn may_begin(&self) -> bool {
         let Some(live) = &self.live else {
             return true;
@@ -111,14 +112,14 @@ impl Kernel {
         }
     }
 
-    /// Whether nothing was there before, and nobody has to be careful: what is newer takes over at once. Otherwise one
-    /// asset that cannot come up would keep the mended one from everybody.
+    /// Whether the live rollout is a first turnup at once. A newer incarnation then takes over immediately, so that
+    /// one asset that cannot start does not delay its own fix and the other assets.
     pub(super) fn is_first(&self, live: &Live) -> bool {
         let policy = self.policy().unwrap_or_default();
         live.from.is_none() && policy.first_turnup == FirstTurnup::AtOnce
     }
 
-    /// Whether a newer incarnation changes all that failed, if anything did.
+    /// Whether the newest incarnation may take over: it is newer, and changes all content that failed.
     fn is_due(&self) -> bool {
         let Some(live) = &self.live else {
             return true;
@@ -128,8 +129,8 @@ impl Kernel {
         newer && (first || self.mends(live) || self.planted(Bug::AnyEditMends))
     }
 
-    /// Whether the newest incarnation has other content for everything that the rollout has moved and that is not back;
-    /// if it has moved nothing, for everything that it was going to.
+    /// Whether the newest incarnation changes the content of every target that the rollout has moved and that is not
+    /// back. If the rollout has moved nothing: of every target.
     fn mends(&self, live: &Live) -> bool {
         let other = |asset: &AssetId| {
             let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
@@ -140,7 +141,8 @@ impl Kernel {
         moved.all(|(target, _)| live.is_back(&target.asset) || other(&target.asset))
     }
 
-    /// Whether all that is not as it was before the rollout has left the group since, or is gone: nobody can mend it.
+    /// Whether every asset that is not back has left the group or intent since, so that no newer incarnation can fix
+    /// it here.
     fn is_void(&self, live: &Live) -> bool {
         let moved = live.held().map(|(asset, _)| asset);
         let mut moved = moved.filter(|asset| !live.is_back(asset)).peekable();
@@ -150,7 +152,7 @@ impl Kernel {
         moved.peek().is_some() && moved.all(left)
     }
 
-    /// What would be rolled out with `to`. Content that failed in `own` is no obstacle to `own`.
+    /// Returns the assets to roll out with `to`. Content that failed in the rollout `own` may be rolled out.
     pub(super) fn candidates(&self, to: &Incarnation, own: Option<RolloutId>) -> Candidates {
         let mut found = Candidates {
             targets: Vec::new(),
@@ -187,14 +189,14 @@ impl Kernel {
         }
     }
 
-    /// Whether the content of `new` failed before, in another rollout than `own`.
+    /// Whether the content of `new` failed in a rollout other than `own`.
     fn has_failed(&self, new: &Asset, own: Option<RolloutId>) -> bool {
         let quarantined = self.quarantine.get(&new.id());
         quarantined.is_some_and(|it| it.has(new.digest(), own))
     }
 
-    /// Adds what the rollout that is taken over has moved, or took over itself: it is part of the new one though it may
-    /// have what is new already. Content that failed in `own` is no obstacle.
+    /// Adds the assets that the live rollout has moved or inherited: they are part of the rollout that takes over,
+    /// even if they already have the new content. Content that failed in the rollout `own` may be rolled out.
     pub(super) fn add_moved(&self, own: Option<RolloutId>, found: &mut Candidates) {
         let Some(live) = &self.live else { return };
         let moved = live.held().map(|(asset, _)| asset);
@@ -209,7 +211,8 @@ impl Kernel {
         targets.dedup_by(|one, other| one.asset == other.asset);
     }
 
-    /// Leaves out those that would wait for ever for what is left out: what edges tie together moves together or not.
+    /// Leaves out the assets that would wait for assets that are left out: assets tied by edges move together or not
+    /// at all.
     fn leave_out_tied(&self, to: &Incarnation, found: &mut Candidates) {
         if found.left_out.is_empty() {
             return;
@@ -261,7 +264,7 @@ impl Kernel {
         out.released = released;
     }
 
-    /// The closure of the live rollout's targets as they are now: places have changed.
+    /// Computes the closure again after the targets, and so their places, have changed.
     pub(super) fn close_anew(&mut self) {
         let Some(live) = &self.live else { return };
         let before = |id: &AssetId| {
@@ -274,7 +277,7 @@ impl Kernel {
         }
     }
 
-    /// What is left out stays where it is when the group's head moves on.
+    /// Pins assets that are left out to where they are, so that they stay when the group's head moves.
     pub(super) fn keep_left_out(&mut self, now: Now, step: &mut Step) {
         let left_out = self.live.as_ref().map(|live| live.left_out.clone());
         for asset in left_out.unwrap_or_default() {
@@ -300,7 +303,7 @@ impl Kernel {
             promoted: None,
             health: None,
             verdicts: Vec::new(),
-            // Of what is taken over the order counts.
+            // The new rollout continues the time of the one it takes over, so that the order of their moves is kept.
             watched: self
                 .live
                 .as_ref()
@@ -316,14 +319,14 @@ impl Kernel {
             let failed = self.quarantine.get(asset).zip(new);
             let why = match failed.is_some_and(|(failed, new)| failed.has(new, None)) {
                 true => "its content failed before",
-                false => "it waits for one whose content failed before",
+                false => "it waits for an asset whose content failed before",
             };
             rollout.note(at, format!("leaves out `{asset}`: {why}"), None);
         }
         rollout
     }
 
-    /// The pin that keeps an asset where it is by default now.
+    /// Returns the pin that keeps an asset where its default puts it now.
     pub(super) fn stays(&self, asset: &AssetId) -> Goes {
         match &self.head {
             Some(head) if head.asset(asset).is_some() => Goes::At(head.no(), Cause::Intent),
@@ -331,7 +334,7 @@ impl Kernel {
         }
     }
 
-    /// Fix forward: the newer rollout takes the pins over as they are, and remembers where they were before.
+    /// Fix forward: the newer rollout takes over the pins of `old` and remembers where the assets were before it.
     fn supersede(
         &mut self,
         now: Now,
@@ -350,7 +353,7 @@ impl Kernel {
         let mut inherited = std::mem::take(&mut old.inherited);
         let held = old.held().map(|(asset, row)| (asset.clone(), row.clone()));
         inherited.extend(held);
-        // What is not intended any more, or left out, has nowhere to go but back.
+        // Assets that are no longer intended, or are left out, go back.
         inherited.retain(|asset, row| {
             let kept = found
                 .targets
@@ -372,7 +375,7 @@ impl Kernel {
         inherited
     }
 
-    /// Nothing of the group differs: its head is the newest incarnation.
+    /// The newest incarnation changes nothing in the group: makes it the group's head.
     fn follow(&mut self, out: &mut Effects) {
         let to = self.latest.clone();
         let moves = self.head.as_ref().is_none_or(|head| head.no() < to.no());
@@ -389,7 +392,8 @@ impl Kernel {
         self.let_others_go(out);
     }
 
-    /// A head that changes nothing follows only now and then: it keeps an incarnation from being removed.
+    /// Moves the head to the newest incarnation only from time to time while nothing changes. Until then the head
+    /// keeps its incarnation from being removed.
     fn follow_from_afar(&mut self, out: &mut Effects) {
         let Some(head) = &self.head else { return };
         let far = self.latest.no().0.saturating_sub(head.no().0) >= self.config.head_lag;
@@ -398,8 +402,9 @@ impl Kernel {
         }
     }
 
-    /// Assets whose pin says what the head `to` says follow it from here on. What is on its way there arrives first, for
-    /// the cause that it goes for; of what the group does not govern, or not yet as far as heard, nothing is said.
+    /// Removes the pins of assets whose content equals that at the new head `to`, or that are absent there: they follow
+    /// the head from here on. An asset that is still out of sync keeps its pin and so its cause. Assets that the group
+    /// does not govern are not touched.
     pub(super) fn drop_pins(&mut self, to: &Incarnation, step: &mut Step) {
         let same = |id: &AssetId, pin: &Standing| match to.asset(id) {
             Some(there) => {
@@ -420,7 +425,7 @@ impl Kernel {
         }
     }
 
-    /// The pin of an asset, as far as heard.
+    /// Returns the pin of an asset, as far as enforcement has reported it.
     pub(super) fn pin_of(&self, asset: &AssetId) -> StandingPin {
         let standing = self.pins.get(asset);
         standing.map_or(StandingPin::Default, |standing| standing.pin)

@@ -1,7 +1,9 @@
-//! R19: a selection is closed over edges whose both ends change capacity, or the dependency solver would wait for an asset
-//! that is never selected. The same holds for a provider whose version or turn a selected consumer waits for, and for
-//! consumers that make room for each other at a provider that stays as it is. What intent does not show, the checks find:
-//! whom they say an asset under way waits for is added then.
+//! R19: extends a selection so that the dependency solver never waits for an asset that is not selected.
+//!
+//! A selection is closed over edges whose both ends change capacity. It also includes providers whose version or turn
+//! a selected consumer waits for, and consumers that make room for each other at a provider that does not change.
+//! Ties that intent does not show are reported by checks: if an asset under way waits for another one, that one is
+//! added then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +13,18 @@ use prodspec_model::{
     addons::{DependsOn, Edge, Need},
 };
 
-/// What an asset is held to before it moves.
+/// The content that an asset is held to before it moves.
 #[derive(Debug)]
 pub(super) enum Before {
-    /// This.
+    /// The asset is held to this content.
     Asset(Asset),
-    /// It is left alone.
+    /// The asset is left alone.
     Nothing,
-    /// It is pinned to an incarnation that is not at hand.
+    /// The asset is pinned to an incarnation that is not loaded.
     Unknown,
 }
 
-/// Whom each target takes with it, by place, and who takes it.
+/// The targets that each target takes along, by place, and the reverse.
 #[derive(Debug, Default)]
 pub(super) struct Closure {
     takes: BTreeMap<u32, BTreeSet<u32>>,
@@ -30,7 +32,7 @@ pub(super) struct Closure {
 }
 
 impl Closure {
-    /// The closure of `targets`, which are sorted, between what is `before` and `to`.
+    /// Computes the closure of `targets`, which are sorted by id, between their contents `before` and at `to`.
     pub(super) fn of(
         targets: &[Target],
         before: impl Fn(&AssetId) -> Before,
@@ -89,7 +91,7 @@ impl Closure {
         closure
     }
 
-    /// The provider stays as it is: who comes may need the place of who leaves.
+    /// The provider does not change: a consumer whose use rises may need the room of one whose use falls.
     fn make_room(&mut self, uses: &Use) {
         for &consumer in &uses.rising {
             for &other in &uses.falling {
@@ -98,13 +100,13 @@ impl Closure {
         }
     }
 
-    /// `who` takes `whom` along. Says whether that is new.
-    pub(super) fn add(&mut self, who: u32, whom: u32) -> bool {
-        self.taken_by.entry(whom).or_default().insert(who);
-        self.takes.entry(who).or_default().insert(whom)
+    /// Makes `taker` take `taken` along. Returns whether that is new.
+    pub(super) fn add(&mut self, taker: u32, taken: u32) -> bool {
+        self.taken_by.entry(taken).or_default().insert(taker);
+        self.takes.entry(taker).or_default().insert(taken)
     }
 
-    /// Of `drawn`, what each is taken by among `all`.
+    /// For each place in `drawn`, returns the first target among `all` that takes it along.
     pub(super) fn ties(&self, all: &[u32], drawn: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
         let by = |place: &u32| {
             let mut takers = self.taken_by.get(place).into_iter().flatten();
@@ -117,25 +119,26 @@ impl Closure {
             .collect()
     }
 
-    /// `places` and all that they take with them, rising.
+    /// Returns `places` and all targets that they take along, in ascending order.
     pub(super) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
         follow(&self.takes, places)
     }
 
-    /// `places` and all that take them, rising: whoever goes back waits for those.
+    /// Returns `places` and all targets that take them along, in ascending order. On the way back the former wait for
+    /// the latter.
     pub(super) fn close_back(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
         follow(&self.taken_by, places)
     }
 }
 
-/// What targets use of one provider that stays as it is, in one unit.
+/// The use of one unchanged provider by targets, in one unit.
 #[derive(Default)]
 struct Use {
-    /// Whose use rises, or may.
+    /// Consumers whose use rises or may rise.
     rising: BTreeSet<u32>,
-    /// Whose use falls, or may.
+    /// Consumers whose use falls or may fall.
     falling: BTreeSet<u32>,
-    /// What all of them use once all that rise have risen, and nobody has fallen. `None`: nobody can say.
+    /// The total use after all rises and before any fall. `None`: it is not known.
     most: Option<u128>,
 }
 
@@ -157,7 +160,7 @@ impl Use {
         self.rising.contains(&consumer) || self.falling.contains(&consumer)
     }
 
-    /// Whether all find room in what is `there`, beside what `others` use.
+    /// Whether the capacity `there` has room for these consumers beside the use of `others`.
     fn fits(&self, others: impl Iterator<Item = Option<u64>>, there: Option<u64>) -> bool {
         let others: Option<u128> = others.map(|used| used.map(u128::from)).sum();
         let all = self.most.zip(others).map(|(most, others)| most + others);
@@ -182,23 +185,24 @@ fn follow(edges: &BTreeMap<u32, BTreeSet<u32>>, places: impl IntoIterator<Item =
     }
     let mut rest: Vec<u32> = found.iter().copied().collect();
     while let Some(place) = rest.pop() {
-        for &whom in edges.get(&place).into_iter().flatten() {
-            if found.insert(whom) {
-                rest.push(whom);
+        for &next in edges.get(&place).into_iter().flatten() {
+            if found.insert(next) {
+                rest.push(next);
             }
         }
     }
     found.into_iter().collect()
 }
 
-/// The edges that an asset declares.
+/// Returns the dependency edges that an asset declares.
 pub(super) fn declared(asset: Option<&Asset>) -> BTreeSet<Edge> {
     let addon = asset.and_then(|asset| asset.addon::<DependsOn>().ok().flatten());
     let edges = addon.map(|addon| addon.edges).unwrap_or_default();
     edges.into_iter().collect()
 }
 
-/// Whether the capacity of an asset in `unit` changes, or may. Of a type that declares none nobody can say.
+/// Whether the capacity of an asset in `unit` changes or may change. Of a type that declares no capacity this is not
+/// known, and counts as no change.
 fn changes(before: &Before, after: Option<&Asset>, unit: &str, types: &AssetTypes) -> bool {
     if let Before::Unknown = before {
         return true;
@@ -207,8 +211,8 @@ fn changes(before: &Before, after: Option<&Asset>, unit: &str, types: &AssetType
     matches!((capacity(before, unit, types), after), (Some(before), Some(after)) if before != after)
 }
 
-/// How the use of a provider changes, or may: from what, if that is known, to what. Of a type that declares no capacity
-/// nobody can say.
+/// Returns how the use of a provider changes or may change: the use before, if that is known, and after. `None`: it
+/// does not change, or the type declares no capacity.
 fn moves(before: &Before, used: Option<u64>, after: u64) -> Option<(Option<u64>, u64)> {
     if let Before::Unknown = before {
         return Some((None, after));
@@ -217,7 +221,7 @@ fn moves(before: &Before, used: Option<u64>, after: u64) -> Option<(Option<u64>,
     (used != after).then_some((Some(used), after))
 }
 
-/// What an asset uses of a provider before it moves.
+/// Returns the use of a provider by an asset before it moves. `None`: it is not known.
 fn used(before: &Before, provider: &AssetId, unit: &str, types: &AssetTypes) -> Option<u64> {
     match before {
         Before::Asset(asset) if !needs(Some(asset), provider, unit) => Some(0),
@@ -239,7 +243,8 @@ fn capacity(before: &Before, unit: &str, types: &AssetTypes) -> Option<u64> {
     }
 }
 
-/// The capacity of an asset in `unit`: none of what is not there.
+/// Returns the capacity of an asset in `unit`; zero if the asset does not exist. `None`: its type declares no
+/// capacity.
 fn intended(asset: Option<&Asset>, unit: &str, types: &AssetTypes) -> Option<u64> {
     let Some(asset) = asset else { return Some(0) };
     let capacity = types.capacity(asset)?;

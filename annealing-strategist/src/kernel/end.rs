@@ -1,4 +1,4 @@
-//! When a rollout is over: everything is new, well and baked, or everything is back.
+//! Ends a rollout: all targets are updated, healthy and baked, or all are back.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Kernel {
-    /// Everything is settled: the rollout is over, if its last gate is open.
+    /// All targets are settled: ends the rollout if its last gate is open.
     pub(super) fn arrived(&mut self, now: Now, out: &mut Effects) {
         if self.live.as_ref().is_some_and(|live| live.back.is_some()) {
             return self.went_back(now, out);
@@ -37,7 +37,7 @@ impl Kernel {
         gate(request, all, Duration::from_secs(request.policy.bake_secs))
     }
 
-    /// Everything is new, well and baked.
+    /// Completes the rollout: all targets are updated, healthy and baked.
     fn complete(&mut self, now: Now, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(mut live) = self.live.take() else {
@@ -68,7 +68,7 @@ impl Kernel {
         self.ended(live, out);
     }
 
-    /// The rollout holds its targets no longer: what it remembers of them goes.
+    /// Forgets the records of the rollout's targets: it no longer holds them.
     pub(super) fn release(&self, live: &Live, step: &mut Step) {
         let moved = live.held().map(|(asset, _)| asset);
         let all: BTreeSet<&AssetId> = moved.chain(live.inherited.keys()).collect();
@@ -76,7 +76,7 @@ impl Kernel {
         step.records.extend(all.into_iter().map(forget));
     }
 
-    /// What comes next may begin.
+    /// Ends the live rollout, so that the next one may begin.
     pub(super) fn ended(&mut self, live: Live, out: &mut Effects) {
         let released: Vec<AssetId> = live.targets.iter().map(|t| t.asset.clone()).collect();
         self.let_go(&released, out);

@@ -1,4 +1,4 @@
-//! What can happen to the kernel, and what it asks for in return.
+//! The events that the kernel takes and the effects that it returns.
 
 use plane_store::records::Standing;
 use plugin_sdk::{Cause, Health, HealthRequest, RolloutId, SelectRequest, Selection};
@@ -8,82 +8,82 @@ use super::people::{Command, Refused};
 use crate::group::Heads;
 use crate::record::{By, Quarantined, Rollout, TargetRecord};
 
-/// Something that happened.
+/// An event for the kernel of one policy group.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A newer incarnation is in force.
     Took {
-        /// That one.
+        /// The incarnation that is the newest now.
         latest: Incarnation,
-        /// The group's assets that it changes.
+        /// The group's assets that the incarnation changes.
         changed: Vec<AssetId>,
-        /// How those of them stand that come from another group: nobody says that again.
+        /// Standings of assets that came from another group. They are not reported again.
         come: Vec<(AssetId, Standing)>,
     },
-    /// Where the heads of the partition's groups are.
+    /// The heads of the partition's policy groups, after a change.
     Heads(Heads),
-    /// How assets of the group stand.
+    /// New standings of assets of the group.
     Stands(Vec<(AssetId, Standing)>),
-    /// A selection ended.
+    /// A call of the selection stack ended.
     Selected {
-        /// Which call.
+        /// The number of the call that ended.
         call: u64,
-        /// What it said.
+        /// The selection, or why it failed.
         answer: Result<Selection, String>,
     },
-    /// A look at health ended.
+    /// A health check of the updated targets ended.
     Judged {
-        /// Which call.
+        /// The number of the call that ended.
         call: u64,
-        /// What it said.
+        /// The verdict, or why the check failed.
         answer: Result<Health, String>,
     },
-    /// A person said something.
+    /// An operator gave a command.
     Person {
-        /// What.
+        /// The command that the operator gave.
         command: Command,
-        /// Who, and why.
+        /// The operator, and the reason given.
         by: By,
-        /// Whom to answer.
+        /// Number under which the answer is returned.
         reply: u64,
     },
-    /// Time went on.
+    /// Time has passed; sent at [`Kernel::next_wake`](super::Kernel::next_wake).
     Tick,
 }
 
-/// What the kernel asks its shell to do.
+/// The work that the kernel asks its shell to do.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// To be made durable one after the other.
+    /// Steps to make durable, one after the other.
     pub steps: Vec<Step>,
-    /// To be called; each answer comes back as an event.
+    /// Calls to make. Each answer comes back as an event.
     pub calls: Vec<Call>,
-    /// Answers to [`Event::Person`], good once the steps before them are durable.
+    /// Answers to [`Event::Person`], valid once the steps before them are durable.
     pub replies: Vec<(u64, Result<(), Refused>)>,
-    /// Assets that the group's rollout holds no longer: they may belong to another group by now.
+    /// Assets that the group's rollout no longer holds. They may belong to another group now.
     pub released: Vec<AssetId>,
 }
 
-/// What becomes durable together, in this order.
+/// Changes that become durable together, in the order of the fields.
 #[derive(Debug, Clone, Default)]
 pub struct Step {
-    /// What is remembered.
+    /// Records to write or to delete.
     pub records: Vec<Record>,
-    /// The group's new head.
+    /// The group's new head. `None`: it stays.
     pub head: Option<Incarnation>,
-    /// Pins that move.
+    /// Pins to move, in this order.
     pub moves: Vec<(AssetId, Goes)>,
 }
 
 impl Step {
-    /// Whether there is nothing in it.
+    /// Whether the step contains no change.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.head.is_none() && self.moves.is_empty()
     }
 }
 
 impl From<Record> for Step {
-    /// Only this is remembered.
+    /// Creates a step that only writes this record.
     fn from(record: Record) -> Self {
         Self {
             records: vec![record],
@@ -92,42 +92,42 @@ impl From<Record> for Step {
     }
 }
 
-/// Where a pin goes.
+/// The place to which a pin moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goes {
-    /// To this incarnation, for this cause.
+    /// Pin the asset to this incarnation, for this cause.
     At(IncarnationNo, Cause),
-    /// Nowhere: the asset is left alone.
+    /// Hold the asset at no incarnation: it is left alone.
     NotYet,
-    /// To the group's head.
+    /// Remove the pin; the asset follows the group's head.
     Default,
 }
 
-/// Something to remember; `None` forgets it.
+/// A record to write. Variants with an `Option` delete the record if it is `None`.
 #[derive(Debug, Clone)]
 pub enum Record {
-    /// A rollout.
+    /// Write the record of a rollout.
     Rollout(Box<Rollout>),
-    /// A rollout of long ago.
+    /// Delete the record of an old rollout.
     Forget(RolloutId),
-    /// What a target went through.
+    /// Write or delete the record of a target.
     Target(AssetId, Option<TargetRecord>),
-    /// A content that failed.
+    /// Write or delete the failed contents of an asset.
     Quarantine(AssetId, Option<Quarantined>),
 }
 
 impl Rollout {
-    /// Itself, to be remembered.
+    /// Returns this rollout as a record to write.
     pub(super) fn record(&self) -> Record {
         Record::Rollout(Box::new(self.clone()))
     }
 }
 
-/// Something to call.
+/// A call that the kernel asks its shell to make. The number comes back with the answer.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// Which targets may be updated now?
+    /// Ask the selection stack which targets may be updated now.
     Select(u64, Box<SelectRequest>),
-    /// Is what was updated healthy?
+    /// Ask the validators for the health of the updated targets.
     Judge(u64, Box<HealthRequest>),
 }

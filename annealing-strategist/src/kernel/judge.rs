@@ -1,4 +1,4 @@
-//! R21, validate: looks at the updated part's health again and again, and takes the verdicts in.
+//! R21, validate: checks the health of the updated targets repeatedly, and takes in the verdicts.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Kernel {
-    /// Asks about health, when it is time.
+    /// Asks for a verdict when it is time.
     pub(super) fn look_at_health(&mut self, now: Now, out: &mut Effects) {
         let validated = self.is_validated();
         let Some(live) = &mut self.live else { return };
@@ -32,7 +32,7 @@ impl Kernel {
             return;
         }
         match live.judge_at {
-            // The first look is as far from the first move as looks are from each other.
+            // The first check comes one interval after the first move.
             None => live.judge_at = Some(now.mono + self.config.validate_every),
             Some(at) if at <= now.mono => {
                 let call = self.call();
@@ -48,7 +48,7 @@ impl Kernel {
         }
     }
 
-    /// Whether there is something whose health matters.
+    /// Whether the live rollout has targets whose health has to be checked.
     fn is_validated(&self) -> bool {
         let Some(live) = &self.live else {
             return false;
@@ -110,18 +110,18 @@ impl Kernel {
     fn watched(&self, now: Now, asset: &AssetId, since: Timestamp) -> Watched {
         Watched {
             asset: asset.clone(),
-            // Production's signals know nothing of our clock.
+            // The signals of production follow the wall clock.
             since: self.clock.on_the_wall(now, since),
         }
     }
 
-    /// Whether an asset of this content has signals at all.
+    /// Whether an asset with this content can have signals: it is enforced, and not being turned down.
     pub(super) fn serves(&self, asset: &Asset) -> bool {
         !self.types.is_modelled_only(asset.type_str()) && !asset.has_addon(Turndown::TYPE)
     }
 
-    /// Who may be hurt by what was updated: the group's other assets in the same failure domains, and whoever an edge ties
-    /// to what was updated. What is not in production yet cannot be.
+    /// Returns the assets that the updated targets may affect: the group's other assets in the same failure domains,
+    /// and assets tied to the updated targets by an edge. Assets that are not in production yet are left out.
     fn neighbours(&self, live: &Live) -> Vec<AssetId> {
         let moved = |id: &AssetId| {
             let place = live.place(id);
@@ -150,7 +150,7 @@ impl Kernel {
         all.into_iter().filter(hurt).collect()
     }
 
-    /// Whether an asset that does not move is in production, and has signals.
+    /// Whether an asset that the rollout has not moved is in production and has signals.
     fn is_there(&self, live: &Live, asset: &AssetId) -> bool {
         let newest = self.latest.asset(asset);
         let at = match newest.as_ref().and_then(policy_of) {
@@ -192,7 +192,7 @@ impl Kernel {
             health
         };
         let mut health = answer.map_or_else(|why| unknown(asked, why), of_ours);
-        // A verdict is no younger than the question.
+        // A verdict is no younger than the request for it.
         health.as_of = health.as_of.min(asked);
         let at = self.clock.at(now);
         let bad = (health.judgement == Judgement::Unhealthy && !ignored).then(|| reasons(&health));

@@ -1,4 +1,4 @@
-//! The rollout that is under way: its record, its targets and how far each is, and what was asked last.
+//! The live rollout: its record, the progress of its targets, and its calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,71 +16,72 @@ use crate::{
     record::{Rollout, State, TargetRecord},
 };
 
-/// With more targets than this, selections are that much further apart for each: one costs in the number of targets, and
-/// as many may settle one by one.
+/// Number of targets above which selections for single events are spaced out, by [`APART`] for each further target:
+/// the cost of a selection grows with the number of targets, and each of them may settle on its own.
 const FEW: usize = 1000;
-/// How many of the edges that tie others to what was selected are named.
+/// Maximum number of ties that are named when a selection moves more targets than were selected.
 const TIES: usize = 5;
 
 const APART: Duration = Duration::from_micros(10);
 
-/// A rollout under way.
+/// A live rollout, with all that its kernel remembers of it.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) rollout: Rollout,
-    /// What time it would have been when its owners began to watch it, had this one watched it all the time.
+    /// Start of the watched time on this owner's clock, as if this owner had watched the rollout from the start.
     base: Timestamp,
-    /// When to write down next how long it was watched.
+    /// When to store the watched time next.
     pub(super) remember_at: Option<Mono>,
-    /// When it is flagged, if nothing moves or settles until then.
+    /// When the rollout is flagged if nothing moves or settles until then.
     pub(super) stall_at: Option<Mono>,
     pub(super) from: Option<Incarnation>,
     pub(super) to: Incarnation,
-    /// Sorted by id.
+    /// The targets, sorted by id.
     pub(super) targets: Arc<Vec<Target>>,
-    /// Beside each target, from the moment its pin moves.
+    /// The stored record of each target, by place. `None`: its pin has not moved.
     pub(super) rows: Vec<Option<TargetRecord>>,
-    /// On the way back: those that moved, in the order in which they go back.
+    /// During a rollback: the targets that moved, in the order in which they go back.
     pub(super) back: Option<Arc<Vec<Target>>>,
-    /// Of each target: where among those.
+    /// The place in `back` of each target, by its place in `targets`.
     back_places: Vec<Option<usize>>,
-    /// Of the way it goes: how many wait, and how many are settled.
+    /// The number of waiting and of settled targets in the present direction.
     waiting: usize,
     settled: usize,
     moved: usize,
-    /// How often targets have settled.
+    /// The number of settlings so far.
     pub(super) order: u64,
-    /// Group assets whose content failed before, or that wait for such a one: they stay where they are.
+    /// Assets of the group whose content failed before, or that wait for one of those. They stay where they are.
     pub(super) left_out: Vec<AssetId>,
-    /// Targets that left the group before they were moved, and that nobody has said are back: another rollout may hold them.
+    /// Targets that left the group before they moved and have not come back. Another rollout may hold them.
     pub(super) away: BTreeSet<AssetId>,
-    /// What is remembered of assets that a rollout before this one moved, whose pins it took over.
+    /// Records of assets that an earlier rollout moved and whose pins this one took over.
     pub(super) inherited: BTreeMap<AssetId, TargetRecord>,
     pub(super) closure: Closure,
-    /// What was selected last, and what it waits for.
+    /// The last selection, and the reasons why it waits.
     pub(super) selection: Selection,
     pub(super) selecting: Option<u64>,
     pub(super) selected_at: Option<Mono>,
-    /// Something changed since the last selection was asked for, and whether it makes the answer void.
+    /// `again`: something has changed since the last selection was asked for. `void`: that change makes its answer
+    /// invalid.
     pub(super) again: bool,
     pub(super) void: bool,
-    /// When to look again though nothing happened.
+    /// When to select again even if nothing happens.
     pub(super) wake: Option<Mono>,
     pub(super) judging: Option<(u64, Now)>,
     pub(super) judge_at: Option<Mono>,
-    /// When the last look that was answered was asked for.
+    /// Start of the last health check that was answered.
     pub(super) judged: Option<Timestamp>,
-    /// The end of the bake whose evidence is looked for, and how often it was.
+    /// The end of the bake for which evidence is awaited, and the number of checks made for it.
     awaited: Option<Timestamp>,
     looks: u32,
-    /// Pins move for the cause `Emergency`.
+    /// Whether pins move for the cause `Emergency`.
     pub(super) emergency: bool,
-    /// Something that it holds is another group's by now.
+    /// Whether the rollout holds an asset that belongs to another group now.
     pub(super) keeps_others: bool,
 }
 
 impl Live {
-    /// A rollout whose targets have not moved, at this time.
+    /// Creates a rollout whose targets have not moved, as of `at`.
     pub(super) fn new(
         at: Timestamp,
         rollout: Rollout,
@@ -126,40 +127,41 @@ impl Live {
         }
     }
 
-    /// How long it was watched by this time.
+    /// Returns how long the rollout had been watched at the time `at`.
     pub(super) fn watched(&self, at: Timestamp) -> Duration {
         Duration::try_from(at.duration_since(self.base)).unwrap_or_default()
     }
 
-    /// What time it was, as this owner counts, when it was watched for so long.
+    /// Returns the time on this owner's clock at which the rollout had been watched for `watched`.
     pub(super) fn time_of(&self, watched: Duration) -> Timestamp {
         self.base.checked_add(watched).unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether anything about it takes time that must not be lost.
+    /// Whether the rollout's time has to be stored: it is checked or moving, and has begun.
     pub(super) fn is_timed(&self) -> bool {
         (self.is_watched() || self.is_moving()) && self.has_begun()
     }
 
-    /// The targets whose pins have moved, with what is remembered of each.
+    /// Returns the targets whose pins have moved, with their records.
     pub(super) fn held(&self) -> impl Iterator<Item = (&AssetId, &TargetRecord)> {
         let all = self.targets.iter().zip(&self.rows);
         all.filter_map(|(target, row)| Some((&target.asset, row.as_ref()?)))
     }
 
-    /// Where in the targets `asset` is.
+    /// Returns the place of `asset` among the targets. `None`: it is no target.
     pub(super) fn place(&self, asset: &AssetId) -> Option<usize> {
         let found = self.targets.binary_search_by(|t| t.asset.cmp(asset));
         found.ok()
     }
 
-    /// Selects again. `void`: what is being selected now does not count.
+    /// Asks for another selection. `void`: the answer to the present call no longer counts.
     pub(super) fn look_again(&mut self, void: bool) {
         self.again = true;
         self.void |= void && self.selecting.is_some();
     }
 
-    /// The same for what happens to one target after the other.
+    /// Asks for another selection, but spaces selections out if there are many targets. For events about single
+    /// targets.
     pub(super) fn look_soon(&mut self, now: Mono, void: bool) {
         let many = self.targets.len().saturating_sub(FEW);
         let apart = APART.saturating_mul(u32::try_from(many).unwrap_or(u32::MAX));
@@ -172,7 +174,7 @@ impl Live {
         }
     }
 
-    /// Which way it goes.
+    /// Returns whether the rollout goes forward or back.
     pub(super) fn direction(&self) -> Direction {
         match self.back {
             Some(_) => Direction::Back,
@@ -180,13 +182,13 @@ impl Live {
         }
     }
 
-    /// The targets of the way it goes.
+    /// Returns the targets of the present direction.
     pub(super) fn on_the_way(&self) -> &Arc<Vec<Target>> {
         self.back.as_ref().unwrap_or(&self.targets)
     }
 
-    /// How long it is from a look at health, asked for then, to the next one. Once a bake is over its evidence comes a
-    /// little later: it is looked for soon, and then less and less often.
+    /// Returns the wait after a health check that started at `asked`. After the end of a bake its evidence arrives
+    /// with a short delay: the first checks follow quickly, the later ones at growing intervals of at most `every`.
     pub(super) fn until_next_look(&mut self, asked: Timestamp, every: Duration) -> Duration {
         let since = self
             .selection
@@ -208,7 +210,7 @@ impl Live {
         soon.min(every)
     }
 
-    /// Whether pins may move.
+    /// Whether the state lets pins move.
     pub(super) fn is_moving(&self) -> bool {
         matches!(
             self.rollout.state,
@@ -216,12 +218,12 @@ impl Live {
         )
     }
 
-    /// Whether health is watched.
+    /// Whether health is checked in this state.
     pub(super) fn is_watched(&self) -> bool {
         matches!(self.rollout.state, State::Running | State::Paused)
     }
 
-    /// Of these there is one less: it stays where it is. What was selected counts places no more.
+    /// Removes a target from the rollout. The present selection is dropped because its places have changed.
     pub(super) fn drop_target(&mut self, place: usize) {
         let target = Arc::make_mut(&mut self.targets).remove(place);
         let row = self.rows.remove(place);
@@ -231,7 +233,7 @@ impl Live {
         self.selection = Selection::default();
     }
 
-    /// Changes how far a target is.
+    /// Sets the progress of a target.
     pub(super) fn set_progress(&mut self, place: usize, progress: Progress) {
         let forward = self.back.is_none();
         if let Some(target) = Arc::make_mut(&mut self.targets).get_mut(place) {
@@ -243,14 +245,14 @@ impl Live {
         }
     }
 
-    /// Whatever moves or settles is progress.
+    /// Resets the stall deadline: a move or a settling is progress.
     fn got_on(&mut self, progress: Progress) {
         if !matches!(progress, Progress::Drifted { .. }) {
             self.rollout.idle = None;
         }
     }
 
-    /// A target has settled. Says which settling that is.
+    /// Marks a target as settled. Returns the number of this settling.
     pub(super) fn settle(&mut self, place: usize, at: Timestamp) -> u64 {
         self.order += 1;
         if let Some(target) = Arc::make_mut(&mut self.targets).get_mut(place) {
@@ -260,7 +262,7 @@ impl Live {
         self.order
     }
 
-    /// Remembers what a target went through.
+    /// Sets the record of a target.
     pub(super) fn set_row(&mut self, place: usize, row: TargetRecord) {
         self.order = self.order.max(row.order);
         if let Some(target) = Arc::make_mut(&mut self.targets).get_mut(place) {
@@ -272,15 +274,14 @@ impl Live {
         }
     }
 
-    /// Forgets what a target went through. Says whether there was anything.
+    /// Removes the record of a target. Returns whether there was one.
     pub(super) fn clear_row(&mut self, place: usize) -> bool {
         let row = self.rows.get_mut(place).and_then(Option::take);
         self.moved -= usize::from(row.is_some());
         row.is_some()
     }
 
-    /// An asset is another group's from here on. Says whether it was to go back to where a rollout before this one took it
-    /// from.
+    /// Notes that an asset belongs to another group now. Returns whether it was inherited from an earlier rollout.
     pub(super) fn leaves(&mut self, asset: &AssetId) -> bool {
         if self.place(asset).is_some() {
             self.away.insert(asset.clone());
@@ -288,7 +289,7 @@ impl Live {
         self.inherited.remove(asset).is_some()
     }
 
-    /// The same for one that goes back.
+    /// Sets the progress of a target that goes back.
     pub(super) fn set_back(&mut self, place: usize, progress: Progress) {
         let back = self.back.as_mut().map(Arc::make_mut);
         if let Some(target) = back.and_then(|back| back.get_mut(place)) {
@@ -305,7 +306,7 @@ impl Live {
         self.settled = self.settled + settled(after) - settled(before);
     }
 
-    /// From here on these, all of which wait, go back.
+    /// Turns to the way back. All targets in `back` wait.
     pub(super) fn goes_back(&mut self, back: Vec<Target>) {
         self.back_places = vec![None; self.targets.len()];
         for (at, target) in back.iter().enumerate() {
@@ -317,7 +318,7 @@ impl Live {
         self.back = Some(Arc::new(back));
     }
 
-    /// On the way back: those that wait and were on their way forward, or have drifted since.
+    /// During a rollback: the places of waiting targets that were in flight or drifted on the way forward.
     pub(super) fn unsettled(&self) -> Vec<u32> {
         let back = self.back.iter().flat_map(|back| back.iter());
         let unsettled = |target: &Target| {
@@ -329,7 +330,7 @@ impl Live {
         places.map(|(place, _)| place).collect()
     }
 
-    /// R19: `places` of its way, with whomever those that go there wait for.
+    /// R19: returns `places` of the present direction and those of all targets that have to move with them.
     pub(super) fn closed(&self, places: Vec<u32>) -> Vec<u32> {
         let Some(back) = &self.back else {
             return self.closure.close(places);
@@ -343,7 +344,8 @@ impl Live {
         closed
     }
 
-    /// Says that more go forward than were wanted, and what ties them: `1 wanted, 5 moved, tied by ...`.
+    /// Describes a selection that moves more targets than were selected, and what ties them: `1 wanted, 5 moved, tied
+    /// by ...`. `None`: no more move, or the rollout goes back.
     pub(super) fn drawn(&self, wanted: &[u32], moved: &[u32]) -> Option<String> {
         if self.back.is_some() || wanted.is_empty() || moved.len() <= wanted.len() {
             return None;
@@ -370,29 +372,29 @@ impl Live {
         ))
     }
 
-    /// Where among those that go back `asset` is.
+    /// Returns the place of `asset` in `back`. `None`: it does not go back.
     pub(super) fn back_place(&self, asset: &AssetId) -> Option<usize> {
         *self.back_places.get(self.place(asset)?)?
     }
 
-    /// Whether `asset` has gone back, and is in sync there.
+    /// Whether `asset` has gone back and is in sync there.
     pub(super) fn is_back(&self, asset: &AssetId) -> bool {
         let back = self.back.iter().zip(self.back_place(asset));
         let mut target = back.map(|(back, place)| &back[place]);
         target.any(|target| target.settled().is_some())
     }
 
-    /// Whether everything that goes back has been sent.
+    /// Whether all targets of a rollback have been sent back.
     pub(super) fn is_sent_back(&self) -> bool {
         self.back.is_some() && self.waiting == 0
     }
 
-    /// Whether every target of its way is settled.
+    /// Whether all targets of the present direction are settled.
     pub(super) fn all_settled(&self) -> bool {
         self.settled == self.on_the_way().len()
     }
 
-    /// Whether any target has had its turn: a pin moved, or there was none to move.
+    /// Whether any target has started: a pin has moved, or there was none to move.
     pub(super) fn has_begun(&self) -> bool {
         self.has_moved() || self.waiting < self.on_the_way().len()
     }

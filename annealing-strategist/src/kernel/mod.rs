@@ -1,7 +1,7 @@
-//! The strategist's kernel: one per policy group. Select, update, validate; and back. Pure.
+//! The strategist's kernel, one per policy group: select, update, validate, and roll back. It is pure.
 //!
-//! Start reading at `step`. What a group's rollout is made of is in `live`; when one begins and ends in `begin` and
-//! `end`; what follows from a selection in `update`, from a verdict in `judge`; the way back in `back`.
+//! Start reading at `step`. The live rollout is in `live`; `begin` and `end` begin and end it; `update` acts on
+//! selections, `judge` on verdicts; `back` is the rollback.
 
 mod back;
 mod begin;
@@ -44,47 +44,47 @@ use closure::Before;
 use live::Live;
 use steady::Steady;
 
-/// A guard that can be left out, to see that tests notice. Only with the feature `planted-bugs`.
+/// A guard that can be left out, to show that tests notice. Only with the feature `planted-bugs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bug {
-    /// R20: what is in sync for any pin counts as updated.
+    /// R20: an asset that is in sync at any pin counts as updated.
     UpdatedAtAnyPin,
-    /// R22: only what settled goes back.
+    /// R22: only settled targets are rolled back.
     RollBackSettledOnly,
     /// R21: unknown health passes a gate.
     UnknownIsHealthy,
-    /// R21: a verdict passes a gate whenever it was made.
+    /// R21: a verdict of any age passes a gate.
     OldVerdict,
-    /// R22: what goes back goes for the cause `Intent`, which checks hold up.
+    /// R22: a rollback uses the cause `Intent`, which checks hold up.
     RollBackAsIntent,
-    /// R18: what was selected before is selected again.
+    /// R18: targets that were selected before are selected again.
     SelectTwice,
-    /// R22: failed content is not remembered.
+    /// R22: failed content is not quarantined.
     NoQuarantine,
-    /// R22: what moved first goes back first.
+    /// R22: the first target that moved goes back first.
     BackFirstFirst,
-    /// R17: any newer incarnation supersedes what failed.
+    /// R17: any newer incarnation supersedes a failed rollout.
     AnyEditMends,
-    /// R18: a selection counts though what it went by has changed.
+    /// R18: a selection counts although its input has changed since.
     VoidSelection,
-    /// R19: what is selected does not take with it whom it needs.
+    /// R19: a selection does not include the assets that its targets wait for.
     NotClosed,
-    /// What was to be moved counts as moved after a crash, whatever its pin says.
+    /// After a crash, targets with a record count as moved, whatever their pins are.
     TrustRows,
-    /// R21: unhealthy passes for healthy.
+    /// R21: an unhealthy verdict counts as healthy.
     IgnoreUnhealthy,
-    /// R21: a rollout is over as soon as everything was selected.
+    /// R21: a rollout completes as soon as all targets were selected.
     CompletesEarly,
-    /// A rollback is over as soon as everything was sent back.
+    /// A rollback ends as soon as all targets were sent back.
     BackTooSoon,
-    /// A rollback never ends.
+    /// A rollback never comes to its end.
     NeverBack,
-    /// What a person paused or aborted goes on.
+    /// A rollout that an operator paused or aborted goes on.
     IgnorePause,
 }
 
-/// Decides, for one policy group, which pins move when.
+/// The kernel of one policy group: decides which pins move when.
 #[derive(Debug)]
 pub struct Kernel {
     policy: AssetId,
@@ -93,23 +93,23 @@ pub struct Kernel {
     clock: Steady,
     latest: Incarnation,
     head: Option<Incarnation>,
-    /// The heads of all groups, this one's as others see it.
+    /// The heads of all groups, including this one's as the other groups see it.
     heads: Heads,
-    /// The group's assets that have a pin of their own, as far as heard.
+    /// The group's assets that have a pin of their own, as reported or requested.
     pins: BTreeMap<AssetId, Standing>,
-    /// Pins that were asked for and not heard of yet, oldest first: what is said of others meanwhile is late.
+    /// Pins that were requested and not reported yet, oldest first. Reports of other pins are outdated until then.
     expected: BTreeMap<AssetId, Vec<StandingPin>>,
     quarantine: BTreeMap<AssetId, Quarantined>,
     /// Assets that may differ between the group's head and the newest incarnation.
     pending: BTreeSet<AssetId>,
-    /// An asset has left the group, and the head may still claim it.
+    /// Whether an asset has left the group and may still name it at the head.
     has_left: bool,
-    /// Something changed that a rollout may begin for.
+    /// Whether something has changed that may begin a rollout.
     look: bool,
     live: Option<Live>,
-    /// While none is live: who stays where it is, because what is intended failed before.
+    /// While no rollout is live: the assets that stay where they are because their intended content failed before.
     left_out: Vec<AssetId>,
-    /// The rollout before the one that is live.
+    /// The newest rollout before the live one.
     last: Option<Rollout>,
     next: RolloutId,
     calls: u64,
@@ -145,7 +145,7 @@ impl plane_runtime::Kernel for Kernel {
 }
 
 impl Kernel {
-    /// When the kernel wants an [`Event::Tick`], if nothing else happens.
+    /// Returns when the kernel needs an [`Event::Tick`] if nothing else happens. `None`: it needs none.
     pub fn next_wake(&self) -> Option<Mono> {
         let live = self.live.as_ref()?;
         let judge = live.judge_at.filter(|_| live.judging.is_none());
@@ -155,17 +155,17 @@ impl Kernel {
         all.into_iter().flatten().min()
     }
 
-    /// The group's policy asset.
+    /// Returns the policy asset that names the group.
     pub fn policy_asset(&self) -> &AssetId {
         &self.policy
     }
 
-    /// The incarnation whose rollout was completed last.
+    /// Returns the incarnation whose rollout completed last. `None`: no rollout has completed.
     pub fn head(&self) -> Option<&Incarnation> {
         self.head.as_ref()
     }
 
-    /// The incarnations that retention must spare.
+    /// Returns the incarnations that the group uses, which retention must spare.
     pub fn cited(&self) -> Vec<IncarnationNo> {
         let live = self.live.iter();
         let rolled = live
@@ -185,31 +185,32 @@ impl Kernel {
         all.into_iter().collect()
     }
 
-    /// R17: whether the group governs an asset, as of `newest`; whether or not another one's rollout still holds it.
+    /// R17: whether the group governs an asset as of `newest`, even if another group's rollout still holds the asset.
     pub fn names(&self, newest: &Incarnation, asset: &AssetId) -> bool {
         governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
     }
 
-    /// Whether it governs an asset that has not left it, as far as it was told.
+    /// Whether the group governs an asset, and the asset has not left it.
     pub(super) fn governs(&self, newest: &Incarnation, asset: &AssetId) -> bool {
         let away = |live: &Live| live.away.contains(asset);
         self.names(newest, asset) && !self.live.as_ref().is_some_and(away)
     }
 
-    /// Whether the live rollout holds an asset's pin, or is going to, as of `newest`. What has left the group before its
-    /// turn is not held: it may be another rollout's by now.
+    /// Whether the live rollout holds an asset's pin, or will move it, as of `newest`. An asset that left the group
+    /// before its turn is not held: another rollout may hold it.
     pub fn owns(&self, newest: &Incarnation, asset: &AssetId) -> bool {
         let Some(live) = &self.live else { return false };
         let moved = live.place(asset).map(|at| live.rows[at].is_some());
         moved.is_some_and(|moved| moved || self.governs(newest, asset))
     }
 
-    /// Whether it holds, or governs, an asset.
+    /// Whether the group holds or governs an asset.
     pub(super) fn has(&self, asset: &AssetId) -> bool {
         self.owns(&self.latest, asset) || self.governs(&self.latest, asset)
     }
 
-    /// Whether its rollout holds anything that is by now of the group of `policy`, which has its turn after that.
+    /// Whether the live rollout holds an asset that belongs to the group of `policy` now. That group has to wait for
+    /// it.
     pub fn keeps_from(&self, policy: &AssetId) -> bool {
         let live = self.live.iter().filter(|live| live.keeps_others);
         let mut held = live.flat_map(Live::held).map(|(asset, _)| asset);
@@ -226,7 +227,7 @@ impl Kernel {
         }
     }
 
-    /// Time goes on for the live rollout.
+    /// Advances the watched time of the live rollout.
     fn watch(&mut self, now: Now) {
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
@@ -234,7 +235,7 @@ impl Kernel {
         }
     }
 
-    /// R21: how long a rollout was watched is written down now and then: the next owner's bakes go on from there.
+    /// R21: stores the watched time at intervals, so that the next owner continues bakes from there.
     fn remember_time(&mut self, now: Now, out: &mut Effects) {
         let again = now.mono + self.config.remember_every;
         let flagged = self.until_flagged().map(|wait| now.mono + wait);
@@ -256,20 +257,20 @@ impl Kernel {
         }
     }
 
-    /// Whatever follows from how things are now.
+    /// Does everything that follows from the present state.
     fn go_on(&mut self, now: Now, out: &mut Effects) {
         self.consider(now, out);
         self.progress(now, out);
     }
 
-    /// Lets go of every asset that the group does not govern any more: its head has moved.
+    /// Lets go of every asset that the group no longer governs, after its head has moved.
     fn let_others_go(&mut self, out: &mut Effects) {
         let inherited = self.live.iter().flat_map(|live| live.inherited.keys());
         let all: Vec<AssetId> = self.pins.keys().chain(inherited).cloned().collect();
         self.let_go(&all, out);
     }
 
-    /// Another group's head has moved: an asset that this one governed may be its own from here on.
+    /// Another group's head has moved: lets go of assets that belong to that group now.
     fn others_moved(&mut self, heads: Heads, out: &mut Effects) {
         self.heads = heads;
         let gone = |asset: &&AssetId| !self.has(asset);
@@ -278,7 +279,7 @@ impl Kernel {
         out.released.extend(gone);
     }
 
-    /// A newer incarnation: `changed` are the group's assets that it may change.
+    /// Takes in a newer incarnation. `changed` are the assets of the group that it may change.
     fn took(&mut self, now: Now, latest: Incarnation, changed: Vec<AssetId>, out: &mut Effects) {
         let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
         let swapped = policy(&self.latest) != policy(&latest);
@@ -291,15 +292,15 @@ impl Kernel {
         match &mut self.live {
             Some(live) if swapped => live.look_again(true),
             Some(_) => {}
-            // Nothing is measured by it now: a clock that was set right counts from here on.
+            // No rollout measures time: start over from the wall clock, which may have been corrected.
             None => self.clock = Steady::new(now),
         }
     }
 
-    /// What enforcement says of the group's assets.
+    /// Takes in standings of the group's assets.
     fn stands(&mut self, now: Now, standings: Vec<(AssetId, Standing)>, out: &mut Effects) {
         for (asset, standing) in standings {
-            // R17: enforcement pins nothing that has left every group, whatever was asked for.
+            // R17: enforcement pins no asset that has left every group, even if a pin was requested.
             if standing.pin == StandingPin::Default && !self.governs(&self.latest, &asset) {
                 self.expected.remove(&asset);
             }
@@ -308,7 +309,7 @@ impl Kernel {
                 continue;
             }
             self.stood(now, &asset, &standing, out);
-            // What was found may have moved its pin: it is there no longer.
+            // The standing may have made the asset's pin move, so it is outdated already.
             if self.moves_from(&asset, standing.pin) {
                 continue;
             }
@@ -324,12 +325,12 @@ impl Kernel {
         }
     }
 
-    /// Whether what is said of an asset with this pin is from before its pin moved.
+    /// Whether a report with this pin is from before the asset's pin moved.
     fn is_late(&mut self, asset: &AssetId, pin: StandingPin) -> bool {
         let Some(expected) = self.expected.get_mut(asset) else {
             return false;
         };
-        // What was to be heard before that was told to a group that had the asset meanwhile.
+        // Reports of earlier requests went to another group, which had the asset meanwhile.
         if let Some(at) = expected.iter().position(|other| *other == pin) {
             expected.drain(..=at);
         }
@@ -339,13 +340,13 @@ impl Kernel {
         self.moves_from(asset, pin) && !self.planted(Bug::UpdatedAtAnyPin)
     }
 
-    /// Whether the pin of an asset was asked to move elsewhere, and nobody has heard of that yet.
+    /// Whether a request to move the asset's pin elsewhere has not been reported yet.
     fn moves_from(&self, asset: &AssetId, pin: StandingPin) -> bool {
         let mut expected = self.expected.get(asset).into_iter().flatten();
         expected.any(|other| *other != pin)
     }
 
-    /// Forgets the pins of those of `assets` that are another group's by now. Those that are no group's go without.
+    /// Forgets the pins of those of `assets` that belong to another group now. Assets of no group lose their pins.
     fn let_go(&mut self, assets: &[AssetId], out: &mut Effects) {
         let mut step = Step::default();
         for asset in assets {
@@ -371,7 +372,7 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// The content that production is held to: by the asset's own pin, or by the group's head.
+    /// Returns the content that enforcement holds an asset to: by its own pin, or by the group's head.
     fn content_in_force(&self, asset: &AssetId) -> Option<Digest> {
         match self.pins.get(asset) {
             Some(standing) => standing.content,
@@ -379,7 +380,7 @@ impl Kernel {
         }
     }
 
-    /// The policy as it is now, read at every use.
+    /// Returns the policy at the newest incarnation. It is read at every use.
     fn policy(&self) -> Result<RolloutPolicy, String> {
         let Some(asset) = self.latest.asset(&self.policy) else {
             return Err(format!(
@@ -393,7 +394,7 @@ impl Kernel {
             .map_err(|error| format!("the policy `{}` cannot be read: {error}", self.policy))
     }
 
-    /// Moves one pin, and expects to hear of it.
+    /// Moves one pin, and expects a report of it.
     fn pin(&mut self, now: Now, asset: &AssetId, goes: Goes, step: &mut Step) {
         let pin = match &goes {
             Goes::At(no, _) => StandingPin::At(*no),
@@ -422,7 +423,7 @@ impl Kernel {
         step.moves.push((asset.clone(), goes));
     }
 
-    /// The content of an asset at an incarnation that the kernel has at hand.
+    /// Returns the content of an asset at an incarnation that the kernel has loaded.
     fn content_at(&self, pin: StandingPin, asset: &AssetId) -> Option<Digest> {
         let StandingPin::At(no) = pin else {
             return None;
@@ -437,12 +438,12 @@ impl Kernel {
         all.into_iter().flatten().find(|of| of.no() == no)
     }
 
-    /// What an asset is held to now.
+    /// Returns the content that an asset is held to now.
     fn before(&self, asset: &AssetId) -> Before {
         self.held_to(self.pin_of(asset), asset)
     }
 
-    /// What an asset is held to by `pin`.
+    /// Returns the content that an asset is held to by `pin`.
     fn held_to(&self, pin: StandingPin, asset: &AssetId) -> Before {
         let at = match pin {
             StandingPin::At(no) => match self.at_hand(no) {

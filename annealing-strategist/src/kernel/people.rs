@@ -1,4 +1,5 @@
-//! What people may say to a rollout, each with who and why, and what is answered when it does not fit.
+//! Commands of operators to a rollout, each with the operator and a reason, and the answers to commands that do not
+//! fit.
 
 use plugin_sdk::{Now, RolloutId};
 use serde::{Deserialize, Serialize};
@@ -6,27 +7,28 @@ use serde::{Deserialize, Serialize};
 use super::{Effects, Kernel, Record, Step};
 use crate::record::{By, State};
 
-/// A person's word on the group's rollout.
+/// A command of an operator to the live rollout of a policy group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Command {
-    /// Select nothing more. Pushes under way go on; health is still watched.
+    /// Select no more targets. Pushes under way continue, and health is still checked.
     Pause,
-    /// Go on after a pause.
+    /// Continue a rollout that was paused.
     Resume,
-    /// What has settled so far may go on, baked or not, though health be unknown.
+    /// Let the targets that have settled so far pass their gates, baked or not, even if health is unknown.
     Promote,
-    /// Stop for good, and leave everything where it is.
+    /// Stop the rollout and leave all targets where they are.
     Abort,
-    /// Try again what stopped, goes back or was rolled back: its content is forgiven. That of rollouts before it is when
-    /// nothing that is intended failed in the last one.
+    /// Retry a rollout that has stopped, is rolling back, or was rolled back: its content is released from
+    /// quarantine. If no content of the newest incarnation failed in the last rollout, the content of all earlier
+    /// ones is released instead.
     Retry,
-    /// Everything that moved goes back.
+    /// Roll back all targets that have moved.
     RollBack,
 }
 
-/// Why a word has no effect.
+/// Why a command has no effect: a sentence for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
@@ -96,7 +98,7 @@ impl Kernel {
         out.steps.push(live.rollout.record().into());
     }
 
-    /// What failed is forgiven: the rollout goes on, or begins anew.
+    /// Retries a rollout: releases its content from quarantine, then continues it or begins a new one.
     fn retry(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
         match (&self.live, &self.last) {
             (Some(live), _) => match live.rollout.state {
@@ -105,15 +107,15 @@ impl Kernel {
                     self.forgive(Some(id), out);
                     if let Some(live) = &mut self.live {
                         (live.rollout.health, live.rollout.unknown) = (None, None);
-                        // What is being looked at was asked for before.
+                        // The health check under way was asked for before the retry.
                         (live.judging, live.judge_at) = (None, None);
                     }
-                    self.say(now, State::Running, "tried again", by, out);
+                    self.say(now, State::Running, "retried", by, out);
                     Ok(())
                 }
                 State::RollingBack { .. } => self.turn_forward(now, by, out),
                 _ => Err(Refused(format!(
-                    "{} of `{}` is {}; only what stopped, goes back or was rolled back is tried again",
+                    "{} of `{}` is {}; only a rollout that stopped, is rolling back or was rolled back can be retried",
                     live.rollout.id,
                     self.policy,
                     live.rollout.state.word()
@@ -123,20 +125,19 @@ impl Kernel {
                 let mut last = last.clone();
                 let its_own = self.has_failed_in(last.id);
                 self.forgive(its_own.then_some(last.id), out);
-                last.note(self.clock.at(now), "to be tried again", Some(by));
+                last.note(self.clock.at(now), "retry requested", Some(by));
                 out.steps.push(last.record().into());
                 self.last = Some(last);
                 Ok(())
             }
             _ => {
-                let nothing = format!("`{}` has nothing to try again", self.policy);
+                let nothing = format!("`{}` has nothing to retry", self.policy);
                 Err(Refused(nothing))
             }
         }
     }
 
-    /// What is on its way back, or waits for that, goes forward again: a new rollout takes over, and remembers where
-    /// everything was.
+    /// Turns a rollback forward again: a new rollout takes over and remembers where all targets were.
     fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
         let id = self.live.as_ref().map(|live| live.rollout.id);
         let mut found = self.candidates(&self.latest, id);
@@ -144,12 +145,12 @@ impl Kernel {
         let nothing = found.targets.is_empty();
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
-            // What was not sent back yet would stay with what failed.
+            // Targets that were not sent back yet would stay at the failed content.
             if nothing && !live.is_sent_back() {
-                let why = "nothing of it can go forward now, and not all of it was sent back yet";
+                let why = "no target can go forward now, and some were not sent back yet; retry when all of them were";
                 return Err(Refused(why.to_owned()));
             }
-            live.rollout.note(at, "tried again", Some(by));
+            live.rollout.note(at, "retried", Some(by));
         }
         self.forgive(id, out);
         match nothing {
@@ -159,7 +160,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether anything that is intended failed in this rollout.
+    /// Whether content of the newest incarnation failed in this rollout.
     fn has_failed_in(&self, id: RolloutId) -> bool {
         let mut all = self.quarantine.iter();
         all.any(|(asset, it)| {
@@ -168,7 +169,7 @@ impl Kernel {
         })
     }
 
-    /// Content that failed in this rollout, or in any, may be rolled out again.
+    /// Releases the content that failed in this rollout, or in any rollout if `id` is `None`.
     fn forgive(&mut self, id: Option<RolloutId>, out: &mut Effects) {
         let mut step = Step::default();
         let over = self.live.is_none();
@@ -183,7 +184,7 @@ impl Kernel {
                 let kept = (left > 0).then(|| quarantined.clone());
                 step.records.push(Record::Quarantine(asset.clone(), kept));
                 gone.push(asset.clone());
-                // A rollout under way has its targets already.
+                // The targets of a live rollout are fixed already.
                 over.then(|| self.pending.insert(asset.clone()));
             }
             left > 0

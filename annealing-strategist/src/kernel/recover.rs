@@ -1,4 +1,4 @@
-//! From what is remembered to a kernel that goes on where the last one stopped, at whatever step that was.
+//! Restores a kernel from stored records, so that it continues where the last one stopped, at whatever step that was.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,35 +19,35 @@ use crate::{
     record::{Quarantined, Rollout, State, TargetRecord},
 };
 
-/// Everything that is remembered of a policy group.
+/// All stored data of a policy group.
 #[derive(Debug, Clone)]
 pub struct Recovered {
-    /// The policy asset.
+    /// The policy asset that names the group.
     pub policy: AssetId,
     /// The newest incarnation in force.
     pub latest: Incarnation,
-    /// The incarnation whose rollout was completed last.
+    /// The incarnation whose rollout completed last. `None`: no rollout has completed.
     pub head: Option<Incarnation>,
-    /// The heads of all groups.
+    /// The heads of all policy groups of the partition.
     pub heads: Heads,
-    /// The group's newest rollout, if it ever had one.
+    /// The group's newest rollout. `None`: it never had one.
     pub newest: Option<Rollout>,
-    /// What that rollout brings, while it is under way, or as long as the head is not there.
+    /// The incarnation of that rollout, if it is live, or completed without the head having moved.
     pub to: Option<Incarnation>,
-    /// The group's assets that differ between the head and what the rollout brings.
+    /// The group's assets that differ between the head and the incarnation of that rollout.
     pub rolling: Vec<AssetId>,
-    /// The group's assets that differ between that, or the head, and the newest incarnation.
+    /// The group's assets that differ between that incarnation, or the head, and the newest incarnation.
     pub pending: Vec<AssetId>,
-    /// What targets went through.
+    /// The stored records of the group's targets.
     pub rows: Vec<(AssetId, TargetRecord)>,
-    /// Content that failed.
+    /// The quarantined contents, by asset.
     pub quarantine: Vec<(AssetId, Quarantined)>,
     /// The group's assets with a pin of their own.
     pub pins: Vec<(AssetId, Standing)>,
 }
 
 impl Recovered {
-    /// A group that was never rolled out, all of whose assets are `pending`.
+    /// Creates the data of a group that was never rolled out. All its assets are `pending`.
     pub fn nothing(policy: AssetId, latest: Incarnation, pending: Vec<AssetId>) -> Self {
         Self {
             policy,
@@ -66,7 +66,7 @@ impl Recovered {
 }
 
 impl Kernel {
-    /// A kernel that takes over.
+    /// Creates a kernel that takes over from stored data.
     pub fn recover(
         now: Now,
         config: Config,
@@ -111,7 +111,7 @@ impl Kernel {
             }
         }
         kernel.let_others_go(out);
-        // What it turns out not to hold was kept from others until now.
+        // Assets that the group turns out not to hold were kept from other groups until now.
         let gone = known.into_iter().filter(|asset| !kernel.has(asset));
         out.released.extend(gone);
         kernel.go_on(now, out);
@@ -119,7 +119,7 @@ impl Kernel {
         kernel
     }
 
-    /// A completed rollout whose last step was cut short: its head follows.
+    /// Moves the head if the step that completed the rollout was only partly made.
     fn arrive(&mut self, to: Option<Incarnation>, out: &mut Effects) {
         let completed = |last: &Rollout| last.state == State::Completed;
         let behind = |to: &Incarnation| self.head.as_ref().is_none_or(|head| head.no() < to.no());
@@ -134,7 +134,8 @@ impl Kernel {
         }
     }
 
-    /// What a step that was cut short has left: nobody holds these any more, and some follow the head by now.
+    /// Removes records that an incomplete step has left: no rollout holds these assets any more, and some follow the
+    /// head.
     fn tidy_up(&mut self, rows: BTreeMap<AssetId, TargetRecord>, out: &mut Effects) {
         let mut step = Step::default();
         for asset in rows.into_keys() {
@@ -147,7 +148,7 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// The rollout that was under way. Pins are the truth: what they say was done, was done, and nothing else.
+    /// Restores the live rollout. Pins decide: a move was made only if the pin shows it.
     fn revive(
         &mut self,
         now: Now,
@@ -157,7 +158,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let at = self.clock.at(now);
-        // What was seen to be well has to be seen again.
+        // Health has to be checked again after a takeover.
         rollout.health = None;
         let going_back = matches!(rollout.state, State::RollingBack { .. });
         let idle = rollout.idle;
@@ -176,7 +177,7 @@ impl Kernel {
         let to = StandingPin::At(live.to.no());
         self.live = Some(live);
         for asset in behind {
-            // The step that let go of it was cut short.
+            // The step that let go of the asset was only partly made.
             if self.pin_of(&asset) == to {
                 let goes = self.stays(&asset);
                 self.pin(now, &asset, goes, &mut step);
@@ -185,12 +186,12 @@ impl Kernel {
         self.look_for_others(&held);
         self.keep_left_out(now, &mut step);
         out.steps.push(step);
-        // What was found and never remembered is not told again.
+        // Reports that the last owner received but did not store are not repeated.
         let pins: Vec<_> = self.pins.clone().into_iter().collect();
         self.stands(now, pins, out);
     }
 
-    /// The assets that a rollout under way goes on without, because they failed in it.
+    /// Returns the assets that a live rollout continues without, because they failed in it.
     fn left_behind(&self, rollout: &Rollout, to: &Incarnation) -> Vec<AssetId> {
         if !matches!(rollout.state, State::Running | State::Paused) {
             return Vec::new();
@@ -203,7 +204,7 @@ impl Kernel {
         behind.map(|(asset, _)| asset.clone()).collect()
     }
 
-    /// The rollout with its targets, as if none had moved.
+    /// Restores the rollout with its targets, as if none had moved.
     fn live_again(
         &self,
         at: Timestamp,
@@ -211,14 +212,15 @@ impl Kernel {
         to: Incarnation,
         rows: &BTreeMap<AssetId, TargetRecord>,
     ) -> Live {
-        // While it goes on, what failed in it is what it goes on without.
+        // While the rollout goes on, it continues without the content that failed in it.
         let failed = matches!(
             rollout.state,
             State::Stopped { .. } | State::RollingBack { .. }
         );
         let found = self.candidates(&to, failed.then_some(rollout.id));
         let own = |id: &AssetId| rows.get(id).filter(|row| row.rollout == rollout.id);
-        // What a rollout before it moved, and was not left out, is part of it though it may have what is new already.
+        // Assets that an earlier rollout moved are part of this one, even if they already have the new content,
+        // unless they are left out.
         let taken_over =
             |id: &AssetId| self.governs(&to, id) && found.left_out.binary_search(id).is_err();
         let moved = rows.keys().filter(|id| own(id).is_some() || taken_over(id));
@@ -244,7 +246,7 @@ impl Kernel {
         live
     }
 
-    /// What a target went through, as far as its pin says so.
+    /// Restores the record of a target, as far as its pin confirms it.
     fn revive_row(&mut self, live: &mut Live, id: AssetId, row: TargetRecord, step: &mut Step) {
         if row.rollout != live.rollout.id {
             live.inherited.insert(id, row);
@@ -259,14 +261,14 @@ impl Kernel {
             live.set_progress(place, progress);
             live.set_row(place, row);
         } else if self.pin_of(&id) == row.was {
-            // Nothing has happened to it; where it goes back to is where it is when it moves.
+            // The target has not moved. Where it goes back to is decided when it moves.
             step.records.push(Record::Target(id, None));
         } else {
             live.inherited.insert(id, row);
         }
     }
 
-    /// The pin of an asset that nobody enforces, and nobody tells of.
+    /// Restores the pin of an asset that is only modelled: enforcement does not report it.
     fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
         if row.back_at.is_none() && self.is_modelled_only(&live.to, id) {
             let standing = Standing {
@@ -280,7 +282,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the pin of a target moved, as it was going to: the step may have been cut short.
+    /// Whether the pin of a target has moved as recorded: the step may have been only partly made.
     fn has_moved(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> bool {
         row.back_at.is_some()
             || self.is_modelled_only(&live.to, id)
@@ -301,7 +303,7 @@ impl Kernel {
         }
     }
 
-    /// Which of those that go back have been sent, and which are there.
+    /// Restores which targets of a rollback were sent back, and which are back.
     fn revive_back(&self, live: &mut Live) {
         let places = 0..live.on_the_way().len();
         for place in places {
@@ -315,7 +317,7 @@ impl Kernel {
                 Goes::At(no, _) => StandingPin::At(no),
                 _ => StandingPin::NotYet,
             };
-            // Its way back may have been cut short too: then it waits again.
+            // The step that sent the target back may have been only partly made: then it waits again.
             let there = self.pins.get(&asset);
             let Some(standing) = there.filter(|standing| standing.pin == goal) else {
                 continue;

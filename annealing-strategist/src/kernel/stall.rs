@@ -1,4 +1,4 @@
-//! R21: a stage without progress is flagged after its deadline, and stopped or rolled back where the policy says so.
+//! R21: flags a stage without progress after its deadline, and stops it or rolls it back if the policy says so.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use prodspec_model::rollout::OnStall;
 use super::{Effects, Kernel, live::Live};
 use crate::record::{Lasting, State};
 
-/// The deadline of a policy that says none.
+/// Deadline of a policy that sets none: 30 minutes.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 impl Kernel {
-    /// Counts for how long nothing has moved or settled, and says so when that is too long.
+    /// Measures the time without a move or a settling, and flags the rollout when it is too long.
     pub(super) fn look_at_progress(&mut self, now: Now, out: &mut Effects) {
         let deadline = self.stall_deadline();
         let at = self.clock.at(now);
@@ -38,7 +38,7 @@ impl Kernel {
         self.act_on_stall(now, why, out);
     }
 
-    /// What goes back already has nowhere else to go.
+    /// Acts as the policy says. A rollback is only flagged: it has nowhere else to go.
     fn act_on_stall(&mut self, now: Now, why: String, out: &mut Effects) {
         let goes_back = self.live.as_ref().is_some_and(|live| live.back.is_some());
         if goes_back {
@@ -56,7 +56,7 @@ impl Kernel {
         said.map_or(DEADLINE, Duration::from_secs)
     }
 
-    /// How long it is until the live rollout is flagged.
+    /// Returns the time until the live rollout is flagged. `None`: it makes progress, or was flagged.
     pub(super) fn until_flagged(&self) -> Option<Duration> {
         let rollout = &self.live.as_ref()?.rollout;
         let idle = rollout.idle.filter(|idle| !idle.flagged)?;
@@ -66,7 +66,7 @@ impl Kernel {
 }
 
 impl Live {
-    /// Whether something should move or settle: it waits for no time to come, and for no person.
+    /// Whether a target should move or settle: the rollout waits neither for a time nor for an operator.
     fn should_get_on(&self, now: jiff::Timestamp) -> bool {
         let waits = |until: &Until| match until {
             Until::Time(time) => *time > now,

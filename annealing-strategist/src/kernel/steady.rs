@@ -1,5 +1,5 @@
-//! The time that bakes are measured by: a wall clock that was read once and goes on with the monotonic one, so that a
-//! clock that jumps neither ends a bake nor prolongs it.
+//! The clock that bakes are measured by: it starts at the wall clock's time and advances with the monotonic clock, so
+//! that jumps of the wall clock neither end a bake nor prolong it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl Steady {
         Self(now)
     }
 
-    /// What time it is.
+    /// Returns the time on this clock.
     pub(super) fn at(self, now: Now) -> Timestamp {
         let gone = SignedDuration::try_from(now.mono.since(self.0.mono));
         let at = gone
@@ -24,19 +24,19 @@ impl Steady {
         at.unwrap_or(Timestamp::MAX)
     }
 
-    /// What the wall clock shows `now`, taken back to what is `at` here: production's own signals go by that.
+    /// Converts `at` on this clock to the wall clock as it goes `now`, which production's signals follow.
     pub(super) fn on_the_wall(self, now: Now, at: Timestamp) -> Timestamp {
         let ago = self.at(now).duration_since(at);
         now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN)
     }
 
-    /// What time it was here when the wall clock, as it goes `now`, showed `wall`.
+    /// Converts `wall` on the wall clock as it goes `now` to this clock.
     pub(super) fn off_the_wall(self, now: Now, wall: Timestamp) -> Timestamp {
         let ago = now.wall.duration_since(wall);
         self.at(now).checked_sub(ago).unwrap_or(Timestamp::MIN)
     }
 
-    /// When it will be `time`; now, if it was already.
+    /// Returns the monotonic time of `time` on this clock; now, if `time` has passed.
     pub(super) fn when(self, now: Now, time: Timestamp) -> Mono {
         let wait = time.duration_since(self.at(now));
         now.mono + Duration::try_from(wait).unwrap_or(Duration::ZERO)

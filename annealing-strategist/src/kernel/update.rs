@@ -1,4 +1,4 @@
-//! Select and update: asks what may move, moves it, and sees it settle.
+//! Select and update: asks which targets may move, moves them, and sees them settle.
 
 use jiff::Timestamp;
 use plane_store::records::{Standing, StandingPin, Stands};
@@ -11,7 +11,7 @@ use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
 use crate::record::TargetRecord;
 
 impl Kernel {
-    /// Takes the live rollout as far as it goes now.
+    /// Advances the live rollout as far as it can go now.
     pub(super) fn progress(&mut self, now: Now, out: &mut Effects) {
         self.look_at_health(now, out);
         let ignored = self.planted(Bug::IgnorePause);
@@ -40,13 +40,13 @@ impl Kernel {
         out.calls.push(Call::Select(call, Box::new(request)));
         if let Some(word) = urgent.filter(|_| !live.emergency && live.back.is_none()) {
             live.emergency = true;
-            let what = format!("emergency, says {}: {}", word.who, word.why);
+            let what = format!("emergency declared by {}: {}", word.who, word.why);
             live.rollout.note(self.clock.at(now), what, None);
             self.hurry(now, out);
         }
     }
 
-    /// In an emergency what is on its way goes on for that cause.
+    /// In an emergency, targets in flight go on for the cause `Emergency`.
     fn hurry(&mut self, now: Now, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let mut step = Step::default();
@@ -60,15 +60,15 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// What a selection is asked with.
+    /// Builds the request for a selection.
     pub(super) fn request(&self, now: Now) -> Result<SelectRequest, String> {
         let Some(live) = &self.live else {
             return Err("no rollout is under way".to_owned());
         };
         let policy = match self.policy() {
-            // R22: a policy that is gone, or cannot be read, does not block the way back.
+            // R22: a missing or unreadable policy does not block a rollback.
             Err(_) if live.back.is_some() => RolloutPolicy::default(),
-            // No target is left to be careful with: what it has moved arrives, and is let go.
+            // The rollout governs no target any more: those that it has moved settle and are let go.
             Err(_) if self.is_abandoned(live) => RolloutPolicy::default(),
             policy => policy?,
         };
@@ -101,14 +101,14 @@ impl Kernel {
         })
     }
 
-    /// Whether its policy is gone, and all its assets are others' by now, or nobody's.
+    /// Whether the policy is gone and the group governs none of the rollout's targets any more.
     fn is_abandoned(&self, live: &Live) -> bool {
         let mut targets = live.targets.iter();
         let gone = self.latest.asset(&self.policy).is_none();
         gone && !targets.any(|target| self.governs(&self.latest, &target.asset))
     }
 
-    /// Nothing can be selected, for a reason of our own.
+    /// Selects nothing, for a reason of the kernel itself, and tries again later.
     pub(super) fn hold(&mut self, now: Now, why: String) {
         let again = now.mono + self.config.select_again;
         if let Some(live) = &mut self.live {
@@ -161,7 +161,7 @@ impl Kernel {
         }
     }
 
-    /// Moves the pins of what was selected, as many as one step takes.
+    /// Moves the pins of the selected targets, as many as one step takes.
     pub(super) fn move_pins(&mut self, now: Now, selection: &Selection, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let way = live.on_the_way();
@@ -171,14 +171,14 @@ impl Kernel {
             way.get(place as usize)
                 .is_some_and(|target| target.is_waiting() || twice)
         };
-        // What was never settled goes back at once: it is in flight already, and on its way to what failed.
+        // Targets that did not settle go back at once: they are in flight towards the failed content.
         let unsettled = live.unsettled().into_iter();
         let chosen = selection.now.iter().copied().chain(unsettled).filter(waits);
         let mut chosen: Vec<u32> = match self.planted(Bug::NotClosed) {
             true => chosen.collect(),
             false => {
-                // With what is on its way already: a lot before this one may have left some behind, and whom it waits
-                // for may have been found since. A hold is a person's word: then it waits too.
+                // Include targets that those in flight wait for: an earlier step may have left some out, or checks
+                // have found them since. An operator's hold stops these too.
                 let all = (0..).zip(way.iter()).filter(|_| !held);
                 let under_way = all.filter(|(_, target)| target.is_under_way());
                 let under_way = under_way.map(|(place, _)| place);
@@ -217,7 +217,7 @@ impl Kernel {
             let Some(asset) = live.targets.get(place).map(|target| target.asset.clone()) else {
                 continue;
             };
-            // What is another group's by now, or none's, is not ours to move.
+            // A target that the group no longer governs is not moved.
             if !self.governs(&self.latest, &asset) {
                 let Some(live) = &mut self.live else { return };
                 live.set_progress(place, Progress::Updated { at });
@@ -252,7 +252,7 @@ impl Kernel {
                 live.rollout.moved_at = Some(now.wall);
                 step.records.push(live.rollout.record());
             }
-            // R20: what nobody enforces counts once pinned.
+            // R20: an asset that is only modelled counts as updated once pinned.
             let progress = match modelled_only {
                 true => Progress::Updated { at },
                 false => Progress::InFlight { since: at },
@@ -262,13 +262,13 @@ impl Kernel {
         }
     }
 
-    /// Where an asset goes if this fails: not to what a rollout before this one failed with.
+    /// Returns where an asset goes back to: never to content with which an earlier rollout failed.
     fn was(&self, live: &Live, asset: &AssetId) -> StandingPin {
         let inherited = live.inherited.get(asset).map(|row| row.was);
         inherited.unwrap_or_else(|| self.pin_of(asset))
     }
 
-    /// News from before an asset's pin moved forward: that is where it goes back to.
+    /// Takes in a late report from before an asset's pin moved forward: the asset goes back to the pin reported.
     pub(super) fn was_there(&mut self, asset: &AssetId, pin: StandingPin, out: &mut Effects) {
         let expected = self.expected.get(asset).and_then(|pins| pins.first());
         let expected = expected.copied();
@@ -292,13 +292,13 @@ impl Kernel {
         out.steps.push(record.into());
     }
 
-    /// Whether nobody enforces an asset.
+    /// Whether an asset is only modelled, which means that it is not enforced.
     pub(super) fn is_modelled_only(&self, at: &Incarnation, asset: &AssetId) -> bool {
         let there = at.asset(asset);
         there.is_some_and(|asset| self.types.is_modelled_only(asset.type_str()))
     }
 
-    /// Remembers what the rollout waits for, and when to look again.
+    /// Remembers the reasons to wait, and when to look again.
     pub(super) fn wait_for(&mut self, now: Now, selection: Selection, out: &mut Effects) {
         let clock = self.clock;
         let Some(live) = &mut self.live else { return };
@@ -308,7 +308,7 @@ impl Kernel {
                     let at = clock.when(now, time);
                     live.wake = Some(live.wake.map_or(at, |wake| wake.min(at)));
                 }
-                // Once it was looked at since then, looking again at once finds nothing new.
+                // A check since then found nothing newer, so that another one at once is useless.
                 Until::Healthy { since } if live.judged.is_none_or(|at| at < since) => {
                     let at = clock.when(now, since);
                     live.judge_at = Some(live.judge_at.map_or(at, |judge| judge.min(at)));
@@ -326,7 +326,7 @@ impl Kernel {
         live.selection = selection;
     }
 
-    /// What enforcement found about a target.
+    /// Takes in the standing of a target.
     pub(super) fn stood(
         &mut self,
         now: Now,
@@ -349,7 +349,7 @@ impl Kernel {
         if live.rows[place].is_none() {
             return;
         }
-        // Somebody else has moved it: it is what is new no longer.
+        // Another actor has moved the pin: the target no longer has the new content.
         if !here {
             return self.drifted(now, place);
         }
@@ -370,8 +370,8 @@ impl Kernel {
         }
     }
 
-    /// Enforcement let go of a target that had moved. If it left its group, nothing of the rollout waits for it; if somebody
-    /// else let go of it, it has its turn again.
+    /// Enforcement has removed the pin of a target that had moved. If the target left its group, the rollout no
+    /// longer waits for it. If another actor removed the pin, the target waits for its turn again.
     fn left(&mut self, now: Now, asset: &AssetId, out: &mut Effects) {
         let at = self.clock.at(now);
         let ours = self.governs(&self.latest, asset);
@@ -394,7 +394,7 @@ impl Kernel {
         out.steps.push(Record::Target(asset.clone(), None).into());
     }
 
-    /// What had left the group, so that nothing waited for it, and is back in it, has its turn after all.
+    /// A target that had left the group is back in it, and waits for its turn again.
     pub(super) fn came_back(&mut self, assets: &[AssetId]) {
         for asset in assets {
             let ours = self.names(&self.latest, asset);
@@ -413,7 +413,8 @@ impl Kernel {
         }
     }
 
-    /// R20: in sync by a diff that started after the pin moved. After a drift its bake starts over.
+    /// R20: the target is in sync, found by a diff that started after its pin moved. After a drift its bake starts
+    /// over.
     fn settled(&mut self, now: Now, place: usize, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
@@ -431,16 +432,16 @@ impl Kernel {
         out.steps.push(record.into());
     }
 
-    /// R19: the checks found whom an asset under way waits for. Those of the rollout move with it.
-    pub(super) fn takes(&mut self, place: usize, whom: &[AssetId]) {
+    /// R19: checks report that the target at `place` waits for `others`. Those of the rollout move along.
+    pub(super) fn takes(&mut self, place: usize, others: &[AssetId]) {
         let Some(live) = &mut self.live else { return };
         let back = live.back.is_some();
-        for other in whom {
+        for other in others {
             let Some(other) = live.place(other) else {
                 continue;
             };
-            let (who, whom) = if back { (other, place) } else { (place, other) };
-            live.again |= live.closure.add(who as u32, whom as u32);
+            let (taker, taken) = if back { (other, place) } else { (place, other) };
+            live.again |= live.closure.add(taker as u32, taken as u32);
         }
     }
 

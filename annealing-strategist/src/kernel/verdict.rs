@@ -1,5 +1,5 @@
-//! What a rollout remembers of verdicts: bounded, the worst first, so that its record stays small however many targets
-//! it has.
+//! The verdicts in the record of a rollout. They are bounded and sorted by severity, so that the record stays small
+//! with any number of targets.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use plugin_sdk::{Finding, Health, Judgement};
 
 use crate::record::{Lasting, Rollout, cut};
 
-/// Of how many findings the newest verdict is remembered with, and an older one.
+/// Maximum number of findings kept of the newest verdict, and of an older one.
 const FINDINGS: usize = 32;
 const OLD_FINDINGS: usize = 8;
 
-/// How many verdicts that something followed from are remembered.
+/// Maximum number of verdicts kept in the record.
 const VERDICTS: usize = 8;
 
-/// The longest summary, in bytes.
+/// Maximum length of a finding's summary, in bytes.
 const SUMMARY: usize = 500;
 
-/// How much evidence the newest verdict is remembered with, and an older one, in bytes of all findings.
+/// Maximum evidence kept of the newest verdict, and of an older one, in bytes over all findings.
 const EVIDENCE: usize = 64 << 10;
 const OLD_EVIDENCE: usize = 16 << 10;
 
-/// How many findings a reason names.
+/// Maximum number of findings that a reason names.
 const NAMED: usize = 5;
 
 const FLAG: &str =
-    "nobody can tell whether it is healthy; look at it, then promote it or roll it back";
+    "health has been unknown for too long; inspect the rollout, then promote it or roll it back";
 
 impl Rollout {
-    /// Takes a verdict in. Says whether it is news that must last.
+    /// Takes in a verdict. Returns whether the record has to be stored for it.
     pub(super) fn hear(&mut self, at: Timestamp, health: Health, deadline: Duration) -> bool {
         let before = self.health.as_ref().map(|health| health.judgement);
         let changed = before != Some(health.judgement);
@@ -49,7 +49,7 @@ impl Rollout {
         self.flag(at, deadline) || changed
     }
 
-    /// What the newest verdict says is looked up later: something followed from it.
+    /// Keeps the newest verdict among those that operators can look up later.
     pub(super) fn keep_verdict(&mut self) {
         let Some(health) = self.health.clone() else {
             return;
@@ -63,7 +63,7 @@ impl Rollout {
         }
     }
 
-    /// Says so once, each time that nobody could tell for long.
+    /// Flags health that has been unknown for `deadline`, once each time. Returns whether it did.
     fn flag(&mut self, at: Timestamp, deadline: Duration) -> bool {
         let watched = self.watched;
         let long = |it: &&mut Lasting| watched.saturating_sub(it.since) >= deadline;
@@ -78,7 +78,7 @@ impl Rollout {
     }
 }
 
-/// A verdict with the worst of its findings, and whole evidence of as many of them as fit, the worst first.
+/// Returns the verdict with its worst findings. Evidence is kept whole, for as many findings as fit, the worst first.
 fn kept(mut health: Health, most: usize, mut room: usize) -> Health {
     health
         .findings
@@ -97,15 +97,15 @@ fn kept(mut health: Health, most: usize, mut room: usize) -> Health {
 
 fn described(health: &Health) -> String {
     match health.judgement {
-        // Of what has not settled nobody can say more.
-        Judgement::Healthy if health.findings.is_empty() => "nothing speaks against it".to_owned(),
+        // Without a settled target only a bad signal is reported, so this is not called healthy.
+        Judgement::Healthy if health.findings.is_empty() => "no problem found so far".to_owned(),
         Judgement::Healthy => "healthy".to_owned(),
         Judgement::Unknown => format!("health is unknown: {}", reasons(health)),
         Judgement::Unhealthy => format!("unhealthy: {}", reasons(health)),
     }
 }
 
-/// What the worst findings say.
+/// Describes the worst findings of a verdict.
 pub(super) fn reasons(health: &Health) -> String {
     let worst = health.findings.iter();
     let worst: Vec<&Finding> = worst
@@ -119,7 +119,7 @@ pub(super) fn reasons(health: &Health) -> String {
         said.push(format!("and {} more", worst.len() - NAMED));
     }
     match said.is_empty() {
-        true => "no validator says why".to_owned(),
+        true => "no validator gave a reason".to_owned(),
         false => said.join("; "),
     }
 }

@@ -1,4 +1,4 @@
-//! A rollout as people see it: how it is, how far, and what it waits for.
+//! A rollout as operators see it: its state, its progress, and what it waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,78 +11,80 @@ use serde::{Deserialize, Serialize};
 use super::{Kernel, live::Live};
 use crate::record::{Rollout, State};
 
-/// One policy group, as it is now.
+/// The present state of one policy group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct View {
     /// The policy asset that names the group.
     pub policy: AssetId,
-    /// The incarnation whose rollout was completed last.
+    /// The incarnation whose rollout completed last. `None`: no rollout has completed.
     pub head: Option<IncarnationNo>,
-    /// The newest rollout: the one under way, or the last one.
+    /// The newest rollout: the live one, or the last one. `None`: the group never had one.
     pub rollout: Option<Rollout>,
-    /// Whether it is under way.
+    /// Whether that rollout is live.
     pub live: bool,
-    /// Its targets by how far they are. On the way back: those that go back.
+    /// The number of targets by progress. During a rollback: of the targets that go back.
     pub counts: Counts,
-    /// Every target of it, while it is under way.
+    /// All targets of the live rollout; during a rollback, those that go back. Empty: none is live.
     pub targets: Vec<Target>,
-    /// What it waits for.
+    /// The conditions that the live rollout waits for.
     pub waits: Vec<Wait>,
-    /// Assets that some under way wait for, and that it does not move: others' assets, and what it leaves running that is
-    /// gone from intent. When those do not come, a person or newer intent has to help.
+    /// Assets that targets under way wait for and that the rollout does not move: assets of other groups, and assets
+    /// that are gone from intent and left running. If those do not change, an operator or newer intent has to help.
     pub outside: Vec<AssetId>,
-    /// Targets on their way whose push a person or a check holds, each with why.
+    /// Targets under way whose push is held by an operator or a check, each with the reason.
     pub held: BTreeMap<AssetId, String>,
-    /// Assets that stay where they are, because what is intended failed before, or because they wait for such a one.
+    /// Assets that stay where they are because their intended content failed before, or because they wait for one of
+    /// those.
     pub left_out: Vec<AssetId>,
-    /// The time that `since` and `until` of all of these are measured by.
+    /// The time of this view, on the clock of all its `since` and `until`.
     pub now: Timestamp,
 }
 
-/// How a group is once nothing of it moves.
+/// The state of a policy group that has come to rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rested {
-    /// Everything of the group is, well and baked, as the newest incarnation says.
+    /// Whether all assets of the group are updated to the newest incarnation, healthy and baked.
     pub released: bool,
-    /// The group's newest rollout, if it ever had one. It may be of an older incarnation, when nothing newer differs, or
-    /// when what differs failed before.
+    /// The group's newest rollout. It may be of an older incarnation, if nothing has changed since or the changed
+    /// content failed before. `None`: the group never had one.
     pub rollout: Option<Rollout>,
-    /// Assets that stay where they are, because what is intended failed before, or because they wait for such a one.
+    /// Assets that stay where they are because their intended content failed before, or because they wait for one of
+    /// those.
     pub left_out: Vec<AssetId>,
 }
 
-/// Targets by how far they are.
+/// The number of targets by progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Not selected yet.
+    /// Targets that are not selected yet.
     pub waiting: usize,
-    /// On their way.
+    /// Targets that were selected and have not settled.
     pub in_flight: usize,
-    /// Updated, and in sync.
+    /// Targets that are updated and in sync.
     pub updated: usize,
-    /// Updated, and drifted since.
+    /// Targets that were updated and have drifted since.
     pub drifted: usize,
 }
 
-/// Of how many assets under way the names are shown, and of how many that one of them waits for.
+/// Maximum number of assets under way that are named, and of assets that one of them waits for.
 const SHOWN: usize = 5;
 
 impl Kernel {
-    /// The newest rollout: the one under way, or the last one.
+    /// Returns the newest rollout: the live one, or the last one. `None`: the group never had one.
     pub fn newest(&self) -> Option<&Rollout> {
         let live = self.live.as_ref().map(|live| &live.rollout);
         live.or(self.last.as_ref())
     }
 
-    /// Whether the group has heard of incarnation `at`, and nothing of it moves before a person says so or newer intent is
-    /// there.
+    /// Whether the group has taken in incarnation `at`, and none of its pins moves until an operator gives a command
+    /// or newer intent arrives.
     pub fn rests(&self, at: IncarnationNo) -> bool {
         let live = self.live.as_ref();
         let rests = |live: &Live| matches!(live.rollout.state, State::Stopped { .. });
         self.latest.no() >= at && live.is_none_or(rests)
     }
 
-    /// How the group is, if it [rests](Self::rests).
+    /// Returns the state of the group at rest. Call it if the group [rests](Self::rests).
     pub fn rested(&self) -> Rested {
         let left_out = self.left_out();
         Rested {
@@ -102,7 +104,7 @@ impl Kernel {
         }
     }
 
-    /// The group as it is now.
+    /// Returns the present state of the group.
     pub fn view(&self, now: plugin_sdk::Now) -> View {
         let live = self.live.as_ref();
         let targets = live.map(|live| live.on_the_way().to_vec());
@@ -139,7 +141,7 @@ impl Kernel {
         waits
     }
 
-    /// Whom an asset waits for that the rollout does not move.
+    /// Returns the assets that `asset` waits for and that the rollout does not move.
     fn waits_outside(&self, asset: &AssetId) -> impl Iterator<Item = &AssetId> {
         let waits_for = match self.pins.get(asset).map(|standing| &standing.state) {
             Some(Stands::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
@@ -149,7 +151,7 @@ impl Kernel {
         waits_for.iter().filter(move |id| !moved(id))
     }
 
-    /// Whether it is gone where its pin is, and nothing is done about it.
+    /// Whether the asset is absent from the incarnation at its pin, and left running.
     fn is_left_running(&self, asset: &AssetId) -> bool {
         let gone =
             |it: &Standing| it.content.is_none() && matches!(it.state, Stands::InSync { .. });
@@ -165,7 +167,7 @@ impl Kernel {
         held.collect()
     }
 
-    /// What holds the push of an asset, beside assets that it waits for.
+    /// Returns the reason why an operator or a check holds the push of an asset.
     fn held_by(&self, asset: &AssetId) -> Option<&str> {
         match self.pins.get(asset).map(|standing| &standing.state) {
             Some(Stands::OutOfSync { why, .. }) => why.as_deref(),
@@ -180,7 +182,7 @@ impl Kernel {
         outside.into_iter().cloned().collect()
     }
 
-    /// An asset, and whom it waits for that the rollout does not move.
+    /// Describes an asset under way, and what it waits for outside the rollout.
     fn under_way(&self, live: &Live, asset: &AssetId) -> String {
         let others = self.waits_outside(asset);
         let others = others.map(|id| {

@@ -1,7 +1,7 @@
-//! "The first so many": what canary and waves share.
+//! Selects the first n targets: the part that canary and waves share.
 //!
-//! The first targets are those that were started first, then those that the selection beneath offers, by place. So it
-//! needs no memory of which they were, and a target that is updated already counts.
+//! The first targets are those that were started first, followed by those that the inner selection offers, in the
+//! order of their places. This needs no memory, and a target that is already updated counts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use plugin_sdk::{Progress, SelectRequest, Selection, Wait};
 
 use super::gate::{Gate, Tally};
 
-/// One stage: over when the first `upto` targets are.
+/// One stage. It is over when the first `upto` targets have passed its gate.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
     pub(super) name: String,
@@ -18,7 +18,7 @@ pub(super) struct Stage {
     pub(super) bake: Duration,
 }
 
-/// Lets through what the first stage that is not over still lacks.
+/// Finds the first stage that is not over and lets through the targets that it still lacks.
 pub(super) fn first_of(
     stages: impl IntoIterator<Item = Stage>,
     request: &SelectRequest,
@@ -57,7 +57,7 @@ fn shut(
     wait: Wait,
     mut validate: Vec<u32>,
 ) -> Selection {
-    // What has no signals cannot stand for the others: it goes first only where there is nothing else.
+    // A target without signals cannot stand for the others: choose it only if there are not enough other targets.
     if beneath.now.len() > lacks {
         let target = |place: u32| request.targets.get(place as usize);
         let silent = |place: &u32| target(*place).is_some_and(|it| it.silent);
@@ -73,7 +73,7 @@ fn shut(
         .at_stage(stage.name.clone())
 }
 
-/// What has been selected, with when it was or settled.
+/// The targets that have been selected, each with the time at which it moved, drifted or settled.
 fn started(request: &SelectRequest) -> Vec<(Timestamp, u32)> {
     let since = |(place, progress): (u32, Progress)| match progress {
         Progress::Waiting => None,

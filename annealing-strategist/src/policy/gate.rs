@@ -1,4 +1,6 @@
-//! When a stage is over: everything in it settled, baked and found healthy since. One rule for all stages.
+//! The gate of a stage: it opens when all targets of the stage have settled, baked and been found healthy since.
+//!
+//! All stages use this one rule.
 
 use std::time::Duration;
 
@@ -9,17 +11,20 @@ use plugin_sdk::{SelectRequest, Target, Until, Wait};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Gate {
-    /// It is: what comes next may start.
+    /// The stage is over; the next one may start.
     Open,
-    /// It is not, and waits for this.
+    /// The stage is not over, for this reason.
     Shut(Wait),
 }
 
-/// Whether the stage of the targets at `places` is over.
+/// Decides whether the stage of the targets at `places` is over.
 ///
-/// It is when every target has settled and none has drifted since, and then either a person promoted it after the last
-/// one settled, or `bake` has passed since and a verdict from evidence of the end of the bake, or later, says healthy
-/// (R21). A stage without targets is over.
+/// The stage is over when every target has settled without drifting since, and one of these holds (R21):
+/// - An operator promoted the rollout after the last target settled.
+/// - `bake` has passed since the last target settled, and a verdict from evidence no older than the end of the bake
+///   is healthy.
+///
+/// A stage without targets is over.
 ///
 /// ```
 /// use annealing_strategist::policy::{Gate, gate};
@@ -46,18 +51,18 @@ pub fn gate(
     tally.gate(request, bake)
 }
 
-/// What a gate has to know of its targets.
+/// The summary of a stage's targets that its gate needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     targets: usize,
     settled: usize,
     last: Option<Timestamp>,
-    /// The greatest order of those that have settled.
+    /// The highest settling order among the settled targets.
     order: u64,
 }
 
 impl Tally {
-    /// One target more.
+    /// Counts one more target.
     pub(super) fn add(&mut self, target: &Target) {
         self.targets += 1;
         if let Some(at) = target.settled() {
@@ -67,17 +72,17 @@ impl Tally {
         }
     }
 
-    /// Whether it has no targets.
+    /// Whether the stage has no targets.
     pub(super) fn is_empty(&self) -> bool {
         self.targets == 0
     }
 
-    /// Targets that are to come, and wait.
+    /// Counts targets that are not selected yet.
     pub(super) fn add_waiting(&mut self, targets: usize) {
         self.targets += targets;
     }
 
-    /// See [`gate`].
+    /// Decides whether the stage is over. See [`gate`].
     pub(super) fn gate(&self, request: &SelectRequest, bake: Duration) -> Gate {
         let Some(last) = self.last.filter(|_| self.settled == self.targets) else {
             return match self.targets {
@@ -98,7 +103,7 @@ impl Tally {
         match &request.health {
             Some(health) if health.is_healthy_since(since) => Gate::Open,
             _ => shut(
-                format!("has to be found healthy, from evidence of {since:.0} or later"),
+                format!("waits for a healthy verdict from evidence of {since:.0} or later"),
                 Until::Healthy { since },
             ),
         }
@@ -120,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_told_whole_seconds() {
+    fn waits_show_whole_seconds() {
         let mut request = select_request([target("job/eu", &["eu"])]);
         let at = NOW + Duration::from_nanos(123_456_789);
         Arc::make_mut(&mut request.targets)[0].progress = Progress::Updated { at };

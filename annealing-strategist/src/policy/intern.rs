@@ -1,16 +1,18 @@
-//! Small numbers for the names of failure domains, given as they are met. Apart, because two layers count by domain.
+//! Assigns small numbers to the names of failure domains, in the order in which they are met.
+//!
+//! Two layers count by domain and share this.
 
 use std::sync::Arc;
 
-/// How many names are found by their address. Targets share names, so that few are ever asked for.
+/// Size of the table that finds names by their address. Targets share names, so there are few different addresses.
 const NEAR: usize = 256;
 
-/// The domains met so far.
+/// The domains met so far, with their numbers.
 #[derive(Debug)]
 pub(super) struct Interned<'a> {
-    /// With their numbers, sorted.
+    /// All names with their numbers, sorted by name.
     names: Vec<(&'a str, u32)>,
-    /// Some of them, each at the place that its address says: to find it without reading it.
+    /// A cache of names, indexed by their address, to find a number without comparing strings.
     near: Vec<Option<(&'a str, u32)>>,
 }
 
@@ -24,10 +26,10 @@ impl Default for Interned<'_> {
 }
 
 impl<'a> Interned<'a> {
-    /// The number of `name`: the next one if it is new.
+    /// Returns the number of `name`. A new name gets the next number.
     pub(super) fn number(&mut self, name: &'a Arc<str>) -> usize {
         let name: &'a str = name;
-        // Names are at least 16 bytes apart, and often at like distances.
+        // Names are at least 16 bytes apart, and often at equal distances.
         let near = (name.as_ptr().addr() >> 4).wrapping_mul(0x9e37_79b1) >> 8 & (NEAR - 1);
         if let Some((known, number)) = self.near[near]
             && std::ptr::eq(known, name)
@@ -46,7 +48,7 @@ impl<'a> Interned<'a> {
         number as usize
     }
 
-    /// Every domain with its number, by name.
+    /// Returns every domain with its number, sorted by name.
     pub(super) fn by_name(&self) -> &[(&'a str, u32)] {
         &self.names
     }

@@ -2,20 +2,21 @@
 //!
 //! | layer | lets through | applies |
 //! |---|---|---|
-//! | [`OneDomainAtATimeLayer`] | the targets of one failure domain, then the next one's | where caution does |
-//! | [`WavesLayer`] | so many, then so many more | where caution does |
-//! | [`CanaryLayer`] | the first few, then the others | where caution does |
-//! | [`BakeLayer`] | everything, and holds the end until the whole is baked | where caution does |
-//! | [`MaxUnavailableLayer`] | as many as each failure domain can miss | always |
-//! | [`MaxInFlightLayer`] | so many at once | always |
-//! | [`HoldLayer`] | nothing | always but on the way back |
+//! | [`OneDomainAtATimeLayer`] | the targets of one failure domain, then of the next | to cautious requests |
+//! | [`WavesLayer`] | a number or share of the targets, then more | to cautious requests |
+//! | [`CanaryLayer`] | the first few targets, then the others | to cautious requests |
+//! | [`BakeLayer`] | everything; delays the end until all targets are baked | to cautious requests |
+//! | [`MaxUnavailableLayer`] | as many targets as each failure domain can miss | always |
+//! | [`MaxInFlightLayer`] | a limited number of targets at once | always |
+//! | [`HoldLayer`] | nothing | always, except during a rollback |
 //!
-//! Each exists with fixed settings, and [`by_policy`](PolicyLayer::by_policy): it reads its own part of the
-//! policy asset at each call, so that a policy may change while a rollout runs. [`standard`] is all of them.
-//! Caution is what [`SelectRequest::is_cautious`](plugin_sdk::SelectRequest::is_cautious) says.
+//! Each layer can be built with fixed settings or with [`by_policy`](PolicyLayer::by_policy). The latter reads its
+//! part of the policy asset at each call, so that a policy may change while a rollout runs. [`standard`] is the stack
+//! of all layers. [`SelectRequest::is_cautious`](plugin_sdk::SelectRequest::is_cautious) says which requests are
+//! cautious.
 //!
-//! All are stateless: what comes next follows from the targets, the policy, health and the time. A stage is over when
-//! its [`gate`] is open.
+//! All layers are stateless: the selection follows from the targets, the policy, health and the time. A stage is over
+//! when its [`gate`] is open.
 
 mod bake;
 mod canary;

@@ -1,4 +1,4 @@
-//! A policy that would stall is refused before it is sealed (R18).
+//! Refuses a policy that would stall, before it is sealed (R18).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,17 +18,17 @@ use crate::{
     preview::{self, Error},
 };
 
-/// Any Monday at noon, UTC: a validator is pure, and has no clock.
+/// Start of the preview: a Monday at noon, UTC. A validator is pure and has no clock.
 const START: Timestamp = Timestamp::constant(1_704_110_400, 0);
-/// How long a target takes to settle in the play.
+/// Time that each target takes to settle in the preview.
 const SETTLES: Duration = Duration::from_secs(60);
-/// Targets times selections in one play. What has not stalled by then counts as going on.
+/// Limit of one preview, in targets times selections. A policy that has not stalled by then is accepted.
 const WORK: usize = 5_000_000;
 
-/// Plays each policy in a candidate over all assets that refer to it, and refuses one that would stall or whose numbers
-/// cannot be meant. Refuses what refers to something else as its policy, too.
+/// Previews each policy of a candidate incarnation over all assets that refer to it. Refuses a policy that would
+/// stall or whose numbers are invalid, and an asset that refers to an asset of another type as its policy.
 ///
-/// A hold does not count: whoever holds knows. Neither does a rollout that is only slow.
+/// Holds are ignored, because an operator sets them on purpose. A rollout that is only slow is accepted.
 ///
 /// ```
 /// use annealing_strategist::policy::NoStall;
@@ -40,12 +40,13 @@ const WORK: usize = 5_000_000;
 pub struct NoStall(Arc<dyn TargetSelection>);
 
 impl NoStall {
-    /// For the [`standard`] stack.
+    /// Creates the validator for the [`standard`] stack.
     pub fn standard() -> Self {
         Self::of(standard())
     }
 
-    /// For a stack of your own, the one that runs. Its layers have to answer at once.
+    /// Creates the validator for a stack of your own; pass the stack that the strategist runs. Its layers have to
+    /// answer without waiting.
     pub fn of(stack: impl TargetSelection) -> Self {
         Self(Arc::new(stack))
     }
@@ -117,7 +118,7 @@ impl Validator for NoStall {
     }
 }
 
-/// An asset that refers to something else as its policy.
+/// Returns a problem if the asset refers to an asset of another type as its policy.
 fn refers_elsewhere(view: &AssetView<'_>) -> Option<Problem> {
     let other = view.get(&policy_of(view.asset())?)?;
     let (id, is) = (other.id(), other.type_str());
@@ -128,7 +129,7 @@ fn refers_elsewhere(view: &AssetView<'_>) -> Option<Problem> {
     })
 }
 
-/// The assets that the policy governs.
+/// The assets that the policy governs, as targets.
 fn targets(view: &AssetView<'_>) -> Vec<Target> {
     let policy = view.asset().id();
     let governed = view.referrers();
@@ -148,6 +149,6 @@ fn refusal(error: &Error) -> String {
                 some.join("`, `")
             )
         }
-        _ => format!("cannot be played: {error}{cause}"),
+        _ => format!("cannot be previewed: {error}{cause}"),
     }
 }

@@ -1,8 +1,8 @@
-//! Numbers in a policy that cannot be meant.
+//! Finds invalid numbers in a policy.
 
 use prodspec_model::rollout::{Amount, RolloutPolicy};
 
-/// What is wrong with a policy's numbers for `all` targets: field and message.
+/// Returns the invalid numbers of a policy for `all` targets, each with its field and a message.
 pub(super) fn impossible(policy: &RolloutPolicy, all: usize) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     let mut refuse = |field: &str, message: &str| wrong.push((field.into(), message.into()));
@@ -36,9 +36,9 @@ pub(super) fn impossible(policy: &RolloutPolicy, all: usize) -> Vec<(String, Str
         let before = at.checked_sub(1).map(|before| policy.waves[before].upto);
         match wave.upto {
             Amount::Percent(0) | Amount::Count(0) => refuse(&field, "must be at least 1"),
-            Amount::Percent(101..) => refuse(&field, "must be 100 per cent at most"),
+            Amount::Percent(101..) => refuse(&field, "must be at most 100 percent"),
             upto if before.is_some_and(|before| !rises(before, upto, all)) => {
-                refuse(&field, "must be more than the wave before");
+                refuse(&field, "must be larger than the previous wave");
             }
             _ => {}
         }
@@ -46,7 +46,8 @@ pub(super) fn impossible(policy: &RolloutPolicy, all: usize) -> Vec<(String, Str
     wrong
 }
 
-/// Whether `next` is more than `before`. Of different kinds: not less, for so many targets.
+/// Whether `next` is more than `before`. A count and a percentage are compared as numbers of targets and may be
+/// equal.
 fn rises(before: Amount, next: Amount, all: usize) -> bool {
     match (before, next) {
         (Amount::Count(before), Amount::Count(next)) => before < next,

@@ -1,21 +1,22 @@
-//! Who takes room under a limit.
+//! Decides which targets count against a limit.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use plugin_sdk::{Direction, SelectRequest, Until};
 
-/// What has not got back for so long may never, unless the policy says otherwise: it keeps nobody else from going back.
+/// Default time after which a target that is rolled back no longer counts against limits. It may never get back, and
+/// must not keep other targets from going back.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Counts those that take room, and says when the next of them does no longer.
+/// Counts the targets that use up a limit, and remembers when the next of them stops counting.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     until: Option<Timestamp>,
 }
 
 impl Room {
-    /// Whether what is away since `since` takes room.
+    /// Whether a target that is in flight or drifted since `since` counts against the limit.
     pub(super) fn takes(&mut self, request: &SelectRequest, since: Timestamp) -> bool {
         if request.direction == Direction::Forward {
             return true;
@@ -30,7 +31,7 @@ impl Room {
         true
     }
 
-    /// When there may be more of it.
+    /// When the limit may allow more targets.
     pub(super) fn until(&self) -> Until {
         self.until.map_or(Until::Settled, Until::Time)
     }

@@ -1,5 +1,4 @@
-//! What all policy layers share: a rule with settings, fixed or from the policy asset. Apart, so that each layer is its
-//! rule and nothing else.
+//! The common part of all policy layers: a rule with settings, which are fixed or read from the policy asset.
 
 use std::fmt;
 
@@ -10,26 +9,26 @@ use plugin_sdk::{
 use prodspec_model::rollout::RolloutPolicy;
 use tower_layer::Layer;
 
-/// The settings of one layer, and what it makes of them.
+/// The rule of one policy layer, with its settings.
 pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
-    /// Its part of the policy. `None`: the policy asks for nothing of its kind.
+    /// Reads the settings of this rule from a policy. `None`: the policy does not use this rule.
     fn of(policy: &RolloutPolicy) -> Option<Self>;
 
-    /// Whether it has a say. Unless it says otherwise, where there is something to be careful about.
+    /// Whether the rule applies to a request. By default it applies to cautious requests.
     fn applies(request: &SelectRequest) -> bool {
         request.is_cautious()
     }
 
-    /// What is left of `beneath`.
+    /// Returns the part of the inner selection `beneath` that the rule lets through.
     fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection;
 }
 
-/// Where a rule's settings come from.
+/// The source of a rule's settings.
 #[derive(Debug, Clone)]
 pub enum Setting<R> {
-    /// From whoever built the stack.
+    /// The settings were fixed when the stack was built.
     Fixed(R),
-    /// From the policy of each request.
+    /// The settings are read from the policy of each request.
     ByPolicy,
 }
 
@@ -48,22 +47,22 @@ impl<R: Rule> Narrow for Setting<R> {
     }
 }
 
-/// A rule as a layer. Each of this module's layers is one.
+/// A [`Rule`] as a tower layer. All layers of this module have this type.
 #[derive(Debug, Clone)]
 pub struct PolicyLayer<R>(pub(super) Setting<R>);
 
 impl<R: Rule> PolicyLayer<R> {
-    /// The same settings at each call.
+    /// Creates a layer that uses the same settings at each call.
     pub fn fixed(rule: R) -> Self {
         Self(Setting::Fixed(rule))
     }
 
-    /// The settings of the policy, read at each call.
+    /// Creates a layer that reads its settings from the policy at each call.
     pub fn by_policy() -> Self {
         Self(Setting::ByPolicy)
     }
 
-    /// Changes settings that are fixed.
+    /// Changes the settings if they are fixed.
     pub(super) fn with(mut self, change: impl FnOnce(&mut R)) -> Self {
         if let Setting::Fixed(rule) = &mut self.0 {
             change(rule);

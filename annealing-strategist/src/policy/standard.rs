@@ -1,4 +1,4 @@
-//! The stack of all policy layers: start reading here.
+//! The stack of all policy layers. Start reading here.
 
 use futures::future::BoxFuture;
 use plugin_sdk::{BoxError, SelectRequest, Selection, service::AllTargets};
@@ -10,7 +10,8 @@ use super::{
     OneDomainAtATimeLayer, WavesLayer,
 };
 
-/// Every layer, by policy. Read it from below: each layer chooses from what those beneath it offer.
+/// Returns the stack of all layers, each configured by policy. Read the source bottom-up: each layer chooses from the
+/// selection of the layers beneath it.
 ///
 /// ```
 /// use annealing_strategist::policy;
@@ -38,8 +39,8 @@ pub fn standard() -> impl Service<
     standard_over(AllTargets)
 }
 
-/// The same over `stages` of your own: canary, waves, domains and limits choose from what those offer. Limits of your own
-/// go around [`standard`] instead.
+/// Returns the same stack over `stages` of your own: canary, waves, domains and limits choose from what your stages
+/// offer. Put limits of your own around [`standard`] instead.
 pub fn standard_over<S>(
     stages: S,
 ) -> impl Service<
@@ -59,19 +60,19 @@ where
         + 'static,
 {
     ServiceBuilder::new()
-        // A person's word is above all others'.
+        // A hold is an operator's command and overrides all other layers.
         .layer(HoldLayer::by_policy())
-        // Limits take from the front of what the stages offer. Beneath a stage they could spend all their room on
-        // targets that the stage does not let through. The limit that knows domains comes first: what it holds back
-        // in one domain leaves room for another's.
+        // Limits take from the front of the selection that the stages offer. Beneath a stage they could spend all
+        // their room on targets that the stage does not let through. The per-domain limit is applied first: targets
+        // that it holds back in one domain leave room for targets of other domains.
         .layer(MaxInFlightLayer::by_policy())
         .layer(MaxUnavailableLayer::by_policy())
-        // The canary is chosen from what the waves and domains offer, so it is always in the first domain.
+        // The canary is chosen from the targets that waves and domains offer, so it is always in the first domain.
         .layer(CanaryLayer::by_policy())
-        // Waves count over all domains; which domain a wave's targets are in, the domains decide.
+        // Waves count over all domains; the domain layer decides from which domain the targets of a wave come.
         .layer(WavesLayer::by_policy())
         .layer(OneDomainAtATimeLayer::by_policy())
-        // Not before all is selected has the end of the rollout anything to wait for.
+        // The last bake starts only when all targets are selected.
         .layer(BakeLayer::by_policy())
         .service(stages)
 }

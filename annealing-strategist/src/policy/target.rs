@@ -1,4 +1,4 @@
-//! From an asset to a target of a rollout. Apart, because the kernel and the stall check must agree on it.
+//! Converts an asset to a target of a rollout. The kernel and the stall check share this conversion.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,10 +8,10 @@ use prodspec_model::{
     addons::{ImpactedDomains, PhysicalCluster},
 };
 
-/// `asset` as a target that waits.
+/// Returns `asset` as a target that waits for its selection.
 ///
-/// Its domains are its [`PhysicalCluster`], then its [`ImpactedDomains`]; none when it can hurt all of them, or says
-/// nothing that can be read.
+/// Its domains are its [`PhysicalCluster`], followed by its [`ImpactedDomains`]. It has no domains if it can affect
+/// all of them, or if its addons name none or cannot be read.
 ///
 /// ```
 /// use annealing_strategist::policy::target_of;
@@ -32,8 +32,8 @@ pub fn target_of(asset: &Asset) -> Target {
     }
 }
 
-/// Lets targets with the same domains share their names: layers look at those of every target, and one name in one place
-/// stays warm in memory. Changes nothing else.
+/// Lets targets with the same domains share the memory of their names, so that layers that read the domains of every
+/// target run faster. Does not change the domains.
 pub fn share_domains(targets: &mut [Target]) {
     let mut lists: BTreeSet<Arc<[Arc<str>]>> = BTreeSet::new();
     let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_names_say_what_they_said() {
+    fn sharing_domains_does_not_change_them() {
         let own = || {
             vec![
                 target("job/a", &["eu", "all"]),

@@ -1,4 +1,4 @@
-//! The laws of selection for every layer and the standard stack, and the rules they add up to.
+//! The laws of selection for every layer and for the standard stack, and the rules that follow from them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ fn selected(policy: &impl TargetSelection, request: &SelectRequest) -> Selection
     block_on(policy.select(request.clone())).unwrap()
 }
 
-/// `a` to `d`: two in eu, two in us.
+/// Four targets, `a` to `d`: two in eu, two in us.
 fn four() -> SelectRequest {
     let all = [
         ("job/a", "us"),
@@ -184,7 +184,7 @@ proptest! {
         if selection.now.is_empty() {
             return Ok(());
         }
-        // What has not got back for ten minutes keeps nobody else from it.
+        // On the way back, a target counts against limits for ten minutes only.
         let takes = |since: Timestamp| {
             request.direction == Direction::Forward || since + minutes(10) > request.now
         };
@@ -272,7 +272,7 @@ fn r18_waves_grow_and_each_is_over_before_the_next() {
 }
 
 #[test]
-fn r18_limits_count_what_is_on_its_way_and_what_has_drifted() {
+fn r18_limits_count_targets_in_flight_and_drifted() {
     let mut request = four();
     set(&mut request, 0, Progress::InFlight { since: NOW });
     set(&mut request, 1, Progress::Drifted { since: NOW });
@@ -285,7 +285,7 @@ fn r18_limits_count_what_is_on_its_way_and_what_has_drifted() {
 }
 
 #[test]
-fn r18_a_hold_holds_everything_but_the_way_back() {
+fn r18_hold_stops_everything_but_a_rollback() {
     let mut request = four();
     let policy = Arc::make_mut(&mut request.policy);
     policy.hold = Some("moving".into());
@@ -308,7 +308,7 @@ fn r18_a_hold_holds_everything_but_the_way_back() {
 }
 
 #[test]
-fn r18_an_emergency_knows_no_caution_but_limits() {
+fn r18_emergency_skips_stages_and_keeps_limits() {
     let mut request = four();
     let policy = Arc::make_mut(&mut request.policy);
     policy.canary = Some(CanaryPart {
@@ -379,7 +379,7 @@ fn r21_unknown_and_unhealthy_hold_the_gate() {
 }
 
 #[test]
-fn the_end_waits_for_the_last_bake() {
+fn rollout_end_waits_for_the_last_bake() {
     let mut request = four();
     Arc::make_mut(&mut request.policy).bake_secs = 600;
     for place in 0..4 {
@@ -396,7 +396,7 @@ fn the_end_waits_for_the_last_bake() {
 }
 
 #[test]
-fn a_target_knows_its_cluster_then_the_domains_it_can_hurt() {
+fn target_domains_are_its_cluster_then_its_impacted_domains() {
     let cluster = PhysicalCluster {
         cluster: "eu-1".into(),
     };
@@ -459,7 +459,7 @@ fn r18_a_policy_that_would_stall_is_refused() {
         ..RolloutPolicy::default()
     };
     assert_eq!(problems(&NoStall::standard(), &policy).iter().count(), 0);
-    // The canary beneath is the first by id, and that is not in the first domain.
+    // The inner canary is the first target by id, which is not in the first domain.
     let stack = ServiceBuilder::new()
         .layer(OneDomainAtATimeLayer::by_policy())
         .layer(CanaryLayer::by_policy())
@@ -478,7 +478,7 @@ fn r18_a_policy_that_would_stall_is_refused() {
 }
 
 #[test]
-fn r18_numbers_that_cannot_be_meant_are_refused_by_field() {
+fn r18_invalid_numbers_are_refused_by_field() {
     let wave = |upto| Wave { upto, bake_secs: 0 };
     let policy = RolloutPolicy {
         domains: vec!["eu".into(), "eu".into()],
@@ -512,7 +512,7 @@ fn r18_numbers_that_cannot_be_meant_are_refused_by_field() {
     assert_eq!(fields, expected);
 }
 
-/// As in "Write a policy layer": in each domain, `db/` comes last.
+/// The layer of the page "Write a policy layer": in each domain, `db/` comes last.
 fn databases_last(request: &SelectRequest, beneath: Selection) -> Selection {
     if !request.is_cautious() {
         return beneath;
@@ -533,7 +533,7 @@ fn databases_last(request: &SelectRequest, beneath: Selection) -> Selection {
 }
 
 #[test]
-fn r18_a_stage_of_ones_own_goes_beneath_the_others() {
+fn r18_custom_stage_goes_beneath_the_others() {
     let all = [
         ("db/a", "eu"),
         ("job/b", "eu"),
@@ -554,13 +554,13 @@ fn r18_a_stage_of_ones_own_goes_beneath_the_others() {
     let beneath = standard_over(stage().layer(AllTargets));
     assert_eq!(selected(&beneath, &request).now, [3], "`job/d`");
     block_on(conformance::select(&beneath, [request.clone()], MINUTE)).unwrap();
-    // Above the canary, which is `db/c`: nobody ever moves.
+    // Above the canary, which is `db/c`, no target ever moves.
     let above = stage().layer(standard());
     assert!(block_on(conformance::select(&above, [request], MINUTE)).is_err());
 }
 
 #[test]
-fn r18_only_a_policy_governs() {
+fn r18_reference_to_another_type_as_policy_is_refused() {
     let job = testing::asset("policy/web");
     let assets = vec![governed("job/a", "us"), job.clone()];
     let snapshot = Snapshot::empty().edit(IncarnationNo(1), assets.clone(), &[]);

@@ -1,13 +1,14 @@
-//! What cannot be meant in a policy, whomever it governs. Apart from the stall check, which has to know that.
+//! Checks the parts of a policy that are invalid whatever assets it governs. The stall check, in contrast, needs the
+//! assets.
 
 use plugin_sdk::{AssetView, Problems};
 use prodspec_model::rollout::{Emergency, RolloutPolicy};
 
-/// The longest bake, in seconds: a year. Whoever means longer holds.
+/// Maximum bake, in seconds: 366 days. For a longer wait, use a hold.
 const LONGEST_BAKE: u64 = 366 * 24 * 3600;
 
-/// What makes a policy valid by itself: whoever holds or hurries a rollout says so in words, and a bake comes to its end.
-/// Its numbers are looked at by [`NoStall`](super::NoStall), beside the assets that it governs.
+/// Checks that a policy is valid by itself: a hold or an emergency has a reason in words, and no bake is longer than
+/// a year. [`NoStall`](super::NoStall) checks the numbers of the policy together with the assets that it governs.
 ///
 /// ```
 /// use plugin_sdk::AssetType;
@@ -23,7 +24,7 @@ pub fn valid(policy: &RolloutPolicy, view: &AssetView<'_>, problems: &mut Proble
     }
 }
 
-/// Each field that cannot be meant, and why.
+/// Returns each invalid field with a message.
 fn wrong(policy: &RolloutPolicy) -> Vec<(String, String)> {
     let (hold, emergency) = (&policy.hold, &policy.emergency);
     let said = hold.iter().map(|why| ("hold", why));
@@ -33,7 +34,12 @@ fn wrong(policy: &RolloutPolicy) -> Vec<(String, String)> {
             .flat_map(|Emergency { who, why }| [("emergency.who", who), ("emergency.why", why)]),
     );
     let mute = said.filter(|(_, text)| text.trim().is_empty());
-    let mute = mute.map(|(field, _)| (field.into(), "say it in words, or leave it out".into()));
+    let mute = mute.map(|(field, _)| {
+        (
+            field.into(),
+            "must not be blank; fill it in, or leave it out".into(),
+        )
+    });
     mute.chain(bakes(policy).filter_map(too_long)).collect()
 }
 
@@ -47,7 +53,9 @@ fn bakes(policy: &RolloutPolicy) -> impl Iterator<Item = (String, u64)> {
 }
 
 fn too_long((field, bake): (String, u64)) -> Option<(String, String)> {
-    let message = || format!("{bake}: bake {LONGEST_BAKE} seconds at most; to wait longer, hold");
+    let message = || {
+        format!("{bake} seconds is too long; bake at most {LONGEST_BAKE} seconds, or use `hold`")
+    };
     (bake > LONGEST_BAKE).then(|| (field, message()))
 }
 
@@ -58,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_that_cannot_be_meant_is_named() {
+    fn each_invalid_field_is_named() {
         let bake_secs = LONGEST_BAKE + 1;
         let upto = Amount::Count(1);
         let policy = RolloutPolicy {
@@ -87,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn caution_in_words_and_within_a_year_is_fine() {
+    fn hold_with_a_reason_and_bake_within_a_year_are_valid() {
         let policy = RolloutPolicy {
             hold: Some("a launch".into()),
             bake_secs: LONGEST_BAKE,

@@ -1,4 +1,4 @@
-//! Preview: a policy played over its targets in virtual time, where everything settles and is healthy.
+//! Preview: plays a rollout in virtual time, in which all targets settle and are healthy.
 
 mod play;
 mod schedule;

@@ -1,4 +1,4 @@
-//! The play: select, let settle, jump to the next time at which anything can change.
+//! Plays a rollout: selects, lets targets settle, and jumps to the next time at which anything can change.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -9,15 +9,15 @@ use prodspec_model::AssetId;
 
 use super::{Error, Schedule, Stall, Step};
 
-/// How far ahead is looked.
+/// Maximum virtual time of a preview: four weeks.
 const HORIZON: Duration = Duration::from_secs(4 * 7 * 24 * 60 * 60);
-/// How many selections are made at most.
+/// Maximum number of selections in a preview.
 const ROUNDS: usize = 10_000;
 
-/// Plays `policy` from `request` on, in virtual time: everything is found healthy, and each target settles
-/// `settles_after` it was selected. Targets that have drifted settle at once.
+/// Plays a rollout by `policy`, beginning with `request`, in virtual time. All targets are healthy and settle
+/// `settles_after` their selection. Targets that have drifted settle at once.
 ///
-/// Looks four weeks and 10,000 selections ahead. The layers have to answer at once.
+/// The preview covers four weeks and 10,000 selections. The layers have to answer without waiting.
 ///
 /// ```
 /// use annealing_strategist::{policy::{CanaryLayer, OneDomainAtATimeLayer}, preview::preview};
@@ -36,7 +36,7 @@ const ROUNDS: usize = 10_000;
 /// ```
 ///
 /// # Errors
-/// When the rollout would not end, when its end is too far away, or when the policy fails.
+/// When the rollout would stall, does not end within these limits, or when the policy fails.
 pub fn preview<P>(
     policy: &P,
     request: SelectRequest,
@@ -48,7 +48,7 @@ where
     bounded(policy, request, settles_after, ROUNDS)
 }
 
-/// As [`preview`], with fewer selections.
+/// Like [`preview`], with another maximum number of selections.
 pub(crate) fn bounded<P>(
     policy: &P,
     request: SelectRequest,
@@ -74,11 +74,11 @@ where
     Err(play.too_long(rounds))
 }
 
-/// A rollout on a stage without production.
+/// The state of a preview.
 struct Play {
     request: SelectRequest,
     settles_after: Duration,
-    /// Who settles next, and when; in order, as all take the same time.
+    /// The places that settle next, with their times, in order.
     under_way: VecDeque<(Timestamp, Vec<u32>)>,
     steps: Vec<Step>,
     left: usize,
@@ -118,7 +118,7 @@ impl Play {
         answer.ok_or(Error::NotAtOnce)?.map_err(Error::Failed)
     }
 
-    /// What was selected goes on its way.
+    /// Puts the selected targets in flight.
     fn take(&mut self, selection: &Selection) -> Result<(), Error> {
         if selection.now.is_empty() {
             return Ok(());
@@ -146,7 +146,7 @@ impl Play {
         Ok(())
     }
 
-    /// When anything can change. `None`: never again.
+    /// Returns the next time at which anything can change. `None`: nothing changes any more.
     fn next(&self, selection: &Selection) -> Option<Timestamp> {
         let now = self.request.now;
         let times = selection.waits.iter().filter_map(|wait| match wait.until {
@@ -168,7 +168,7 @@ impl Play {
         }
     }
 
-    /// Nothing can change any more.
+    /// Returns the schedule or the stall when nothing can change any more.
     fn end(self, selection: Selection) -> Result<Schedule, Error> {
         let at = self.request.now;
         if self.left == 0 && selection.waits.is_empty() {

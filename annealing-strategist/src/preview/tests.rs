@@ -1,4 +1,4 @@
-//! A preview is what would happen: steps, times, stalls and bounds.
+//! Tests of previews: steps, times, stalls and limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ fn request() -> SelectRequest {
 }
 
 #[test]
-fn a_schedule_says_when_which_targets_go_and_when_it_is_over() {
+fn schedule_lists_targets_with_times_and_the_end() {
     let schedule = preview(&policy::standard(), request(), MINUTE).unwrap();
     let steps: Vec<_> = schedule
         .steps
@@ -58,7 +58,7 @@ fn a_schedule_says_when_which_targets_go_and_when_it_is_over() {
 }
 
 #[test]
-fn r18_a_stall_says_since_when_what_it_waits_for_and_what_is_left() {
+fn r18_stall_lists_its_time_its_waits_and_the_targets_left() {
     let stack = ServiceBuilder::new()
         .layer(OneDomainAtATimeLayer::ordered(["eu", "us"]))
         .layer(CanaryLayer::one())
@@ -76,7 +76,7 @@ fn r18_a_stall_says_since_when_what_it_waits_for_and_what_is_left() {
 }
 
 #[test]
-fn what_takes_longer_than_four_weeks_has_no_schedule() {
+fn rollout_longer_than_four_weeks_has_no_schedule() {
     let slow = MaxInFlightLayer::of(1).layer(AllTargets);
     let fortnight = Duration::from_secs(14 * 24 * 3600);
     let long = preview(&slow, request(), fortnight).unwrap_err();
@@ -102,19 +102,19 @@ fn what_takes_longer_than_four_weeks_has_no_schedule() {
     );
 }
 
-struct Asks;
+struct NeverAnswers;
 
 #[async_trait]
-impl TargetSelection for Asks {
+impl TargetSelection for NeverAnswers {
     async fn select(&self, _: SelectRequest) -> Result<Selection, BoxError> {
         std::future::pending().await
     }
 }
 
 #[test]
-fn a_layer_that_asks_somebody_is_refused_not_waited_for() {
+fn layer_that_does_not_answer_at_once_is_refused() {
     assert!(matches!(
-        preview(&Asks, request(), MINUTE),
+        preview(&NeverAnswers, request(), MINUTE),
         Err(Error::NotAtOnce)
     ));
 }

@@ -1,4 +1,4 @@
-//! Putting a strategist together.
+//! Builds a strategist.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use tower_service::Service;
 use super::{Attached, Handle, handle::Trouble};
 use crate::{actuator::Actuator, config::Config, policy};
 
-/// Rolls out one partition's policy groups. The same one serves every ownership of the partition, one after the other.
+/// The strategist of one partition: rolls out its policy groups. One value serves all ownerships of the partition,
+/// one after the other.
 pub struct Strategist<R> {
     pub(crate) runtime: R,
     pub(crate) partition: PartitionId,
@@ -32,8 +33,8 @@ pub struct Strategist<R> {
 pub struct StrategistBuilder<R>(Strategist<R>);
 
 impl<R: Runtime> Strategist<R> {
-    /// Starts a strategist of `partition`, whose intent and memory are in `store`. As it is, policies in Prodspec are
-    /// followed ([`policy::standard`]), and nothing is ever unhealthy.
+    /// Starts to build a strategist of `partition`. Its incarnations and its records are in `store`. By default it
+    /// follows the policies in Prodspec ([`policy::standard`]) and finds all assets healthy.
     pub fn builder(
         runtime: R,
         partition: PartitionId,
@@ -52,7 +53,8 @@ impl<R: Runtime> Strategist<R> {
         })
     }
 
-    /// Beside one ownership, whose enforcement `actuator` speaks for.
+    /// Attaches the strategist to one ownership, whose enforcement is behind `actuator`. Returns the task to run and
+    /// a handle to talk to it.
     pub fn attach(self: &Arc<Self>, actuator: Arc<dyn Actuator>) -> (Attached<R>, Handle<R>) {
         let (sender, inputs) = mpsc::unbounded();
         let trouble = Trouble::default();
@@ -69,19 +71,21 @@ impl<R: Runtime> Strategist<R> {
 }
 
 impl<R: Runtime> StrategistBuilder<R> {
-    /// What is known of asset types: which are modelled only, and what capacity they intend.
+    /// Sets what is known of asset types: which are modelled only, and the capacity of their assets. Default: no
+    /// types.
     pub fn types(mut self, types: impl Into<Arc<AssetTypes>>) -> Self {
         self.0.types = types.into();
         self
     }
 
-    /// Every number it goes by.
+    /// Sets the numbers that the strategist uses. Default: [`Config::default`].
     pub fn config(mut self, config: Config) -> Self {
         self.0.config = config;
         self
     }
 
-    /// Which targets may be updated when, as a tower stack around all of them.
+    /// Sets the selection stack, which decides which targets may be updated when, as tower layers around all targets.
+    /// Default: [`policy::standard`].
     pub fn rollouts<S>(mut self, layers: impl FnOnce(AllTargets) -> S) -> Self
     where
         S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
@@ -94,7 +98,8 @@ impl<R: Runtime> StrategistBuilder<R> {
         self
     }
 
-    /// What judges the updated part, as a tower stack around one that finds everything healthy.
+    /// Sets the health stack, which judges the updated targets, as tower layers around a service that finds all
+    /// healthy. Default: no layers.
     pub fn health<S>(mut self, layers: impl FnOnce(Healthy) -> S) -> Self
     where
         S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
@@ -107,7 +112,7 @@ impl<R: Runtime> StrategistBuilder<R> {
         self
     }
 
-    /// Finishes the strategist.
+    /// Finishes the strategist, ready to be attached to an ownership.
     pub fn build(self) -> Arc<Strategist<R>> {
         Arc::new(self.0)
     }

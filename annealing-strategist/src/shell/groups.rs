@@ -1,4 +1,4 @@
-//! All policy groups of a partition: which event is whose, and the effects of all kernels in one place.
+//! All policy groups of a partition: passes each event to its group, and collects the effects of all kernels.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,29 +23,30 @@ use crate::{
     record::{By, Rollout},
 };
 
-/// What each group hears.
+/// The standings to report to each group, by its policy asset.
 type Told = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
 
-/// The kernels, by policy asset.
+/// The kernels of all groups, by policy asset.
 pub(super) type Kernels = BTreeMap<AssetId, Kernel>;
 
-/// All groups, and what they share.
+/// All policy groups, with the data that they share.
 pub(super) struct Groups<R> {
     strategist: Arc<Strategist<R>>,
     kernels: Kernels,
     latest: Incarnation,
     /// The head of every group that has one.
     heads: Heads,
-    /// How assets with a pin of their own stand, as heard last: one may come to another group.
+    /// The last reported standings of assets with a pin of their own, for groups that such an asset joins.
     stands: BTreeMap<AssetId, Standing>,
-    /// What rollouts let go, to be passed on once everybody has heard what they have.
+    /// Assets that rollouts have let go. They are passed on to their new groups once all groups have processed their
+    /// events.
     released: Vec<(AssetId, Vec<AssetId>)>,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
     replies: u64,
     logged: Logged,
-    /// Whoever waits for a group to come to rest.
+    /// Callers that wait for a group to come to rest.
     pub(super) waiting: Waiting,
-    /// Effects that the shell has to perform.
+    /// Steps and answers that the shell has to process in order.
     pub(super) work: Vec<Work>,
     pub(super) calls: Vec<(AssetId, Call)>,
 }
@@ -73,7 +74,8 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// Groups, with what is remembered of them. What one lets go may be another's: all are there before any acts.
+    /// Adds groups with their stored data. All of them exist before any passes assets on, because an asset may move
+    /// to any of them.
     pub(super) fn add(&mut self, groups: Vec<Group>) {
         self.bring(groups);
         self.pass_all_on();
@@ -111,7 +113,7 @@ impl<R: Runtime> Groups<R> {
         (policy, effects)
     }
 
-    /// One event for one group, and what follows from it for others.
+    /// Passes one event to one group, then passes on the assets that it lets go.
     pub(super) fn step(&mut self, policy: &AssetId, event: Event) {
         self.tell(policy, event);
         self.pass_all_on();
@@ -171,7 +173,7 @@ impl<R: Runtime> Groups<R> {
         self.kernels.values().flat_map(Kernel::cited).collect()
     }
 
-    /// Answers those who waited for what has come to rest.
+    /// Answers the callers that waited for a group that has come to rest.
     pub(super) fn rest(&mut self) {
         let Self {
             waiting,
@@ -183,7 +185,7 @@ impl<R: Runtime> Groups<R> {
         waiting.look(latest, kernels, work);
     }
 
-    /// A newer incarnation: each group hears of it, and which of its assets change.
+    /// Takes in a newer incarnation, and tells each group which of its assets change.
     pub(super) fn took(&mut self, newer: Incarnation) {
         let older = std::mem::replace(&mut self.latest, newer.clone());
         let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
@@ -192,14 +194,14 @@ impl<R: Runtime> Groups<R> {
             let id = change.id();
             let was = change.before.as_ref().and_then(policy_of);
             let is = self.group_of(&id);
-            // A group whose asset another one's rollout still holds hears of it when that lets go.
+            // If another group's rollout still holds the asset, its group is told when that rollout lets go.
             let stays = change.after.as_ref().and_then(policy_of) == was;
             if let Some(policy) = was.clone().filter(|was| !stays && is.as_ref() != Some(was))
                 && self.kernels.contains_key(&policy)
             {
                 changed.entry(policy).or_default().push(id.clone());
             }
-            // Whose it is going to be has to be there when it is passed on.
+            // The group that the asset will belong to has to exist when the asset is passed on.
             let named = change.after.as_ref().and_then(policy_of);
             for policy in named.iter().chain(&is) {
                 changed.entry(policy.clone()).or_default();
@@ -215,7 +217,8 @@ impl<R: Runtime> Groups<R> {
         }
         for policy in changed.keys().cloned().collect::<Vec<_>>() {
             if !self.kernels.contains_key(&policy) {
-                // Assets that were there before keep what they had: that is what the group begins with.
+                // Assets that existed before keep their content: the group begins with the older incarnation as its
+                // head.
                 let head = before.contains(&policy).then(|| older.clone());
                 let mut group = Group::new(policy.clone(), newer.clone(), head);
                 group.recovered.pins = come.remove(&policy).unwrap_or_default();
@@ -234,7 +237,7 @@ impl<R: Runtime> Groups<R> {
         self.pass_all_on();
     }
 
-    /// How assets stand, each told to its group.
+    /// Passes each standing to the group of its asset.
     pub(super) fn stands(&mut self, standings: Vec<(AssetId, Standing)>) {
         let mut told = Told::new();
         for (asset, standing) in standings {
@@ -251,7 +254,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// How an asset stands that comes to another group: nobody says that again.
+    /// Adds the last standing of an asset that joins another group: enforcement does not report it again.
     fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Told) {
         if let Some(standing) = self.stands.get(asset) {
             let told = to.entry(policy.clone()).or_default();
@@ -259,7 +262,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// The group that an asset belongs to: the one whose rollout holds it, or the one that governs it.
+    /// Returns the group that an asset belongs to: the one whose rollout holds it, or else the one that governs it.
     fn group_of(&self, asset: &AssetId) -> Option<AssetId> {
         let holds = |(_, kernel): &(&AssetId, &Kernel)| kernel.owns(&self.latest, asset);
         if let Some((policy, _)) = self.kernels.iter().find(holds) {
@@ -277,7 +280,7 @@ impl<R: Runtime> Groups<R> {
         self.logged.tell(&self.strategist.partition, rollout);
     }
 
-    /// Takes a kernel's effects over.
+    /// Takes over the effects of a kernel.
     fn collect(&mut self, policy: &AssetId, effects: Effects) {
         for record in effects.steps.iter().flat_map(|step| &step.records) {
             if let Record::Rollout(rollout) = record {
@@ -300,7 +303,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// Tells the other groups, if the head of this one has moved.
+    /// Tells the other groups if the head of this one has moved.
     fn tell_head(&mut self, policy: &AssetId) {
         let head = self.kernels.get(policy).and_then(Kernel::head);
         let known = self.heads.get(policy).map(Incarnation::no);
@@ -321,7 +324,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// Assets that a rollout let go, and that another group governs by now.
+    /// Passes on assets that a rollout has let go and that another group governs now.
     fn pass_on(&mut self, policy: &AssetId, released: Vec<AssetId>) {
         let mut others: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
         let mut come = Told::new();
@@ -343,7 +346,7 @@ impl<R: Runtime> Groups<R> {
 }
 
 impl Group {
-    /// A group that was not there before.
+    /// Creates a group that did not exist before.
     fn new(policy: AssetId, latest: Incarnation, head: Option<Incarnation>) -> Self {
         let mut recovered = Recovered::nothing(policy, latest, Vec::new());
         let adopted = head.is_some();
@@ -351,7 +354,8 @@ impl Group {
         Self { recovered, adopted }
     }
 
-    /// The incarnation that assets with a pin of their own were left at, when a group never completed anything.
+    /// Returns the oldest incarnation at which assets with a pin of their own are held: the head of a group that
+    /// never completed a rollout. `None`: no such pin.
     pub(super) fn first_pin(pins: &[(AssetId, Standing)]) -> Option<IncarnationNo> {
         let at = pins.iter().filter_map(|(_, standing)| match standing.pin {
             StandingPin::At(no) => Some(no),

@@ -1,4 +1,4 @@
-//! What people and programs may ask of a running strategist.
+//! The handle by which operators and programs talk to a running strategist.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::{
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
-/// Why nothing can be answered now, if there is a reason.
+/// The reason why the strategist cannot answer now. `None`: it can.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
 
@@ -30,7 +30,7 @@ impl Trouble {
     }
 }
 
-/// A running strategist, from outside. Cheap to clone.
+/// A handle to a running strategist. Cheap to clone.
 pub struct Handle<R> {
     strategist: Arc<Strategist<R>>,
     inputs: UnboundedSender<Input>,
@@ -47,27 +47,27 @@ impl<R> Clone for Handle<R> {
     }
 }
 
-/// Why a question has no answer, or a word no effect.
+/// Why a question has no answer, or a command has no effect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The strategist has ended.
-    #[error("nobody rolls {0} out here; ask the process that owns the partition")]
-    NotRunning(PartitionId),
-    /// The store has something that cannot be read, or cannot be asked. It is tried again by itself.
+    /// The strategist is not running in this process: its ownership of the partition ended or never began.
     #[error(
-        "what is remembered of the rollouts of {partition} cannot be read; it is tried again: {why}"
+        "the strategist of partition {0} is not running in this process; ask the process that owns it"
     )]
+    NotRunning(PartitionId),
+    /// The stored data of the rollouts cannot be read. The strategist retries by itself.
+    #[error("failed to read the stored rollouts of {partition}; retrying: {why}")]
     Unreadable {
-        /// Whose.
+        /// The partition whose data cannot be read.
         partition: PartitionId,
         /// The error, with its causes.
         why: String,
     },
-    /// The word does not fit how the rollout is.
+    /// The command does not fit the state of the rollout.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The store cannot be read.
+    /// The store cannot be read for this question.
     #[error("the store cannot be read")]
     Store(#[from] plane_store::Error),
 }
@@ -100,34 +100,35 @@ impl<R: Runtime> Handle<R> {
         answer.await.map_err(|_| self.no_answer())
     }
 
-    /// Every policy group as it is now, by its policy asset.
+    /// Returns the present state of every policy group, sorted by policy asset.
     ///
     /// # Errors
-    /// When the strategist is not running, or what it remembers cannot be read.
+    /// When the strategist is not running, or its stored data cannot be read.
     pub async fn views(&self) -> Result<Vec<View>, AskError> {
         self.ask(Input::Views).await
     }
 
-    /// Returns once the group of `policy` has come to rest at incarnation `at` or a newer one: no rollout is under way, or
-    /// it has stopped until a person says so.
+    /// Waits until the group of `policy` has come to rest at incarnation `at` or a newer one: no rollout is live, or
+    /// the live one has stopped and waits for an operator.
     ///
     /// # Errors
-    /// When there is no such group at `at`, or the strategist ends.
+    /// When there is no such group at `at`, the strategist ends, or its stored data cannot be read.
     pub async fn rests(&self, policy: &AssetId, at: IncarnationNo) -> Result<Rested, AskError> {
         let answer = self.ask(|reply| Input::Rests(policy.clone(), at, reply));
         Ok(answer.await??)
     }
 
-    /// Says something to the rollout of the group of `policy`; answers once it is durable.
+    /// Gives a command to the rollout of the group of `policy`. Returns once the command is durable.
     ///
     /// # Errors
-    /// When it does not fit how the rollout is, the strategist is not running, or what it remembers cannot be read.
+    /// When the command does not fit the state of the rollout, the strategist is not running, or its stored data
+    /// cannot be read.
     pub async fn tell(&self, policy: &AssetId, command: Command, by: By) -> Result<(), AskError> {
         let answer = self.ask(|reply| Input::Person(policy.clone(), command, by, reply));
         Ok(answer.await??)
     }
 
-    /// The rollouts of the group of `policy` that are remembered, oldest first.
+    /// Returns the stored rollouts of the group of `policy`, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -140,10 +141,10 @@ impl<R: Runtime> Handle<R> {
         Ok(ours.filter(|rollout| rollout.policy == *policy).collect())
     }
 
-    /// The incarnations that retention must spare.
+    /// Returns the incarnations that rollouts use, which retention must spare.
     ///
     /// # Errors
-    /// When the strategist is not running, or what it remembers cannot be read.
+    /// When the strategist is not running, or its stored data cannot be read.
     pub async fn cited(&self) -> Result<Vec<IncarnationNo>, AskError> {
         self.ask(Input::Cited).await
     }

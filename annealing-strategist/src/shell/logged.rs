@@ -1,4 +1,4 @@
-//! Log lines of rollouts: one for each change that people have to know of, however often it is looked at again.
+//! Log lines about rollouts. A change of a rollout is logged once, even if the rollout is stored repeatedly.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use prodspec_model::{AssetId, PartitionId};
 
 use crate::record::{Lasting, Rollout, State};
 
-/// What was logged last of each group's rollout.
+/// The state logged last of each group's rollout.
 #[derive(Debug, Default)]
 pub(super) struct Logged(BTreeMap<AssetId, Said>);
 
@@ -33,7 +33,7 @@ impl Said {
         }
     }
 
-    /// Of a rollout that has just begun.
+    /// Returns the logged state of a rollout that has just begun.
     fn nothing(id: RolloutId) -> Self {
         Self {
             rollout: id,
@@ -46,20 +46,20 @@ impl Said {
 }
 
 impl Logged {
-    /// A rollout is written down: logs what has changed about it.
+    /// Logs the changes of a rollout since it was last logged. Called when the rollout is stored.
     pub(super) fn tell(&mut self, partition: &PartitionId, rollout: &Rollout) {
         let (policy, id) = (&rollout.policy, rollout.id);
         let before = self.0.get(policy).filter(|said| said.rollout == id);
         let before = before.cloned().unwrap_or_else(|| Said::nothing(id));
         let said = Said::of(rollout);
         if said.unhealthy && !before.unhealthy {
-            tracing::warn!(%partition, %policy, rollout = id.0, "what the rollout has updated is unhealthy");
+            tracing::warn!(%partition, %policy, rollout = id.0, "the targets updated by the rollout are unhealthy; see its findings");
         }
         if said.unknown && !before.unknown {
-            tracing::warn!(%partition, %policy, rollout = id.0, "the rollout's health is unknown for long; look at it, then promote it or roll it back");
+            tracing::warn!(%partition, %policy, rollout = id.0, "the health of the rollout has been unknown for too long; inspect it, then promote it or roll it back");
         }
         if said.idle && !before.idle {
-            tracing::warn!(%partition, %policy, rollout = id.0, "the rollout makes no progress; see what its targets wait for");
+            tracing::warn!(%partition, %policy, rollout = id.0, "the rollout makes no progress; explain its targets to find the cause");
         }
         if said.word != before.word {
             tell_state(partition, rollout);
@@ -72,16 +72,16 @@ fn tell_state(partition: &PartitionId, rollout: &Rollout) {
     let (policy, id) = (&rollout.policy, rollout.id.0);
     match &rollout.state {
         State::Stopped { why } => {
-            tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout stopped; retry it, roll it back, or edit what it moved");
+            tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout stopped; retry it, roll it back, or edit the assets that it moved");
         }
         State::RollingBack { why } => {
-            tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout goes back");
+            tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout is rolling back");
         }
         State::RolledBack { why } => {
-            tracing::info!(%partition, %policy, rollout = id, %why, "the rollout is rolled back");
+            tracing::info!(%partition, %policy, rollout = id, %why, "the rollout was rolled back");
         }
         state => {
-            tracing::info!(%partition, %policy, rollout = id, state = state.word(), "the rollout has changed its state");
+            tracing::info!(%partition, %policy, rollout = id, state = state.word(), "the rollout changed its state");
         }
     }
 }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// What was logged.
+    /// The text that was logged.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The lines logged when each of these is written down three times.
+    /// Returns the lines logged when each of these rollouts is stored three times.
     fn logged(all: &[Rollout]) -> Vec<String> {
         let log = Log::default();
         let writer = log.clone();
@@ -146,7 +146,7 @@ mod tests {
             .with_writer(move || writer.clone())
             .finish();
         let partition = PartitionId::new("test").unwrap();
-        // With one subscriber only, a line that another test's thread comes to first is off for all threads.
+        // With a single subscriber, a log line that another test's thread reaches first would be off for all threads.
         let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
         tracing::subscriber::with_default(subscriber, || {
             let mut logged = Logged::default();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_health_and_a_standstill_are_logged_each_time_that_they_begin() {
+    fn unhealthy_and_stalled_rollouts_are_logged_each_time_the_condition_begins() {
         let finding = Finding {
             validator: "errors".into(),
             judgement: Judgement::Unhealthy,

@@ -1,4 +1,4 @@
-//! The shell around the kernels: one of them per policy group. Feeds events in, performs effects. Decides nothing.
+//! The shell around the kernels, one per policy group. It feeds events in and performs effects, and decides nothing.
 
 mod build;
 mod groups;
@@ -37,10 +37,10 @@ use crate::{
 use groups::Groups;
 use steps::{Steps, Work};
 
-/// The wait before what is remembered is read again.
+/// Wait before stored data that could not be read is read again.
 const READ_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// What comes in from outside the feed.
+/// An input from outside the feed of enforcement.
 pub(crate) enum Input {
     Selected(AssetId, u64, Result<Selection, String>),
     Judged(AssetId, u64, Result<Health, String>),
@@ -50,7 +50,7 @@ pub(crate) enum Input {
     Cited(handle::Reply<Vec<IncarnationNo>>),
 }
 
-/// The strategist beside one ownership of a partition. Does nothing before [`Attached::run`].
+/// The strategist attached to one ownership of a partition. It does nothing before [`Attached::run`].
 pub struct Attached<R> {
     pub(crate) strategist: Arc<Strategist<R>>,
     pub(crate) actuator: Arc<dyn Actuator>,
@@ -60,7 +60,8 @@ pub struct Attached<R> {
 }
 
 impl<R: Runtime> Attached<R> {
-    /// Rolls out until the ownership ends. Drop it to end it sooner: whoever comes next goes on from what is durable.
+    /// Rolls out until the ownership ends. Drop the future to end it sooner: the next owner continues from what is
+    /// durable.
     pub async fn run(self) {
         let Self {
             strategist,
@@ -78,7 +79,7 @@ impl<R: Runtime> Attached<R> {
             match recover::remembered(&strategist, &latest, &pins).await {
                 Ok(remembered) => break remembered,
                 Err(error) => {
-                    tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "what is remembered of rollouts cannot be read; trying again");
+                    tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "failed to read the stored rollouts; retrying in 5 s");
                     trouble.0.set(Some(with_causes(&*error)));
                     let again = strategist.runtime.sleep(READ_AGAIN);
                     refused_until(again, &mut inputs).await;
@@ -111,7 +112,7 @@ impl<R: Runtime> Attached<R> {
     }
 }
 
-/// Why nothing is answered, as long as somebody tries to.
+/// Clears the reason for missing answers when the strategist ends.
 struct Spoken(handle::Trouble);
 
 impl Drop for Spoken {
@@ -120,7 +121,7 @@ impl Drop for Spoken {
     }
 }
 
-/// Drops whatever is asked until `again`: whoever asks hears why there is no answer.
+/// Drops inputs until `again` is ready. Their callers get the reason why there is no answer.
 async fn refused_until(again: BoxFuture<'static, ()>, inputs: &mut UnboundedReceiver<Input>) {
     let mut again = again.fuse();
     loop {
@@ -131,7 +132,7 @@ async fn refused_until(again: BoxFuture<'static, ()>, inputs: &mut UnboundedRece
     }
 }
 
-/// The newest incarnation, and every asset with a pin of its own.
+/// Returns the newest incarnation and every asset with a pin of its own. `None`: the feed ended.
 async fn first(
     feed: &mut BoxStream<'static, Feed>,
 ) -> Option<(Incarnation, Vec<(AssetId, Standing)>)> {
@@ -148,7 +149,7 @@ async fn first(
     }
 }
 
-/// Everything that lives as long as one ownership.
+/// The state that lives as long as one ownership.
 struct Beside<R> {
     strategist: Arc<Strategist<R>>,
     groups: Groups<R>,
@@ -194,7 +195,7 @@ impl<R: Runtime> Beside<R> {
         self.perform();
     }
 
-    /// Sleeps until a kernel wants to look again.
+    /// Sleeps until the next time at which a kernel needs a tick.
     fn alarm(&self) -> BoxFuture<'static, ()> {
         match self.groups.next_wake() {
             Some(at) => self.strategist.runtime.sleep_until(at),
@@ -205,7 +206,7 @@ impl<R: Runtime> Beside<R> {
     fn perform(&mut self) {
         self.groups.rest();
         for work in self.groups.work.drain(..) {
-            // A runner that ended has said why: that ends all of this.
+            // If the task that makes steps has ended, it has logged why, and the strategist ends too.
             let _ = self.work.unbounded_send(work);
         }
         for (policy, call) in std::mem::take(&mut self.groups.calls) {
@@ -213,7 +214,7 @@ impl<R: Runtime> Beside<R> {
         }
     }
 
-    /// Calls a stack; its answer, or that it took too long, comes back as an input.
+    /// Calls a stack. Its answer, or that it came too late, returns as an input.
     fn call(&self, policy: AssetId, call: Call) {
         let (strategist, sender) = (self.strategist.clone(), self.sender.clone());
         let runtime = strategist.runtime.clone();
@@ -241,8 +242,8 @@ impl<R: Runtime> Beside<R> {
     }
 }
 
-/// Asks code of a user, which may block its thread, beside everything else. A panic is an answer too, and so is none by
-/// the deadline.
+/// Runs user code in a task of its own, because it may block its thread. A panic and a missed deadline are answers,
+/// too.
 async fn ask<T: Send + 'static>(
     runtime: &impl Runtime,
     deadline: Mono,
@@ -252,7 +253,7 @@ async fn ask<T: Send + 'static>(
     let (asked, abort) = abortable(AssertUnwindSafe(asked).catch_unwind());
     runtime.spawn_call(Box::pin(async move {
         if let Ok(answer) = asked.await {
-            // It may have come too late.
+            // The answer may come too late.
             let _ = reply.send(answer);
         }
     }));

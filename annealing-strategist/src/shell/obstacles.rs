@@ -1,4 +1,5 @@
-//! What keeps rollouts from bringing assets to new content, read from the store: for plans, which ask no owner.
+//! The obstacles that keep rollouts from bringing assets to new content, read from the store. Plans use them, because
+//! they ask no owner.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ use super::{
 };
 use crate::record::{Quarantined, Rollout, State};
 
-/// Rollouts that do not go on by themselves, and contents that failed.
+/// Rollouts that need an operator to go on, and quarantined contents.
 #[derive(Debug)]
 pub struct Obstacles {
-    /// The newest rollout of each group, with its incarnation, if that is kept.
+    /// The newest rollout of each group, with its incarnation if that is kept.
     newest: BTreeMap<AssetId, (Rollout, Option<Incarnation>)>,
     failed: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
 }
 
 impl<R: Runtime> Strategist<R> {
-    /// What keeps rollouts of the partition from going on, as the store remembers it.
+    /// Reads from the store the obstacles that keep the partition's rollouts from going on.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -37,8 +38,8 @@ impl<R: Runtime> Strategist<R> {
 }
 
 impl Obstacles {
-    /// Why the group of `policy` does not bring an asset to this content, if something is in the way that does not pass by
-    /// itself.
+    /// Returns the reason why the group of `policy` does not bring an asset to the content of `new`. `None`: no
+    /// obstacle needs an operator.
     pub fn of(&self, policy: &AssetId, new: &Asset) -> Option<String> {
         let (id, content) = (new.id(), new.digest());
         let failed = self.failed.get(policy).into_iter().flatten();
@@ -55,7 +56,7 @@ impl Obstacles {
         };
         match &rollout.state {
             State::Paused => Some(format!("rollout {} is paused", rollout.id)),
-            // Newer intent for what failed takes over by itself.
+            // Newer intent for the failed content takes over by itself.
             State::Stopped { why } if !is_newer() => {
                 Some(format!("rollout {} stopped: {why}", rollout.id))
             }

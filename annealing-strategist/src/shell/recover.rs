@@ -1,4 +1,4 @@
-//! Reads what is remembered of rollouts, group by group.
+//! Reads the stored data of rollouts, group by group.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -22,39 +22,39 @@ use crate::{
     record::{Quarantined, Rollout, State, TargetRecord, named as named_in},
 };
 
-/// One group as it was left.
+/// One group with its stored data.
 pub(super) struct Group {
     pub(super) recovered: Recovered,
-    /// Its head was never written down: the assets' pins tell it.
+    /// Whether the group's head was never stored and was derived from the pins of its assets.
     pub(super) adopted: bool,
 }
 
-/// All groups as they were left.
+/// All groups of the partition with their stored data.
 pub(super) struct Remembered {
     pub(super) groups: Vec<Group>,
     pub(super) heads: Heads,
 }
 
-/// Everything that is remembered of the partition's rollouts.
+/// The stored data of all rollouts of the partition.
 struct Memory {
     heads: Heads,
     newest: BTreeMap<AssetId, Rollout>,
-    /// What targets went through, by group.
+    /// The records of targets, by group.
     rows: BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
-    /// The group whose rollout under way has moved an asset.
+    /// The group whose live rollout holds an asset, by asset.
     holders: BTreeMap<AssetId, AssetId>,
-    /// What failed, by group.
+    /// The quarantined contents, by group.
     quarantine: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
 }
 
-/// An asset with a pin of its own, how it stands, and the group that it says it is of.
+/// An asset with a pin of its own, its standing, and the group that it names.
 struct Pinned {
     asset: AssetId,
     standing: Standing,
     said: Option<AssetId>,
 }
 
-/// Reads it all.
+/// Reads the stored data of all groups.
 pub(super) async fn remembered<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
@@ -123,7 +123,7 @@ impl Memory {
         let written = self.heads.get(&policy).cloned();
         let pins = self.pins_of(&policy, written.as_ref(), latest, pins);
         let newest = self.newest.get(&policy).cloned();
-        // A rollout that brought everything anew leaves pins too: only a group that never had one was adopted.
+        // A rollout in which all assets were new leaves pins, too: only a group that never had a rollout was adopted.
         let first = Group::first_pin(&pins).filter(|_| written.is_none() && newest.is_none());
         let adopted = match first {
             Some(no) => kept(&strategist.incarnations, no).await?,
@@ -166,8 +166,8 @@ impl Memory {
 }
 
 impl Memory {
-    /// Whether a rollout under way holds the asset that it, or one before it, has moved. What left its group before a
-    /// newer rollout took it over is held no longer.
+    /// Whether a live rollout of the record's group holds the asset. An asset that an earlier rollout moved is held
+    /// only while the group governs it.
     fn holds(&self, latest: &Incarnation, asset: &AssetId, row: &TargetRecord) -> bool {
         let (policy, newest) = (&row.policy, self.newest.get(&row.policy));
         let Some(live) = newest.filter(|newest| !newest.state.has_ended()) else {
@@ -177,17 +177,17 @@ impl Memory {
         row.rollout == live.id || governed()
     }
 
-    /// The group whose rollout holds an asset.
+    /// Returns the group whose rollout holds an asset. `None`: no rollout holds it.
     fn holder(&self, asset: &AssetId) -> Option<&AssetId> {
         self.holders.get(asset)
     }
 
-    /// What failed in the group of `policy`.
+    /// Returns the quarantined contents of the group of `policy`.
     fn failed_in(&self, policy: &AssetId) -> &[(AssetId, Quarantined)] {
         self.quarantine.get(policy).map_or(&[], Vec::as_slice)
     }
 
-    /// Those of `pins` that are of the group of `policy`.
+    /// Returns those of `pins` that belong to the group of `policy`.
     fn pins_of(
         &self,
         policy: &AssetId,
@@ -200,7 +200,7 @@ impl Memory {
         let ours = |pin: &&Pinned| match (self.holder(&pin.asset), &pin.said) {
             (Some(holder), _) => holder == policy,
             (None, Some(said)) => said == policy,
-            // Held back from what failed, by a group that it has left: that group lets it go.
+            // A group that the asset has left holds it away from failed content. That group lets it go.
             (None, None) => {
                 failed.contains(&pin.asset)
                     || governs(policy, head, &self.heads, latest, &pin.asset)
@@ -212,7 +212,7 @@ impl Memory {
     }
 }
 
-/// The pins of what nobody enforces, and nobody tells of.
+/// Reads the pins of assets that are only modelled: enforcement does not report them.
 async fn unenforced<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
@@ -253,7 +253,7 @@ async fn unenforced<R: Runtime>(
     Ok(found)
 }
 
-/// An incarnation that may have been removed.
+/// Loads an incarnation. `None`: retention has removed it.
 pub(super) async fn kept(
     incarnations: &Incarnations<dyn Store>,
     no: IncarnationNo,
@@ -265,7 +265,7 @@ pub(super) async fn kept(
     }
 }
 
-/// The newest rollout of each group.
+/// Reads the newest rollout of each group.
 pub(super) async fn newest_by_group<R: Runtime>(
     strategist: &Strategist<R>,
 ) -> Result<BTreeMap<AssetId, Rollout>, BoxError> {
@@ -279,7 +279,7 @@ pub(super) async fn newest_by_group<R: Runtime>(
     Ok(newest)
 }
 
-/// What failed in each group, by asset.
+/// Reads the quarantined contents of each group, by asset.
 pub(super) async fn failed_by_group<R: Runtime>(
     strategist: &Strategist<R>,
 ) -> Result<BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>, BoxError> {

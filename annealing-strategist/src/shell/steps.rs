@@ -1,4 +1,4 @@
-//! Makes the kernels' steps durable, one after the other, and answers whoever waits for that.
+//! Makes the kernels' steps durable, one after the other, and then answers the callers that wait for them.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -18,22 +18,22 @@ use crate::{
     record::{Quarantined, Rollout, TargetRecord, name},
 };
 
-/// What is to be done in turn.
+/// An item of work; items are processed in order.
 pub(super) enum Work {
-    /// Of the group of this policy.
+    /// Make a step of the group of this policy durable.
     Step(AssetId, Step),
-    /// Everything before it is durable: somebody is told.
+    /// Everything before this item is durable: answer a caller.
     Tell(Box<dyn FnOnce() + Send>),
 }
 
 impl Work {
-    /// Answers whoever asked, who may have gone: then nobody is told.
+    /// Creates the item that answers a caller. If the caller has gone, the answer is dropped.
     pub(super) fn tell<T: Send + 'static>(reply: Reply<T>, answer: T) -> Self {
         Self::Tell(Box::new(|| drop(reply.send(answer))))
     }
 }
 
-/// Does it.
+/// The task that processes the work.
 pub(super) struct Steps {
     partition: PartitionId,
     incarnations: Arc<Incarnations<dyn Store>>,
@@ -55,13 +55,13 @@ impl Steps {
         }
     }
 
-    /// Until the ownership ends.
+    /// Processes work until the ownership ends.
     pub(super) async fn run(mut self) {
         while let Some(work) = self.work.next().await {
             match work {
                 Work::Step(policy, step) => {
                     if let Err(error) = self.step(&policy, step).await {
-                        tracing::warn!(partition = %self.partition, %policy, error = &*error as &dyn std::error::Error, "a step of a rollout was not made; whoever owns the partition next goes on");
+                        tracing::warn!(partition = %self.partition, %policy, error = &*error as &dyn std::error::Error, "failed to make a step of a rollout durable; the next owner of the partition continues the rollout");
                         return;
                     }
                 }
@@ -83,12 +83,12 @@ impl Steps {
                 Goes::Default => PinTo::Default,
                 Goes::At(no, cause) => {
                     if let Entry::Vacant(unread) = at_hand.entry(no) {
-                        // Half a step would be waited for for ever: whoever starts over makes all of it.
+                        // Fail the whole step if the store fails; the next owner retries it.
                         unread.insert(kept(&self.incarnations, no).await?);
                     }
                     let Some(Some(incarnation)) = at_hand.get(&no) else {
-                        // Fail static: an intent that is gone is not replaced by another one.
-                        tracing::error!(%asset, %no, "the pin stays: where it should go is no longer kept");
+                        // Keep the pin: a removed incarnation is never replaced by another one.
+                        tracing::error!(%asset, %no, "failed to move a pin because its target incarnation was removed; edit the asset to move it forward");
                         continue;
                     };
                     PinTo::At(incarnation.clone(), cause)

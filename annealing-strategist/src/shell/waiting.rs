@@ -1,14 +1,14 @@
-//! Whoever waits for a group to come to rest: asked again after every event, for nobody announces an end twice.
+//! Callers that wait for a group to come to rest. They are checked after every event.
 
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{groups::Kernels, handle::Reply, steps::Work};
 use crate::kernel::{Refused, Rested};
 
-/// How the group is, if there is one.
+/// The state of the group at rest, or an error if there is no such group.
 pub(crate) type Rests = Result<Rested, Refused>;
 
-/// Those who wait.
+/// The callers that wait.
 #[derive(Default)]
 pub(super) struct Waiting(Vec<Waiter>);
 
@@ -19,18 +19,18 @@ struct Waiter {
 }
 
 impl Waiting {
-    /// One more, for the group of `policy` to have come to rest at `at` or later.
+    /// Adds a caller that waits until the group of `policy` has come to rest at `at` or later.
     pub(super) fn add(&mut self, policy: AssetId, at: IncarnationNo, reply: Reply<Rests>) {
         self.0.push(Waiter { policy, at, reply });
     }
 
-    /// Answers those whose wait is over, once everything before is durable, and forgets those who have gone.
+    /// Answers the callers whose wait is over, once all earlier steps are durable, and forgets those that have gone.
     pub(super) fn look(&mut self, latest: &Incarnation, kernels: &Kernels, work: &mut Vec<Work>) {
         self.0.retain(|waiter| !waiter.reply.is_canceled());
         let over = |waiter: &mut Waiter| {
             let Waiter { policy, at, .. } = waiter;
             let rests = kernels.get(policy).is_none_or(|kernel| kernel.rests(*at));
-            // What another group's rollout still holds has its turn after that.
+            // Assets that another group's rollout still holds are rolled out by this group later.
             let mut others = kernels.iter().filter(|(other, _)| *other != policy);
             *at <= latest.no() && rests && !others.any(|(_, other)| other.keeps_from(policy))
         };
@@ -44,7 +44,7 @@ impl Waiting {
     }
 }
 
-/// There is no such group.
+/// The error for a group that does not exist.
 pub(super) fn unknown(policy: &AssetId, kernels: &Kernels) -> Refused {
     let known: Vec<&str> = kernels.keys().map(AssetId::as_str).collect();
     let known = known.join(", ");

@@ -1,4 +1,5 @@
-//! What a verdict rests on, and how it follows: pure, so that anybody can judge again from the evidence alone.
+//! The evidence of a verdict, and how the verdict follows from it. Pure: the verdict can be reproduced from the
+//! evidence alone.
 
 use std::{cmp::Ordering, collections::BTreeMap, fmt, time::Duration};
 
@@ -9,42 +10,42 @@ use serde::{Deserialize, Serialize};
 
 use super::query::Of;
 
-/// What is measured.
+/// The quantity that a rule measures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// How much of what `whole` counts `part` counts. Sums over all series.
+    /// The share of the events counted by `whole` that `part` counts. Sums over all series.
     Ratio {
-        /// Counters.
+        /// The counters of the events in question, such as errors.
         part: Of,
-        /// Counters. If it is the same metric, a part without series is zero.
+        /// The counters of all events. If they are of the same metric as `part`, a part without series is zero.
         whole: Of,
     },
     /// How fast counters rise, per second. The sum over all series.
     Rate {
-        /// Counters.
+        /// The counters whose rises are added up.
         of: Of,
     },
-    /// What gauges show: the mean of each series, and of those the worst.
+    /// What gauges show: the mean of each series over the window, and of those the worst.
     Value {
-        /// Gauges.
+        /// The gauges to take the mean of.
         of: Of,
     },
 }
 
-/// What is healthy.
+/// The bound that separates healthy from unhealthy values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// This and less.
+    /// This value and smaller ones are healthy.
     AtMost(f64),
-    /// This and more.
+    /// This value and larger ones are healthy.
     AtLeast(f64),
 }
 
 impl Bound {
-    /// What `measured` means. What cannot be compared is unknown.
+    /// Judges a measured value. A value that cannot be compared is unknown.
     fn judge(self, measured: f64) -> Judgement {
         let kept = match self {
             Self::AtMost(most) => measured.partial_cmp(&most).map(Ordering::is_le),
@@ -57,7 +58,7 @@ impl Bound {
         }
     }
 
-    /// The worse of two values.
+    /// Returns the worse of two values.
     fn worse(self, one: f64, other: f64) -> f64 {
         match self {
             Self::AtMost(_) => one.max(other),
@@ -75,43 +76,43 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A rule as data.
+/// A rule as data, without its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// What is measured.
+    /// The quantity that is measured.
     pub kind: Kind,
-    /// What is healthy.
+    /// The bound that healthy values keep.
     pub bound: Bound,
     /// The length of the window.
     pub over: Duration,
-    /// Fewer samples say nothing.
+    /// Minimum number of samples in the longest series; with fewer the verdict is unknown.
     pub min_samples: usize,
-    /// Of a ratio: fewer events in the whole say nothing.
+    /// Only for ratios: minimum number of events in the whole; with fewer the verdict is unknown.
     pub min_events: u64,
 }
 
-/// What an asset is to the rollout.
+/// The role of an asset in the rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It has what is new.
+    /// The asset was updated and has settled.
     Updated,
-    /// It is on its way there.
+    /// The asset is being updated and has not settled.
     UnderWay,
-    /// It can be hurt by those.
+    /// The asset was not updated and may be affected by those that were.
     Neighbour,
 }
 
-/// One series of the window, as far as it matters.
+/// One series within the window, reduced to what the verdict needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Which one.
+    /// The labels of the series.
     pub labels: BTreeMap<String, String>,
-    /// How many samples it has.
+    /// Number of samples in the window.
     pub samples: usize,
-    /// From its first sample to its last.
+    /// The times of the first and the last sample. `None`: there are no samples.
     pub seen: Option<(Timestamp, Timestamp)>,
-    /// How much a counter rose, or the mean of a gauge. `None`: nobody can tell.
+    /// The rise of a counter, or the mean of a gauge. `None`: it cannot be computed.
     pub amount: Option<f64>,
 }
 
@@ -144,53 +145,54 @@ impl Tally {
     }
 }
 
-/// What one verdict about one asset rests on. The `evidence` of a [`Finding`](plugin_sdk::Finding) is this, as JSON.
+/// The evidence of one verdict about one asset. The `evidence` of a [`Finding`](plugin_sdk::Finding) is this value as
+/// JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// About whom.
+    /// The asset that the verdict is about.
     pub asset: AssetId,
-    /// What it is to the rollout.
+    /// The role of the asset in the rollout.
     pub role: Role,
-    /// At which incarnation.
+    /// The incarnation that is rolled out.
     pub incarnation: IncarnationId,
-    /// By which policy.
+    /// Digest of the policy asset that was in force. `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Digest>,
-    /// The rule.
+    /// The rule that was applied.
     pub question: Question,
-    /// The first moment that counts.
+    /// The start of the window, inclusive.
     pub from: Timestamp,
-    /// The last.
+    /// The end of the window, inclusive.
     pub to: Timestamp,
-    /// What was read, by label: of a ratio, the whole; otherwise, all.
+    /// The series that were read: for a ratio those of the whole, otherwise all.
     pub read: Vec<Tally>,
-    /// Of a ratio, what was read of the part.
+    /// Only for ratios: the series of the part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub part: Vec<Tally>,
-    /// How the source failed, if it did.
+    /// The error of the source. `None`: it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Of a neighbour that does not do well: the same before the rollout began.
+    /// Only for a neighbour that is not healthy: the evidence from before the rollout began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Box<Evidence>>,
 }
 
-/// What follows from evidence.
+/// The result of judging evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Judged {
     pub(super) judgement: Judgement,
     pub(super) measured: Option<f64>,
-    /// Why it is unknown.
+    /// The reason why the judgement is unknown.
     pub(super) lacks: Option<String>,
 }
 
 impl Evidence {
-    /// What the evidence says, by itself.
+    /// Judges the evidence by itself.
     pub fn judge(&self) -> Judgement {
         self.judged().judgement
     }
 
-    /// The last sample that it rests on; without any, the beginning of the window.
+    /// Returns the time of the last sample; without samples, the start of the window.
     pub fn as_of(&self) -> Timestamp {
         let last = |read: &[Tally]| read.iter().filter_map(|tally| Some(tally.seen?.1)).max();
         match &self.question.kind {
@@ -202,7 +204,7 @@ impl Evidence {
         .unwrap_or(self.from)
     }
 
-    /// Fills in what was read, in any order.
+    /// Fills in the series that were read, in any order.
     pub(super) fn fill(&mut self, whole: Vec<Series>, part: Vec<Series>) {
         let counter = !matches!(self.question.kind, Kind::Value { .. });
         let tallied = |read: Vec<Series>| {
@@ -216,7 +218,7 @@ impl Evidence {
         (self.read, self.part) = (tallied(whole), tallied(part));
     }
 
-    /// Whether it was unhealthy before the rollout began.
+    /// Whether the asset was unhealthy before the rollout began.
     pub(super) fn was_ill(&self) -> bool {
         let before = self.before.as_ref();
         before.is_some_and(|before| before.judge() == Judgement::Unhealthy)
@@ -243,7 +245,7 @@ impl Evidence {
             (Some(Judgement::Healthy), Some(Lack::Part(lacks))) => unknown(lacks),
             (None | Some(Judgement::Unknown), lack) => {
                 let why = lack.map(|(Lack::Enough(why) | Lack::Part(why))| why);
-                unknown(why.unwrap_or_else(|| "it is no number".into()))
+                unknown(why.unwrap_or_else(|| "the measured value is not a number".into()))
             }
             (Some(judgement), _) => Judged {
                 judgement,
@@ -253,7 +255,7 @@ impl Evidence {
         }
     }
 
-    /// The figure that is compared, from those series that have one.
+    /// Returns the figure that is compared with the bound, from the series that have an amount.
     fn measured(&self) -> Option<f64> {
         let sum = |read: &[Tally]| read.iter().filter_map(|tally| tally.amount).sum::<f64>();
         let mut amounts = self.read.iter().filter_map(|tally| tally.amount);
@@ -273,7 +275,7 @@ impl Evidence {
         figure.is_finite().then_some(figure)
     }
 
-    /// What is missing, if anything.
+    /// Returns what the evidence lacks, if anything.
     fn lacks(&self) -> Option<Lack> {
         if let Some(error) = &self.error {
             return Some(Lack::Enough(format!("the source failed: {error}")));
@@ -283,9 +285,7 @@ impl Evidence {
         match samples.unwrap_or(0) {
             0 => return Some(Lack::Enough("there is no data".into())),
             few if few < least => {
-                return Some(Lack::Enough(format!(
-                    "{few} samples of the {least} it needs"
-                )));
+                return Some(Lack::Enough(format!("{few} of at least {least} samples")));
             }
             _ => {}
         }
@@ -293,28 +293,31 @@ impl Evidence {
             let events: f64 = self.read.iter().filter_map(|tally| tally.amount).sum();
             let least = self.question.min_events;
             if events < least as f64 {
-                let lacks = format!("{events} events of the {least} it needs");
+                let lacks = format!("{events} of at least {least} events");
                 return Some(Lack::Enough(lacks));
             }
             if part.metric() != whole.metric() && self.part.is_empty() {
-                return Some(Lack::Enough(format!("there is no {}", part.metric())));
+                return Some(Lack::Enough(format!(
+                    "there are no series of {}",
+                    part.metric()
+                )));
             }
         }
         let silent = |tally: &&Tally| tally.amount.is_none();
         let tally = self.read.iter().chain(&self.part).find(silent)?;
         let what = match tally.samples {
             0 => "no data",
-            1 => "one sample only",
-            _ => "samples that are no numbers",
+            1 => "only one sample",
+            _ => "samples that are not numbers",
         };
         Some(Lack::Part(format!("{what} of {:?}", tally.labels)))
     }
 }
 
-/// What evidence lacks.
+/// Data that evidence lacks.
 enum Lack {
-    /// It says nothing.
+    /// There is too little data for any judgement.
     Enough(String),
-    /// It can say unhealthy, and not healthy.
+    /// Some data is missing: the rest can show *unhealthy*, but not *healthy*.
     Part(String),
 }

@@ -1,6 +1,6 @@
 //! Absolute health: a query of production's metrics compared with a bound, over a window.
 //!
-//! The user's code first:
+//! Example:
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -28,21 +28,21 @@
 //!     .reading(metrics);
 //! ```
 //!
-//! The rules, exactly:
-//! - Every updated asset is asked about, and every neighbour. The verdict is the worst of all.
-//! - So is every asset under way, of which only *unhealthy* counts. Where a metric cannot tell what is new from what was,
-//!   and what was may be unwell, say [`Rule::settled_only`].
-//! - Of each asset only samples after its own [`Watched::since`](plugin_sdk::Watched::since) count, and of those only the
-//!   ones in the window that ends now. A budget is a rate or a share of the window, never a lifetime counter.
-//! - *Unhealthy* as soon as enough samples break the bound. *Healthy* when enough samples keep it and none is missing.
-//!   Everything else is *unknown*: too few samples or events, none, one that is no number, a series that has no data
-//!   (yet), a source that fails.
-//! - A counter that falls was reset, and has risen from zero since.
-//! - What a verdict rests on is [`Evidence`], from which it can be judged again.
+//! The rules:
+//! - Every updated asset is checked, and every neighbour. The verdict is the worst of all.
+//! - Every asset under way is checked, too, but only *unhealthy* counts for it. If a metric cannot tell the new
+//!   content from the old one, and the old one may be unhealthy, use [`Rule::settled_only`].
+//! - For each asset only samples after its own [`Watched::since`](plugin_sdk::Watched::since) count, and only those
+//!   in the window that ends now. A bound is on a rate or a share within the window, never on a lifetime counter.
+//! - *Unhealthy*: enough samples break the bound. *Healthy*: enough samples keep it and no data is missing.
+//!   *Unknown*: everything else, such as too few samples or events, a value that is not a number, a series without
+//!   data, or a source that fails.
+//! - A counter that falls was reset, and counts from zero since then.
+//! - The verdict about each asset carries its [`Evidence`], from which it can be reproduced.
 //!
-//! Absolute does not know what was before: a neighbour that breaks the bound, and did so before the rollout, makes the
-//! rollout unhealthy all the same. Where neighbours may be unwell for reasons of their own, leave them to a validator
-//! that compares, and say [`Rule::without_neighbours`].
+//! A neighbour that was unhealthy before the rollout began does not make the rollout unhealthy. If neighbours may
+//! become unhealthy for reasons of their own, leave them to a validator that compares, and use
+//! [`Rule::without_neighbours`].
 
 mod evidence;
 mod query;

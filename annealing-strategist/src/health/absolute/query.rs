@@ -1,4 +1,4 @@
-//! Which series of a metric are meant: its name, and what their labels must be.
+//! Selects series of a metric by its name and by labels.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use plugin_sdk::{MetricQuery, Series};
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
-/// Series of one metric, of whichever asset is asked about. Made by [`of`].
+/// Selects series of one metric, for any asset. Made by [`of`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Of {
     metric: String,
@@ -17,7 +17,7 @@ pub struct Of {
     beginnings: BTreeMap<String, String>,
 }
 
-/// All series of the metric named so.
+/// Selects all series of the metric with this name.
 pub fn of(metric: impl Into<String>) -> Of {
     Of {
         metric: metric.into(),
@@ -27,26 +27,26 @@ pub fn of(metric: impl Into<String>) -> Of {
 }
 
 impl Of {
-    /// Only series whose label `name` is `value`.
+    /// Keeps only series whose label `name` is `value`.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// Only series whose label `name` begins with `value`: `beginning("code", "5")` is every server error.
+    /// Keeps only series whose label `name` begins with `value`: `beginning("code", "5")` selects server errors.
     #[must_use]
     pub fn beginning(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.beginnings.insert(name.into(), value.into());
         self
     }
 
-    /// The metric's name.
+    /// Returns the name of the metric.
     pub fn metric(&self) -> &str {
         &self.metric
     }
 
-    /// Everything of the metric that the asset has in the window; [`Of::takes`] chooses from it.
+    /// Returns the query for all series of the metric that the asset has in the window; [`Of::takes`] then chooses.
     pub(super) fn ask(&self, asset: &AssetId, from: Timestamp, to: Timestamp) -> MetricQuery {
         MetricQuery {
             metric: self.metric.clone(),
@@ -57,8 +57,7 @@ impl Of {
         }
     }
 
-    /// Whether a series is meant. Of one without samples, labels that it does not have are not held against it: nobody
-    /// knows what it would have been.
+    /// Whether a series is selected. A series without samples may lack the labels: it could be one that is selected.
     pub(super) fn takes(&self, series: &Series) -> bool {
         let fits = |name: &String, fits: &dyn Fn(&str) -> bool| match series.labels.get(name) {
             Some(value) => fits(value),

@@ -1,4 +1,4 @@
-//! How a rule is written: what is measured, the bound that it needs, and what else may be said.
+//! Builders for rules: what is measured, its bound, and the options.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{
     evidence::{Bound, Kind, Question},
 };
 
-/// Something measured, which has no bound yet.
+/// A measured quantity that has no bound yet.
 #[derive(Debug, Clone)]
 #[must_use = "give it a bound, and a source to read"]
 pub struct Measure {
@@ -25,12 +25,12 @@ impl Measure {
         }
     }
 
-    /// More is unhealthy.
+    /// Sets an upper bound: larger values are unhealthy.
     pub fn at_most(self, most: f64) -> Rule {
         self.bound(Bound::AtMost(most))
     }
 
-    /// Less is unhealthy.
+    /// Sets a lower bound: smaller values are unhealthy.
     pub fn at_least(self, least: f64) -> Rule {
         self.bound(Bound::AtLeast(least))
     }
@@ -52,7 +52,7 @@ impl Measure {
     }
 }
 
-/// A measure with its bound. By default over 60 s, with at least 5 samples and 1 event.
+/// A measured quantity with its bound. By default the window is 60 s long and needs 5 samples and 1 event.
 #[derive(Debug, Clone)]
 #[must_use = "give it a source to read"]
 pub struct Rule {
@@ -64,44 +64,46 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The length of the window, which ends when it is asked.
+    /// Sets the length of the window, which ends at the time of the check. Default 60 s.
     pub fn over(mut self, window: Duration) -> Self {
         self.question.over = window;
         self
     }
 
-    /// Fewer samples of every series say nothing. How fast they come is up to the source.
+    /// Sets the minimum number of samples, counted in the longest series; with fewer the verdict is unknown. The
+    /// source decides how often samples are taken. Default 5.
     pub fn min_samples(mut self, least: usize) -> Self {
         self.question.min_samples = least;
         self
     }
 
-    /// Of a ratio: fewer events in the whole say nothing. One error in three requests is no share yet.
+    /// For ratios: sets the minimum number of events in the whole; with fewer the verdict is unknown. One error in
+    /// three requests is not a meaningful share. Default 1.
     pub fn min_events(mut self, least: u64) -> Self {
         self.question.min_events = least;
         self
     }
 
-    /// Only assets of these types are asked about, such as `shakespeare.v1.FrontendJob`: the others do not have the
-    /// metric, and would be unknown for ever.
+    /// Checks only assets of these types, such as `shakespeare.v1.FrontendJob`. Assets that do not have the metric
+    /// would stay unknown for ever.
     pub fn only<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
         self.only = Some(types.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Neighbours are not asked about.
+    /// Does not check neighbours of the updated assets.
     pub fn without_neighbours(mut self) -> Self {
         self.neighbours = false;
         self
     }
 
-    /// What is under way is not asked about.
+    /// Does not check assets that are under way.
     pub fn settled_only(mut self) -> Self {
         self.under_way = false;
         self
     }
 
-    /// The validator that reads `source`.
+    /// Returns the validator that applies this rule and reads `source`.
     pub fn reading(self, source: Arc<dyn MetricSource>) -> Absolute {
         Absolute::new(self, source)
     }

@@ -1,4 +1,4 @@
-//! What the absolute validator says, and that it can be judged again.
+//! Tests of the absolute validator and of the replay of its evidence.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use super::{Absolute, Evidence, Rule, of};
 
 const NOW: Timestamp = testing::NOW;
 
-/// What a test says production shows, by metric and asset.
+/// A metric source with fixed series, by metric and asset.
 #[derive(Default)]
 struct Shown {
     series: BTreeMap<(String, String), Vec<Series>>,
@@ -46,7 +46,7 @@ impl Shown {
     }
 }
 
-/// A series with one sample a second, the last one now.
+/// Returns a series with one sample per second, the last one now.
 fn series(labels: &[(&str, &str)], values: &[f64]) -> Series {
     let first = NOW - (values.len() as i64 - 1).seconds();
     let samples = values.iter().zip(0_i64..);
@@ -102,7 +102,7 @@ fn judged(rule: Rule, shown: Shown, request: HealthRequest) -> Health {
     health
 }
 
-/// Every finding follows from its own evidence, which is the same bytes once read back.
+/// Checks that every finding follows from its evidence, which is the same bytes once read back.
 fn replayed(health: &Health) {
     for finding in &health.findings {
         let bytes = serde_json::to_string(&finding.evidence).unwrap();
@@ -135,7 +135,7 @@ fn a_share_of_errors_above_the_bound_is_unhealthy_and_at_the_bound_is_healthy() 
 }
 
 #[test]
-fn it_is_the_window_that_counts_and_never_the_lifetime() {
+fn only_the_window_counts_and_never_the_lifetime() {
     let mut was_bad = vec![0.0, 1000.0];
     was_bad.extend([2000.0; 12]);
     let good: Vec<f64> = (0..14).map(|nth| f64::from(nth) * 10.0).collect();
@@ -146,7 +146,7 @@ fn it_is_the_window_that_counts_and_never_the_lifetime() {
 }
 
 #[test]
-fn r21_samples_from_before_the_last_settle_say_nothing() {
+fn r21_samples_from_before_the_last_settling_do_not_count() {
     let read = vec![
         code("200", &[0.0, 0.0, 0.0, 100.0, 200.0, 300.0]),
         code("500", &[0.0, 50.0, 90.0, 90.0, 90.0, 90.0]),
@@ -168,7 +168,7 @@ fn r21_samples_from_before_the_last_settle_say_nothing() {
 }
 
 #[test]
-fn what_is_missing_or_no_number_is_never_healthy() {
+fn missing_data_and_nan_are_never_healthy() {
     let good = || code("200", &[0.0, 10.0, 20.0]);
     let with = |extra: Series| of_eu(errors(), vec![good(), extra]);
     assert_eq!(of_eu(errors(), vec![]), Judgement::Unknown, "no series");
@@ -255,7 +255,7 @@ fn neighbours_are_asked_too_and_the_worst_counts() {
 }
 
 #[test]
-fn of_what_is_under_way_only_bad_signals_count() {
+fn only_bad_signals_of_assets_under_way_count() {
     let good = || vec![code("200", &[0.0, 10.0, 20.0])];
     let bad = || vec![code("500", &[0.0, 10.0, 20.0])];
     let with = |rule: Rule, us| {
@@ -281,7 +281,7 @@ fn of_what_is_under_way_only_bad_signals_count() {
 }
 
 #[test]
-fn other_types_are_not_asked_about_and_an_asset_nobody_can_read_is() {
+fn other_types_are_not_checked_and_unreadable_assets_are() {
     let shown = Arc::new(Shown::default());
     let validator = errors().only(["another.v1.Type"]).reading(shown.clone());
     let asked = request(&["job/eu", "gone"], &[]);
@@ -289,8 +289,8 @@ fn other_types_are_not_asked_about_and_an_asset_nobody_can_read_is() {
     assert_eq!(health.judgement, Judgement::Unknown);
     let asked = shown.asked.lock().unwrap();
     assert!(asked.iter().all(|query| query.asset.as_str() == "gone"));
-    let nobody = block_on(validator.validate(request(&["job/eu"], &[]))).unwrap();
-    assert_eq!(nobody, Health::healthy(NOW));
+    let unasked = block_on(validator.validate(request(&["job/eu"], &[]))).unwrap();
+    assert_eq!(unasked, Health::healthy(NOW));
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn a_counter_that_was_reset_goes_on_from_zero() {
     );
 }
 
-/// Rises of a counter per second.
+/// The rise of a counter in each second.
 fn rises() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(0_u8..20, 2..12)
 }
@@ -366,7 +366,7 @@ fn counter(label: &str, rises: &[u8]) -> Series {
     code(label, &values)
 }
 
-/// What a source that changes its mind about order, duplicates and resets would show.
+/// A series with values in any order, duplicates and resets.
 fn any_series() -> impl Strategy<Value = Series> {
     let value = prop_oneof![8 => (0_u8..50).prop_map(f64::from), 1 => Just(f64::NAN)];
     let label = prop_oneof![Just("200"), Just("500"), Just("503")];
@@ -375,7 +375,7 @@ fn any_series() -> impl Strategy<Value = Series> {
 
 proptest! {
     #[test]
-    fn more_errors_never_make_it_better(good in rises(), bad in rises(), more in rises()) {
+    fn more_errors_never_improve_the_verdict(good in rises(), bad in rises(), more in rises()) {
         let worse: Vec<u8> = bad.iter().zip(more.iter().chain(std::iter::repeat(&0))).map(|(a, b)| a + b).collect();
         let says = |bad: &[u8]| of_eu(errors(), vec![counter("200", &good), counter("500", bad)]);
         let (before, after) = (says(&bad), says(&worse));
@@ -384,7 +384,7 @@ proptest! {
     }
 
     #[test]
-    fn order_does_not_matter(
+    fn order_of_series_and_samples_does_not_matter(
         (read, shuffled) in proptest::collection::vec(any_series(), 0..6)
             .prop_flat_map(|read| (Just(read.clone()), Just(read).prop_shuffle())),
         turn in any::<prop::sample::Index>(),
@@ -402,7 +402,7 @@ proptest! {
     }
 
     #[test]
-    fn something_missing_never_makes_it_healthy(read in proptest::collection::vec(any_series(), 0..6)) {
+    fn missing_series_never_make_the_verdict_healthy(read in proptest::collection::vec(any_series(), 0..6)) {
         let mut silent = read.clone();
         silent.push(series(&[("task", "9")], &[]));
         let says = of_eu(errors(), silent);
@@ -412,7 +412,7 @@ proptest! {
 
     #[test]
     fn where_a_counter_was_reset_does_not_matter(good in rises(), bad in rises(), at in 1_usize..11) {
-        // A reset shows only if the counter falls, so it is let rise high before.
+        // A reset shows only if the counter falls, so start from a high value.
         let reset = |series: Series| {
             let samples = series.samples.iter().enumerate();
             let lost = series.samples.get(at.saturating_sub(1)).map_or(0.0, |sample| sample.1);
@@ -431,7 +431,7 @@ fn r21_a_neighbour_that_was_unhealthy_before_the_rollout_does_not_condemn_it() {
         let rise = |nth: usize| nth.saturating_sub(from) as f64 * 10.0;
         (0..60).map(rise).collect()
     };
-    // The errors of `job/us` begin in second `from` of sixty; the rollout began in the thirtieth.
+    // The errors of `job/us` begin in second `from` of sixty; the rollout began in second 30.
     let says = |from, updated: &str, neighbour: &str, began: bool| {
         let us = vec![code("200", &rising(0)), code("500", &rising(from))];
         let shown = Shown::default()

@@ -1,4 +1,4 @@
-//! [`Absolute`], the validator: asks the source about every asset, and says what follows.
+//! [`Absolute`], the validator: queries the source for every asset and judges the answers.
 
 use std::{fmt, sync::Arc};
 
@@ -17,10 +17,10 @@ use super::{
     rule::{Measure, Rule},
 };
 
-/// Questions that are under way at once.
+/// Maximum number of concurrent queries.
 const AT_ONCE: usize = 16;
 
-/// A validator that compares a query with a bound. See the [module](super) for its rules.
+/// A validator that compares a query with a bound. Its rules are listed in the [module](super).
 #[derive(Clone)]
 pub struct Absolute {
     rule: Rule,
@@ -28,18 +28,19 @@ pub struct Absolute {
 }
 
 impl Absolute {
-    /// How much of what `whole` counts `part` counts: errors among requests, say. Both are counters; of each, the rises
-    /// of all series in the window are added up. Where they are of the same metric, no series of the part means zero.
+    /// Measures which share of the events counted by `whole` is counted by `part`: errors among requests, for
+    /// example. Both are counters; the rises of all their series in the window are added up. If both are of the same
+    /// metric, a part without series is zero.
     pub fn ratio(name: &str, part: Of, whole: Of) -> Measure {
         Measure::new(name, Kind::Ratio { part, whole })
     }
 
-    /// How fast counters rise, per second, all series together.
+    /// Measures how fast counters rise, per second, summed over all series.
     pub fn rate(name: &str, of: Of) -> Measure {
         Measure::new(name, Kind::Rate { of })
     }
 
-    /// What gauges show on average over the window. Of several series, the worst one counts.
+    /// Measures the mean of gauges over the window. Of several series, the worst one counts.
     pub fn value(name: &str, of: Of) -> Measure {
         Measure::new(name, Kind::Value { of })
     }
@@ -48,7 +49,7 @@ impl Absolute {
         Self { rule, source }
     }
 
-    /// The assets to be asked about.
+    /// Returns the assets to check, with their roles.
     fn asked(&self, request: &HealthRequest) -> Vec<(Watched, Role)> {
         let all = [
             (Role::Updated, Some(&request.updated)),
@@ -74,7 +75,7 @@ impl Absolute {
         asked
     }
 
-    /// Whether the rule is about the asset. One that cannot be read may be.
+    /// Whether the rule applies to the asset. It does if the asset cannot be read.
     fn applies(&self, request: &HealthRequest, asset: &AssetId) -> bool {
         let (Some(types), Some(asset)) = (&self.rule.only, request.reader.get(asset)) else {
             return true;
@@ -82,7 +83,7 @@ impl Absolute {
         types.iter().any(|name| name == asset.type_str())
     }
 
-    /// R21: what the rollout has not reached is judged against how it was before that began.
+    /// R21: a neighbour that is not healthy is compared with its state before the rollout began.
     async fn look_twice(&self, evidence: Evidence, began: Option<Timestamp>) -> Evidence {
         let mut evidence = self.look(evidence).await;
         let Some(began) = began.filter(|_| evidence.role == Role::Neighbour) else {

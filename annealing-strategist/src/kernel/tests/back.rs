@@ -1,4 +1,4 @@
-//! R22: what moved goes back, all of it, and failed content stays away.
+//! R22: all targets that moved go back, and failed content is quarantined.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn one_by_one() -> RolloutPolicy {
     }
 }
 
-/// `a` has settled, `b` is on its way, `c` waits.
+/// `a` has settled, `b` is in flight, `c` waits.
 fn half_way() -> Rig {
     let mut rig = Rig::begun(one_by_one(), &["a", "b", "c"]);
     rig.pass(Duration::from_secs(10));
@@ -40,7 +40,7 @@ fn half_way() -> Rig {
 }
 
 #[test]
-pub(super) fn r22_all_that_moved_goes_back_settled_or_not_last_first() {
+pub(super) fn r22_every_moved_target_goes_back_settled_or_not_last_first() {
     let mut rig = half_way();
     rig.settle("b");
     rig.pass(Duration::from_secs(10));
@@ -63,7 +63,7 @@ pub(super) fn r22_all_that_moved_goes_back_settled_or_not_last_first() {
 }
 
 #[test]
-pub(super) fn r22_a_rollback_goes_by_the_limits_too() {
+pub(super) fn r22_rollback_respects_limits() {
     let mut rig = half_way();
     rig.tell(Command::RollBack).unwrap();
     assert_eq!(rig.at(1), ["b"]);
@@ -72,7 +72,7 @@ pub(super) fn r22_a_rollback_goes_by_the_limits_too() {
 }
 
 #[test]
-pub(super) fn r22_what_is_new_is_left_alone_and_never_removed() {
+pub(super) fn r22_new_asset_is_left_alone_and_never_removed() {
     let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
     rig.lag = None;
     rig.put(vec![thing("a", 2), thing("new", 1)]);
@@ -90,7 +90,7 @@ pub(super) fn r22_what_is_new_is_left_alone_and_never_removed() {
 }
 
 #[test]
-pub(super) fn r22_what_was_never_there_before_is_left_alone() {
+pub(super) fn r22_rolled_back_first_turnup_leaves_assets_alone() {
     let mut rig = Rig::new(RolloutPolicy::default(), vec![thing("a", 1)]);
     rig.lag = None;
     rig.run();
@@ -100,7 +100,7 @@ pub(super) fn r22_what_was_never_there_before_is_left_alone() {
 }
 
 #[test]
-fn r22_what_was_taken_over_goes_back_last_first_too() {
+fn r22_inherited_assets_go_back_last_first() {
     let stops = RolloutPolicy {
         on_unhealthy: OnUnhealthy::Stop,
         domains: vec!["us".into(), "eu".into()],
@@ -113,7 +113,7 @@ fn r22_what_was_taken_over_goes_back_last_first_too() {
     rig.settle("eu/a");
     rig.tell(Command::Abort).unwrap();
     assert_eq!(rig.at(2), ["eu/a", "us/b"]);
-    // What mends them fails before it moves any.
+    // The rollout with the fix fails before it moves any target.
     let held = RolloutPolicy {
         hold: Some("wait".into()),
         ..one_by_one()
@@ -130,12 +130,12 @@ fn r22_what_was_taken_over_goes_back_last_first_too() {
 }
 
 #[test]
-fn r22_what_failed_is_not_where_the_next_one_goes_back_to() {
+fn r22_rollback_never_returns_to_failed_content() {
     let mut rig = Rig::new(RolloutPolicy::default(), vec![thing("a", 1)]);
     rig.lag = None;
     rig.run();
     rig.tell(Command::RollBack).unwrap();
-    // Kept away until it is mended.
+    // The content stays quarantined until it is fixed.
     for size in [2, 1, 3] {
         rig.run();
         rig.put(vec![thing("a", size), thing("b", size)]);
@@ -145,7 +145,7 @@ fn r22_what_failed_is_not_where_the_next_one_goes_back_to() {
         (rig.pin("a"), rig.at(4)),
         (StandingPin::At(IncarnationNo(4)), vec!["a", "b"])
     );
-    // What comes next begins before anybody has heard that the pin moved; and who began it dies.
+    // The next rollout begins before the kernel is told that the pin moved, and then the process dies.
     rig.plane.fail_push(&id("a"));
     while rig.deliver() || rig.answer() {}
     rig.put(vec![thing("a", 4)]);
@@ -169,7 +169,7 @@ fn rolled_back() -> Rig {
 }
 
 #[test]
-pub(super) fn r22_failed_content_stays_away_until_a_person_says_so() {
+pub(super) fn r22_failed_content_is_quarantined_until_an_operator_retries() {
     let mut rig = rolled_back();
     rig.pass(HOUR);
     assert_eq!((rig.rollouts(), rig.plane.quarantine.len()), (2, 2));
@@ -184,7 +184,7 @@ pub(super) fn r22_failed_content_stays_away_until_a_person_says_so() {
 }
 
 #[test]
-pub(super) fn r22_a_retry_after_a_rollback_begins_anew() {
+pub(super) fn r22_retry_after_a_rollback_begins_a_new_rollout() {
     let mut rig = rolled_back();
     rig.crash();
     rig.run();
@@ -194,7 +194,7 @@ pub(super) fn r22_a_retry_after_a_rollback_begins_anew() {
 }
 
 #[test]
-pub(super) fn r22_fix_forward_that_fails_goes_back_to_what_was_before_both() {
+pub(super) fn r22_failed_fix_forward_goes_back_to_the_state_before_both_rollouts() {
     let stop = RolloutPolicy {
         on_unhealthy: OnUnhealthy::Stop,
         ..one_by_one()
@@ -207,7 +207,7 @@ pub(super) fn r22_fix_forward_that_fails_goes_back_to_what_was_before_both() {
     rig.put(vec![thing("a", 3), thing("b", 3)]);
     rig.run();
     assert_eq!((rig.rollouts(), rig.at(3)), (3, vec!["a"]));
-    // `b` is still where the first one left it.
+    // `b` is still where the first rollout left it.
     assert_eq!((rig.at(2), rig.at(1)), (vec!["b"], vec!["c"]));
     rig.tell(Command::RollBack).unwrap();
     rig.lag = Some(Duration::from_secs(1));
@@ -224,7 +224,7 @@ pub(super) fn r22_fix_forward_that_fails_goes_back_to_what_was_before_both() {
 }
 
 #[test]
-pub(super) fn r22_a_revert_while_it_goes_back_is_no_rollout() {
+pub(super) fn r22_revert_during_a_rollback_begins_no_rollout() {
     let mut rig = half_way();
     rig.tell(Command::RollBack).unwrap();
     rig.put(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
@@ -238,7 +238,7 @@ pub(super) fn r22_a_revert_while_it_goes_back_is_no_rollout() {
 }
 
 #[test]
-fn r22_what_cannot_get_back_does_not_keep_out_what_mends_it() {
+fn r22_asset_that_cannot_get_back_does_not_block_its_fix() {
     let mut rig = half_way();
     rig.tell(Command::RollBack).unwrap();
     rig.swap(RolloutPolicy::default());
@@ -256,10 +256,10 @@ fn r22_what_cannot_get_back_does_not_keep_out_what_mends_it() {
 }
 
 #[test]
-fn r22_what_cannot_get_back_is_not_waited_for_when_a_person_says_so() {
+fn r22_retry_does_not_wait_for_an_asset_that_cannot_get_back() {
     let mut rig = half_way();
     rig.tell(Command::RollBack).unwrap();
-    // `b` does not get back, and keeps `a` from being sent.
+    // `b` does not get back, so that `a` is not sent back.
     assert_eq!((rig.state().word(), rig.at(1)), ("rolling back", vec!["b"]));
     rig.tell(Command::Retry).unwrap();
     rig.lag = Some(Duration::from_secs(1));
@@ -270,7 +270,7 @@ fn r22_what_cannot_get_back_is_not_waited_for_when_a_person_says_so() {
 }
 
 #[test]
-fn r22_content_that_failed_stays_away_though_another_failed_since() {
+fn r22_failed_content_stays_quarantined_when_newer_content_fails() {
     let mut rig = rolled_back();
     rig.health = Ok(Judgement::Unhealthy);
     rig.put(vec![thing("a", 3), thing("b", 3)]);
@@ -284,14 +284,14 @@ fn r22_content_that_failed_stays_away_though_another_failed_since() {
 }
 
 #[test]
-fn r22_what_is_on_its_way_back_gets_there_for_that_cause() {
+fn r22_asset_on_its_way_back_keeps_the_cause_rollback() {
     let mut rig = rolled_back();
     rig.lag = None;
     rig.put(vec![thing("a", 3)]);
     rig.run();
     rig.plane.fail_push(&id("a"));
     rig.run();
-    // What is newer leaves `a` out: it goes on back.
+    // The newer rollout leaves `a` out: `a` continues on its way back.
     rig.put(vec![thing("a", 2), thing("b", 4)]);
     rig.run();
     rig.tell(Command::RollBack).unwrap();
@@ -304,7 +304,7 @@ fn r22_what_is_on_its_way_back_gets_there_for_that_cause() {
 }
 
 #[test]
-fn r22_what_left_its_group_before_a_newer_rollout_took_it_over_does_not_go_back() {
+fn r22_asset_that_left_its_group_before_a_newer_rollout_does_not_go_back() {
     for crash in [false, true] {
         let mut rig = half_way();
         rig.tell(Command::RollBack).unwrap();
@@ -329,7 +329,7 @@ fn r22_what_left_its_group_before_a_newer_rollout_took_it_over_does_not_go_back(
 }
 
 #[test]
-fn r22_what_cannot_get_back_keeps_nobody_else_away_for_long() {
+fn r22_asset_that_cannot_get_back_stops_counting_after_the_patience() {
     let mut rig = half_way();
     rig.tell(Command::RollBack).unwrap();
     rig.pass(9 * MINUTE);
@@ -343,7 +343,7 @@ fn r22_what_cannot_get_back_keeps_nobody_else_away_for_long() {
 }
 
 #[test]
-fn r22_trying_again_forgives_what_failed_last_and_nothing_older() {
+fn r22_retry_releases_only_the_content_that_failed_last() {
     let mut rig = rolled_back();
     rig.health = Ok(Judgement::Unhealthy);
     rig.put(vec![thing("b", 3)]);
@@ -355,14 +355,14 @@ fn r22_trying_again_forgives_what_failed_last_and_nothing_older() {
     let content = |rig: &Rig, name| rig.plane.content(&id(name));
     assert_eq!(content(&rig, "a"), Some(thing("a", 1).digest()));
     assert_eq!(content(&rig, "b"), Some(thing("b", 3).digest()));
-    // Nothing that is intended failed in the last one: now it is about what did before.
+    // No intended content failed in the last rollout: this retry releases older content.
     rig.tell(Command::Retry).unwrap();
     rig.pass(HOUR);
     assert_eq!(content(&rig, "a"), Some(thing("a", 2).digest()));
 }
 
 #[test]
-fn r22_trying_again_is_about_what_is_intended() {
+fn r22_retry_applies_to_intended_content() {
     let mut rig = rolled_back();
     rig.health = Ok(Judgement::Unhealthy);
     rig.put(vec![thing("b", 3)]);
@@ -378,7 +378,7 @@ fn r22_trying_again_is_about_what_is_intended() {
 }
 
 #[test]
-fn r22_how_long_one_keeps_others_away_is_up_to_the_policy() {
+fn r22_policy_sets_the_patience() {
     let mut rig = half_way();
     rig.tell(Command::RollBack).unwrap();
     rig.swap(RolloutPolicy {
@@ -392,7 +392,7 @@ fn r22_how_long_one_keeps_others_away_is_up_to_the_policy() {
 }
 
 #[test]
-fn r22_what_is_as_intended_again_is_not_said_to_be_left_out() {
+fn r22_asset_that_is_as_intended_again_is_not_shown_as_left_out() {
     let mut rig = rolled_back();
     assert_eq!(rig.kernel.view(rig.now).left_out, [id("a"), id("b")]);
     rig.put(vec![thing("a", 1)]);
@@ -401,7 +401,7 @@ fn r22_what_is_as_intended_again_is_not_said_to_be_left_out() {
 }
 
 #[test]
-fn r22_a_policy_that_is_gone_or_unreadable_does_not_block_the_way_back() {
+fn r22_missing_or_unreadable_policy_does_not_block_the_rollback() {
     let broken = || {
         let asset = prodspec_model::Asset::builder(id(P)).payload(&Thing { size: 1 });
         asset.unwrap().build().unwrap()
@@ -425,7 +425,7 @@ fn r22_a_policy_that_is_gone_or_unreadable_does_not_block_the_way_back() {
 }
 
 #[test]
-fn r22_one_unhealthy_push_takes_enforcement_from_no_other_asset_of_a_first_turnup() {
+fn r22_first_turnup_continues_without_an_asset_whose_push_is_unhealthy() {
     for crashes in [false, true] {
         let assets = vec![thing("a", 1), thing("b", 1), thing("c", 1)];
         let mut rig = Rig::new(RolloutPolicy::default(), assets);
@@ -454,7 +454,7 @@ fn r22_one_unhealthy_push_takes_enforcement_from_no_other_asset_of_a_first_turnu
 }
 
 #[test]
-fn r22_a_first_turnup_that_was_cut_short_while_it_let_go_of_one_lets_go_of_it() {
+fn r22_interrupted_release_of_an_unhealthy_asset_is_finished_after_a_restart() {
     for part in [Part::Records, Part::SomeMoves] {
         let assets = vec![thing("a", 1), thing("b", 1)];
         let mut rig = Rig::new(RolloutPolicy::default(), assets);

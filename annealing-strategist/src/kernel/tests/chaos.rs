@@ -1,5 +1,6 @@
-//! Anything may happen in any order: edits, policies, assets that join and leave, drift, pushes that fail, words, late news
-//! and crashes. The toy enforcer looks at every move; once all is well everything is as the newest incarnation says.
+//! Random events in any order: edits, policies, assets that join and leave, drift, failed pushes, commands, late
+//! reports and crashes. The toy enforcer checks every move. In the end, when all is healthy, all assets are as the
+//! newest incarnation says.
 
 use std::time::Duration;
 
@@ -25,10 +26,10 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3600);
 const NAMES: [&str; 6] = ["eu/a", "eu/b", "us/c", "us/d", "e", "f"];
 
-/// The choices of one event.
+/// The random choices for one event.
 type Roll = [u8; 24];
 
-/// A source of choices: what proptest drew, then zeros.
+/// A source of choices: the bytes that proptest drew, then zeros.
 struct Dice(std::array::IntoIter<u8, 24>);
 
 impl Dice {
@@ -158,7 +159,7 @@ fn happen(rig: &mut Rig, dice: &mut Dice) {
     assert!(live.count() <= 1, "two rollouts at once");
 }
 
-/// Everything is well, and people do what is left to them.
+/// Makes everything healthy, and gives the commands that operators have left to give.
 fn mend(rig: &mut Rig) {
     rig.health = Ok(Judgement::Healthy);
     rig.lag = Some(Duration::from_secs(1));
@@ -184,12 +185,12 @@ fn is_as_intended(rig: &Rig) {
     for name in NAMES {
         let newest = rig.plane.latest.asset(&id(name));
         let policy = newest.as_ref().and_then(policy_of);
-        // The other group never completes anything.
+        // The other group never completes a rollout.
         let ours = policy.is_none_or(|policy| policy == id(P));
         let Some(newest) = newest.filter(|_| ours) else {
             continue;
         };
-        // What the other group had, that one lets go.
+        // Assets that the other group had are let go by that group.
         let others = |of: &Incarnation| {
             of.asset(&id(name)).as_ref().and_then(policy_of) == Some(id("policy/q"))
         };
@@ -197,7 +198,8 @@ fn is_as_intended(rig: &Rig) {
         if kept && !rig.plane.is_governed(&id(name)) {
             continue;
         }
-        // Nobody tells of the pin of what nobody enforces: after a crash its group does not know it when it comes back.
+        // Pins of modelled-only assets are not reported: after a crash the group does not know the pin of one that
+        // comes back.
         let left =
             |of: &Incarnation| of.asset(&id(name)).as_ref().and_then(policy_of) != Some(id(P));
         let strange = rig.crashes > 0 && rig.plane.all.values().any(left);
@@ -210,7 +212,7 @@ fn is_as_intended(rig: &Rig) {
             Some(newest.digest()),
             "{name}, {pin:?}"
         );
-        // Of what nobody enforces a pin may be left by a step that was cut short: it says the same.
+        // A step that was only partly made may leave the pin of a modelled-only asset; it has the same content.
         assert!(pin.is_none() || !rig.plane.is_enforced(&id(name)), "{name}");
     }
 }
@@ -231,7 +233,7 @@ fn play(first: Roll, events: Vec<Roll>) {
     is_as_intended(&rig);
 }
 
-/// The same cases each time; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` ask for others, and for more.
+/// Uses the same cases each time. `PROPTEST_RNG_SEED` and `PROPTEST_CASES` choose other and more cases.
 fn config_of_proptest() -> ProptestConfig {
     let given = ProptestConfig::default();
     ProptestConfig {
@@ -249,7 +251,7 @@ proptest! {
     #![proptest_config(config_of_proptest())]
 
     #[test]
-    fn whatever_happens_intent_is_reached_and_no_rule_is_broken(first: Roll, events in prop::collection::vec(any::<Roll>(), 0..150)) {
+    fn any_sequence_of_events_reaches_intent_and_breaks_no_rule(first: Roll, events in prop::collection::vec(any::<Roll>(), 0..150)) {
         play(first, events);
     }
 }

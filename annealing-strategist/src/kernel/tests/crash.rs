@@ -1,4 +1,4 @@
-//! A crash at any step, or in the middle of one: whoever comes next brings it to the same end.
+//! A crash at any step, or within one: the next owner reaches the same result.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ struct End {
     state: &'static str,
 }
 
-/// One that fails, one beside what failed, and one that mends it.
+/// Plays a rollout that fails, one of an asset that did not fail, and one that fixes the failure.
 fn story(policy: &RolloutPolicy, crash: Option<(usize, Part)>) -> (End, usize) {
     let mut rig = Rig::settled(
         policy.clone(),
@@ -66,7 +66,7 @@ fn story(policy: &RolloutPolicy, crash: Option<(usize, Part)>) -> (End, usize) {
 }
 
 #[test]
-pub(super) fn a_crash_at_any_step_or_within_one_changes_nothing() {
+pub(super) fn crash_at_or_within_any_step_does_not_change_the_result() {
     let waves = RolloutPolicy {
         max_in_flight: Some(2),
         ..canary()
@@ -87,7 +87,7 @@ pub(super) fn a_crash_at_any_step_or_within_one_changes_nothing() {
 }
 
 #[test]
-pub(super) fn what_was_to_move_when_it_crashed_waits_again() {
+pub(super) fn target_whose_move_was_interrupted_waits_again() {
     let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1), thing("b", 1)]);
     rig.lag = None;
     rig.put(vec![thing("a", 2), thing("b", 2)]);
@@ -101,7 +101,7 @@ pub(super) fn what_was_to_move_when_it_crashed_waits_again() {
 }
 
 #[test]
-pub(super) fn what_was_found_and_not_remembered_is_found_again() {
+pub(super) fn report_lost_in_a_crash_is_taken_in_again() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.plane.settle(&id("a"));
     rig.deliver();
@@ -116,7 +116,7 @@ pub(super) fn what_was_found_and_not_remembered_is_found_again() {
 }
 
 #[test]
-pub(super) fn r22_a_rollback_goes_on_after_a_crash_at_any_step() {
+pub(super) fn r22_rollback_continues_after_a_crash_at_any_step() {
     for part in PARTS {
         for at in 1..5 {
             let slow = RolloutPolicy {
@@ -130,7 +130,7 @@ pub(super) fn r22_a_rollback_goes_on_after_a_crash_at_any_step() {
             rig.crash_at = Some((at, part));
             rig.run();
             if rig.state().word() == "running" {
-                // Enforcement has forgotten: a person has not.
+                // Enforcement has lost the failed push, so an operator gives the command.
                 rig.tell(Command::RollBack).unwrap();
             }
             rig.lag = Some(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! A rollout costs in proportion to its targets: one that is quadratic would not come to an end here.
+//! The cost of a rollout is proportional to its targets: with quadratic cost this test would not end.
 
 use std::time::Duration;
 

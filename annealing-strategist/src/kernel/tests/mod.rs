@@ -1,4 +1,4 @@
-//! The kernel's rules, each with a test that carries its number, beside a toy enforcer in virtual time.
+//! Tests of the kernel's rules, named by rule number, with a toy enforcer in virtual time.
 
 mod back;
 mod chaos;

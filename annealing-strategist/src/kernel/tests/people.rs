@@ -1,4 +1,4 @@
-//! What people say to a rollout: each word where it fits, and a sentence where it does not.
+//! Commands of operators: each one works where it fits, and is refused with a sentence where it does not.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const ALL: [Command; 6] = [
     Command::RollBack,
 ];
 
-/// Which words do not fit.
+/// Returns the commands that are refused.
 fn refused(rig: impl Fn() -> Rig) -> Vec<Command> {
     let refused = |command: &Command| {
         let mut rig = rig();
@@ -44,7 +44,7 @@ fn after(command: Command) -> Rig {
 }
 
 #[test]
-fn words_that_do_not_fit_are_refused_with_a_sentence() {
+fn commands_that_do_not_fit_are_refused_with_a_sentence() {
     use Command::{Abort, Pause, Promote, Resume, Retry, RollBack};
     assert_eq!(refused(|| Rig::settled(canary(), vec![thing("a", 1)])), ALL);
     assert_eq!(refused(running), [Resume, Retry]);
@@ -57,7 +57,7 @@ fn words_that_do_not_fit_are_refused_with_a_sentence() {
 }
 
 #[test]
-fn a_pause_holds_what_is_next_and_not_what_is_under_way() {
+fn pause_holds_waiting_targets_and_not_pushes_under_way() {
     let one = RolloutPolicy {
         max_in_flight: Some(1),
         ..RolloutPolicy::default()
@@ -75,7 +75,7 @@ fn a_pause_holds_what_is_next_and_not_what_is_under_way() {
 }
 
 #[test]
-fn an_abort_leaves_everything_where_it_is_and_a_retry_goes_on() {
+fn abort_leaves_pins_in_place_and_retry_continues() {
     let mut rig = running();
     rig.tell(Command::Abort).unwrap();
     rig.settle("a");
@@ -90,7 +90,7 @@ fn an_abort_leaves_everything_where_it_is_and_a_retry_goes_on() {
 }
 
 #[test]
-fn an_abort_before_anything_moved_gives_way_to_newer_content_only() {
+fn rollout_aborted_before_any_move_is_superseded_by_newer_content_only() {
     let hold = RolloutPolicy {
         hold: Some("wait".into()),
         ..canary()
@@ -106,7 +106,7 @@ fn an_abort_before_anything_moved_gives_way_to_newer_content_only() {
 }
 
 #[test]
-fn every_word_is_in_the_history_with_who_and_why() {
+fn every_command_is_in_the_history_with_operator_and_reason() {
     let rig = after(Command::RollBack);
     let history = &rig.plane.newest().unwrap().history;
     assert!(history.iter().any(|entry| entry.by == Some(by())));

@@ -1,4 +1,4 @@
-//! R17: what governed assets go by, when a rollout begins, and which one.
+//! R17: the pins of governed assets, and when a rollout begins.
 
 use std::time::Duration;
 
@@ -41,20 +41,20 @@ pub(super) fn r17_governed_assets_never_follow_latest_before_their_turn() {
 }
 
 #[test]
-pub(super) fn r17_the_first_turnup_is_at_once() {
+pub(super) fn r17_first_turnup_moves_all_assets_at_once() {
     let mut rig = Rig::new(canary(), vec![thing("a", 1), thing("b", 1)]);
     rig.run();
     assert_eq!(rig.at(1), ["a", "b"]);
 }
 
 #[test]
-fn r17_what_nobody_edits_stays_while_a_first_turnup_is_taken_over() {
+fn r17_unedited_asset_keeps_its_pin_when_a_first_turnup_is_superseded() {
     let assets = vec![thing("a", 1), thing("b", 1)];
     let mut rig = Rig::new(RolloutPolicy::default(), assets);
     rig.lag = None;
     rig.run();
     for size in [2, 3] {
-        // Whoever takes over may die before anything moves.
+        // The owner of the new rollout dies before a pin moves.
         rig.put(vec![thing("b", size)]);
         while rig.deliver() || rig.durable() {}
         rig.crash();
@@ -70,7 +70,7 @@ fn r17_what_nobody_edits_stays_while_a_first_turnup_is_taken_over() {
 }
 
 #[test]
-pub(super) fn r17_what_is_sealed_meanwhile_is_one_rollout() {
+pub(super) fn r17_incarnations_sealed_during_a_rollout_become_one_rollout() {
     let mut rig = Rig::begun(canary(), &["a", "b", "c"]);
     rig.put(vec![thing("a", 3)]);
     rig.put(vec![thing("b", 4)]);
@@ -90,7 +90,7 @@ pub(super) fn r17_what_is_sealed_meanwhile_is_one_rollout() {
 }
 
 #[test]
-pub(super) fn r17_an_unrelated_edit_does_not_supersede_what_failed() {
+pub(super) fn r17_unrelated_edit_does_not_supersede_a_failed_rollout() {
     let stop = RolloutPolicy {
         on_unhealthy: OnUnhealthy::Stop,
         ..canary()
@@ -115,7 +115,7 @@ pub(super) fn r17_an_unrelated_edit_does_not_supersede_what_failed() {
 }
 
 #[test]
-pub(super) fn r17_quarantined_content_is_left_out_and_stays_where_it_was() {
+pub(super) fn r17_asset_with_quarantined_content_is_left_out_and_keeps_its_pin() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.lag = Some(Duration::from_secs(1));
     rig.health = Ok(Judgement::Unhealthy);
@@ -140,13 +140,13 @@ pub(super) fn r17_quarantined_content_is_left_out_and_stays_where_it_was() {
 fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it() {
     let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1), thing("b", 1)]);
     rig.lag = None;
-    // The head stays behind for as long as this one is under way.
+    // The head stays behind while this rollout is live.
     rig.put(vec![thing("b", 2)]);
     let other = "policy/q";
     rig.put(vec![of_group(Some(other), "a", 2).build().unwrap()]);
     rig.run();
-    let nobody = || vec![of_group(None, "a", 3).build().unwrap()];
-    let later = seal(Some(&rig.kernel.latest), nobody(), &[]);
+    let ungoverned = || vec![of_group(None, "a", 3).build().unwrap()];
+    let later = seal(Some(&rig.kernel.latest), ungoverned(), &[]);
     assert!(
         rig.kernel.governs(&later, &id("a")),
         "no other head is known"
@@ -154,14 +154,14 @@ fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it(
     let heads = [(id(other), rig.kernel.latest.clone())].into();
     rig.step(Event::Heads(std::sync::Arc::new(heads)));
     assert!(!rig.kernel.governs(&later, &id("a")));
-    rig.put(nobody());
+    rig.put(ungoverned());
     rig.lag = Some(Duration::from_secs(1));
     rig.pass(HOUR);
     assert_eq!((rig.rollouts(), rig.head()), (2, Some(4)));
 }
 
 #[test]
-fn r17_what_left_its_group_before_its_turn_is_held_by_none() {
+fn r17_asset_that_leaves_its_group_before_its_turn_is_released() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     assert!(["a", "b"].iter().all(|name| rig.kernel.has(&id(name))));
     let leaves = |name| vec![of_group(Some("policy/q"), name, 3).build().unwrap()];
@@ -174,7 +174,7 @@ fn r17_what_left_its_group_before_its_turn_is_held_by_none() {
 }
 
 #[test]
-fn r17_what_left_its_group_and_is_back_has_its_turn_after_all() {
+fn r17_asset_that_returns_to_its_group_is_rolled_out() {
     let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b"]);
     assert_eq!(rig.at(2), ["a", "b"]);
     rig.put(vec![of_group(Some("policy/q"), "b", 2).build().unwrap()]);
@@ -187,7 +187,7 @@ fn r17_what_left_its_group_and_is_back_has_its_turn_after_all() {
 }
 
 #[test]
-fn r17_a_revert_in_mid_canary_turns_the_live_rollout_round_at_once() {
+fn r17_revert_during_a_canary_rolls_the_live_rollout_back_at_once() {
     let all = |size| ["a", "b", "c"].map(|name| thing(name, size)).to_vec();
     let words = [None, Some(Command::Pause), Some(Command::Abort)];
     for word in words {
@@ -205,7 +205,7 @@ fn r17_a_revert_in_mid_canary_turns_the_live_rollout_round_at_once() {
         rig.pass(HOUR);
         assert_eq!((rig.state().word(), rig.rollouts()), ("rolled back", 2));
         assert_eq!((rig.head(), rig.plane.pins.len()), (Some(3), 0));
-        // It has not failed: a later rollout may bring it again.
+        // The content has not failed: a later rollout may bring it again.
         rig.put(all(2));
         rig.pass(HOUR);
         assert_eq!((rig.state().word(), rig.head()), ("completed", Some(4)));
@@ -213,7 +213,7 @@ fn r17_a_revert_in_mid_canary_turns_the_live_rollout_round_at_once() {
 }
 
 #[test]
-fn r17_an_edit_that_takes_back_what_has_not_moved_waits_for_its_turn() {
+fn r17_revert_of_an_asset_that_has_not_moved_waits_for_the_next_rollout() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.put(vec![thing("b", 1)]);
     rig.run();

@@ -1,4 +1,4 @@
-//! A toy enforcer and a toy store: what is durable, whose pins are where, and what production has.
+//! A toy enforcer and a toy store: stored records, pins, and the content of production.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -16,14 +16,14 @@ use crate::{
     record::{Quarantined, Rollout, State, TargetRecord},
 };
 
-/// What enforcement says.
+/// A report of enforcement.
 #[derive(Debug, Clone)]
 pub(super) enum Fed {
     Took(Incarnation, Vec<AssetId>),
     Stands(AssetId, Standing),
 }
 
-/// How much of a step became durable.
+/// The part of a step that became durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Nothing,
@@ -51,11 +51,11 @@ pub(super) struct Plane {
     /// Every move, in order.
     pub(super) moves: Vec<(AssetId, Goes)>,
     forward: BTreeSet<(RolloutId, AssetId)>,
-    /// What those had that have moved.
+    /// The content that moved assets had before.
     was: BTreeMap<AssetId, Option<Digest>>,
-    /// Of these nobody knows that any more.
+    /// Assets that moved, but whose previous content is lost.
     lost: BTreeSet<AssetId>,
-    /// Whoever is to be looked at.
+    /// Assets that are going to be pushed.
     pub(super) restless: Vec<AssetId>,
 }
 
@@ -96,14 +96,14 @@ impl Plane {
     fn by_default(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {
         let of = match self.is_governed(id) {
             true if self.is_ours(id) => self.head.as_ref()?,
-            // The other group never completes anything.
+            // The other group never completes a rollout.
             true => return None,
             false => &self.latest,
         };
         Some((of.asset(id)?, of.no()))
     }
 
-    /// What production is held to.
+    /// Returns the asset and incarnation that production is held to.
     pub(super) fn intent(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {
         match self.pins.get(id).map(|(pin, _)| *pin) {
             Some(StandingPin::At(no)) => Some((self.all[&no].asset(id)?, no)),
@@ -142,7 +142,7 @@ impl Plane {
         pinned.map(|id| (id.clone(), self.standing(id))).collect()
     }
 
-    /// Of every pin that is durable, enforced or not.
+    /// Returns the standings of all durable pins, enforced or not.
     pub(super) fn all_pins(&self) -> Vec<(AssetId, Standing)> {
         let mut all = Vec::new();
         for id in self.pins.keys() {
@@ -164,7 +164,7 @@ impl Plane {
     }
 
     fn keep_in_place(&mut self, id: &AssetId, was: Option<(Asset, IncarnationNo)>) {
-        // Nobody pins, or tells of, what nobody enforces.
+        // Modelled-only assets are not pinned here, and not reported.
         if !self.is_enforced(id) {
             return;
         }
@@ -225,10 +225,10 @@ impl Plane {
         }
     }
 
-    /// R22: everything that moved is at what was.
+    /// R22: checks that all assets that moved have their previous content.
     fn judge_end(&self, rollout: &Rollout) {
         if let State::RolledBack { .. } = rollout.state {
-            // What nobody governs any more goes its own way.
+            // Assets that are no longer governed may have any content.
             let held = |id: &&AssetId| {
                 self.is_enforced(id) && self.is_governed(id) && !self.lost.contains(*id)
             };
@@ -242,8 +242,8 @@ impl Plane {
         }
     }
 
-    /// Where an asset was that left the group and came back while its pin moved is said once: after a crash nobody knows,
-    /// and it goes back to where the group has it.
+    /// The pin of an asset that left the group and came back while its pin moved is reported once. After a crash that
+    /// pin is lost, and the asset goes back to where the group has it.
     pub(super) fn forget_unheard(&mut self) {
         let on = self.rows.iter().filter(|(_, row)| row.back_at.is_none());
         let unheard = on.filter(|(id, row)| self.is_unheard(id, row) || self.is_elsewhere(id, row));
@@ -251,7 +251,7 @@ impl Plane {
         self.lost.extend(unheard);
     }
 
-    /// Whether an asset that is to be moved is where neither it was nor a rollout put it.
+    /// Whether an asset with a record is neither at its previous pin nor at that of any rollout.
     fn is_elsewhere(&self, id: &AssetId, row: &TargetRecord) -> bool {
         let Some((StandingPin::At(no), _)) = self.pins.get(id) else {
             return false;
@@ -260,7 +260,7 @@ impl Plane {
         row.was != StandingPin::At(*no) && !rolled
     }
 
-    /// Whether it is still to be told where an asset was before its pin moved.
+    /// Whether a report of the asset's previous pin has not been delivered yet.
     fn is_unheard(&self, asset: &AssetId, row: &TargetRecord) -> bool {
         let to = StandingPin::At(self.rollouts[&row.rollout].to);
         let told = self.feed.iter().filter_map(|fed| match fed {
@@ -283,8 +283,7 @@ impl Plane {
         self.regovern(&ids, |plane| plane.head = Some(head));
     }
 
-    /// What governs assets changes: of those that a group has, the content does not; nobody is left to move the pins of
-    /// those that leave it.
+    /// Changes what governs assets. Governed assets keep their content; those that leave every group lose their pins.
     fn regovern<'a>(
         &mut self,
         ids: impl IntoIterator<Item = &'a AssetId>,
@@ -299,7 +298,7 @@ impl Plane {
                 true if !pinned && self.content(id) != content => self.keep_in_place(id, intent),
                 false if pinned && governed => {
                     self.pins.remove(id);
-                    // Whoever does not hear of it in time goes by what it had from the group.
+                    // A kernel that is told too late uses the pin that the asset had from the group.
                     self.lost.insert(id.clone());
                     self.forward.retain(|(_, other)| other != id);
                     self.found.remove(id);
@@ -310,7 +309,7 @@ impl Plane {
         }
     }
 
-    /// R17, R22: nobody is moved forward twice in one rollout, or to what failed in another.
+    /// R17, R22: checks that no asset moves forward twice in one rollout, or to quarantined content.
     fn audit(&mut self, id: &AssetId, goes: Goes) {
         let row = self.rows.get(id);
         let (Goes::At(no, Cause::Intent), Some(row)) = (goes, row) else {
@@ -325,12 +324,12 @@ impl Plane {
             .quarantine
             .get(id)
             .filter(|failed| content.is_some_and(|content| failed.has(content, None)));
-        assert!(failed.is_none(), "{id} is moved to what failed");
+        assert!(failed.is_none(), "{id} is moved to quarantined content");
         if self.is_governed(id) {
             let before = self.content(id);
             self.was.entry(id.clone()).or_insert(before);
         } else {
-            // It left while its pin was on its way: it had nothing from the group.
+            // The asset left while its pin was being moved: it has no previous content from the group.
             self.lost.insert(id.clone());
         }
         let first = self.forward.insert((rollout, id.clone()));
@@ -375,14 +374,14 @@ impl Plane {
         self.restless.push(id.clone());
     }
 
-    /// Somebody lets go of a pin by hand.
+    /// An operator removes a pin by hand.
     pub(super) fn unpin(&mut self, id: &AssetId) {
         self.pins.remove(id);
         self.forward.retain(|(_, other)| other != id);
         self.tell(id);
     }
 
-    /// A push, and a diff after it.
+    /// Pushes an asset and reports the diff that follows.
     pub(super) fn settle(&mut self, id: &AssetId) {
         let Some(content) = self.content(id) else {
             return;
@@ -407,14 +406,14 @@ impl Plane {
         }
     }
 
-    /// The checks delay the push of an asset until these have settled.
+    /// Checks delay the push of an asset until these assets have settled.
     pub(super) fn delay(&mut self, id: &AssetId, waits_for: &[&AssetId]) {
         self.found
             .insert(id.clone(), out_of_sync(self.now, waits_for));
         self.tell(id);
     }
 
-    /// A person, or a check, holds the push of an asset.
+    /// An operator or a check holds the push of an asset.
     pub(super) fn hold(&mut self, id: &AssetId, because: &str) {
         let mut state = out_of_sync(self.now, &[]);
         if let Stands::OutOfSync { why, .. } = &mut state {

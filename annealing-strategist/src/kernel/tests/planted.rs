@@ -1,4 +1,4 @@
-//! Every guard is needed: without it a test of its rule fails.
+//! Every guard is needed: without it, a test of its rule fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,36 +10,36 @@ fn without_a_guard_a_test_of_its_rule_fails() {
     let guards: [(Bug, fn()); 12] = [
         (
             Bug::UpdatedAtAnyPin,
-            settle::r20_only_what_is_in_sync_at_the_pin_of_the_rollout_is_updated,
+            settle::r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated,
         ),
         (
             Bug::RollBackSettledOnly,
-            back::r22_all_that_moved_goes_back_settled_or_not_last_first,
+            back::r22_every_moved_target_goes_back_settled_or_not_last_first,
         ),
         (
             Bug::UnknownIsHealthy,
-            settle::r21_unknown_holds_and_is_flagged,
+            settle::r21_unknown_health_holds_and_is_flagged,
         ),
         (Bug::OldVerdict, settle::r21_an_old_verdict_passes_no_gate),
         (
             Bug::RollBackAsIntent,
-            back::r22_all_that_moved_goes_back_settled_or_not_last_first,
+            back::r22_every_moved_target_goes_back_settled_or_not_last_first,
         ),
         (
             Bug::SelectTwice,
-            select::r18_what_was_selected_is_not_selected_again,
+            select::r18_selected_target_is_not_selected_again,
         ),
         (
             Bug::NoQuarantine,
-            back::r22_failed_content_stays_away_until_a_person_says_so,
+            back::r22_failed_content_is_quarantined_until_an_operator_retries,
         ),
         (
             Bug::BackFirstFirst,
-            back::r22_all_that_moved_goes_back_settled_or_not_last_first,
+            back::r22_every_moved_target_goes_back_settled_or_not_last_first,
         ),
         (
             Bug::AnyEditMends,
-            pins::r17_an_unrelated_edit_does_not_supersede_what_failed,
+            pins::r17_unrelated_edit_does_not_supersede_a_failed_rollout,
         ),
         (
             Bug::VoidSelection,
@@ -51,7 +51,7 @@ fn without_a_guard_a_test_of_its_rule_fails() {
         ),
         (
             Bug::TrustRows,
-            crash::a_crash_at_any_step_or_within_one_changes_nothing,
+            crash::crash_at_or_within_any_step_does_not_change_the_result,
         ),
     ];
     for (bug, test) in guards {

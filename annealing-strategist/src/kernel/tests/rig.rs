@@ -1,4 +1,4 @@
-//! A kernel beside a toy enforcer, in virtual time: steps become durable when told, and whoever comes next goes on.
+//! A kernel with a toy enforcer, in virtual time: steps become durable on request, and another kernel can take over.
 
 use std::{
     cell::Cell,
@@ -32,7 +32,7 @@ use crate::{
 };
 
 thread_local! {
-    /// The guard that kernels of this test do without.
+    /// The guard that is left out in this test's kernels.
     pub(super) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
@@ -45,7 +45,7 @@ impl Message for Thing {
     const TYPE: &'static str = "test.v1.Thing";
 }
 
-/// Nobody enforces it.
+/// The payload of a type that is only modelled.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Idea {
     pub(super) size: u64,
@@ -59,10 +59,10 @@ pub(super) fn id(text: &str) -> AssetId {
     AssetId::new(text).unwrap()
 }
 
-/// The policy asset of the group.
+/// The policy asset of the group under test.
 pub(super) const P: &str = "policy/p";
 
-/// Governed by `policy`, and in the cluster before the `/` of its name, if it has one.
+/// Returns an asset governed by `policy`, in the cluster named before the `/` of its name, if there is one.
 pub(super) fn of_group(policy: Option<&str>, name: &str, size: u64) -> AssetBuilder {
     let mut asset = Asset::builder(id(name)).payload(&Thing { size }).unwrap();
     if let Some(policy) = policy {
@@ -87,7 +87,7 @@ pub(super) fn policy_asset(policy: &RolloutPolicy) -> Asset {
     asset.build().unwrap()
 }
 
-/// An incarnation that follows `parent`.
+/// Returns an incarnation that follows `parent`.
 pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
     let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
@@ -124,26 +124,26 @@ pub(super) struct Rig {
     pub(super) now: Now,
     pub(super) config: Config,
     pub(super) plane: Plane,
-    /// Not durable yet.
+    /// Steps that are not durable yet.
     pub(super) steps: VecDeque<Step>,
     pub(super) calls: VecDeque<Call>,
     pub(super) replies: BTreeMap<u64, Result<(), Refused>>,
-    /// What every look at health says. An error: the look failed.
+    /// The judgement of every health check. An error: the check fails.
     pub(super) health: Result<Judgement, String>,
-    /// How old the evidence is.
+    /// Age of the evidence at each health check.
     pub(super) evidence: Duration,
-    /// Whether pushes happen by themselves, and after how long.
+    /// Time after which pushes happen by themselves. `None`: they do not.
     pub(super) lag: Option<Duration>,
     pushes: BTreeSet<(Mono, AssetId)>,
-    /// How pinned assets stand, as far as told to anybody.
+    /// Standings of pinned assets, as last reported.
     heard: BTreeMap<AssetId, Standing>,
-    /// How many steps were made, and at which the process dies.
+    /// The number of steps made, and the step at which the process dies.
     pub(super) made: usize,
     pub(super) crash_at: Option<(usize, Part)>,
     pub(super) judged: u32,
     pub(super) selected: u32,
     words: u64,
-    /// How often the process died.
+    /// The number of crashes so far.
     pub(super) crashes: u32,
 }
 
@@ -195,7 +195,7 @@ impl Rig {
         rig
     }
 
-    /// A group whose first turnup is over.
+    /// A group whose first turnup has completed.
     pub(super) fn settled(policy: RolloutPolicy, assets: Vec<Asset>) -> Self {
         let mut rig = Self::new(policy, assets);
         rig.pass(Duration::from_secs(3600));
@@ -207,7 +207,7 @@ impl Rig {
         rig
     }
 
-    /// The same, with the next rollout begun, and nothing moving by itself.
+    /// The same group with the next rollout begun. Pushes do not happen by themselves.
     pub(super) fn begun(policy: RolloutPolicy, names: &[&str]) -> Self {
         let assets = |size| -> Vec<Asset> { names.iter().map(|name| thing(name, size)).collect() };
         let first = RolloutPolicy {
@@ -233,7 +233,7 @@ impl Rig {
         self.calls.extend(out.calls);
         self.replies.extend(out.replies);
         let latest = self.kernel.latest.clone();
-        // As the shell does: what is another group's by now is no longer heard of.
+        // Like the shell: an asset of another group is no longer reported to this one.
         for asset in out.released {
             if !self.kernel.has(&asset) {
                 self.step(Event::Took {
@@ -245,7 +245,7 @@ impl Rig {
         }
     }
 
-    /// The first step that is not durable yet becomes so.
+    /// Makes the first step durable. Returns false if there is none.
     pub(super) fn durable(&mut self) -> bool {
         if self.steps.is_empty() {
             return false;
@@ -263,7 +263,7 @@ impl Rig {
         true
     }
 
-    /// The next thing that enforcement said is heard.
+    /// Delivers the next report of enforcement. Returns false if there is none.
     pub(super) fn deliver(&mut self) -> bool {
         match self.plane.feed.pop_front() {
             None => return false,
@@ -290,7 +290,7 @@ impl Rig {
         true
     }
 
-    /// The next call is answered.
+    /// Answers the next call. Returns false if there is none.
     pub(super) fn answer(&mut self) -> bool {
         let event = match self.calls.pop_front() {
             None => return false,
@@ -316,7 +316,7 @@ impl Rig {
         true
     }
 
-    /// Everything that follows without time passing.
+    /// Does everything that can happen without time passing.
     pub(super) fn run(&mut self) {
         for _ in 0..3_000_000 {
             self.work();
@@ -324,10 +324,10 @@ impl Rig {
                 return;
             }
         }
-        panic!("it never rests");
+        panic!("the rig does not come to rest");
     }
 
-    /// Pushes that are due by now.
+    /// Makes the pushes that are due.
     fn work(&mut self) {
         let Some(lag) = self.lag else { return };
         for asset in std::mem::take(&mut self.plane.restless) {
@@ -344,7 +344,7 @@ impl Rig {
         }
     }
 
-    /// Time goes on; everything happens as soon as it can.
+    /// Lets time pass; everything happens as soon as it can.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now.mono + time;
         for _ in 0..10_000 {
@@ -358,7 +358,7 @@ impl Rig {
                 return self.run();
             }
         }
-        panic!("time stands still");
+        panic!("the rig does not reach the end of the time");
     }
 
     pub(super) fn to(&mut self, mono: Mono) {
@@ -370,7 +370,7 @@ impl Rig {
         self.plane.now = self.now.wall;
     }
 
-    /// Seals and publishes.
+    /// Seals an incarnation with these assets, and publishes it.
     pub(super) fn put(&mut self, assets: Vec<Asset>) -> IncarnationNo {
         self.edit(assets, &[])
     }
@@ -404,7 +404,7 @@ impl Rig {
         answer
     }
 
-    /// The process dies; another one takes over what is durable.
+    /// The process dies, and another one takes over the durable state.
     pub(super) fn crash(&mut self) {
         self.crashes += 1;
         self.plane.forget_unheard();
@@ -417,7 +417,7 @@ impl Rig {
         self.absorb(out);
     }
 
-    /// The same while a step is being made durable.
+    /// The same while a step is only partly durable.
     pub(super) fn crash_in_step(&mut self, part: Part) {
         if let Some(step) = self.steps.pop_front() {
             self.plane.apply(step, part);
@@ -430,7 +430,7 @@ impl Rig {
         pin.map_or(StandingPin::Default, |(pin, _)| *pin)
     }
 
-    /// Those whose pin is at incarnation `no`.
+    /// Returns the assets that are pinned to incarnation `no`.
     pub(super) fn at(&self, no: u32) -> Vec<&str> {
         let at = StandingPin::At(IncarnationNo(no));
         let pins = self.plane.pins.iter().filter(|(_, (pin, _))| *pin == at);
@@ -473,7 +473,7 @@ fn verdict(as_of: Timestamp, judgement: Judgement) -> Health {
     }
 }
 
-/// A kernel from what is durable, as the shell puts it together.
+/// Restores a kernel from the durable state, as the shell does.
 fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Kernel {
     let policy = plane.policy.clone();
     let head = plane.head.as_ref();

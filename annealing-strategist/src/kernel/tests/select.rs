@@ -1,4 +1,4 @@
-//! R18 and R19: selections go by the policy as it is, and take with them whom they need.
+//! R18 and R19: selections follow the present policy, and include the assets that their targets wait for.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(super) fn r18_a_selection_by_an_older_policy_is_void() {
 }
 
 #[test]
-pub(super) fn r18_what_was_selected_is_not_selected_again() {
+pub(super) fn r18_selected_target_is_not_selected_again() {
     let one = RolloutPolicy {
         max_in_flight: Some(1),
         ..RolloutPolicy::default()
@@ -67,7 +67,7 @@ pub(super) fn r18_what_was_selected_is_not_selected_again() {
     rig.settle("a");
     rig.settle("b");
     assert_eq!(rig.at(2), ["a", "b", "c"]);
-    // The answer to a question of before, once more.
+    // Each of the three targets moved once.
     let moves = rig
         .plane
         .moves
@@ -77,7 +77,7 @@ pub(super) fn r18_what_was_selected_is_not_selected_again() {
 }
 
 #[test]
-pub(super) fn r18_a_policy_that_is_gone_holds_until_it_is_back() {
+pub(super) fn r18_missing_policy_holds_the_rollout_until_it_is_restored() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.lag = Some(Duration::from_secs(1));
     rig.edit(vec![], &[P]);
@@ -125,7 +125,7 @@ fn one_at_a_time() -> RolloutPolicy {
 }
 
 #[test]
-fn r19_what_edges_tie_together_goes_back_together() {
+fn r19_assets_tied_by_edges_go_back_together() {
     let assets = |size| vec![consumer("a", "z", qps(), size), thing("z", size)];
     let mut rig = Rig::settled(one_at_a_time(), assets(1));
     rig.lag = None;
@@ -133,11 +133,11 @@ fn r19_what_edges_tie_together_goes_back_together() {
     rig.run();
     assert_eq!(rig.at(2), ["a", "z"]);
     rig.tell(Command::RollBack).unwrap();
-    assert_eq!(rig.at(1), ["a", "z"], "the one would wait for the other");
+    assert_eq!(rig.at(1), ["a", "z"], "each would wait for the other");
 }
 
 #[test]
-fn r19_a_provider_goes_back_with_whoever_needs_its_version() {
+fn r19_provider_goes_back_with_consumers_of_its_version() {
     let assets = |size| vec![consumer("a", "z", Need::Version, size), thing("z", size)];
     let mut rig = Rig::settled(one_at_a_time(), assets(1));
     rig.lag = None;
@@ -149,12 +149,12 @@ fn r19_a_provider_goes_back_with_whoever_needs_its_version() {
     assert_eq!(rig.at(1), ["a", "z"]);
 }
 
-/// `a` uses `z`, and `b` is by itself.
+/// `a` uses `z`; `b` has no edge.
 fn assets(a: u64, z: u64) -> Vec<Asset> {
     vec![consumer("a", "z", qps(), a), thing("b", a), thing("z", z)]
 }
 
-/// Those assets, where content 2 of `z` has failed.
+/// Those assets, after content 2 of `z` has failed.
 fn failed() -> Rig {
     let mut rig = Rig::settled(RolloutPolicy::default(), assets(1, 1));
     rig.put(vec![thing("z", 2)]);
@@ -166,7 +166,7 @@ fn failed() -> Rig {
 }
 
 #[test]
-fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
+fn r19_asset_that_waits_for_failed_content_is_left_out() {
     let mut rig = failed();
     assert_eq!(rig.state().word(), "rolled back");
     rig.put(assets(2, 2));
@@ -186,7 +186,7 @@ fn r19_what_waits_for_content_that_failed_is_left_out_with_it() {
 }
 
 #[test]
-fn r19_what_was_left_out_and_left_the_group_is_not_moved_after_a_restart() {
+fn r19_left_out_asset_that_leaves_the_group_is_not_moved_after_a_restart() {
     let mut rig = failed();
     rig.lag = None;
     rig.put(assets(2, 2));
@@ -203,7 +203,7 @@ fn r19_what_was_left_out_and_left_the_group_is_not_moved_after_a_restart() {
 }
 
 #[test]
-fn r19_whom_the_checks_wait_for_moves_along() {
+fn r19_asset_that_checks_wait_for_moves_along() {
     let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
     let mut rig = Rig::settled(canary(), assets(1));
     rig.lag = None;
@@ -219,7 +219,7 @@ fn r19_whom_the_checks_wait_for_moves_along() {
 }
 
 #[test]
-fn r19_a_hold_holds_those_whom_the_checks_wait_for_too() {
+fn r19_hold_also_stops_assets_that_checks_wait_for() {
     let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
     let mut rig = Rig::settled(canary(), assets(1));
     rig.lag = None;
@@ -238,7 +238,7 @@ fn r19_a_hold_holds_those_whom_the_checks_wait_for_too() {
 }
 
 #[test]
-fn r19_what_goes_back_to_nothing_is_named_as_one_that_does_not_come() {
+fn r19_asset_left_running_is_shown_as_outside_the_rollout() {
     let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
     rig.lag = None;
     rig.put(vec![thing("a", 2), thing("b", 1)]);
@@ -254,7 +254,7 @@ fn r19_what_goes_back_to_nothing_is_named_as_one_that_does_not_come() {
 }
 
 #[test]
-fn r19_whom_the_checks_wait_for_goes_back_along() {
+fn r19_asset_that_checks_wait_for_goes_back_along() {
     let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
     let policy = RolloutPolicy {
         max_in_flight: Some(1),
@@ -274,7 +274,7 @@ fn r19_whom_the_checks_wait_for_goes_back_along() {
 }
 
 #[test]
-pub(super) fn r19_an_end_whose_capacity_stays_moves_in_its_own_turn() {
+pub(super) fn r19_asset_with_unchanged_capacity_moves_in_its_own_turn() {
     let assets = |size| vec![consumer("a", "z", qps(), size), thing("z", 9)];
     let mut rig = Rig::settled(canary(), assets(1));
     rig.lag = None;
@@ -289,7 +289,7 @@ pub(super) fn r19_an_end_whose_capacity_stays_moves_in_its_own_turn() {
     assert_eq!(rig.at(2), ["a"]);
 }
 
-/// What a canary takes along when `before` becomes `after`.
+/// Returns the targets that move with the canary when `before` becomes `after`.
 fn canary_takes(before: Vec<Asset>, after: Vec<Asset>) -> Vec<String> {
     let mut rig = Rig::settled(canary(), before);
     rig.lag = None;
@@ -299,7 +299,7 @@ fn canary_takes(before: Vec<Asset>, after: Vec<Asset>) -> Vec<String> {
 }
 
 #[test]
-pub(super) fn r19_who_needs_the_room_of_another_takes_it_along() {
+pub(super) fn r19_consumer_that_needs_the_room_of_another_takes_it_along() {
     let use_of = |name, size| consumer(name, "z", qps(), size);
     let swap = |z| {
         let before = vec![
@@ -312,18 +312,18 @@ pub(super) fn r19_who_needs_the_room_of_another_takes_it_along() {
         canary_takes(before, after)
     };
     assert_eq!(swap(105), ["a", "b"], "full");
-    assert_eq!(swap(125), ["a"], "there is room for all that come");
+    assert_eq!(swap(125), ["a"], "there is room for all rising consumers");
     let before = vec![use_of("a", 60), use_of("b", 40), thing("z", 100)];
     let after = vec![use_of("a", 40), use_of("b", 60)];
     assert_eq!(
         canary_takes(before, after),
         ["a"],
-        "who leaves waits for nobody"
+        "a consumer whose use falls waits for no other"
     );
 }
 
 #[test]
-pub(super) fn r19_who_comes_to_a_provider_takes_it_along() {
+pub(super) fn r19_consumer_that_joins_a_provider_takes_it_along() {
     let of = |provider| consumer("a", provider, qps(), 50);
     let before = vec![of("y"), thing("y", 50), thing("z", 1)];
     let after = vec![of("z"), thing("y", 1), thing("z", 50)];
@@ -334,7 +334,7 @@ pub(super) fn r19_who_comes_to_a_provider_takes_it_along() {
 }
 
 #[test]
-pub(super) fn r19_a_provider_whose_version_counts_moves_along_and_not_the_other_way() {
+pub(super) fn r19_provider_moves_along_with_the_consumer_of_its_version() {
     let version = |size| {
         vec![
             consumer("b", "c", Need::Version, size),
@@ -356,7 +356,7 @@ pub(super) fn r19_a_provider_whose_version_counts_moves_along_and_not_the_other_
 }
 
 #[test]
-pub(super) fn r19_a_closure_wider_than_a_lot_moves_over_several() {
+pub(super) fn r19_closure_larger_than_a_step_moves_in_several_steps() {
     let config = Config { lot: 2, ..config() };
     let names: Vec<String> = (0..5).map(|at| format!("a{at}")).collect();
     let assets = |size| {
@@ -420,7 +420,7 @@ fn urgent() -> RolloutPolicy {
 }
 
 #[test]
-pub(super) fn emergency_pins_what_is_under_way_again_and_the_rest_at_once() {
+pub(super) fn emergency_repins_targets_in_flight_and_moves_the_rest_at_once() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.swap(urgent());
     let urgent = Goes::At(IncarnationNo(2), Cause::Emergency);
@@ -446,7 +446,7 @@ pub(super) fn emergency_pins_what_is_under_way_again_and_the_rest_at_once() {
 }
 
 #[test]
-pub(super) fn emergency_that_is_taken_back_is_over() {
+pub(super) fn withdrawn_emergency_has_no_further_effect() {
     let slow = RolloutPolicy {
         max_in_flight: Some(1),
         ..urgent()

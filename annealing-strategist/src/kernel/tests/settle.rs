@@ -1,4 +1,4 @@
-//! R20 and R21: what counts as updated, and what passes a gate.
+//! R20 and R21: which targets count as updated, and which verdicts pass a gate.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-pub(super) fn r20_only_what_is_in_sync_at_the_pin_of_the_rollout_is_updated() {
+pub(super) fn r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated() {
     let mut rig = Rig::settled(RolloutPolicy::default(), vec![thing("a", 1)]);
     rig.lag = None;
     rig.put(vec![thing("a", 2)]);
     while rig.deliver() {}
     rig.answer();
-    // The pin has moved as far as the kernel knows; what is said now is about where it was.
+    // The kernel has moved the pin; these reports are about the pin before.
     let since = rig.now.wall;
     for pin in [
         StandingPin::At(IncarnationNo(1)),
@@ -51,9 +51,9 @@ pub(super) fn r20_only_what_is_in_sync_at_the_pin_of_the_rollout_is_updated() {
 }
 
 #[test]
-pub(super) fn r20_what_is_said_late_of_an_earlier_stay_does_not_count() {
+pub(super) fn r20_late_report_from_an_earlier_pin_does_not_count() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
-    // In sync at the new, not yet heard; then back, and tried again.
+    // In sync at the new incarnation, but not reported yet; then a drift and a rollback.
     rig.plane.settle(&id("a"));
     let old = rig.plane.feed.pop_front().unwrap();
     rig.plane.drift(&id("a"));
@@ -86,7 +86,7 @@ pub(super) fn r20_drift_restarts_the_bake_and_not_the_update() {
 }
 
 #[test]
-pub(super) fn r20_an_update_is_remembered_with_its_time() {
+pub(super) fn r20_update_is_stored_with_its_time() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.pass(MINUTE);
     rig.settle("a");
@@ -109,7 +109,7 @@ fn idea(name: &str, size: u64) -> Asset {
 }
 
 #[test]
-pub(super) fn r20_what_nobody_enforces_counts_once_pinned() {
+pub(super) fn r20_modelled_only_asset_counts_as_updated_once_pinned() {
     let mut rig = Rig::settled(canary(), vec![idea("a", 1), idea("b", 1)]);
     rig.put(vec![idea("a", 2), idea("b", 2)]);
     rig.run();
@@ -118,7 +118,7 @@ pub(super) fn r20_what_nobody_enforces_counts_once_pinned() {
     assert_eq!((rig.state(), rig.head()), (&State::Completed, Some(2)));
 }
 
-/// A canary that has settled and baked, and waits for health alone.
+/// A canary that has settled and baked, and waits only for a verdict.
 fn baked(health: Result<Judgement, String>) -> Rig {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.lag = Some(Duration::from_secs(1));
@@ -139,7 +139,7 @@ pub(super) fn r21_an_old_verdict_passes_no_gate() {
 }
 
 #[test]
-pub(super) fn r21_unknown_holds_and_is_flagged() {
+pub(super) fn r21_unknown_health_holds_and_is_flagged() {
     let mut rig = baked(Ok(Judgement::Unknown));
     assert_eq!(rig.at(2), ["a"]);
     let flagged = |rig: &Rig| {
@@ -148,13 +148,13 @@ pub(super) fn r21_unknown_holds_and_is_flagged() {
             .unwrap()
             .history
             .iter()
-            .filter(|entry| entry.what.contains("nobody can tell"))
+            .filter(|entry| entry.what.contains("unknown for too long"))
             .count()
     };
     assert_eq!(flagged(&rig), 1);
     rig.pass(60 * MINUTE);
     assert_eq!((rig.at(2), flagged(&rig)), (vec!["a"], 1));
-    // Looked at now and then, and no more often.
+    // The checks continue at their interval, not more often.
     assert!(rig.judged < 200, "{}", rig.judged);
     rig.health = Ok(Judgement::Healthy);
     rig.pass(2 * MINUTE);
@@ -162,7 +162,7 @@ pub(super) fn r21_unknown_holds_and_is_flagged() {
 }
 
 #[test]
-pub(super) fn r21_a_look_that_fails_says_unknown() {
+pub(super) fn r21_failed_health_check_counts_as_unknown() {
     let rig = baked(Err("no answer in time".to_owned()));
     assert_eq!(rig.at(2), ["a"]);
     let health = rig.plane.newest().unwrap().health.clone().unwrap();
@@ -171,7 +171,7 @@ pub(super) fn r21_a_look_that_fails_says_unknown() {
 }
 
 #[test]
-pub(super) fn r21_a_promotion_passes_unknown_and_is_audited() {
+pub(super) fn r21_promotion_passes_unknown_health_and_is_audited() {
     let mut rig = baked(Ok(Judgement::Unknown));
     rig.tell(Command::Promote).unwrap();
     assert_eq!(rig.at(2), ["a", "b"]);
@@ -181,14 +181,14 @@ pub(super) fn r21_a_promotion_passes_unknown_and_is_audited() {
             .iter()
             .any(|entry| entry.what == "promoted" && entry.by == Some(super::rig::by()))
     );
-    // Only what had settled by then.
+    // The promotion covers only targets that had settled by then.
     rig.pass(20 * MINUTE);
     assert_eq!(rig.state(), &State::Running);
 }
 
-/// R21: by the store's order, whatever the clocks of two owners say.
+/// R21: promotions go by the order of stored settlings, not by the clocks of two owners.
 #[test]
-fn r21_a_promotion_covers_nothing_that_settles_after_it_under_a_clock_that_is_behind() {
+fn r21_promotion_does_not_cover_later_settlings_under_a_slow_clock() {
     let two = RolloutPolicy {
         canary: Some(Canary {
             count: 2,
@@ -205,7 +205,7 @@ fn r21_a_promotion_covers_nothing_that_settles_after_it_under_a_clock_that_is_be
     rig.crash();
     rig.run();
     rig.settle("b");
-    assert_eq!(rig.at(2), ["a", "b"], "`b` has settled after the word");
+    assert_eq!(rig.at(2), ["a", "b"], "`b` has settled after the promotion");
     rig.tell(Command::Promote).unwrap();
     assert_eq!(rig.at(2), ["a", "b", "c"]);
     rig.crash();
@@ -214,7 +214,7 @@ fn r21_a_promotion_covers_nothing_that_settles_after_it_under_a_clock_that_is_be
 }
 
 #[test]
-fn r21_health_is_looked_at_when_the_bake_ends_and_as_soon_as_its_evidence_is_there() {
+fn r21_health_is_checked_when_the_bake_ends_and_soon_again() {
     let short = RolloutPolicy {
         canary: Some(Canary {
             count: 1,
@@ -233,7 +233,7 @@ fn r21_health_is_looked_at_when_the_bake_ends_and_as_soon_as_its_evidence_is_the
 }
 
 #[test]
-fn r21_a_restart_under_a_clock_that_is_ahead_cuts_no_bake_short() {
+fn r21_restart_under_a_fast_clock_does_not_shorten_a_bake() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
     for _ in 0..3 {
@@ -244,13 +244,13 @@ fn r21_a_restart_under_a_clock_that_is_ahead_cuts_no_bake_short() {
         rig.run();
     }
     assert_eq!(rig.at(2), ["a"], "nine minutes of ten");
-    // Of each restart at most a minute is lost.
+    // Each restart loses at most a minute.
     rig.pass(5 * MINUTE);
     assert_eq!(rig.at(2), ["a", "b"]);
 }
 
 #[test]
-pub(super) fn r21_unhealthy_fails_as_the_policy_says() {
+pub(super) fn r21_unhealthy_verdict_stops_or_rolls_back_as_the_policy_says() {
     let stop = RolloutPolicy {
         on_unhealthy: OnUnhealthy::Stop,
         ..canary()
@@ -281,7 +281,7 @@ pub(super) fn r21_an_unhealthy_push_fails_the_rollout() {
 }
 
 #[test]
-pub(super) fn r21_a_push_that_fails_after_a_person_has_stopped_it_changes_nothing() {
+pub(super) fn r21_unhealthy_push_after_an_abort_changes_nothing() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.tell(Command::Abort).unwrap();
     rig.plane.fail_push(&id("a"));
@@ -293,7 +293,7 @@ fn names(watched: &[Watched]) -> Vec<&str> {
     watched.iter().map(|it| it.asset.as_str()).collect()
 }
 
-/// What is asked about health next.
+/// Returns the next request for a verdict.
 fn next_question(rig: &mut Rig) -> HealthRequest {
     let due = rig.kernel.next_wake().unwrap();
     rig.to(due);
@@ -306,7 +306,7 @@ fn next_question(rig: &mut Rig) -> HealthRequest {
 }
 
 #[test]
-pub(super) fn r21_health_is_asked_about_what_was_updated_and_what_is_near() {
+pub(super) fn r21_health_is_checked_for_updated_targets_and_neighbours() {
     let mut rig = Rig::begun(canary(), &["eu/a", "eu/b", "us/c"]);
     rig.settle("eu/a");
     let request = next_question(&mut rig);
@@ -316,7 +316,7 @@ pub(super) fn r21_health_is_asked_about_what_was_updated_and_what_is_near() {
 }
 
 #[test]
-fn r21_what_has_no_signals_is_not_asked_about() {
+fn r21_assets_without_signals_are_not_checked() {
     let turned_down = |name, size| {
         let asset = of_group(Some(P), name, size).addon(&Turndown {
             reason: "a test".into(),
@@ -327,7 +327,7 @@ fn r21_what_has_no_signals_is_not_asked_about() {
     let assets = vec![thing("eu/a", 1), thing("eu/b", 1), thing("eu/d", 1)];
     let mut rig = Rig::settled(canary(), assets);
     rig.lag = None;
-    // `c` is new: while it waits for its turn there is nothing to be hurt.
+    // `c` is new: it is not in production yet, so it cannot be affected.
     let assets = vec![thing("eu/a", 2), thing("eu/b", 2), thing("eu/c", 2)];
     rig.put([assets, vec![turned_down("eu/d", 2)]].concat());
     rig.run();
@@ -343,7 +343,7 @@ fn r21_what_has_no_signals_is_not_asked_about() {
 }
 
 #[test]
-fn r21_neighbours_of_other_groups_and_of_none_are_asked_about_where_they_are() {
+fn r21_neighbours_outside_the_group_are_checked_where_they_are() {
     let needs = |name: &str, size, provider: &str| {
         let need = |to: &str| Edge {
             provider: AssetRef::to(id(to)),
@@ -357,7 +357,7 @@ fn r21_neighbours_of_other_groups_and_of_none_are_asked_about_where_they_are() {
     let theirs = of_group(Some("policy/q"), "theirs", 1).build().unwrap();
     let mut rig = Rig::settled(canary(), vec![thing("a", 1)]);
     rig.lag = None;
-    // `free` came after the group's head; of the group of `theirs` nothing was completed yet.
+    // `free` came after the group's head; the group of `theirs` has completed no rollout yet.
     rig.put(vec![free(1), theirs]);
     rig.run();
     rig.put(vec![needs("a", 2, "free")]);
@@ -367,7 +367,7 @@ fn r21_neighbours_of_other_groups_and_of_none_are_asked_about_where_they_are() {
 }
 
 #[test]
-fn r21_health_is_watched_in_a_pause_too() {
+fn r21_health_is_checked_during_a_pause() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
     rig.tell(Command::Pause).unwrap();
@@ -377,7 +377,7 @@ fn r21_health_is_watched_in_a_pause_too() {
 }
 
 #[test]
-fn r21_what_has_no_signals_is_no_canary() {
+fn r21_asset_without_signals_is_no_canary() {
     let idea = |size| {
         let asset = Asset::builder(id("a")).payload(&Idea { size }).unwrap();
         let policy = AssetRef::to(id(P));
@@ -392,7 +392,7 @@ fn r21_what_has_no_signals_is_no_canary() {
 }
 
 #[test]
-fn r21_every_asset_is_watched_since_it_settled_itself() {
+fn r21_evidence_of_each_asset_counts_since_its_own_settling() {
     let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b", "c"]);
     rig.settle("a");
     let since = |request: &HealthRequest| request.updated.iter().map(|it| it.since).collect();
@@ -406,7 +406,7 @@ fn r21_every_asset_is_watched_since_it_settled_itself() {
 }
 
 #[test]
-pub(super) fn r21_what_never_was_there_is_not_judged_unless_it_comes_gradually() {
+pub(super) fn r21_first_turnup_is_judged_only_if_gradual() {
     let mut rig = Rig::new(canary(), vec![thing("a", 1), thing("b", 1)]);
     rig.health = Ok(Judgement::Unhealthy);
     rig.pass(20 * MINUTE);
@@ -421,7 +421,7 @@ pub(super) fn r21_what_never_was_there_is_not_judged_unless_it_comes_gradually()
 }
 
 #[test]
-fn r21_what_has_settled_is_told_from_what_is_under_way() {
+fn r21_settled_targets_are_separated_from_targets_under_way() {
     let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b", "c"]);
     rig.settle("a");
     rig.settle("c");
@@ -433,7 +433,7 @@ fn r21_what_has_settled_is_told_from_what_is_under_way() {
 }
 
 #[test]
-fn r20_what_somebody_else_has_moved_is_updated_no_longer() {
+fn r20_target_moved_by_another_actor_is_no_longer_updated() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
     let standing = Standing {
@@ -450,7 +450,7 @@ fn r20_what_somebody_else_has_moved_is_updated_no_longer() {
 }
 
 #[test]
-fn r20_what_somebody_else_has_let_go_of_has_its_turn_again() {
+fn r20_target_unpinned_by_another_actor_is_moved_again() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
     rig.plane.unpin(&id("a"));
@@ -507,5 +507,5 @@ fn r21_an_old_verdict_does_not_survive_a_restart() {
         Call::Select(_, request) => Some(request.health.clone()),
         Call::Judge(..) => None,
     });
-    assert_eq!(asked, Some(None), "it has to be seen to be well again");
+    assert_eq!(asked, Some(None), "health has to be checked again");
 }

@@ -1,4 +1,4 @@
-//! R21: a rollout that does not get on is flagged, and ended where its policy says so.
+//! R21: a rollout without progress is flagged, and stopped or rolled back if its policy says so.
 
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ fn r21_a_stage_without_progress_is_flagged_once_and_ends_as_the_policy_says() {
         let kept_away = on_stall == OnStall::RollBack;
         assert_eq!(!rig.plane.quarantine.is_empty(), kept_away);
         rig.pass(120 * MINUTE);
-        // What does not get back is another standstill.
+        // A target that does not get back is flagged as another stall.
         assert_eq!(flags(&rig), 1 + usize::from(kept_away));
     }
 }
 
 #[test]
-fn r21_the_deadline_of_a_stage_goes_on_over_restarts() {
+fn r21_progress_deadline_continues_after_restarts() {
     let policy = RolloutPolicy {
         progress_secs: Some(1200),
         ..canary()
@@ -59,7 +59,7 @@ fn r21_the_deadline_of_a_stage_goes_on_over_restarts() {
     assert_eq!(flags(&rig), 1);
     rig.crash();
     rig.pass(120 * MINUTE);
-    assert_eq!(flags(&rig), 1, "it was said");
+    assert_eq!(flags(&rig), 1, "flagged already");
     rig.settle("a");
     rig.pass(15 * MINUTE);
     assert_eq!((rig.at(2), flags(&rig)), (vec!["a", "b"], 1));
@@ -68,7 +68,7 @@ fn r21_the_deadline_of_a_stage_goes_on_over_restarts() {
 }
 
 #[test]
-fn r21_what_waits_for_a_time_or_a_person_is_not_flagged() {
+fn r21_rollout_that_waits_for_a_time_or_an_operator_is_not_flagged() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.tell(Command::Pause).unwrap();
     rig.pass(120 * MINUTE);
@@ -96,7 +96,7 @@ fn r21_what_waits_for_a_time_or_a_person_is_not_flagged() {
 }
 
 #[test]
-fn r63_a_target_that_a_person_or_a_check_holds_is_shown_with_why() {
+fn r63_held_target_is_shown_with_the_reason() {
     let mut rig = Rig::begun(RolloutPolicy::default(), &["a", "b"]);
     rig.plane.hold(&id("a"), "paused by me: seen");
     rig.run();

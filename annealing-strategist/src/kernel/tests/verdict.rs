@@ -1,4 +1,4 @@
-//! R21: what a rollout remembers of verdicts is enough to look them up, and never too much to be written.
+//! R21: the stored verdicts of a rollout are complete enough to look up, and small enough to store.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// As many findings as a large rollout has, each with all its evidence.
+/// Returns a verdict with as many findings as a large rollout has, each with its evidence.
 fn verdict(judgement: Judgement, of: usize) -> Health {
     let finding = |n: usize| Finding {
         validator: "errors".into(),
@@ -44,7 +44,7 @@ fn rollout() -> Rollout {
 }
 
 #[test]
-fn r21_a_record_stays_small_whatever_validators_say() {
+fn r21_rollout_record_stays_small_with_any_verdicts() {
     let mut rollout = rollout();
     let long = "\u{1}".repeat(5000);
     for second in 0..300 {
@@ -81,7 +81,7 @@ fn r21_the_worst_findings_are_kept_with_their_evidence() {
 }
 
 #[test]
-fn r21_a_reason_names_a_few_and_counts_the_others() {
+fn r21_reason_names_five_findings_and_counts_the_rest() {
     let mut rig = Rig::settled(canary(), vec![thing("a", 1)]);
     let mut all = verdict(Judgement::Unhealthy, 1000);
     for finding in &mut all.findings {
@@ -100,10 +100,10 @@ fn r21_a_reason_names_a_few_and_counts_the_others() {
 }
 
 #[test]
-fn r21_unknown_is_flagged_each_time_that_it_lasts() {
+fn r21_unknown_health_is_flagged_once_each_time_it_lasts() {
     let mut rollout = rollout();
     let flags = |rollout: &Rollout| {
-        let flag = |what: &str| what.starts_with("nobody can tell");
+        let flag = |what: &str| what.starts_with("health has been unknown");
         rollout
             .history
             .iter()
@@ -128,7 +128,7 @@ fn r21_unknown_is_flagged_each_time_that_it_lasts() {
 }
 
 #[test]
-fn r21_the_worst_finding_is_kept_whole_though_it_rests_on_much() {
+fn r21_worst_finding_keeps_large_evidence() {
     let mut rollout = rollout();
     let mut bad = verdict(Judgement::Unhealthy, 50);
     bad.findings[25].evidence = serde_json::json!({ "samples": vec![1.5; 3000] });
@@ -138,7 +138,7 @@ fn r21_the_worst_finding_is_kept_whole_though_it_rests_on_much() {
 }
 
 #[test]
-fn r21_what_people_said_is_remembered_longest() {
+fn r21_entries_of_operators_are_kept_longest() {
     let mut rollout = rollout();
     rollout.note(at(1), "promoted", Some(By::new("me", "seen")));
     for second in 2..500 {

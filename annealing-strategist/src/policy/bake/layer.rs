@@ -1,11 +1,11 @@
-//! [`Bake`] as a layer.
+//! The [`Bake`] rule as a layer.
 
 use std::time::Duration;
 
 use super::Bake;
 use crate::policy::PolicyLayer;
 
-/// A rollout is over when all of it has stayed settled for a while and been found healthy since.
+/// Ends a rollout only when all its targets have stayed settled for a time and been found healthy since.
 ///
 /// ```
 /// use annealing_strategist::policy::BakeLayer;
@@ -19,7 +19,8 @@ use crate::policy::PolicyLayer;
 pub type BakeLayer = PolicyLayer<Bake>;
 
 impl BakeLayer {
-    /// How long the whole has to stay settled and healthy. Zero: it has to be found healthy once.
+    /// Creates the layer. All targets together have to stay settled for `bake` and then be found healthy. With zero
+    /// they have to be found healthy once.
     pub fn lasting(bake: Duration) -> Self {
         Self::fixed(Bake(bake))
     }

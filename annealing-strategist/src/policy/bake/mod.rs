@@ -1,4 +1,4 @@
-//! The whole has to stay well for a while at its end.
+//! The last bake: at the end of a rollout, all targets have to stay settled and healthy for a time.
 
 mod layer;
 mod service;

@@ -7,7 +7,7 @@ use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Gate, Rule, gate};
 
-/// How long the whole has to stay settled and healthy.
+/// The time for which all targets together have to stay settled and healthy.
 #[derive(Debug, Clone)]
 pub struct Bake(pub(super) Duration);
 

@@ -1,13 +1,13 @@
-//! [`Canary`] as a layer.
+//! The [`Canary`] rule as a layer.
 
 use std::time::Duration;
 
 use super::Canary;
 use crate::policy::PolicyLayer;
 
-/// Before anything else, the first few, until they have settled, baked, and been found healthy.
+/// Lets the first few targets through, and the others once those have settled, baked, and been found healthy.
 ///
-/// They are chosen from what the selection beneath offers: put it above domains and windows.
+/// The first targets are chosen from the inner selection: put this layer above domains and windows.
 ///
 /// ```
 /// use annealing_strategist::policy::CanaryLayer;
@@ -21,18 +21,18 @@ use crate::policy::PolicyLayer;
 pub type CanaryLayer = PolicyLayer<Canary>;
 
 impl CanaryLayer {
-    /// One target before the others.
+    /// Creates a layer with a canary of one target and no bake.
     pub fn one() -> Self {
         Self::first(1)
     }
 
-    /// The first `count`.
+    /// Creates a layer with a canary of `count` targets and no bake.
     pub fn first(count: u32) -> Self {
         let bake = Duration::ZERO;
         Self::fixed(Canary { count, bake })
     }
 
-    /// How long they have to stay settled and healthy.
+    /// Sets the time for which the canary has to stay settled and healthy.
     #[must_use]
     pub fn bake(self, bake: Duration) -> Self {
         self.with(|canary| canary.bake = bake)

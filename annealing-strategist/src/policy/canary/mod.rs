@@ -1,4 +1,4 @@
-//! The first few targets before the others.
+//! The canary: a few targets before the others.
 
 mod layer;
 mod service;

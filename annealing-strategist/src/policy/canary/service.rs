@@ -10,7 +10,7 @@ use crate::policy::{
     first::{Stage, first_of},
 };
 
-/// The first few targets before the others.
+/// The number of targets that go before the others, and the time for which they bake.
 #[derive(Debug, Clone)]
 pub struct Canary {
     pub(super) count: u32,

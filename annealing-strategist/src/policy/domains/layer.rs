@@ -1,14 +1,15 @@
-//! [`OneDomainAtATime`] as a layer.
+//! The [`OneDomainAtATime`] rule as a layer.
 
 use std::time::Duration;
 
 use super::OneDomainAtATime;
 use crate::policy::PolicyLayer;
 
-/// One failure domain after the other, each until it has settled, baked, and been found healthy.
+/// Lets one failure domain through after the other. The next one starts when the present one has settled, baked, and
+/// been found healthy.
 ///
-/// Domains that are not listed follow by name; targets of none, or of all, come last. A target belongs to the first of
-/// its domains.
+/// Domains that are not listed follow in the order of their names. Targets without a domain, which may affect all
+/// domains, come last. A target belongs to the first of its domains.
 ///
 /// ```
 /// use annealing_strategist::policy::OneDomainAtATimeLayer;
@@ -22,7 +23,7 @@ use crate::policy::PolicyLayer;
 pub type OneDomainAtATimeLayer = PolicyLayer<OneDomainAtATime>;
 
 impl OneDomainAtATimeLayer {
-    /// In this order.
+    /// Creates a layer with this order of domains and no bake.
     pub fn ordered<D: Into<String>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self::fixed(OneDomainAtATime {
             order: domains.into_iter().map(Into::into).collect(),
@@ -30,7 +31,7 @@ impl OneDomainAtATimeLayer {
         })
     }
 
-    /// How long each domain has to stay settled and healthy before the next one.
+    /// Sets the time for which each domain has to stay settled and healthy before the next one starts.
     #[must_use]
     pub fn bake(self, bake: Duration) -> Self {
         self.with(|domains| domains.bake = bake)

@@ -1,4 +1,4 @@
-//! The rule of domains.
+//! The rule that updates one failure domain after the other.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Gate, Rule, gate::Tally, intern::Interned};
 
-/// One failure domain after the other.
+/// The order of failure domains, and the time for which each one bakes.
 #[derive(Debug, Clone)]
 pub struct OneDomainAtATime {
     pub(super) order: Vec<String>,
@@ -58,7 +58,8 @@ impl Rule for OneDomainAtATime {
 }
 
 impl OneDomainAtATime {
-    /// The domains in the order of their turns, by name and number.
+    /// Returns the domains in the order of their turns, each with its name and number. `None`: the targets without a
+    /// domain.
     fn turns<'a>(&self, domains: &Domains<'a>) -> Vec<(Option<&'a str>, usize)> {
         let listed = |name: &str| self.order.iter().position(|listed| listed == name);
         let rank = |name: &str| listed(name).unwrap_or(self.order.len());
@@ -77,10 +78,10 @@ impl OneDomainAtATime {
     }
 }
 
-/// The number of "no domain".
+/// The number for targets without a domain.
 const NONE: usize = 0;
 
-/// The targets by domain: those of a domain under its interned number and one, those of none under [`NONE`].
+/// The targets by domain. A domain has its interned number plus one; targets without a domain have [`NONE`].
 struct Domains<'a> {
     interned: Interned<'a>,
     of_places: Vec<u32>,

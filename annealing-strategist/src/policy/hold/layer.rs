@@ -1,9 +1,9 @@
-//! [`Hold`] as a layer.
+//! The [`Hold`] rule as a layer.
 
 use super::Hold;
 use crate::policy::PolicyLayer;
 
-/// Nothing more is selected, in an emergency neither; only the way back is open.
+/// Selects no more targets, not even in an emergency. Only a rollback may go on.
 ///
 /// ```
 /// use annealing_strategist::policy::HoldLayer;
@@ -16,7 +16,7 @@ use crate::policy::PolicyLayer;
 pub type HoldLayer = PolicyLayer<Hold>;
 
 impl HoldLayer {
-    /// Holds for a reason that people are shown.
+    /// Creates a layer that holds for this reason, which operators are shown.
     pub fn because(why: impl Into<String>) -> Self {
         Self::fixed(Hold(why.into()))
     }

@@ -1,4 +1,4 @@
-//! Nothing more, until a person says so.
+//! The hold: no more targets until an operator removes it.
 
 mod layer;
 mod service;

@@ -5,7 +5,7 @@ use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::Rule;
 
-/// Why nothing more is selected.
+/// The reason why no more targets are selected.
 #[derive(Debug, Clone)]
 pub struct Hold(pub(super) String);
 

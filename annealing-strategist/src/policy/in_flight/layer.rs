@@ -1,11 +1,11 @@
-//! [`MaxInFlight`] as a layer.
+//! The [`MaxInFlight`] rule as a layer.
 
 use super::MaxInFlight;
 use crate::policy::PolicyLayer;
 
-/// At most so many targets are on their way at once.
+/// Limits the number of targets that are in flight at once.
 ///
-/// Put it above what chooses stages: a limit takes from the front of what is offered.
+/// Put this layer above the layers that choose stages: it takes targets from the front of the inner selection.
 ///
 /// ```
 /// use annealing_strategist::policy::MaxInFlightLayer;
@@ -18,7 +18,7 @@ use crate::policy::PolicyLayer;
 pub type MaxInFlightLayer = PolicyLayer<MaxInFlight>;
 
 impl MaxInFlightLayer {
-    /// At most `max`.
+    /// Creates a layer that allows at most `max` targets in flight.
     pub fn of(max: u32) -> Self {
         Self::fixed(MaxInFlight(max))
     }

@@ -1,4 +1,4 @@
-//! Only so many targets on their way at once.
+//! A limit for the number of targets in flight.
 
 mod layer;
 mod service;

@@ -1,12 +1,12 @@
-//! The rule of targets on their way.
+//! The rule that limits targets in flight.
 
 use plugin_sdk::{Progress, SelectRequest, Selection, Wait};
 use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Rule, room::Room};
 
-/// How many targets may be on their way at once. On the way back, what has not got there within the
-/// policy's patience counts no longer.
+/// Maximum number of targets in flight. During a rollback, a target that has not got back within the policy's
+/// patience no longer counts.
 #[derive(Debug, Clone)]
 pub struct MaxInFlight(pub(super) u32);
 
@@ -36,7 +36,7 @@ impl Rule for MaxInFlight {
         beneath.now.truncate(room);
         beneath.waiting(Wait {
             why: format!(
-                "{} are on their way, {} at most may be",
+                "{} targets are in flight, and the limit is {}",
                 under_way + room,
                 self.0
             ),

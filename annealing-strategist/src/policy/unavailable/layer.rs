@@ -1,11 +1,12 @@
-//! [`MaxUnavailable`] as a layer.
+//! The [`MaxUnavailable`] rule as a layer.
 
 use super::MaxUnavailable;
 use crate::policy::PolicyLayer;
 
-/// At most so many targets of one failure domain are on their way, or have drifted, at once.
+/// Limits the number of targets per failure domain that are in flight or have drifted.
 ///
-/// A target counts in each domain that it can hurt; one that names none counts in all, and waits until all have room.
+/// A target counts in each of its domains. A target without domains counts in all of them, and waits until all have
+/// room.
 ///
 /// ```
 /// use annealing_strategist::policy::MaxUnavailableLayer;
@@ -18,7 +19,7 @@ use crate::policy::PolicyLayer;
 pub type MaxUnavailableLayer = PolicyLayer<MaxUnavailable>;
 
 impl MaxUnavailableLayer {
-    /// At most `max` in each domain.
+    /// Creates a layer that allows at most `max` unavailable targets in each domain.
     pub fn per_domain(max: u32) -> Self {
         Self::fixed(MaxUnavailable(max))
     }

@@ -1,4 +1,4 @@
-//! No failure domain misses more than it can.
+//! A limit for the number of unavailable targets per failure domain.
 
 mod layer;
 mod service;

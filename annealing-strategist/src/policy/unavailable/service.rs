@@ -1,12 +1,12 @@
-//! The rule of domains that can miss so much.
+//! The rule that limits unavailable targets per failure domain.
 
 use plugin_sdk::{Progress, SelectRequest, Selection, Target, Wait};
 use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Rule, intern::Interned, room::Room};
 
-/// How many targets of one failure domain may be on their way, or have drifted, at once. On the way back, what has not got
-/// there within the policy's patience counts no longer.
+/// Maximum number of targets of one failure domain that are in flight or have drifted. During a rollback, a target
+/// that has not got back within the policy's patience no longer counts.
 #[derive(Debug, Clone)]
 pub struct MaxUnavailable(pub(super) u32);
 
@@ -52,20 +52,20 @@ impl Rule for MaxUnavailable {
         }
         let max = self.0;
         selection.waiting(Wait {
-            why: format!("{held} are in domains that miss {max} already, and can miss no more"),
+            why: format!("{held} targets are in domains with {max} or more unavailable targets"),
             until: room.until(),
         })
     }
 }
 
-/// How many each domain misses.
+/// The number of unavailable targets in each domain.
 #[derive(Default)]
 struct Missing<'a> {
     interned: Interned<'a>,
     domains: Vec<u32>,
-    /// Of those that count in all.
+    /// The number of unavailable targets without a domain, which count in every domain.
     everywhere: u32,
-    /// The most that one domain misses, without `everywhere`.
+    /// The highest number of a single domain, without `everywhere`.
     most: u32,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Missing<'a> {
         }
     }
 
-    /// The most that a domain of `target` misses.
+    /// Returns the highest number of unavailable targets among the domains of `target`.
     fn at(&mut self, target: &'a Target) -> u32 {
         let each = target.domains.iter();
         let most = each

@@ -1,4 +1,4 @@
-//! [`Waves`] as a layer.
+//! The [`Waves`] rule as a layer.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use prodspec_model::rollout::Amount;
 use super::Waves;
 use crate::policy::PolicyLayer;
 
-/// Wave by wave, each until it has settled, baked, and been found healthy; then everything that is left.
+/// Lets one wave through after the other. The next one starts when the present one has settled, baked, and been found
+/// healthy. After the last wave, all other targets follow.
 ///
 /// ```
 /// use annealing_strategist::policy::WavesLayer;
@@ -22,13 +23,14 @@ use crate::policy::PolicyLayer;
 pub type WavesLayer = PolicyLayer<Waves>;
 
 impl WavesLayer {
-    /// How many are updated when each wave is over, those before it included.
+    /// Creates a layer with these waves and no bake. Each amount is the total number of targets updated when its wave
+    /// is over, including the waves before it.
     pub fn upto(waves: impl IntoIterator<Item = Amount>) -> Self {
         let waves = waves.into_iter().map(|upto| (upto, Duration::ZERO));
         Self::fixed(Waves(waves.collect()))
     }
 
-    /// How long each wave has to stay settled and healthy.
+    /// Sets the time for which each wave has to stay settled and healthy.
     #[must_use]
     pub fn bake(self, bake: Duration) -> Self {
         self.with(|waves| {

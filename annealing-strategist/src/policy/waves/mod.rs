@@ -1,4 +1,4 @@
-//! More and more targets, wave by wave.
+//! Waves: more and more targets, step by step.
 
 mod layer;
 mod service;

@@ -10,7 +10,7 @@ use crate::policy::{
     first::{Stage, first_of},
 };
 
-/// How many are updated when each wave is over, and how long it bakes.
+/// The waves: how many targets are updated when each one is over, and how long it bakes.
 #[derive(Debug, Clone)]
 pub struct Waves(pub(super) Vec<(Amount, Duration)>);
 
