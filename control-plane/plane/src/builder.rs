@@ -1,4 +1,4 @@
-//! Putting a control plane together: everything that makes it, in one list.
+//! The builder of a control plane, with a method for each part.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -25,54 +25,54 @@ use crate::{
     rollout,
 };
 
-/// How many incarnations are kept by default.
+/// Number of newest incarnations that are kept by default.
 const KEEP: usize = 100;
 
 type Generation = Box<dyn FnOnce(pipeline::Builder) -> pipeline::Builder + Send>;
 type Strategy<R> = Box<dyn FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send>;
 type Enforcement<R> = Box<dyn FnOnce(EnforcerBuilder<R>) -> EnforcerBuilder<R> + Send>;
 
-/// Why parts do not make a control plane.
+/// Reason why a control plane cannot be built from its parts.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// It was built outside a tokio runtime.
-    #[error("a control plane is built inside a tokio runtime; call build in async code")]
+    /// `build` was called outside a tokio runtime.
+    #[error("a control plane must be built inside a tokio runtime; call `build` in async code")]
     NoRuntime,
-    /// It has nowhere to keep anything.
-    #[error(
-        "a control plane needs a store; say where with `.store(SqliteStore::open(\"state\")?)`"
-    )]
+    /// No store was given to the builder.
+    #[error("a control plane needs a store; add one with `.store(SqliteStore::open(\"state\")?)`")]
     NoStore,
-    /// The partition's name is invalid.
+    /// The name of the partition is invalid.
     #[error("the name of the partition is invalid")]
     Partition(#[from] InvalidId),
-    /// Sources and generators do not fit together.
-    #[error("the parts do not make a pipeline")]
+    /// Sources, generators and validators do not fit together.
+    #[error("sources, generators and validators do not fit together")]
     Pipeline(#[from] pipeline::Error),
-    /// Asset plugins do not fit together.
-    #[error("the parts do not make an enforcer")]
+    /// Asset plugins and checks do not fit together.
+    #[error("asset plugins and checks do not fit together")]
     Enforcer(#[from] annealing_enforcer::BuildError),
-    /// Nobody would enforce assets of a type.
+    /// A type has neither a plugin nor is it declared as modelled only, so its assets would not be enforced.
     #[error(
         "assets of type {0} have no plugin; register one with asset_plugin, or declare the type modelled_only"
     )]
     NoPlugin(&'static str),
-    /// A plugin for what is never enforced.
-    #[error("{0} is modelled only and has a plugin; remove one of the two")]
+    /// A type is declared as modelled only, and has a plugin that would never be called.
+    #[error("type {0} is declared modelled_only and has a plugin; remove one of the two")]
     ModelledOnly(&'static str),
 }
 
-/// A control plane under construction. See [`ControlPlane::builder`].
+/// Builder of a control plane. Created by [`ControlPlane::builder`] and finished by [`build`](Self::build).
+///
+/// A store, at least one source and a generator are required; see the [crate's example](crate).
 #[must_use]
 pub struct ControlPlaneBuilder<R = TokioRuntime> {
     runtime: Option<R>,
     partition: String,
     store: Option<Arc<dyn Store>>,
     keep: usize,
-    /// Each type that was spoken of, and whether it has a plugin.
+    /// Each type that was mentioned, and whether it has a plugin.
     types: BTreeMap<&'static str, bool>,
-    /// What plugins imply for generation; what is said explicitly comes after it and counts.
+    /// Declarations that follow from plugins. Explicit ones are applied after them and take precedence.
     implied: Vec<Generation>,
     generation: Vec<Generation>,
     enforcement: Vec<Enforcement<R>>,
@@ -81,7 +81,10 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
 }
 
 impl ControlPlane {
-    /// Starts the control plane of the partition named `partition`.
+    /// Starts to build the control plane of the partition named `partition`, on the tokio runtime of the caller.
+    ///
+    /// The name is checked by [`build`](ControlPlaneBuilder::build): 1 to 63 lower-case letters, digits and hyphens,
+    /// with a letter or digit first and last.
     pub fn builder(partition: &str) -> ControlPlaneBuilder {
         let inside = tokio::runtime::Handle::try_current().is_ok();
         ControlPlaneBuilder::on(inside.then(TokioRuntime::current), partition)
@@ -89,7 +92,7 @@ impl ControlPlane {
 }
 
 impl<R: Runtime> ControlPlane<R> {
-    /// The same, with time and tasks of `runtime`.
+    /// Same as [`ControlPlane::builder`], but with time and tasks from `runtime`.
     pub fn builder_on(runtime: R, partition: &str) -> ControlPlaneBuilder<R> {
         ControlPlaneBuilder::on(Some(runtime), partition)
     }
@@ -111,29 +114,32 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         }
     }
 
-    /// Where incarnations, decisions and everything else durable goes. A directory belongs to one process at a time:
-    /// [`SqliteStore::open`](plane_store_sqlite::SqliteStore::open) refuses a second one, `open_wait` waits instead.
+    /// Sets the store for incarnations, decisions and everything else durable. Required.
+    ///
+    /// A directory belongs to one process at a time: [`SqliteStore::open`](plane_store_sqlite::SqliteStore::open)
+    /// refuses one that another process has open, [`open_wait`](plane_store_sqlite::SqliteStore::open_wait) waits until
+    /// it is free.
     pub fn store(mut self, store: impl Store) -> Self {
         self.store = Some(Arc::new(store));
         self
     }
 
-    /// Adds a source of truth.
+    /// Adds a source of truth. At least one is required, and each needs a name of its own.
     pub fn source(self, source: impl SourceOfTruth) -> Self {
         self.generation(|builder| builder.source(source))
     }
 
-    /// Adds a generator.
+    /// Adds a generator, which makes assets from documents or from other assets.
     pub fn generator(self, generator: impl Generator) -> Self {
         self.generation(|builder| builder.generator(generator))
     }
 
-    /// Adds a validator.
+    /// Adds a validator, which can refuse assets or a whole incarnation before it is sealed.
     pub fn validator(self, validator: impl Validator) -> Self {
         self.generation(|builder| builder.validator(validator))
     }
 
-    /// Adds validators, such as [`prodspec_gen::validators::standard`].
+    /// Adds several validators, such as [`prodspec_gen::validators::standard`].
     pub fn validators(
         self,
         validators: impl IntoIterator<Item = Arc<dyn Validator>, IntoIter: Send + 'static>
@@ -143,18 +149,19 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.generation(|builder| builder.validators(validators))
     }
 
-    /// Says more about a type than that it exists: its capacity, what makes it valid.
+    /// Declares properties of a type, such as its capacity or the validity of its payload. Not needed for types that
+    /// have a plugin and no such properties.
     pub fn asset_type<T: Message>(mut self, declared: AssetType<T>) -> Self {
         self.types.entry(T::TYPE).or_default();
         self.generation(|builder| builder.asset_type(declared))
     }
 
-    /// Declares a type that no plugin pushes: a concept or a group that others refer to.
+    /// Declares a type that no plugin pushes: a concept or a group to which other assets refer.
     pub fn modelled_only<T: Message>(self) -> Self {
         self.asset_type(AssetType::<T>::new().modelled_only())
     }
 
-    /// Registers the plugin of the assets whose payload is a `T`.
+    /// Registers the plugin that diffs and pushes the assets whose payload is a `T`.
     pub fn asset_plugin<T: Message>(mut self, plugin: impl Into<Plugin>) -> Self {
         self.types.insert(T::TYPE, true);
         let implied = |builder: pipeline::Builder| builder.asset_type(AssetType::<T>::new());
@@ -163,8 +170,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.enforcement(|builder| builder.asset_plugin::<T>(plugin))
     }
 
-    /// The checks that every push has to pass, as a tower stack around `base`. The layers are applied inside `layers`, so
-    /// that the names of the checks are known: see [`Checks::assemble`].
+    /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no
+    /// checks. [`Checks::assemble`] calls `layers`, and so learns the names of the checks.
     pub fn checks<S>(self, layers: impl FnOnce(Proceed) -> S) -> Self
     where
         S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
@@ -177,9 +184,9 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.enforcement(|builder| builder.assembled_checks(checks))
     }
 
-    /// Which targets of a rollout may be updated when, as a tower stack around all of them. Default: what the policy assets
-    /// say, by [`annealing_strategist::policy::standard`]. A policy asset that would stall in it is refused before it is
-    /// sealed.
+    /// Sets which targets of a rollout may be updated when, as a tower stack around a service that selects all of them.
+    /// The default is [`annealing_strategist::policy::standard`], which follows the policy assets. A policy asset that
+    /// would stall in the stack is refused before it is sealed.
     pub fn rollouts<S>(mut self, layers: impl FnOnce(AllTargets) -> S) -> Self
     where
         S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
@@ -193,7 +200,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.strategy(|builder| builder.rollouts(|_| stack))
     }
 
-    /// What judges the updated part of a rollout, as a tower stack around one that finds everything healthy.
+    /// Sets the health validators of rollouts, as a tower stack around a service that reports everything healthy.
+    /// Without this call everything counts as healthy.
     pub fn health<S>(self, layers: impl FnOnce(Healthy) -> S) -> Self
     where
         S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
@@ -206,7 +214,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.strategy(|builder| builder.health(|_| stack))
     }
 
-    /// Every number that rollouts go by.
+    /// Sets limits and timings of rollouts.
     pub fn rollout_config(self, config: annealing_strategist::Config) -> Self {
         self.strategy(|builder| builder.config(config))
     }
@@ -219,28 +227,31 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self
     }
 
-    /// Every number that enforcement goes by.
+    /// Sets limits and timings of enforcement.
     pub fn config(self, config: Config) -> Self {
         self.enforcement(|builder| builder.config(config))
     }
 
-    /// After how long without a heartbeat another process takes over. The same for all processes.
+    /// Sets the time without a heartbeat after which another process takes over. Must be the same in all processes.
+    /// Default 15 seconds.
     pub fn term(self, term: Duration) -> Self {
         self.enforcement(move |builder| builder.term(term))
     }
 
-    /// What this process is called. Must be new with every start. Default: a random name.
+    /// Sets the id of this process. It must be new at every start. Default: a random id.
     pub fn process(self, process: ProcessId) -> Self {
         self.enforcement(|builder| builder.process(process))
     }
 
-    /// How many of the newest incarnations are kept, beside those that are still spoken of. Default 100.
+    /// Sets how many of the newest incarnations are kept, in addition to those that something still refers to. At least
+    /// 1, default 100.
     pub fn keep(mut self, incarnations: usize) -> Self {
         self.keep = incarnations.max(1);
         self
     }
 
-    /// Says anything else about generation: guards, timing, external validators.
+    /// Changes anything else about generation: guards, timing, external validators. `change` is called by
+    /// [`build`](Self::build).
     pub fn generation(
         mut self,
         change: impl FnOnce(pipeline::Builder) -> pipeline::Builder + Send + 'static,
@@ -249,7 +260,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self
     }
 
-    /// Says anything else about enforcement: layers around diffs and pushes, a shared membership.
+    /// Changes anything else about enforcement: layers around diffs and pushes, a shared membership. `change` is called
+    /// by [`build`](Self::build).
     pub fn enforcement(
         mut self,
         change: impl FnOnce(EnforcerBuilder<R>) -> EnforcerBuilder<R> + Send + 'static,
@@ -258,10 +270,10 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self
     }
 
-    /// Finishes the control plane. It does nothing before [`ControlPlane::run`], except to say that this process lives.
+    /// Finishes the control plane. Before [`ControlPlane::run`] it only renews the heartbeat of this process.
     ///
     /// # Errors
-    /// When something is missing or does not fit: see [`BuildError`].
+    /// [`BuildError`] if a part is missing, or parts do not fit together.
     pub fn build(self) -> Result<ControlPlane<R>, BuildError> {
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
@@ -314,7 +326,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     }
 }
 
-/// Every type is enforced or declared not to be.
+/// Checks that every type either has a plugin or is declared modelled only.
 fn check_types(
     types: &BTreeMap<&'static str, bool>,
     pipeline: &Pipeline,

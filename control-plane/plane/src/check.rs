@@ -1,4 +1,4 @@
-//! Check and hypothetical plans: what edited sources would make, without touching anything.
+//! Checks of edited sources: the incarnation that they would make, without changing anything.
 
 use std::collections::BTreeMap;
 
@@ -14,53 +14,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::handle::{Error, Handle};
 
-/// What an incarnation would be.
+/// The incarnation that sources would make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
-    /// The incarnation it would be; the one in force if nothing changes.
+    /// Id that the incarnation would get; the one in force if nothing changes.
     pub incarnation: IncarnationId,
-    /// The digest of all assets.
+    /// Digest of all its assets.
     pub digest: Digest,
-    /// The incarnation in force.
+    /// Incarnation in force; `None` if there is none yet.
     pub parent: Option<IncarnationNo>,
-    /// Every asset, by id.
+    /// All assets, ordered by id.
     pub assets: Vec<CheckedAsset>,
-    /// The difference from the incarnation in force, by id.
+    /// Differences from the incarnation in force, ordered by id.
     pub changes: Vec<CheckedChange>,
 }
 
-/// One asset of it.
+/// One asset of a checked incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedAsset {
-    /// Its id.
+    /// Id of the checked asset.
     pub id: AssetId,
-    /// Its type.
+    /// Name of the asset's type.
     pub type_name: String,
-    /// What it refers to.
+    /// Assets to which it refers.
     pub references: Vec<AssetId>,
-    /// The digest of its content.
+    /// Digest of the asset's content.
     pub digest: Digest,
 }
 
-/// One difference.
+/// One difference from the incarnation in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedChange {
-    /// Which asset.
+    /// Id of the asset that differs.
     pub id: AssetId,
-    /// What becomes of it.
+    /// How the asset would differ.
     pub outcome: Outcome,
 }
 
-/// What becomes of an asset.
+/// How an asset differs from the incarnation in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is new.
+    /// The asset is not in force yet.
     Added,
-    /// Its content differs.
+    /// The asset has other content.
     Changed,
-    /// It is gone.
+    /// The asset would leave intent.
     Removed,
 }
 
@@ -90,7 +90,7 @@ impl Checked {
     }
 }
 
-/// A source that holds what it was given: to check a text as if it stood in the file.
+/// A source with fixed content. Used to check an edited text as if it were in the file.
 ///
 /// ```
 /// use control_plane::prelude::*;
@@ -105,7 +105,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// Stands in for the source called `name`.
+    /// Creates a source that replaces the source named `name` and returns `reading`.
     pub fn new(name: &str, reading: Reading) -> Self {
         Self {
             name: SourceName(name.into()),
@@ -126,17 +126,18 @@ impl SourceOfTruth for Given {
 }
 
 impl<R: Runtime> Handle<R> {
-    /// What incarnation the sources would make, `instead` standing in for those of the same names. Touches nothing,
-    /// and needs no ownership. External validators are not asked.
+    /// Returns the incarnation that the sources would make now. Each source in `instead` replaces the one of the same
+    /// name. Changes nothing, and needs no ownership. External validators are not called.
     ///
     /// # Errors
-    /// [`Error::Refused`] with every problem found, or when the store cannot be read.
+    /// [`Error::Refused`] with every problem found, [`Error::UnknownSource`] if `instead` names no existing source, or
+    /// a store error if the store cannot be read.
     pub async fn check(&self, instead: &[&dyn SourceOfTruth]) -> Result<Checked, Error> {
         let (candidate, incarnation) = self.candidate(instead).await?;
         Ok(Checked::of(&candidate, incarnation.id().clone()))
     }
 
-    /// What the sources would make, and the incarnation that would be.
+    /// Returns the candidate that the sources would make, and the incarnation that it would become.
     pub(crate) async fn candidate(
         &self,
         instead: &[&dyn SourceOfTruth],

@@ -1,4 +1,4 @@
-//! Explain: why an asset is, or is not, being pushed, followed to root causes. Every asset has an answer.
+//! Explain: why an asset is, or is not, being pushed, followed to the root causes. Every asset has an answer.
 
 use std::collections::BTreeMap;
 
@@ -14,36 +14,36 @@ use crate::{
     rollout::{Groups, InRollout},
 };
 
-/// One asset, explained.
+/// The explanation of an asset: its state, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Explained {
-    /// It is enforced, or was before it left intent.
+    /// The asset is enforced, or was enforced until it left intent.
     Enforced {
-        /// The enforcer's answer.
+        /// Explanation of the asset by the enforcer.
         #[serde(flatten)]
         enforced: Box<annealing_enforcer::Explained>,
-        /// What rollouts have to do with each asset of the chain that a policy governs.
+        /// The part that rollouts play for each asset of the chain that a policy governs.
         rollouts: BTreeMap<AssetId, InRollout>,
     },
-    /// Nothing pushes it: others refer to it.
+    /// The asset is not pushed; other assets refer to it.
     ModelledOnly {
-        /// Which asset.
+        /// Id of the explained asset.
         asset: AssetId,
-        /// Its type.
+        /// Name of the asset's type.
         type_name: String,
-        /// The incarnation in force.
+        /// Number of the incarnation in force.
         incarnation: IncarnationNo,
-        /// Who refers to it.
+        /// Assets that refer to it.
         referred_to_by: Vec<AssetId>,
-        /// What the rollout of its policy group has to do with it.
+        /// The part that a rollout plays for it. `None` means that no policy governs it.
         rollout: Option<Box<InRollout>>,
     },
 }
 
 impl Explained {
-    /// Which asset.
+    /// Id of the explained asset.
     pub fn asset(&self) -> Option<&AssetId> {
         match self {
             Self::Enforced { enforced, .. } => enforced.chain.first().map(|first| &first.asset),
@@ -51,7 +51,7 @@ impl Explained {
         }
     }
 
-    /// The enforcer's answer, for what is enforced.
+    /// Explanation by the enforcer. `None` for an asset that is modelled only.
     pub fn enforced(&self) -> Option<&annealing_enforcer::Explained> {
         match self {
             Self::Enforced { enforced, .. } => Some(enforced),
@@ -61,10 +61,10 @@ impl Explained {
 }
 
 impl<R: Runtime> Handle<R> {
-    /// Why `asset` is, or is not, being pushed.
+    /// Explains why `asset` is, or is not, being pushed.
     ///
     /// # Errors
-    /// When nobody speaks of the asset, or this process does not own the partition.
+    /// If there is no such asset, or this process does not own the partition.
     pub async fn explain(&self, asset: &AssetId) -> Result<Explained, Error> {
         self.generation().await?;
         self.explained(asset, &self.groups().await?).await
@@ -73,7 +73,7 @@ impl<R: Runtime> Handle<R> {
     async fn explained(&self, asset: &AssetId, groups: &Groups) -> Result<Explained, Error> {
         match self.enforcer.explain(asset).await {
             Ok(mut enforced) => {
-                // One circle, named alike whichever of its assets is asked about.
+                // Of several cycles always the same one, whichever of its assets was asked about.
                 let circles = cycles(&enforced).into_iter();
                 enforced.cycle = circles.min().unwrap_or_default();
                 let links = enforced.chain.iter().map(|link| &link.asset);
@@ -103,11 +103,11 @@ impl<R: Runtime> Handle<R> {
         })
     }
 
-    /// Explains every asset, by id: those in force, and those that left intent and are left alone. One question each:
-    /// for partitions of a size that people look at as a whole.
+    /// Explains every asset, ordered by id: those of the incarnation in force, and the orphans. Asks one question per
+    /// asset, so it is meant for small partitions.
     ///
     /// # Errors
-    /// As [`Handle::explain`].
+    /// As for [`Handle::explain`].
     pub async fn explain_all(&self) -> Result<Vec<Explained>, Error> {
         self.generation().await?;
         let groups = self.groups().await?;
@@ -119,7 +119,7 @@ impl<R: Runtime> Handle<R> {
         for id in ids {
             match self.explained(&id, &groups).await {
                 Ok(explained) => all.push(explained),
-                // It went while the others were explained.
+                // The asset disappeared while the others were being explained.
                 Err(Error::UnknownAsset { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -128,7 +128,7 @@ impl<R: Runtime> Handle<R> {
     }
 }
 
-/// Circles of assets that wait for each other.
+/// Returns the cycles of assets that wait for each other.
 fn cycles(explained: &annealing_enforcer::Explained) -> Vec<Vec<AssetId>> {
     let mut waits = Vec::new();
     for link in &explained.chain {

@@ -1,4 +1,4 @@
-//! Generation beside an ownership: what is sealed is fenced by the owner's token, and handed straight to the enforcer.
+//! Generation while the partition is owned: seals are fenced by the owner's token and handed directly to the enforcer.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::{plane::Shared, retention};
 
-/// Regenerates for as long as the partition is owned under `token`.
+/// Runs generation and retention while the partition is owned under `token`.
 pub(crate) async fn while_owner<R: Runtime>(
     shared: Arc<Shared<R>>,
     token: FencingToken,
@@ -38,7 +38,7 @@ pub(crate) async fn while_owner<R: Runtime>(
     futures::join!(regeneration.run(), retention);
 }
 
-/// Says that this process owns the partition, until it is dropped.
+/// Publishes the handle to generation, and withdraws it when it is dropped.
 struct Owned<'s>(&'s watch::Sender<Option<prodspec_gen::Handle>>);
 
 impl<'s> Owned<'s> {
@@ -57,7 +57,7 @@ impl Drop for Owned<'_> {
     }
 }
 
-/// Keeps incarnations in the store, and tells the enforcer of each without waiting for the store's hint.
+/// Seals incarnations in the store, and hands each one to the enforcer without waiting for the store's hint.
 struct HandedOver<R> {
     durable: Durable,
     enforcement: Enforcement<R>,

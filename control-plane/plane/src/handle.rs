@@ -1,4 +1,4 @@
-//! A control plane from outside: questions, and waiting for answers.
+//! The handle to a control plane: questions, and waiting for results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     status::{AsIntended, GroupStatus},
 };
 
-/// A control plane from outside. Cheap to clone.
+/// A handle to a control plane, for questions and commands of operators. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle<R = TokioRuntime> {
     pub(crate) shared: Arc<Shared<R>>,
@@ -27,47 +27,49 @@ pub struct Handle<R = TokioRuntime> {
     pub(crate) planner: Planner<R>,
 }
 
-/// Why a question has no answer.
+/// Reason why a question or a command failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another process owns the partition, or none does.
-    #[error("this process does not own {partition}; {}", ask_whom(owner))]
+    /// Another process owns the partition, or no process does.
+    #[error("this process does not own {partition}; {}", owner_hint(owner))]
     NotOwner {
-        /// What was asked about.
+        /// Partition of the control plane.
         partition: PartitionId,
-        /// Who owns it, as recorded.
+        /// Owner of the partition according to the store; `None` if there is none.
         owner: Option<ProcessId>,
     },
-    /// The sources do not make an incarnation. Shows every problem.
-    #[error("no incarnation can be made of the sources:\n{0}")]
+    /// The sources do not make an incarnation. Contains every problem found.
+    #[error("no incarnation can be made from the sources:\n{0}")]
     Refused(Problems),
-    /// There is no incarnation yet.
+    /// The partition has no incarnation yet.
     #[error("{0} has no incarnation yet; the generation status says why")]
     NoIncarnation(PartitionId),
-    /// No incarnation and no record speaks of the asset.
+    /// The partition has no such asset: it is not in intent, and no record mentions it.
     #[error("{partition} has no asset `{asset}`")]
     UnknownAsset {
-        /// Where it was looked for.
+        /// Partition of the control plane.
         partition: PartitionId,
-        /// What was looked for.
+        /// Id of the requested asset.
         asset: AssetId,
     },
-    /// It did not happen in time.
-    #[error("{what} within {within:?}; look at the status")]
+    /// The awaited event did not happen in time.
+    #[error("{what} within {within:?}; the status says why")]
     TooLate {
-        /// What did not happen.
+        /// The event that did not happen.
         what: &'static str,
-        /// For how long it was waited for.
+        /// How long the call waited.
         within: Duration,
     },
-    /// What stands in for a source stands in for none.
-    #[error("no source is called `{0}`; name the file as the source that it stands in for")]
+    /// A source given as a replacement has the name of no existing source.
+    #[error(
+        "no source has the name `{0}`; give the replacement the name of the source that it replaces"
+    )]
     UnknownSource(String),
-    /// The strategist has no answer, or the word does not fit.
+    /// The strategist has no answer, or the command does not fit the state of the rollout.
     #[error(transparent)]
     Rollout(#[from] annealing_strategist::AskError),
-    /// The enforcer has no answer.
+    /// The enforcer has no answer, or refuses the command.
     #[error(transparent)]
     Enforcer(#[from] AskError),
     /// The store cannot be read or written.
@@ -75,10 +77,10 @@ pub enum Error {
     Store(#[source] plugin_sdk::BoxError),
 }
 
-fn ask_whom(owner: &Option<ProcessId>) -> String {
+fn owner_hint(owner: &Option<ProcessId>) -> String {
     match owner {
-        Some(owner) => format!("ask {owner}, which does"),
-        None => "nobody does: run the control plane, or wait a moment".into(),
+        Some(owner) => format!("ask its owner `{owner}`"),
+        None => "no process owns it: run the control plane, or wait a moment".into(),
     }
 }
 
@@ -94,44 +96,45 @@ impl From<incarnations::Error> for Error {
     }
 }
 
-/// How a partition stands.
+/// State of a partition, as one process knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Which one.
+    /// Partition of the control plane.
     pub partition: PartitionId,
-    /// The process that owns it, as recorded.
+    /// Process that owns the partition according to the store; `None` if there is none.
     pub owner: Option<ProcessId>,
-    /// Why enforcement stopped itself, if it did: nothing is enforced before a person clears that.
+    /// Set if enforcement stopped itself, with the reason. Nothing is enforced until an operator clears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
-    /// How generation stands, if this process owns the partition.
+    /// State of generation; `None` if this process does not own the partition.
     pub generation: Option<prodspec_gen::Status>,
-    /// What panicked beside enforcement, if this process owns the partition: it is started again by itself.
+    /// Panics of generation or rollouts in this process. The part that panicked is started again automatically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<String>,
-    /// How enforcement stands, if this process owns the partition and there is something to enforce.
+    /// State of enforcement; `None` if this process does not own the partition, or if there is nothing to enforce yet.
     pub enforcement: Option<annealing_enforcer::Status>,
-    /// Policy groups with a rollout under way, or with assets that it left out, if this process owns the partition.
+    /// Policy groups with a live rollout, or with assets that their rollout left out. Empty if this process does not
+    /// own the partition.
     pub groups: Vec<GroupStatus>,
     /// Whether production is as intended, and if not, why not.
     pub intended: AsIntended,
 }
 
 impl<R: Runtime> Handle<R> {
-    /// The partition.
+    /// Partition of the control plane.
     pub fn partition(&self) -> &PartitionId {
         &self.shared.partition
     }
 
-    /// The enforcer, for what is not offered here.
+    /// Handle to the enforcer, for functions that this handle does not offer.
     pub fn enforcer(&self) -> &shell::Handle<R> {
         &self.enforcer
     }
 
-    /// Generation, to follow its status. A new one with each ownership.
+    /// Returns a handle to generation, to follow its status. Each ownership has a new one.
     ///
     /// # Errors
-    /// When this process does not own the partition.
+    /// If this process does not own the partition, or the store cannot be read.
     pub async fn generation(&self) -> Result<prodspec_gen::Handle, Error> {
         let generation = self.shared.owned.borrow().clone();
         match generation {
@@ -143,7 +146,8 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    /// Waits until this process owns the partition. Returns at once if it does.
+    /// Waits until this process owns the partition, and returns a handle to its generation. Returns at once if it owns
+    /// it already.
     pub async fn owned(&self) -> prodspec_gen::Handle {
         let mut owned = self.shared.owned.subscribe();
         loop {
@@ -151,16 +155,17 @@ impl<R: Runtime> Handle<R> {
                 return generation;
             }
             if owned.changed().await.is_err() {
-                // The sender is in `self.shared`: this does not happen.
+                // The sender is in `self.shared`, so this does not happen.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// How the partition stands, problems and all.
+    /// Returns the state of the partition, with all problems. Works in every process, but only the owner knows the
+    /// details.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn status(&self) -> Result<Status, Error> {
         let generation = self.shared.owned.borrow().as_ref().map(|it| it.status());
         let something = generation
@@ -178,7 +183,7 @@ impl<R: Runtime> Handle<R> {
         };
         if something {
             status.enforcement = self.enforcer.status().await.ok();
-            // Without an answer the enforcer's count of what is behind stands for all of them.
+            // If the strategist does not answer, the enforcer's count of assets behind their intent covers all groups.
             let views = self.rollouts().await.unwrap_or_default();
             status.groups = views.iter().filter_map(GroupStatus::of).collect();
         }
@@ -194,19 +199,19 @@ impl<R: Runtime> Handle<R> {
         Ok(owner.map(|owner| owner.value.process))
     }
 
-    /// The incarnation in force.
+    /// Loads the incarnation in force.
     ///
     /// # Errors
-    /// When there is none yet, or the store cannot be read.
+    /// If there is none yet, or the store cannot be read.
     pub async fn latest(&self) -> Result<Incarnation, Error> {
         let latest = self.shared.incarnations.latest().await?;
         latest.ok_or_else(|| Error::NoIncarnation(self.shared.partition.clone()))
     }
 
-    /// Reads the sources now, and waits until production is as they say.
+    /// Reads the sources now, and waits until production matches them. Returns the incarnation made from them.
     ///
     /// # Errors
-    /// When the sources make no incarnation, this process does not own the partition, or it takes longer than `within`.
+    /// If the sources make no incarnation, this process loses the partition, or it takes longer than `within`.
     pub async fn settle(&self, within: Duration) -> Result<IncarnationId, Error> {
         let deadline = self.shared.runtime.now().mono + within;
         let owned = self.until(deadline, within, self.owned()).await?;
@@ -222,10 +227,10 @@ impl<R: Runtime> Handle<R> {
         Ok(newest.id)
     }
 
-    /// Waits until production is as intended at an incarnation: all of it, or one asset.
+    /// Waits until production matches an incarnation: all of it, or one asset.
     ///
     /// # Errors
-    /// When it is not within `within`, or this process does not own the partition.
+    /// If that takes longer than `within`, or this process does not own the partition.
     pub async fn wait_settled(&self, what: Settle, within: Duration) -> Result<(), Error> {
         self.generation().await?;
         Ok(self.enforcer.wait_settled(what, within).await?)

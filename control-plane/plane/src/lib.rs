@@ -1,8 +1,9 @@
-//! A control plane in a service of your own: intent from sources of truth, production kept equal to it.
+//! A control plane to embed in a service: it generates intent from sources of truth and keeps production equal to it.
 //!
-//! This crate composes the others and decides nothing itself. [`ControlPlane::builder`] takes what a team writes
-//! (sources, generators, asset plugins, checks, rollout policies, health), [`ControlPlane::run`] generates, enforces and
-//! rolls out one partition until told to stop, and a [`Handle`] answers questions and takes orders meanwhile.
+//! This crate composes the other crates and makes no decisions of its own. [`ControlPlane::builder`] takes the parts
+//! that a team writes: sources, generators, asset plugins, checks, rollout policies, health validators.
+//! [`ControlPlane::run`] then generates, enforces and rolls out one partition until it is told to stop. Meanwhile a
+//! [`Handle`] answers questions and takes commands of operators.
 //!
 //! ```
 //! use control_plane::prelude::*;
@@ -90,29 +91,29 @@ pub use handle::{Error, Handle, Status};
 pub use plane::ControlPlane;
 pub use status::{AsIntended, GroupStatus, Obstacle, WhyNot};
 
-/// What a pause is about.
+/// The assets that a pause is about.
 pub use plane_store::records::Scope as PauseScope;
 
-/// The checks that come with the framework.
+/// The checks that the framework provides.
 pub use annealing_checks as checks;
-/// The loop: pin, diff, check, push.
+/// Enforcement: pin, diff, check, push.
 pub use annealing_enforcer as enforcer;
-/// Progressive rollouts: select, update, validate, and back.
+/// Rollouts: select, update, validate, roll back.
 pub use annealing_strategist as strategist;
-/// Time and tasks, handed in.
+/// The traits that provide time and tasks, and their tokio implementation.
 pub use plane_runtime as runtime;
-/// The store's trait, its records, and the memory backend.
+/// The store trait, the records in a store, and the memory backend.
 pub use plane_store as store;
-/// The SQLite backend: a directory, no server.
+/// The SQLite backend: a store in a directory, without a server.
 pub use plane_store_sqlite as store_sqlite;
 /// The traits that a team implements, with their requests and responses.
 pub use plugin_sdk as sdk;
-/// Sources, generators and validators to one sealed incarnation.
+/// Generation: from sources through generators and validators to a sealed incarnation.
 pub use prodspec_gen as generation;
-/// Ids, payloads, addons, assets, incarnations.
+/// The data model: ids, payloads, addons, assets, incarnations.
 pub use prodspec_model as model;
 
-/// The examples in the documents compile and run.
+/// Compiles and runs the examples of the documents.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../../../README.md")]

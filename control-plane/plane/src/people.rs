@@ -1,4 +1,4 @@
-//! What people say: pauses, approvals, overrides. Durable when the call returns; each with who and why.
+//! Commands of operators: pauses, approvals, overrides. Each has who and why, and is durable when the call returns.
 
 use annealing_enforcer::{Command, Words};
 use annealing_strategist::By;
@@ -16,37 +16,38 @@ impl<R: Runtime> Handle<R> {
         Ok(self.enforcer.tell(command).await?)
     }
 
-    /// What people said that still holds: pauses, approvals, overrides.
+    /// Returns the commands that are in force: pauses, approvals, overrides.
     ///
     /// # Errors
-    /// When this process does not own the partition.
+    /// If this process does not own the partition.
     pub async fn words(&self) -> Result<Words, Error> {
         self.generation().await?;
         Ok(self.enforcer.words().await?)
     }
 
-    /// Starts no push in `scope`, until then or until a person resumes it. Pushes under way go on.
+    /// Pauses `scope`: no push starts in it until `until`, or until an operator resumes it. `None` means no end. Pushes
+    /// under way continue.
     ///
     /// # Errors
-    /// When the scope names an asset or a type that is not enforced, `until` is over, or this process does not own the
-    /// partition.
+    /// If the scope names an asset or a type that is not enforced, `until` is in the past, or this process does not own
+    /// the partition.
     pub async fn pause(&self, scope: Scope, by: By, until: Option<Timestamp>) -> Result<(), Error> {
         self.tell(Command::Pause { scope, until, by }).await
     }
 
-    /// Ends the pause of `scope`.
+    /// Ends the pause of `scope`, so that pushes start again.
     ///
     /// # Errors
-    /// When the scope is not paused, or this process does not own the partition.
+    /// If the scope is not paused, or this process does not own the partition.
     pub async fn resume(&self, scope: Scope, by: By) -> Result<(), Error> {
         self.tell(Command::Resume { scope, by }).await
     }
 
-    /// Lets one push of this very change of `asset` destroy. `change` is the digest that `explain` or `plan` shows.
-    /// Without `until` the approval expires in 24 h.
+    /// Approves a destructive change of `asset`, for one push. `change` is the digest of exactly this change, as
+    /// `explain` or `plan` shows it. The approval expires at `until`, by default after 24 hours.
     ///
     /// # Errors
-    /// When the asset's change is another one by now or destroys nothing, or this process does not own the partition.
+    /// If the asset now has another change, the change is not destructive, or this process does not own the partition.
     pub async fn approve(
         &self,
         asset: &AssetId,
@@ -64,11 +65,11 @@ impl<R: Runtime> Handle<R> {
         .await
     }
 
-    /// Lets the check named `check` not delay one push of this very change of `asset`. Without `until` the override
-    /// expires in 24 h.
+    /// Overrides the check named `check` for one change of `asset`, for one push: its delays do not count. `change` is
+    /// the digest of that change. The override expires at `until`, by default after 24 hours.
     ///
     /// # Errors
-    /// When the asset's change is another one by now, no check has this name, or this process does not own the partition.
+    /// If the asset now has another change, no check has this name, or this process does not own the partition.
     pub async fn override_check(
         &self,
         asset: &AssetId,
@@ -87,47 +88,48 @@ impl<R: Runtime> Handle<R> {
         .await
     }
 
-    /// Forgets the orphan `asset`: it is known about, and production keeps it.
+    /// Acknowledges the orphan `asset`: it is no longer listed, and its resource stays in production.
     ///
     /// # Errors
-    /// When the asset is no orphan, or this process does not own the partition.
+    /// If the asset is not an orphan, or this process does not own the partition.
     pub async fn acknowledge(&self, asset: &AssetId, by: By) -> Result<(), Error> {
         let asset = asset.clone();
         self.tell(Command::Acknowledge { asset, by }).await
     }
 
-    /// Looks at `asset` now, whatever it waits for.
+    /// Looks at `asset` now, even if it is waiting for something.
     ///
     /// # Errors
-    /// When a look would tell nothing now, with the reason; or this process does not own the partition.
+    /// If looking now would give no result, with the reason; or if this process does not own the partition.
     pub async fn look_now(&self, asset: &AssetId, by: By) -> Result<(), Error> {
         let asset = asset.clone();
         self.tell(Command::LookNow { asset, by }).await
     }
 
-    /// Ends the wait for a push of `asset` whose outcome is unknown: the speaker vouches that it does not run any more.
+    /// Ends the wait for a push of `asset` whose outcome is unknown. With this command the operator confirms that the
+    /// push is not running any more.
     ///
     /// # Errors
-    /// When no such push is waited for, or this process does not own the partition.
+    /// If there is no such wait, or this process does not own the partition.
     pub async fn push_is_over(&self, asset: &AssetId, by: By) -> Result<(), Error> {
         let asset = asset.clone();
         self.tell(Command::PushIsOver { asset, by }).await
     }
 
-    /// Starts enforcement again that stopped itself because an invariant did not hold: the speaker has looked at
-    /// production, and at why.
+    /// Starts enforcement again after it stopped itself because an invariant did not hold. With this command the
+    /// operator confirms having examined production and the reason.
     ///
     /// # Errors
-    /// When enforcement is not stopped, or this process does not own the partition.
+    /// If enforcement is not stopped, or this process does not own the partition.
     pub async fn clear_stop(&self, by: By) -> Result<(), Error> {
         Ok(self.enforcer.clear_stop(by).await?)
     }
 
-    /// Lets one seal through that `guard` refuses: the very one that its problem names with `digest`. Then reads the
-    /// sources again.
+    /// Overrides the guard named `guard` for one seal: the one whose problem shows `digest`. Then the sources are read
+    /// again.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// If the store cannot be written.
     pub async fn override_guard(&self, guard: &str, digest: Digest, by: By) -> Result<(), Error> {
         let By { who, why } = by;
         let word = SealOverride {

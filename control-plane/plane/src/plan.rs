@@ -1,4 +1,4 @@
-//! Plans: what enforcement and rollouts would make of an incarnation, sealed or not.
+//! Plans: what enforcement and rollouts would do with an incarnation, sealed or not.
 
 use annealing_enforcer::{Outcome, Plan};
 use plane_runtime::Runtime;
@@ -9,20 +9,20 @@ use prodspec_model::Incarnation;
 use crate::handle::{Error, Handle};
 
 impl<R: Runtime> Handle<R> {
-    /// What enforcing the incarnation in force would do now: every asset that is not in sync comes to one [`Outcome`].
-    /// Pushes nothing, and needs no ownership.
+    /// Plans the enforcement of the incarnation in force: for every asset that is not in sync, the [`Outcome`] that it
+    /// would have now. Pushes nothing, and needs no ownership.
     ///
     /// # Errors
-    /// When there is no incarnation yet, or the store cannot be read.
+    /// If there is no incarnation yet, or the store cannot be read.
     pub async fn plan(&self) -> Result<Plan, Error> {
         self.planned(self.latest().await?).await
     }
 
-    /// What enforcing what the sources would make would do now, `instead` standing in for those of the same names.
-    /// Pushes nothing, seals nothing, and needs no ownership.
+    /// Plans the enforcement of the incarnation that the sources would make now. Each source in `instead` replaces the
+    /// one of the same name. Pushes nothing, seals nothing, and needs no ownership.
     ///
     /// # Errors
-    /// As [`Handle::check`].
+    /// As for [`Handle::check`].
     pub async fn plan_with(&self, instead: &[&dyn SourceOfTruth]) -> Result<Plan, Error> {
         let (_, incarnation) = self.candidate(instead).await?;
         self.planned(incarnation).await

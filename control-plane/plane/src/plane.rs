@@ -1,4 +1,4 @@
-//! The control plane of one partition: an enforcer, and generation and rollouts beside it while the partition is owned.
+//! The control plane of one partition: an enforcer, and generation and rollouts while the partition is owned.
 
 use std::{future::Future, sync::Arc};
 
@@ -12,16 +12,16 @@ use tokio::sync::watch;
 
 use crate::handle::Handle;
 
-/// Generates and enforces one partition.
+/// A control plane of one partition: it generates, enforces and rolls out.
 ///
-/// Several processes may be built alike on one shared store: one of them owns the partition and works, the others wait
-/// and take over. See the [crate's example](crate).
+/// Several processes may run the same control plane on one shared store. One of them owns the partition and works; the
+/// others wait, and one of them takes over when the owner ends. See the [crate's example](crate).
 pub struct ControlPlane<R = TokioRuntime> {
     pub(crate) enforcer: Enforcer<R>,
     pub(crate) shared: Arc<Shared<R>>,
 }
 
-/// What the parts of one control plane have in common.
+/// Data that the parts of one control plane share.
 pub(crate) struct Shared<R> {
     pub(crate) runtime: R,
     pub(crate) partition: PartitionId,
@@ -29,16 +29,16 @@ pub(crate) struct Shared<R> {
     pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
     pub(crate) pipeline: Pipeline,
     pub(crate) strategist: Arc<Strategist<R>>,
-    /// How many of the newest incarnations are kept.
+    /// Number of newest incarnations that are kept.
     pub(crate) keep: usize,
-    /// Generation, while this process owns the partition.
+    /// Handle to generation; `None` while this process does not own the partition.
     pub(crate) owned: watch::Sender<Option<prodspec_gen::Handle>>,
-    /// Rollouts, while this process owns the partition.
+    /// Handle to rollouts; `None` while this process does not own the partition.
     pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
 }
 
 impl<R: Runtime> ControlPlane<R> {
-    /// What others may ask of it, before and while it runs.
+    /// Returns a handle for questions and commands. It works before and while the control plane runs.
     pub fn handle(&self) -> Handle<R> {
         Handle {
             shared: self.shared.clone(),
@@ -47,11 +47,12 @@ impl<R: Runtime> ControlPlane<R> {
         }
     }
 
-    /// Generates and enforces until `shutdown` completes. Waits while another process owns the partition, and again
-    /// when one has taken it over. Production is left as it is. The store closes when the last handle is gone too.
+    /// Generates, enforces and rolls out until `shutdown` completes. Waits while another process owns the partition,
+    /// and again after another process has taken it over. Production is left as it is at the end. The store closes when
+    /// the last handle is dropped too.
     ///
     /// # Errors
-    /// When the store is broken.
+    /// If the store is poisoned or otherwise fails permanently.
     pub async fn run(
         self,
         shutdown: impl Future<Output = ()> + Send + 'static,
@@ -59,8 +60,8 @@ impl<R: Runtime> ControlPlane<R> {
         let mut owned = self.shared.owned.subscribe();
         let mut rolls = self.shared.rollouts.subscribe();
         let ended = self.enforcer.run(shutdown).await;
-        // Generation and rollouts end with the ownership; wait until they have, so that nothing of them outlives this
-        // call. The senders are in `self.shared`, so there is no error.
+        // Generation and rollouts end with the ownership. Wait for their end, so that they do not outlive this call.
+        // The senders are in `self.shared`, so waiting cannot fail.
         let _ = owned.wait_for(Option::is_none).await;
         let _ = rolls.wait_for(Option::is_none).await;
         ended

@@ -1,4 +1,4 @@
-//! Everything that most services name: `use control_plane::prelude::*`.
+//! The items that most services need: `use control_plane::prelude::*`.
 
 pub use crate::{BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, Status};
 pub use annealing_strategist::policy::{

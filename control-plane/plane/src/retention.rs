@@ -1,4 +1,4 @@
-//! Retention: after seals, old incarnations that nobody speaks of any more are removed.
+//! Retention: after seals, removes old incarnations that nothing refers to any more.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::plane::Shared;
 
-/// Looks after seals, but not after each: what it costs is shared by a tenth of what is kept.
+/// Removes old incarnations after seals. To keep the cost low, it runs once per `keep / 10` seals.
 pub(crate) async fn follow<R: Runtime>(
     shared: &Shared<R>,
     token: FencingToken,
@@ -41,7 +41,7 @@ pub(crate) async fn follow<R: Runtime>(
                 }
             }
             Err(error) => {
-                tracing::warn!(partition = %shared.partition, %error, "old incarnations were not removed; tried again after the next seal");
+                tracing::warn!(partition = %shared.partition, %error, "failed to remove old incarnations; retrying after the next seal");
             }
         }
     }
@@ -57,7 +57,7 @@ async fn remove_old<R: Runtime>(
     let mut kept: BTreeSet<IncarnationNo> = kept.iter().map(|header| header.id.no).collect();
     let mut old: BTreeSet<IncarnationNo> = kept.iter().rev().skip(shared.keep).copied().collect();
     let looked = kept.last().copied().unwrap_or_default();
-    // Without a strategist nobody knows which of them live rollouts need.
+    // Only the strategist knows which of them live rollouts need; without it nothing is removed.
     let rollouts = shared.rollouts.borrow().clone();
     let Some(rollouts) = rollouts.filter(|_| !old.is_empty()) else {
         return Ok(Removed::default());
@@ -65,7 +65,7 @@ async fn remove_old<R: Runtime>(
     for cited in rollouts.cited().await? {
         old.remove(&cited);
     }
-    // From here on none of these becomes anybody's intent, and no new decision speaks of them.
+    // From here on none of these incarnations can become the intent of an asset, and no new decision cites them.
     let retired = enforcement.retire(old).await?;
     kept.retain(|no| !retired.contains(no));
     let keep = Keep {

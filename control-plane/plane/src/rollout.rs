@@ -1,4 +1,5 @@
-//! Rollouts beside an ownership: the strategist moves pins through the enforcer, and people ask about it here.
+//! Rollouts while the partition is owned: the strategist moves pins through the enforcer, and the handle answers
+//! questions about them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,14 +21,15 @@ use crate::{
     plane::Shared,
 };
 
-/// The wait before the strategist starts over, when a step of it failed and the ownership goes on.
+/// Wait before the strategist starts again after a step failed while the partition is still owned.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Moves pins through the enforcer of one ownership, and hears from it what became of them.
+/// The [`Actuator`] of a control plane: it moves pins through the enforcer of one ownership, and reports the resulting
+/// states of assets.
 pub struct ThroughEnforcer<R>(Enforcement<R>);
 
 impl<R: Runtime> ThroughEnforcer<R> {
-    /// Through this one.
+    /// Creates an actuator on the enforcer behind `enforcement`.
     pub fn new(enforcement: Enforcement<R>) -> Self {
         Self(enforcement)
     }
@@ -59,7 +61,7 @@ impl<R: Runtime> Actuator for ThroughEnforcer<R> {
     }
 }
 
-/// Rolls out for as long as the partition is owned.
+/// Runs rollouts until the caller drops the future, which happens when the ownership ends.
 pub(crate) async fn while_owner<R: Runtime>(shared: Arc<Shared<R>>, enforcement: Enforcement<R>) {
     let _rolling = Rolling(&shared.rollouts);
     loop {
@@ -71,7 +73,7 @@ pub(crate) async fn while_owner<R: Runtime>(shared: Arc<Shared<R>>, enforcement:
     }
 }
 
-/// Says that this process rolls out, until it is dropped.
+/// Withdraws the handle to rollouts when it is dropped.
 struct Rolling<'s, R>(&'s watch::Sender<Option<Rollouts<R>>>);
 
 impl<R> Drop for Rolling<'_, R> {
@@ -80,24 +82,24 @@ impl<R> Drop for Rolling<'_, R> {
     }
 }
 
-/// What a rollout has to do with one asset.
+/// The part that a rollout plays for one asset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InRollout {
-    /// The policy asset of its group.
+    /// Id of the policy asset of the asset's group.
     pub policy: AssetId,
-    /// The group's newest rollout, in one line.
+    /// The newest rollout of the group, in one line.
     pub rollout: String,
-    /// How far the asset is in it. `None`: it is no target.
+    /// Progress of the asset in it. `None` means that the asset is not a target.
     pub progress: Option<Progress>,
-    /// What is intended failed before, or it waits for an asset of which that holds: it stays where it is until that
-    /// changes or a person says `retry`.
+    /// Whether the rollout leaves the asset out, because its intended content failed before or it waits for such an
+    /// asset. It stays where it is until its content changes or an operator commands a retry.
     pub left_out: bool,
-    /// What the rollout waits for.
+    /// Reasons for which the rollout waits.
     pub waits: Vec<Wait>,
 }
 
 impl InRollout {
-    /// What a group says of one of its assets, and how far that is.
+    /// Summary of the group in `view` for one of its assets, with the asset's progress.
     fn of(view: &View, asset: &AssetId, progress: Option<Progress>) -> Self {
         let rollout = match &view.rollout {
             Some(rollout) => {
@@ -115,12 +117,12 @@ impl InRollout {
     }
 }
 
-/// Every policy group at one moment: what rollouts have to do with any asset.
+/// All policy groups at one moment, indexed by asset.
 pub(crate) struct Groups {
-    /// The incarnation in force.
+    /// Incarnation in force at that moment.
     pub(crate) latest: Incarnation,
     views: Vec<View>,
-    /// Every target: the place of its view, and how far it is.
+    /// All targets, each with the index of its group in `views` and its progress.
     targets: BTreeMap<AssetId, (usize, Progress)>,
 }
 
@@ -137,7 +139,7 @@ impl Groups {
         }
     }
 
-    /// What the rollout of its group has to do with `asset`. `None`: no policy governs it.
+    /// The part that a rollout plays for `asset`. `None` means that no policy governs it.
     pub(crate) fn of(&self, asset: &AssetId) -> Option<InRollout> {
         if let Some((at, progress)) = self.targets.get(asset) {
             return Some(InRollout::of(&self.views[*at], asset, Some(*progress)));
@@ -153,7 +155,7 @@ impl Groups {
 impl<R: Runtime> Handle<R> {
     async fn rolling(&self) -> Result<Rollouts<R>, Error> {
         self.generation().await?;
-        // Before there is anything to roll out, nobody would answer.
+        // Without an incarnation there are no rollouts, and a question would not be answered.
         self.latest().await?;
         let rollouts = self.shared.rollouts.borrow().clone();
         match rollouts {
@@ -165,29 +167,31 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    /// Every policy group as it is now: its rollout, how far each target is, what it waits for.
+    /// Returns the current state of every policy group: its rollout, the progress of each target, and what it waits
+    /// for.
     ///
     /// # Errors
-    /// When this process does not own the partition, there is no incarnation yet, or what is remembered cannot be read.
+    /// If this process does not own the partition, there is no incarnation yet, or records of rollouts cannot be read.
     pub async fn rollouts(&self) -> Result<Vec<View>, Error> {
         Ok(self.rolling().await?.views().await?)
     }
 
-    /// The remembered rollouts of the group of `policy`, oldest first.
+    /// Returns the recorded rollouts of the group of `policy`, oldest first.
     ///
     /// # Errors
-    /// When this process does not own the partition, or the store cannot be read.
+    /// If this process does not own the partition, or the store cannot be read.
     pub async fn past_rollouts(&self, policy: &AssetId) -> Result<Vec<Rollout>, Error> {
         Ok(self.rolling().await?.history(policy).await?)
     }
 
-    /// Waits until the rollout of incarnation `at`, or of a newer one, is over in the group of `policy`, and says how the
-    /// group is then. One that stopped is over too: it stays so until a person says something or newer intent is there.
+    /// Waits until the rollout of incarnation `at`, or of a newer one, is over in the group of `policy`. Returns the
+    /// state of the group then. A stopped rollout counts as over, although a command of an operator or newer intent may
+    /// continue it.
     ///
     /// ```
     /// use control_plane::prelude::*;
     ///
-    /// /// Whether what is in force is everywhere, well and baked.
+    /// /// Whether the incarnation in force is rolled out everywhere, healthy and baked.
     /// async fn released(handle: &Handle, policy: &AssetId) -> Result<bool, control_plane::Error> {
     ///     let newest = handle.latest().await?.no();
     ///     let group = handle.wait_rollout(policy, newest, Duration::from_secs(3600)).await?;
@@ -198,7 +202,7 @@ impl<R: Runtime> Handle<R> {
     /// ```
     ///
     /// # Errors
-    /// When it is not over within `within`, there is no such group, or this process does not own the partition.
+    /// If it is not over within `within`, there is no such group, or this process does not own the partition.
     pub async fn wait_rollout(
         &self,
         policy: &AssetId,
@@ -211,7 +215,7 @@ impl<R: Runtime> Handle<R> {
         let over = async {
             loop {
                 match rolling.rests(policy, at).await {
-                    // It is read again by itself.
+                    // The strategist reads the records again by itself.
                     Err(AskError::Unreadable { .. }) => runtime.sleep(AGAIN).await,
                     answer => return answer,
                 }
@@ -222,11 +226,11 @@ impl<R: Runtime> Handle<R> {
         Ok(over.ok_or(Error::TooLate { what, within })??)
     }
 
-    /// Says something to the rollout of the group of `policy`: pause, resume, promote, abort, retry, roll back. Durable
-    /// when the call returns.
+    /// Gives a command to the rollout of the group of `policy`: pause, resume, promote, abort, retry, roll back. It is
+    /// durable when the call returns.
     ///
     /// # Errors
-    /// When it does not fit how the rollout is, or this process does not own the partition.
+    /// If the command does not fit the state of the rollout, or this process does not own the partition.
     pub async fn tell_rollout(
         &self,
         policy: &AssetId,
@@ -236,7 +240,7 @@ impl<R: Runtime> Handle<R> {
         Ok(self.rolling().await?.tell(policy, command, by).await?)
     }
 
-    /// Every policy group now.
+    /// Returns all policy groups as they are now.
     pub(crate) async fn groups(&self) -> Result<Groups, Error> {
         let views = self.rolling().await?.views().await?;
         Ok(Groups::new(self.latest().await?, views))

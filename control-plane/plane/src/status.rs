@@ -1,4 +1,4 @@
-//! Whether production is as intended, and if not, why not: from generation, enforcement and rollouts together.
+//! Whether production is as intended, and if not, why not. Combines generation, enforcement and rollouts.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,43 +14,43 @@ use crate::handle::Status;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AsIntended {
-    /// Everything is where the sources have it, as far as the last looks tell. Pauses may hold all the same.
+    /// Production matches the sources, according to the last diffs. Pauses may be in force nevertheless.
     Yes,
-    /// It is not, for these reasons.
+    /// Production differs from the sources, for these reasons.
     No(Vec<WhyNot>),
-    /// This process cannot tell, for this reason.
+    /// This process does not know, for this reason.
     Unknown(String),
 }
 
 /// One reason why production is not as intended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhyNot {
-    /// What is the matter.
+    /// The kind of this reason.
     pub what: Obstacle,
-    /// With how many: assets, or problems of the sources.
+    /// Number of assets concerned, or of problems for [`Obstacle::Refused`].
     pub many: u32,
 }
 
-/// What keeps production from being as intended.
+/// A kind of reason why production is not as intended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// Enforcement stopped itself.
+    /// Enforcement stopped itself because an invariant did not hold.
     Stopped,
-    /// The sources make no incarnation: an older one is in force.
+    /// The sources make no incarnation, so an older one is in force.
     Refused,
-    /// Assets that are not settled.
+    /// Assets are not settled, for the given reason.
     Unsettled(Reason),
-    /// Assets that a rollout leaves where they are: what is intended for them failed before, or they wait for such a one.
+    /// A rollout leaves assets out: their intended content failed before, or they wait for such an asset.
     LeftOut,
-    /// Assets whose rollout waits for a person.
+    /// Assets wait in a rollout that waits for an operator.
     AwaitingPerson,
-    /// Assets that a rollout has yet to get to.
+    /// Assets wait for their turn in a rollout.
     RollingOut,
-    /// Assets that left intent, and run on.
+    /// Assets left intent, but their resources are still in production.
     Orphaned,
-    /// Assets that are in intent, and run on as they are until their rollout gets there.
+    /// Assets are in intent without a pin, and keep running unchanged until their rollout reaches them.
     LeftRunning,
 }
 
@@ -59,39 +59,39 @@ impl fmt::Display for WhyNot {
         let many = self.many;
         match self.what {
             Obstacle::Stopped => f.write_str("enforcement stopped itself"),
-            Obstacle::Refused => write!(f, "the sources are not followed: {many} problems"),
+            Obstacle::Refused => write!(f, "the sources are refused: {many} problems"),
             Obstacle::Unsettled(reason) => write!(f, "{many} not settled: {reason}"),
             Obstacle::LeftOut => write!(f, "{many} left out of their rollout"),
-            Obstacle::AwaitingPerson => write!(f, "{many} in rollouts that wait for a person"),
-            Obstacle::RollingOut => write!(f, "{many} that a rollout has yet to get to"),
+            Obstacle::AwaitingPerson => write!(f, "{many} in rollouts that wait for an operator"),
+            Obstacle::RollingOut => write!(f, "{many} not reached by their rollout yet"),
             Obstacle::Orphaned => write!(f, "{many} orphaned"),
             Obstacle::LeftRunning => {
-                write!(f, "{many} left running until their rollout gets there")
+                write!(f, "{many} left running until their rollout reaches them")
             }
         }
     }
 }
 
-/// A policy group that is not at rest with everything where it belongs.
+/// A policy group with a live rollout, or with assets that were left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStatus {
-    /// The policy asset that names the group.
+    /// Id of the policy asset that names the group.
     pub policy: AssetId,
-    /// Its newest rollout in a line.
+    /// The newest rollout of the group in one line; `None` if there was none.
     pub rollout: Option<String>,
-    /// Why a person has to act before it goes on, if that is so.
+    /// Reason why an operator has to act before the rollout continues. `None` means that it continues by itself.
     pub awaits_person: Option<String>,
-    /// How many of its targets have not been selected yet.
+    /// Number of targets that have not been selected yet.
     pub waiting: u32,
-    /// Targets on their way whose push a person or a check holds, each with why: the first
+    /// Selected targets whose push is held by an operator or a check, each with the reason. Of many, the first
     /// [`OTHERS`](annealing_enforcer::kernel::OTHERS) by id.
     pub held: BTreeMap<AssetId, String>,
-    /// Assets that stay where they are, because what is intended failed before, or because they wait for such a one.
+    /// Assets that the rollout leaves out, because their intended content failed before or they wait for such an asset.
     pub left_out: Named,
 }
 
 impl GroupStatus {
-    /// `None`: the group is at rest, with everything where it belongs.
+    /// Summary of the group in `view`. `None` means that it has no live rollout and left no asset out.
     pub(crate) fn of(view: &View) -> Option<Self> {
         if !view.live && view.left_out.is_empty() {
             return None;
@@ -136,7 +136,7 @@ fn awaits_person(view: &View) -> Option<String> {
 }
 
 impl AsIntended {
-    /// What generation, enforcement and rollouts say together.
+    /// Combines the states of generation, enforcement and rollouts.
     pub(crate) fn of(status: &Status) -> Self {
         let mut why = Vec::new();
         let mut add = |what, many| {
@@ -154,7 +154,7 @@ impl AsIntended {
             for (reason, many) in &enforcement.reasons {
                 add(Obstacle::Unsettled(*reason), *many);
             }
-            // Those of assets that have no intent are not among the unsettled.
+            // Unknown pushes of assets without intent are not among the unsettled assets.
             let counted = enforcement.reasons.get(&Reason::UnknownPush).copied();
             let unknown = count(enforcement.unknown.len());
             let more = unknown.saturating_sub(counted.unwrap_or(0));
@@ -182,11 +182,11 @@ impl AsIntended {
 
 fn unknown(status: &Status) -> Option<&'static str> {
     let Some(generation) = &status.generation else {
-        return Some("this process does not own the partition; ask the one that does");
+        return Some("this process does not own the partition; ask its owner");
     };
     if generation.incarnation.is_none() {
-        return Some("nothing is in force yet");
+        return Some("no incarnation is in force yet");
     }
-    let starting = "enforcement has nothing to tell yet; ask again";
+    let starting = "enforcement has not started yet; ask again";
     status.enforcement.is_none().then_some(starting)
 }

@@ -1,6 +1,7 @@
-//! A warning, alone in its process: `tracing` remembers for all threads who listened when it was first come by.
+//! A warning in the log. This test has a process of its own, because `tracing` caches for all threads whether a log
+//! line has a subscriber.
 
-#![allow(clippy::unwrap_used, reason = "a test: stop where it is wrong")]
+#![allow(clippy::unwrap_used, reason = "a test: a failure is a panic")]
 
 use std::{
     io,
@@ -10,13 +11,13 @@ use std::{
 use control_plane::prelude::*;
 use tracing_subscriber::fmt::MakeWriter;
 
-#[allow(dead_code, reason = "shared with `it`, which needs all of it")]
+#[allow(dead_code, reason = "shared with `it`, which uses all of it")]
 #[path = "it/world.rs"]
 mod world;
 
 use world::{Production, Text, plane};
 
-/// What was logged.
+/// A writer that collects the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -40,7 +41,7 @@ impl MakeWriter<'_> for Log {
 }
 
 #[tokio::test]
-async fn nobody_is_warned_of_a_type_that_is_not_theirs() {
+async fn a_missing_validator_is_logged_for_types_of_the_user_only() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
     tracing::subscriber::with_default(subscriber, || {

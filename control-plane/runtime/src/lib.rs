@@ -1,4 +1,5 @@
-//! What every engine is built from: a pure [`Kernel`] in a thin shell, over a [`Runtime`] that hands in time and tasks.
+//! The building blocks of every engine: a pure [`Kernel`] in a thin shell, over a [`Runtime`] that provides time and
+//! tasks.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -10,47 +11,49 @@ pub use tokio_runtime::TokioRuntime;
 mod suspended;
 mod tokio_runtime;
 
-/// A decision maker without clock, randomness or IO: what happened goes in, what is to be done comes out.
+/// A state machine without clock, randomness or IO. It takes in an event, and returns the effects that the shell
+/// performs.
 pub trait Kernel {
-    /// What can happen.
+    /// Type of the events that the kernel takes in.
     type Event;
-    /// What is to be done; reused from step to step.
+    /// Collection of the effects for the shell to perform. The shell reuses it from step to step.
     type Effects;
 
-    /// Takes one event in and appends what follows from it to `out`.
+    /// Takes in one event at the time `now` and appends the resulting effects to `out`.
     fn step(&mut self, now: Now, event: Self::Event, out: &mut Self::Effects);
 }
 
-/// Time and tasks, handed in: tokio's, or the simulator's seeded virtual ones.
+/// Provider of time and tasks: tokio, or the simulator with seeded virtual time.
 pub trait Runtime: Clone + Send + Sync + 'static {
-    /// Reads both clocks. The monotonic one counts the time that the machine was suspended: a lease ends meanwhile.
+    /// Reads both clocks. The monotonic clock includes time for which the machine was suspended, because a lease ends
+    /// during suspension too.
     fn now(&self) -> Now;
 
-    /// Completes at `at`.
+    /// Returns a future that completes at the monotonic time `at`.
     fn sleep_until(&self, at: Mono) -> BoxFuture<'static, ()>;
 
-    /// Runs `task` to its end beside everything else. A panic in it ends the task only.
+    /// Runs `task` concurrently until it ends. A panic in it ends only this task.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 
-    /// Runs `work`, which may keep a thread busy for long, where it holds up nothing else. A panic in it ends the work
-    /// only. A runtime without threads, such as a simulated one, runs it as one step of a task.
+    /// Runs `work`, which may block a thread for long, where it holds up no other task. A panic in it ends only this
+    /// work. The default, for runtimes without threads such as a simulated one, runs it as one step of a task.
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
         self.spawn(Box::pin(async move { work() }));
     }
 
-    /// Runs `call`, which is code of a user, to its end beside everything else. It may block its thread: a runtime with
-    /// several threads then goes on with the others. Default: as [`Runtime::spawn`].
+    /// Runs `call`, a call of user code, concurrently until it ends. It may block its thread: a runtime with several
+    /// threads then continues on the others. The default is the same as [`Runtime::spawn`].
     fn spawn_call(&self, call: BoxFuture<'static, ()>) {
         self.spawn(call);
     }
 
-    /// Completes after `duration`.
+    /// Returns a future that completes after `duration`.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.sleep_until(self.now().mono + duration)
     }
 }
 
-/// Waits for `future` until `deadline`. `None` when the time is up first.
+/// Waits for `future` until `deadline`. Returns `None` if the deadline passes first; the future is then dropped.
 pub async fn timeout_at<R: Runtime, F: Future>(
     runtime: &R,
     deadline: Mono,
@@ -63,8 +66,8 @@ pub async fn timeout_at<R: Runtime, F: Future>(
     }
 }
 
-/// What `work` returns, which [`Runtime::spawn_blocking`] runs. `None` when it panicked. Dropping the future does not
-/// end the work.
+/// Runs `work` with [`Runtime::spawn_blocking`] and returns its result. `None` means that it panicked. Dropping the
+/// returned future does not stop the work.
 ///
 /// ```
 /// use plane_runtime::{TokioRuntime, blocking};
@@ -81,7 +84,7 @@ pub async fn blocking<R: Runtime, T: Send + 'static>(
 ) -> Option<T> {
     let (answer, answered) = oneshot::channel();
     runtime.spawn_blocking(Box::new(move || {
-        // Where it is not waited for any more, its result is dropped.
+        // If the caller no longer waits, the result is dropped.
         let _ = answer.send(work());
     }));
     answered.await.ok()

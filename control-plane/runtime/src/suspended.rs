@@ -1,4 +1,4 @@
-//! How long the machine was suspended. Timers and tokio's clock stand still meanwhile; leases must not.
+//! Measures for how long the machine was suspended. Timers and tokio's clock stop during suspension; leases must not.
 
 use std::{
     fmt,
@@ -9,23 +9,24 @@ use std::{
     time::Duration,
 };
 
-/// A clock that counts suspended time and one that does not, read in this order.
+/// Reads a clock that includes suspended time, then one that does not.
 pub(crate) type Clocks = Arc<dyn Fn() -> [Duration; 2] + Send + Sync>;
 
-/// The time suspended since it was made.
+/// The suspended time since this value was created.
 #[derive(Clone)]
 pub(crate) struct Suspended {
     clocks: Clocks,
     at_start: Duration,
-    /// In nanoseconds; never goes back.
+    /// Suspended time in nanoseconds; never decreases.
     counted: Arc<AtomicU64>,
 }
 
 impl Suspended {
-    /// Counts from now on, by `clocks`.
+    /// Starts counting now, with `clocks`.
     pub(crate) fn since_now(clocks: Clocks) -> Self {
-        // Time passes between two readings. Here the clock that counts more is read last, in `read` first: the difference
-        // is too large at the start and too small later, so time that was not suspended is never counted.
+        // Time passes between two readings. Here the clock that includes suspension is read last, in `read` it is read
+        // first. So the difference is too large at the start and too small later, and time awake is never counted as
+        // suspended.
         let [_, without] = clocks();
         let [with, _] = clocks();
         Self {
@@ -35,7 +36,7 @@ impl Suspended {
         }
     }
 
-    /// How long it was until now.
+    /// Returns the suspended time until now.
     pub(crate) fn read(&self) -> Duration {
         let [with, without] = (self.clocks)();
         let suspended = with.saturating_sub(without).saturating_sub(self.at_start);
@@ -53,7 +54,7 @@ impl fmt::Debug for Suspended {
     }
 }
 
-/// The machine's clocks: `CLOCK_BOOTTIME` and `CLOCK_MONOTONIC`.
+/// The clocks of the machine: `CLOCK_BOOTTIME` and `CLOCK_MONOTONIC`.
 #[cfg(target_os = "linux")]
 pub(crate) fn of_the_machine() -> Clocks {
     use rustix::time::{ClockId, clock_gettime};
@@ -61,7 +62,7 @@ pub(crate) fn of_the_machine() -> Clocks {
     Arc::new(move || [read(ClockId::Boottime), read(ClockId::Monotonic)])
 }
 
-/// Elsewhere no clock says it: the time suspended counts as none.
+/// No clock outside Linux reports suspended time, so it counts as zero.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn of_the_machine() -> Clocks {
     Arc::new(|| [Duration::ZERO; 2])

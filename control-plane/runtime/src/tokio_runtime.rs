@@ -1,7 +1,7 @@
-//! The real one: tokio's timers and tasks, the machine's clocks.
+//! The [`Runtime`] of production: tokio's timers and tasks, and the clocks of the machine.
 //!
-//! Tokio's clock stands still while the machine is suspended. What it slept through is added to the monotonic time, so
-//! that a lease that ended meanwhile is seen to have ended before anything is started under it.
+//! Tokio's clock stops while the machine is suspended. The suspended time is added to the monotonic time, so that a
+//! lease that ended during suspension is known to have ended before any work starts under it.
 
 use std::{
     pin::Pin,
@@ -18,10 +18,10 @@ use crate::{
     suspended::{Suspended, of_the_machine},
 };
 
-/// Timers stand still with tokio's clock. After so long at most a sleep looks whether its time has come.
+/// Longest wait before a sleep checks the time again, because timers stop with tokio's clock during suspension.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// [`Runtime`] on the tokio runtime it was made in.
+/// A [`Runtime`] on the tokio runtime in which it was created.
 #[derive(Debug, Clone)]
 pub struct TokioRuntime {
     start: Instant,
@@ -30,10 +30,10 @@ pub struct TokioRuntime {
 }
 
 impl TokioRuntime {
-    /// The runtime of the caller.
+    /// Creates a handle to the tokio runtime of the caller. Monotonic time starts at zero here.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If called outside a tokio runtime.
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that reads the machine's clocks"
@@ -82,8 +82,8 @@ impl Runtime for TokioRuntime {
         self.handle.spawn_blocking(work);
     }
 
-    /// On a multi-thread runtime, a call that blocks keeps its thread and nothing else: what that thread would have done
-    /// goes to another one of the blocking pool. On a runtime of one thread it stops everything.
+    /// On a multi-thread runtime, a call that blocks occupies only its own thread: tokio moves other tasks of that
+    /// thread to another one. On a single-thread runtime, a call that blocks stops everything.
     fn spawn_call(&self, call: BoxFuture<'static, ()>) {
         match self.handle.runtime_flavor() {
             RuntimeFlavor::MultiThread => drop(self.handle.spawn(MayBlock(call))),
@@ -92,7 +92,7 @@ impl Runtime for TokioRuntime {
     }
 }
 
-/// Tells tokio before each poll that it may block.
+/// A future that tells tokio before each poll that the poll may block.
 struct MayBlock(BoxFuture<'static, ()>);
 
 impl Future for MayBlock {
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// A runtime on a machine that was suspended for as many seconds as the counter says.
+    /// A runtime on a machine that was suspended for the number of seconds in the counter.
     fn machine() -> (TokioRuntime, Arc<AtomicU64>) {
         let slept = Arc::new(AtomicU64::new(1_000));
         let counter = slept.clone();
@@ -125,10 +125,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn s5_monotonic_time_counts_what_the_machine_slept_through() {
+    async fn s5_monotonic_time_includes_suspended_time() {
         let (runtime, slept) = machine();
         let before = runtime.now().mono;
-        assert_eq!(before, Mono(0), "what was before the start is not counted");
+        assert_eq!(
+            before,
+            Mono(0),
+            "suspension before the start is not counted"
+        );
         slept.fetch_add(60, Ordering::Relaxed);
         assert_eq!(runtime.now().mono, before + Duration::from_secs(60));
         slept.fetch_sub(60, Ordering::Relaxed);
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sleep_ends_soon_after_the_machine_slept_through_its_time() {
+    async fn a_sleep_whose_time_passed_during_suspension_ends_soon_after() {
         let (runtime, slept) = machine();
         let (begun, at) = (
             Instant::now(),
@@ -163,12 +167,12 @@ mod tests {
         assert_eq!(
             begun.elapsed(),
             Duration::from_secs(100),
-            "and otherwise in time"
+            "a sleep without suspension ends in time"
         );
     }
 
     #[tokio::test]
-    async fn the_machines_own_clocks_count_nothing_while_it_is_awake() {
+    async fn a_running_machine_counts_no_suspended_time() {
         let suspended = Suspended::since_now(of_the_machine());
         for _ in 0..1_000 {
             assert_eq!(suspended.read(), Duration::ZERO);

@@ -1,10 +1,10 @@
-//! The newest acknowledged commit, remembered outside SQLite's log.
+//! The record of the newest acknowledged commit, kept outside SQLite's log.
 //!
-//! SQLite ends its log at the first frame that does not match its checksum, without a word: what followed is gone. So
-//! each commit is also recorded in a small file of its own before it is acknowledged. The record carries the commit's
-//! writes, which makes the order of the two syncs irrelevant: they run side by side and cost the time of one. A record
-//! whose commit is not in the database is completed from these writes at opening; a database that lacks more than that
-//! has lost what was acknowledged.
+//! SQLite ends its log at the first frame whose checksum does not match, without an error: all commits behind it are
+//! lost. So each group of commits is also recorded in a small file of its own before it is acknowledged. The record
+//! contains the writes of the group. Therefore the order of the two syncs does not matter, and they run at the same
+//! time. At opening, a recorded group that is not in the database is completed from these writes. A database that lacks
+//! more than that has lost acknowledged commits.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,10 +17,12 @@ use std::{
 
 use plane_store::Version;
 
-/// The most bytes of writes that a record carries. A larger commit is recorded without them, after it is durable.
+/// Maximum size of the writes in a record, in bytes. A larger group is recorded without its writes, after it is
+/// durable.
 pub(crate) const REDO: usize = 256 << 10;
 
-/// Two places, used in turn: a record that is torn leaves the one before it. Whole pages, so that they share none.
+/// Number of places in the file, used in turn: if a record is torn, the previous one is intact. The size of a place is
+/// a multiple of the page size, so that two places share no page.
 const PLACES: u64 = 2;
 const PLACE: u64 = (REDO as u64) + 4096;
 
@@ -28,24 +30,25 @@ const MAGIC: [u8; 8] = *b"ACKED  1";
 const SUM: usize = 32;
 const HEADER: usize = SUM + MAGIC.len() + 6 * 8;
 
-/// Which commit a database is at, and the sum over the checksums of all its rows.
+/// The newest commit of a database, and the sum of the checksums of all its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State {
     pub(crate) version: Version,
     pub(crate) content: i64,
 }
 
-/// One group of commits.
+/// The record of one group of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) before: State,
     pub(crate) after: State,
-    /// What leads from one to the other. Without it `after` was durable when this was written.
+    /// The writes that lead from `before` to `after`. `None` means that `after` was durable when the record was
+    /// written.
     pub(crate) redo: Option<Vec<u8>>,
 }
 
 impl Record {
-    /// That `state` is durable.
+    /// Creates the record of a state that is durable.
     pub(crate) fn durable(state: State) -> Self {
         Self {
             before: state,
@@ -55,18 +58,18 @@ impl Record {
     }
 }
 
-/// What the file says.
+/// Result of reading the record file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// No commit was recorded yet.
+    /// The file is missing or empty: no commit was recorded yet.
     Nothing,
-    /// The newest record.
+    /// The newest intact record.
     Record { record: Record, turn: u64 },
-    /// Neither place holds a record, and they are not empty.
+    /// The file is not empty, and neither place holds an intact record.
     Damaged,
 }
 
-/// Reads the file at `path`, if it is there.
+/// Reads the record file at `path`.
 pub(crate) fn read(path: &Path) -> io::Result<Found> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -84,7 +87,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Found> {
     })
 }
 
-/// The file, open for writing.
+/// The record file, open for writing.
 #[derive(Debug)]
 pub(crate) struct Acked {
     file: File,
@@ -93,8 +96,8 @@ pub(crate) struct Acked {
 }
 
 impl Acked {
-    /// Opens the file at `path`, whose newest record has the number `turn`. Takes the room on the medium that records
-    /// need, so that later ones change neither the file's length nor where it lies.
+    /// Opens the file at `path`, whose newest record has the number `turn`. Allocates the space of both places, so that
+    /// later writes change neither the length nor the location of the file.
     pub(crate) fn open(path: &Path, turn: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
@@ -112,7 +115,7 @@ impl Acked {
         })
     }
 
-    /// Writes `record` in place of the last but one. It is durable when this returns.
+    /// Overwrites the older record with `record`. It is durable when this returns.
     pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
         self.turn += 1;
         encode(record, self.turn, &mut self.buffer);
@@ -122,7 +125,7 @@ impl Acked {
     }
 }
 
-/// A thread that writes records, so that their sync runs beside that of SQLite's log.
+/// A thread that writes records, so that their sync runs at the same time as that of SQLite's log.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     records: mpsc::Sender<Record>,
@@ -130,7 +133,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the thread. It ends with the recorder.
+    /// Starts the thread. It ends when the recorder is dropped.
     pub(crate) fn start(mut acked: Acked) -> io::Result<Self> {
         let (records, taken) = mpsc::channel::<Record>();
         let (answers, written) = mpsc::channel();
@@ -147,19 +150,19 @@ impl Recorder {
         Ok(Self { records, written })
     }
 
-    /// Begins to write `record`. Each call is followed by one of [`end`](Self::end).
+    /// Starts writing `record`. Each call must be followed by one of [`end`](Self::end).
     pub(crate) fn begin(&self, record: Record) {
-        // Without the thread there is no answer either.
+        // If the thread has ended, `end` reports it.
         let _ = self.records.send(record);
     }
 
-    /// Waits until the record begun last is durable.
+    /// Waits until the record started last is durable.
     pub(crate) fn end(&self) -> io::Result<()> {
-        let ended = |_| io::Error::other("the recording thread ended");
+        let ended = |_| io::Error::other("the thread that records commits has ended");
         self.written.recv().map_err(ended)?
     }
 
-    /// Writes `record` here and now.
+    /// Writes `record` and waits until it is durable.
     pub(crate) fn write(&self, record: Record) -> io::Result<()> {
         self.begin(record);
         self.end()
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_record_leaves_the_one_before_it() {
+    fn a_torn_record_leaves_the_previous_one_readable() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("acked");
         let mut acked = Acked::open(&path, 0).unwrap();

@@ -1,7 +1,8 @@
-//! The tables, and how rows are read from them and written to them.
+//! The tables of the database, and how rows are read and written.
 //!
-//! SQLite guards its log with checksums but not its pages, so every row carries a sum of its own. Each commit records the
-//! sum over all rows after it: rows that are missing, or from another moment than the rest, are noticed at opening.
+//! SQLite protects its log with checksums but not its pages, so every row has a checksum of its own. Each commit also
+//! records the sum of the checksums of all rows after it. So missing rows, and rows of another commit, are detected
+//! when the store is opened.
 
 use std::path::{Path, PathBuf};
 
@@ -15,13 +16,13 @@ use crate::{
     error::{damaged, open_error},
 };
 
-/// After how many pages the log is copied into the database.
+/// Number of log pages after which the log is copied into the database.
 const LOG: i64 = 1000;
 
-/// The format of the tables.
+/// Version of the table format.
 const FORMAT: i64 = 2;
 
-/// Exactly as SQLite keeps them, so that a flipped byte in a definition is noticed.
+/// The definitions exactly as SQLite stores them, so that a flipped byte in a definition is detected.
 const TABLES: [(&str, &str); 3] = [
     (
         "aside",
@@ -37,28 +38,28 @@ const TABLES: [(&str, &str); 3] = [
     ),
 ];
 
-/// What is wrong with a database.
+/// Damage found in a database.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Damage {
     #[error("the row `{}` does not match its checksum", .0.escape_debug())]
     Row(String),
     #[error("the record of batches does not match its checksums")]
     Batches,
-    #[error("rows are missing, or are not of the commit that it says it is at")]
+    #[error("rows are missing, or belong to another commit than the newest recorded one")]
     Content,
-    #[error("the definition of its tables is not what was written")]
+    #[error("the table definitions differ from the ones that were created")]
     Tables,
     #[error("{0}")]
     Structure(String),
     #[error("{} was removed or replaced while the store was open", .0.display())]
     Gone(PathBuf),
-    #[error("it has another commit {} than the one that was acknowledged", .0.0)]
+    #[error("its commit {} is not the one that was acknowledged", .0.0)]
     Other(Version),
     #[error("the newest acknowledged commit cannot be completed from its record")]
     Redo,
-    #[error("the newest acknowledged commit cannot be recorded")]
+    #[error("the record of the newest commit cannot be written")]
     Acked(#[source] std::io::Error),
-    #[error("SQLite cannot read it")]
+    #[error("SQLite cannot read the database")]
     Sqlite(#[source] rusqlite::Error),
 }
 
@@ -68,10 +69,11 @@ impl From<rusqlite::Error> for Damage {
     }
 }
 
-/// Opens one more connection. The first one creates the tables.
+/// Opens one more connection to the database at `path`.
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    // A log that was refused is evidence, and one that could not be synced is not tried again.
+    // Closing a connection must not copy the log: a refused log is evidence, and a log whose sync failed is not
+    // retried.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.execute_batch(
@@ -81,18 +83,18 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// What was found in a database that can be used.
+/// Result of checking a usable database.
 #[derive(Debug)]
 pub(crate) struct Verified {
-    /// Where it is.
+    /// Newest commit, and the sum of all row checksums after it.
     pub(crate) state: State,
-    /// History that cannot be read: the rows, and their keys.
+    /// History records that cannot be read: their row ids and keys.
     pub(crate) unreadable: Vec<(i64, Key)>,
-    /// The sum over the rows that can be read.
+    /// Sum of the checksums of the readable rows.
     readable: i64,
 }
 
-/// Creates the tables if there are none, and makes sure that they are ours and undamaged: reads all of them once.
+/// Creates the tables if there are none, and checks format, definitions and all rows. Reads the whole database once.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Result<Verified, Error> {
     let wrap = |source| open_error(path, source);
     let format = |connection: &Connection| {
@@ -150,7 +152,7 @@ fn verify(connection: &Connection) -> Result<Verified, Damage> {
 
 fn verify_rows(connection: &Connection, state: State) -> Result<Verified, Damage> {
     let mut unreadable = Vec::new();
-    // Of rows that cannot be read either the value was hit or the sum.
+    // In an unreadable row either the value or the stored checksum was damaged.
     let (mut readable, mut as_stored, mut as_read) = (0_i64, 0_i64, 0_i64);
     let mut select = connection.prepare("SELECT key, version, sum, value, rowid FROM rows")?;
     let mut rows = select.query([])?;
@@ -179,7 +181,7 @@ fn verify_rows(connection: &Connection, state: State) -> Result<Verified, Damage
     })
 }
 
-/// Moves history that cannot be read out of the way, into the table `aside`, as a commit of its own.
+/// Moves unreadable history records into the table `aside`, in a commit of its own.
 pub(crate) fn set_aside(connection: &mut Connection, found: &Verified) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     for (row, _) in &found.unreadable {
@@ -197,8 +199,8 @@ pub(crate) fn set_aside(connection: &mut Connection, found: &Verified) -> rusqli
     transaction.commit()
 }
 
-/// Copies the log into the database once it has [`LOG`] pages that are not there yet. SQLite does so by itself after
-/// commits, but says nothing when the sync of it fails, and tries again.
+/// Copies the log into the database once [`LOG`] pages of it are not there yet. SQLite could do so by itself after
+/// commits, but then reports no failed sync, and tries again.
 pub(crate) fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
     let (log, copied): (i64, i64) = connection
         .prepare_cached("PRAGMA wal_checkpoint(NOOP)")?
@@ -211,12 +213,12 @@ pub(crate) fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
         .query_row([], |_| Ok(()))
 }
 
-/// Copies the log into the database and empties it.
+/// Copies the whole log into the database and empties the log.
 pub(crate) fn fold(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
-/// The batches remembered, oldest first, each with the state after it.
+/// Reads the remembered batches, oldest first, each with the state after it.
 pub(crate) fn batches(connection: &Connection) -> Result<Vec<(BatchId, State)>, Damage> {
     let mut select = connection
         .prepare("SELECT slot, id, version, content, sum FROM batches ORDER BY version")?;
@@ -243,7 +245,7 @@ pub(crate) fn batches(connection: &Connection) -> Result<Vec<(BatchId, State)>, 
     Ok(batches)
 }
 
-/// Remembers `id` in the place of one that is old enough to be forgotten, with the state after it.
+/// Remembers `id` with the state after it. Overwrites the batch that is now old enough to be forgotten.
 pub(crate) fn remember(
     transaction: &Transaction<'_>,
     id: BatchId,
@@ -268,7 +270,7 @@ fn slot_of(version: Version) -> i64 {
     (version.0 % limit::REMEMBERED_BATCHES).cast_signed()
 }
 
-/// The version at which `key` was last written.
+/// Reads the version at which `key` was last written.
 pub(crate) fn version_of(
     transaction: &Transaction<'_>,
     key: &Key,
@@ -280,7 +282,7 @@ pub(crate) fn version_of(
         .map(|version| version.map(|version| Version(version.cast_unsigned())))
 }
 
-/// Commits `writes` as the batch `id` on top of `state`, at `version`, and leaves the state after it there.
+/// Applies `writes` as the batch `id` at `version`, and updates `state` accordingly.
 pub(crate) fn apply(
     transaction: &Transaction<'_>,
     id: BatchId,
@@ -300,7 +302,7 @@ pub(crate) fn apply(
     remember(transaction, id, *state)
 }
 
-/// Writes a row. Says the sum of the row before it, and its own.
+/// Writes a row. Returns the checksum of the replaced row (0 if there was none) and of the new one.
 fn put(
     transaction: &Transaction<'_>,
     key: &Key,
@@ -321,7 +323,7 @@ fn put(
     Ok((before.unwrap_or(0), sum))
 }
 
-/// Removes a row. Says its sum.
+/// Removes a row. Returns its checksum, or 0 if there was none.
 fn delete(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<i64> {
     let sum = transaction
         .prepare_cached("DELETE FROM rows WHERE key = ?1 RETURNING sum")?
@@ -330,7 +332,7 @@ fn delete(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<i64> {
     Ok(sum.unwrap_or(0))
 }
 
-/// Removes rows. Says the sum over them.
+/// Removes the rows of a range. Returns the sum of their checksums.
 fn delete_range(transaction: &Transaction<'_>, range: &KeyRange) -> rusqlite::Result<i64> {
     const BOUNDED: &str = "DELETE FROM rows WHERE key >= ?1 AND key < ?2 RETURNING sum";
     const OPEN: &str = "DELETE FROM rows WHERE key >= ?1 RETURNING sum";
@@ -348,7 +350,7 @@ fn delete_range(transaction: &Transaction<'_>, range: &KeyRange) -> rusqlite::Re
     Ok(gone)
 }
 
-/// The value of `key`.
+/// Reads the value of `key`.
 pub(crate) fn get(transaction: &Transaction<'_>, key: &Key) -> Result<Option<Versioned>, Damage> {
     let mut select =
         transaction.prepare_cached("SELECT key, version, sum, value FROM rows WHERE key = ?1")?;
@@ -359,7 +361,7 @@ pub(crate) fn get(transaction: &Transaction<'_>, key: &Key) -> Result<Option<Ver
     }
 }
 
-/// The first page of `range`.
+/// Reads the first page of `range`.
 pub(crate) fn scan(
     transaction: &Transaction<'_>,
     range: &KeyRange,
@@ -393,13 +395,13 @@ pub(crate) fn scan(
     damage.map_or(Ok(page), Err)
 }
 
-/// Leaves out history that cannot be read. It is set aside when the database is opened next.
+/// Turns an unreadable history record into `None`. It is moved to the table `aside` at the next opening.
 fn usable<T>(row: Result<T, Damage>) -> Result<Option<T>, Damage> {
     match row {
         Err(Damage::Row(key)) if records::is_history(&key) => {
             tracing::warn!(
                 key,
-                "a record of history cannot be read, and is taken for absent"
+                "a record of history cannot be read; treating it as absent"
             );
             Ok(None)
         }
@@ -407,7 +409,7 @@ fn usable<T>(row: Result<T, Damage>) -> Result<Option<T>, Damage> {
     }
 }
 
-/// Reads key, version, sum and value, in this order.
+/// Decodes a row of key, version, checksum and value, in this order, and verifies the checksum.
 fn read_row(row: &Row<'_>) -> Result<(Key, Versioned), Damage> {
     let key = row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?;
     if row.get::<_, i64>(2)? != actual_sum(row)? {
@@ -421,7 +423,7 @@ fn read_row(row: &Row<'_>) -> Result<(Key, Versioned), Damage> {
     Ok((Key::from(key), Versioned { version, value }))
 }
 
-/// The sum over key, version and value of a row.
+/// Computes the checksum of a row's key, version and value.
 fn actual_sum(row: &Row<'_>) -> Result<i64, Damage> {
     let key = row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?;
     let version = Version(row.get::<_, i64>(1)?.cast_unsigned());

@@ -1,4 +1,4 @@
-//! The directory of a store, and the lock that keeps every other process out of it.
+//! The directory of a store, and the lock that gives it to one process at a time.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -11,7 +11,7 @@ use crate::Error;
 
 const LOCK: &str = "lock";
 
-/// A directory that no other process has open. The system releases it when this process ends, however it ends.
+/// A locked directory. The operating system releases the lock when this process ends, in whatever way.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Locks `path`, creating it if it is not there.
+    /// Creates `path` if needed and locks it. Fails if another process holds the lock.
     pub(crate) fn lock(path: &Path) -> Result<Self, Error> {
         Self::lock_by(path, |file| match file.try_lock() {
             Ok(()) => Ok(()),
@@ -35,7 +35,7 @@ impl Directory {
         })
     }
 
-    /// Locks `path`, waiting for another process that has it open to end.
+    /// Creates `path` if needed and locks it. Waits while another process holds the lock.
     pub(crate) fn lock_wait(path: &Path) -> Result<Self, Error> {
         Self::lock_by(path, |file| {
             file.lock().map_err(|source| io_error(path, source))
@@ -47,18 +47,18 @@ impl Directory {
         mut lock: impl FnMut(&mut File) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let io = |source| io_error(path, source);
-        // The process may change its own directory; this one stays where it is.
+        // An absolute path stays valid if the process changes its working directory.
         let path = std::path::absolute(path).map_err(io)?;
         let mut file = loop {
             let mut file = lock_file(&path)?;
             lock(&mut file)?;
-            // It may have been removed in the meantime: then the lock keeps no other process out.
+            // If the lock file was removed meanwhile, the lock on it does not stop other processes.
             let held = file.metadata().map_err(io)?;
             if number_of(&path.join(LOCK)).map_err(io)? == Some((held.dev(), held.ino())) {
                 break file;
             }
         };
-        // Only for the message that others get.
+        // The process id is only for the error message that other processes show.
         let named = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -67,7 +67,7 @@ impl Directory {
         Ok(Self { path, lock: file })
     }
 
-    /// Which files these are.
+    /// Records device and inode of the store's files, to detect their removal later.
     pub(crate) fn identity(&self) -> io::Result<Identity> {
         let held = self.lock.metadata()?;
         let mut files = vec![(self.path.join(LOCK), (held.dev(), held.ino()))];
@@ -83,31 +83,31 @@ impl Directory {
         self.path.join("plane.sqlite3")
     }
 
-    /// SQLite's log beside the database.
+    /// Path of SQLite's write-ahead log.
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join("plane.sqlite3-wal")
     }
 
-    /// The record of the newest acknowledged commit.
+    /// Path of the record of the newest acknowledged commit.
     pub(crate) fn acked(&self) -> PathBuf {
         self.path.join("plane.acked")
     }
 
-    /// Makes the files in it survive a power cut as their content does.
+    /// Makes the directory's entries durable, so that the files survive a power cut.
     pub(crate) fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 }
 
-/// The files of an open store, by path and inode.
+/// The files of an open store, by path, device and inode.
 #[derive(Debug)]
 pub(crate) struct Identity(Vec<(PathBuf, (u64, u64))>);
 
 impl Identity {
-    /// Looks whether all of them are still where they were opened; otherwise answers which is not.
+    /// Checks that all files are still the ones that were opened. Otherwise returns the path of one that is not.
     pub(crate) fn check(&self) -> Result<(), PathBuf> {
         let gone = |(path, number): &&(PathBuf, (u64, u64))| {
-            // What cannot be looked at is not known to be gone.
+            // A file that cannot be examined is not known to be gone.
             number_of(path).is_ok_and(|found| found != Some(*number))
         };
         let gone = self.0.iter().find(gone);
@@ -115,7 +115,7 @@ impl Identity {
     }
 }
 
-/// Device and inode of what is at `path`, if there is anything.
+/// Device and inode of the file at `path`, or `None` if there is no file.
 fn number_of(path: &Path) -> io::Result<Option<(u64, u64)>> {
     match std::fs::metadata(path) {
         Ok(file) => Ok(Some((file.dev(), file.ino()))),
@@ -129,7 +129,7 @@ fn lock_file(path: &Path) -> Result<File, Error> {
     if !path.is_dir() {
         std::fs::create_dir_all(path).map_err(io)?;
         let parent = path.parent().filter(|parent| *parent != Path::new(""));
-        // The new directory must survive a power cut as its content does.
+        // The new directory entry has to survive a power cut.
         let parent = File::open(parent.unwrap_or(Path::new("."))).map_err(io)?;
         parent.sync_all().map_err(io)?;
     }

@@ -1,4 +1,4 @@
-//! Why a directory cannot be opened as a store, and what SQLite's failures mean to whoever commits or reads.
+//! Errors of opening a directory as a store, and the translation of SQLite's errors to those of commits and reads.
 
 use std::{
     io,
@@ -11,104 +11,104 @@ use rusqlite::ErrorCode;
 
 use crate::database::Damage;
 
-/// A directory cannot be opened as a store.
+/// Reason why a directory cannot be opened as a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another process has it open.
+    /// Another process has the directory open.
     #[error(
         "{} is in use by process {by}; stop that process, or choose another directory",
         dir.display()
     )]
     InUse {
-        /// The directory.
+        /// Path of the store's directory.
         dir: PathBuf,
-        /// Who has it open, as far as it said so.
+        /// Process id that the other process wrote into the lock file; empty if it wrote none.
         by: String,
     },
-    /// The directory or a file in it cannot be created, locked or opened.
+    /// The directory, or a file in it, cannot be created, locked or opened.
     #[error("{} cannot be opened; check the path and its permissions", path.display())]
     Io {
-        /// What cannot be opened.
+        /// Path that cannot be opened.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The database is not what was written: torn, cut or overwritten.
-    #[error("{} is damaged; restore the directory from a backup, or remove it to begin anew", path.display())]
+    /// The database was cut, torn or overwritten.
+    #[error("{} is damaged; restore the directory from a backup, or remove it to start with an empty store", path.display())]
     Damaged {
-        /// The database.
+        /// Path of the database file.
         path: PathBuf,
-        /// How it was noticed.
+        /// The check that found the damage.
         source: Cause,
     },
-    /// The database has less than was acknowledged.
+    /// The database lacks acknowledged commits.
     #[error(
         "{} is at commit {}, but commit {} was acknowledged: it or its log was cut, changed, or put back from an older \
-         copy; restore the whole directory from the newest backup, or remove {} to go on without what is lost",
+         copy; restore the whole directory from the newest backup, or remove {} to continue without the lost commits",
         path.display(), found.0, acked.0, record.display()
     )]
     Lost {
-        /// The database.
+        /// Path of the database file.
         path: PathBuf,
-        /// The newest commit in it.
+        /// Newest commit in the database.
         found: Version,
-        /// The newest commit that was acknowledged.
+        /// Newest commit that was acknowledged.
         acked: Version,
-        /// The file that remembers it.
+        /// File that records the newest acknowledged commit.
         record: PathBuf,
     },
-    /// The database is not there, but what lies beside it says that there was one.
+    /// The database does not exist, but another file of the store shows that it did.
     #[error(
-        "{} is missing or empty, but {} is there; restore the whole directory from the newest backup, or remove it to \
-         begin anew",
+        "{} is missing or empty, but {} exists; restore the whole directory from the newest backup, or remove the \
+         directory to start with an empty store",
         path.display(), beside.display()
     )]
     Missing {
-        /// The database.
+        /// Path of the database file.
         path: PathBuf,
-        /// What is there of it.
+        /// File that shows that there was a database.
         beside: PathBuf,
     },
-    /// The record of the newest acknowledged commit cannot be read, so a loss would not be noticed.
+    /// The record of the newest acknowledged commit cannot be read, so lost commits would not be detected.
     #[error(
-        "{} is damaged; restore the whole directory from the newest backup, or remove this file to go on from what the \
-         database has",
+        "{} is damaged; restore the whole directory from the newest backup, or remove this file to continue with the \
+         commits in the database",
         path.display()
     )]
     Record {
-        /// The file.
+        /// Path of the record file.
         path: PathBuf,
     },
-    /// The database is of another program, or of another version of this one.
-    #[error("{} has format {found}, this version reads {known}; use the version that wrote it", path.display())]
+    /// The database was written by another program, or by another version of this one.
+    #[error("{} has format {found}, but this version reads {known}; use the version that wrote it", path.display())]
     Format {
-        /// The database.
+        /// Path of the database file.
         path: PathBuf,
-        /// The format found.
+        /// Format version found in the database.
         found: i64,
-        /// The format known.
+        /// Format version that this program reads.
         known: i64,
     },
-    /// It can be read but not written.
+    /// The database can be read but not written.
     #[error("{} cannot be written; check its permissions and the room on its disk", path.display())]
     Refused {
-        /// The database.
+        /// Path of the database file.
         path: PathBuf,
-        /// Why the first commit failed.
+        /// Error of the first commit.
         source: CommitError,
     },
-    /// SQLite refuses to open it.
+    /// SQLite refuses to open the database.
     #[error("{} cannot be opened as a database", path.display())]
     Database {
-        /// The database.
+        /// Path of the database file.
         path: PathBuf,
-        /// What SQLite says.
+        /// Error that SQLite returned at opening.
         source: rusqlite::Error,
     },
 }
 
-/// What a failure to open the database at `path` means.
+/// Translates a failure to open the database at `path`.
 pub(crate) fn open_error(path: &Path, source: rusqlite::Error) -> Error {
     match source.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -121,7 +121,7 @@ pub(crate) fn open_error(path: &Path, source: rusqlite::Error) -> Error {
     }
 }
 
-/// That the database at `path` is not what was written.
+/// Creates the error for a damaged database at `path`.
 pub(crate) fn damaged(path: &Path, damage: Damage) -> Error {
     Error::Damaged {
         path: path.to_owned(),
@@ -129,11 +129,11 @@ pub(crate) fn damaged(path: &Path, damage: Damage) -> Error {
     }
 }
 
-/// Why a group of commits failed.
+/// Reason why a group of commits failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Sqlite(rusqlite::Error),
-    /// The record of what is acknowledged was not written.
+    /// The record of the newest acknowledged commit was not written.
     Acked(io::Error),
 }
 
@@ -149,14 +149,14 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What a failed commit means.
+/// Translates the failure of a group of commits.
 pub(crate) fn commit_error(failure: Failure) -> CommitError {
     let error = match failure {
         Failure::Sqlite(error) => error,
         Failure::Acked(error) => return CommitError::poisoned(Damage::Acked(error)),
     };
     match error.sqlite_error_code() {
-        // SQLite undid all of it; nothing uncertain reached the medium.
+        // SQLite rolled the transaction back; nothing uncertain reached the medium.
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             CommitError::unavailable(error)
         }
@@ -164,7 +164,7 @@ pub(crate) fn commit_error(failure: Failure) -> CommitError {
     }
 }
 
-/// What a failed read means.
+/// Translates the failure of a read.
 pub(crate) fn read_error(error: rusqlite::Error) -> plane_store::Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

@@ -1,7 +1,7 @@
-//! SQLite as a [`Store`](plane_store::Store): a directory, no server.
+//! A [`Store`](plane_store::Store) on SQLite: a directory with a few files, without a server.
 //!
-//! One thread writes, and commits whatever waits together; a few threads read. The directory belongs to one process at
-//! a time. Everything is in one table that the `sqlite3` shell can show: `select key, value from rows`.
+//! One thread writes, and commits all waiting batches together; a few threads read. One process at a time can open the
+//! directory. All data is in one table that the `sqlite3` shell can show: `select key, value from rows`.
 //!
 //! A backup is a copy of the whole directory, taken while no process has it open.
 

@@ -1,4 +1,5 @@
-//! Opening a database: refuses one that has lost what was acknowledged, completes one whose log lacks the last commit.
+//! Opening a database. Refuses one that lost acknowledged commits, and completes one whose log lacks only the newest
+//! commit.
 
 use std::{fs, path::Path};
 
@@ -14,7 +15,7 @@ use crate::{
     redo::{self, Commit},
 };
 
-/// Opens the database in `directory` for writing. Until it is found to be whole, nothing is changed.
+/// Opens the database in `directory` for writing. Changes nothing before the database is known to be complete.
 pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Identity), Error> {
     let (path, record) = (directory.database(), directory.acked());
     let found = acked::read(&record).map_err(|source| io_error(&record, source))?;
@@ -27,7 +28,7 @@ pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Ident
             if verified.state.version > Version(0) {
                 tracing::warn!(
                     path = %record.display(), commit = verified.state.version.0,
-                    "the record of the newest acknowledged commit is missing; going on from what the database has"
+                    "the record of the newest acknowledged commit is missing; continuing with the commits in the database"
                 );
             }
             0
@@ -48,7 +49,8 @@ pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Ident
     Ok((connection, Recorder::start(acked).map_err(io)?, identity))
 }
 
-/// SQLite makes a new database where there is none, and throws away the log that it finds there.
+/// Refuses a directory without database if other files show that there was one. SQLite would create an empty database,
+/// and discard a log that it finds there.
 fn refuse_missing(directory: &Directory, found: &Found) -> Result<(), Error> {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let (path, log) = (directory.database(), directory.log());
@@ -64,7 +66,8 @@ fn refuse_missing(directory: &Directory, found: &Found) -> Result<(), Error> {
     Err(Error::Missing { path, beside })
 }
 
-/// Compares the database with the newest record, and completes it if it lacks no more than that. Says whether it did.
+/// Compares the database with the newest record. Completes the database if it lacks exactly the commits of that record,
+/// and returns whether it did.
 fn compare(
     connection: &mut Connection,
     directory: &Directory,
@@ -98,7 +101,7 @@ fn compare(
     Ok(true)
 }
 
-/// Commits again what the record says.
+/// Repeats the commits in the record's redo data.
 fn complete(connection: &mut Connection, redo: &[u8], record: &Record) -> Result<(), Damage> {
     let commits = redo::decode(redo).ok_or(Damage::Redo)?;
     let transaction = connection.transaction()?;

@@ -1,4 +1,4 @@
-//! The threads that read, each with a connection of its own: reads block, and must not block whoever awaits them.
+//! The reader threads, each with its own connection. Reads block their thread, so they must not run on the caller's.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -8,13 +8,13 @@ use rusqlite::{Connection, Transaction};
 
 use crate::{database::Damage, error::read_error};
 
-/// How many reads run at the same time.
+/// Number of reader threads, and so of reads that run at the same time.
 pub(crate) const THREADS: usize = 4;
 
-/// Something to read.
+/// A read to run on a reader thread.
 pub(crate) type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// Wraps `read` up, and says where its answer comes from. All of it sees one snapshot.
+/// Turns `read` into a job, and returns the job with the channel of its answer. The whole read sees one snapshot.
 pub(crate) fn job<T: Send + 'static>(
     read: impl FnOnce(&Transaction<'_>) -> Result<T, Damage> + Send + 'static,
 ) -> (Job, oneshot::Receiver<Result<T, Error>>) {
@@ -28,13 +28,13 @@ pub(crate) fn job<T: Send + 'static>(
             Damage::Sqlite(error) => read_error(error),
             damage => Error::damaged("the database", damage),
         });
-        // Whoever does not wait for the answer any more does not need it.
+        // If the caller no longer waits, the answer is dropped.
         let _ = answer.send(result);
     };
     (Box::new(job), answered)
 }
 
-/// Works until every sender of `jobs` is gone.
+/// Runs jobs until all senders of `jobs` are dropped.
 pub(crate) fn run(mut connection: Connection, jobs: &Arc<Mutex<mpsc::Receiver<Job>>>) {
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -1,4 +1,4 @@
-//! The writes of a group of commits as bytes, and back: what a lost end of SQLite's log is completed from.
+//! Encoding of the writes of a group of commits. A lost end of SQLite's log is completed from it.
 
 use plane_store::{Batch, BatchId, Key, KeyRange, Version, Write};
 
@@ -10,7 +10,7 @@ pub(crate) struct Commit {
     pub(crate) writes: Vec<Write>,
 }
 
-/// Appends a commit to `out`.
+/// Appends the encoded commit to `out`.
 pub(crate) fn append(out: &mut Vec<u8>, batch: &Batch, version: Version) {
     out.extend_from_slice(&batch.id.0.to_le_bytes());
     out.extend_from_slice(&version.0.to_le_bytes());
@@ -42,7 +42,7 @@ fn text(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The commits that were appended. `None`: these are not the bytes of any.
+/// Decodes the commits that [`append`] encoded. `None` means that the bytes are not an encoding.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Commit>> {
     let mut rest = Rest(bytes);
     let mut commits = Vec::new();
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commits_are_read_back_and_a_cut_is_noticed() {
+    fn commits_are_decoded_and_a_cut_is_detected() {
         let one = Batch::new().put("a", "1").delete("b").put("", "");
         let two = Batch::new()
             .delete_range(KeyRange::prefix("c/"))

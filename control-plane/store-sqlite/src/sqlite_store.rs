@@ -1,4 +1,4 @@
-//! The store: a handle to the threads that write and read.
+//! The store: a handle to the writer thread and the reader threads.
 
 use std::{
     fmt,
@@ -24,8 +24,10 @@ use crate::{
     writer::{self, Poison, Writer},
 };
 
-/// A [`Store`] in a directory. It is poisoned when a write or a sync fails, and when the directory or a file of it is
-/// removed or replaced under it: before each commit they are compared with what was opened. Clones are handles to the same store; the last one to go closes it.
+/// A [`Store`] in a directory. Clones are handles to the same store; dropping the last one closes it.
+///
+/// A failed write or sync poisons the store. Removing or replacing the directory or one of its files poisons it too:
+/// before each commit the files are compared with those that were opened.
 ///
 /// ```
 /// use plane_store::{Batch, Store};
@@ -53,29 +55,29 @@ struct Inner {
     readers: Vec<JoinHandle<()>>,
     poison: Poison,
     watchers: Arc<Mutex<Watchers>>,
-    /// Released last, once the threads are gone.
+    /// Dropped last, after the threads have ended.
     _directory: Directory,
 }
 
 impl SqliteStore {
-    /// Opens the store in `dir`, creating it if there is none. Reads all of it once, to be sure that it is undamaged and
-    /// that no acknowledged commit is missing; blocks until then. One unreadable record of history stops nothing: it is
-    /// moved to the table `aside`, and a warning names it.
+    /// Opens the store in `dir`, and creates it if there is none. Blocks while it reads the whole database once, to
+    /// check that it is undamaged and that no acknowledged commit is missing. An unreadable history record does not
+    /// prevent the opening: it is moved to the table `aside`, and a warning names it.
     ///
-    /// No other process can be alive in this store, so the heartbeats of all others are removed: whatever they owned can
-    /// be taken over at once.
+    /// No other process can be working with this store, so all heartbeats are removed: partitions of earlier processes
+    /// can be taken over at once.
     ///
     /// # Errors
-    /// When another process has it open, when it is damaged or has lost what was acknowledged, or when the system
-    /// refuses. The error names the file and what to do.
+    /// If another process has the store open, if the store is damaged or has lost acknowledged commits, or if the
+    /// operating system refuses access. The error names the file and says what to do.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
         Self::start(Directory::lock(dir.as_ref())?)
     }
 
-    /// As [`open`](Self::open), but waits for another process that has it open to end. Blocks for as long.
+    /// Same as [`open`](Self::open), but blocks while another process has the store open.
     ///
     /// # Errors
-    /// As [`open`](Self::open), except that it waits.
+    /// As for [`open`](Self::open), except [`Error::InUse`].
     pub fn open_wait(dir: impl AsRef<Path>) -> Result<Self, Error> {
         Self::start(Directory::lock_wait(dir.as_ref())?)
     }
@@ -126,12 +128,12 @@ impl SqliteStore {
         }
         let (job, answered) = reader::job(read);
         if let Some(reads) = &self.0.reads {
-            // Without readers there is no answer either.
+            // If the readers have ended, the caller sees that the answer is dropped.
             let _ = reads.send(job);
         }
         answered
             .await
-            .unwrap_or_else(|_| Err(ReadError::poisoned("a reading thread ended")))
+            .unwrap_or_else(|_| Err(ReadError::poisoned("a reader thread of the store ended")))
     }
 }
 
@@ -167,12 +169,14 @@ impl Store for SqliteStore {
         batch.check()?;
         let (answer, answered) = futures::channel::oneshot::channel();
         if let Some(commits) = &self.0.commits {
-            // Without a writer there is no answer either.
+            // If the writer has ended, the caller sees that the answer is dropped.
             let _ = commits.send(writer::Job { batch, answer });
         }
-        answered
-            .await
-            .unwrap_or_else(|_| Err(CommitError::poisoned("the writing thread ended")))
+        answered.await.unwrap_or_else(|_| {
+            Err(CommitError::poisoned(
+                "the writer thread of the store ended",
+            ))
+        })
     }
 
     fn watch(&self, topic: Topic) -> BoxStream<'static, ()> {
@@ -187,8 +191,8 @@ impl Store for SqliteStore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The threads end once there is no way to ask them anything; what was asked is done first. The writer goes last,
-        // alone: it copies the log into the database, which readers would hold up.
+        // A thread ends when its channel closes, after the jobs that are already in it. The writer ends last: it copies
+        // the log into the database, which open readers would delay.
         self.reads = None;
         for reader in self.readers.drain(..) {
             let _ = reader.join();

@@ -1,6 +1,7 @@
-//! The one thread that writes: whatever waits is committed together and shares one write to the medium.
+//! The writer thread: it commits all waiting batches together, with one write to the medium.
 //!
-//! A group is acknowledged once it is durable in SQLite's log and recorded outside of it (see `acked`), both at once.
+//! A group is acknowledged once it is durable in SQLite's log and in the record outside of it (see `acked`). Both are
+//! written at the same time.
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +20,17 @@ use crate::{
     redo,
 };
 
-/// How many commits may share one write to the medium, and how many bytes.
+/// Maximum number of commits, and of their bytes, that share one write to the medium.
 const GROUP: usize = 1024;
 const GROUP_BYTES: usize = 4 * limit::BATCH;
 
-/// A batch, and where its answer goes.
+/// A batch to commit, and the channel of its answer.
 pub(crate) struct Job {
     pub(crate) batch: Batch,
     pub(crate) answer: oneshot::Sender<Result<Version, CommitError>>,
 }
 
-/// Set for good once writing to the medium failed.
+/// Set permanently once writing to the medium has failed.
 pub(crate) type Poison = Arc<OnceLock<Cause>>;
 
 pub(crate) struct Writer {
@@ -63,7 +64,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Works until every sender of `jobs` is gone.
+    /// Commits jobs until all senders of `jobs` are dropped, then closes the database.
     pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(job) = jobs.recv() {
             let mut bytes = job.batch.bytes();
@@ -79,8 +80,8 @@ impl Writer {
         self.close();
     }
 
-    /// Keeps the log short. A failure poisons the store: what a sync that failed left behind is not known, and a second
-    /// one that succeeds does not say.
+    /// Keeps the log short. A failure poisons the store: after a failed sync the content of the medium is uncertain,
+    /// and a later sync that succeeds does not change that.
     fn checkpoint(&mut self) {
         if self.poison.get().is_some() {
             return;
@@ -90,7 +91,7 @@ impl Writer {
         }
     }
 
-    /// Leaves the whole database in one file. After a failure nothing is written any more.
+    /// Copies the log, so that the whole database is in one file. Does nothing after a failure.
     fn close(&self) {
         if self.poison.get().is_some() {
             return;
@@ -98,12 +99,12 @@ impl Writer {
         if let Err(error) = database::fold(&self.connection) {
             tracing::error!(
                 %error,
-                "the store's log was not copied into its database; it is, or is refused, when the store is opened next"
+                "failed to copy the store's log into its database; the next opening copies or refuses it"
             );
         }
     }
 
-    /// Commits one batch here and now, before the thread starts.
+    /// Commits one batch on the calling thread, before the writer thread starts.
     pub(crate) fn commit_alone(&mut self, batch: Batch) -> Result<Version, CommitError> {
         let (answer, mut answered) = oneshot::channel();
         self.commit(vec![Job { batch, answer }]);
@@ -111,13 +112,15 @@ impl Writer {
         answered.unwrap_or_else(|| Err(CommitError::unknown("no answer")))
     }
 
-    /// Commits a group and answers each of its jobs. A refused batch refuses itself only; a failure is everybody's.
+    /// Commits a group and answers each of its jobs. An expectation that does not hold refuses only its own batch; a
+    /// failure refuses the whole group.
     fn commit(&mut self, group: Vec<Job>) {
         if let Some(cause) = self.poison.get() {
             let source = Cause::clone(cause);
             return refuse(group, &CommitError::Poisoned { source });
         }
-        // Another process may have begun a new store at the same place: nothing more is acknowledged here.
+        // If the files were replaced, another process may have created a new store there: acknowledge nothing more
+        // here.
         if let Err(gone) = self.files.check() {
             let error = self.failed(CommitError::poisoned(Damage::Gone(gone)));
             return refuse(group, &error);
@@ -128,7 +131,7 @@ impl Writer {
                     if result.is_ok() {
                         self.announce(&job.batch);
                     }
-                    // Whoever does not wait for the answer any more does not need it.
+                    // If the caller no longer waits, the answer is dropped.
                     let _ = job.answer.send(result);
                 }
             }
@@ -186,7 +189,7 @@ impl Writer {
         Ok(results)
     }
 
-    /// After a failure: goes on from what is on the medium, or never again.
+    /// Handles a failed group: continues from the state on the medium if that is certain, otherwise poisons the store.
     fn failed(&mut self, error: CommitError) -> CommitError {
         let error = match error {
             CommitError::Unavailable { .. } => match self.recall().and_then(|()| self.retract()) {
@@ -196,20 +199,20 @@ impl Writer {
             error => error,
         };
         if let CommitError::Poisoned { source } = &error {
-            tracing::error!(error = %source, "writing to the store's medium failed: it stays closed");
-            // Only this thread sets it.
+            tracing::error!(error = %source, "writing to the store's medium failed; the store stays closed until it is opened again");
+            // No other thread sets it, so this cannot fail.
             let _ = self.poison.set(Cause::clone(source));
         }
         error
     }
 
-    /// What was refused must not be completed at the next opening: records the state without it.
+    /// Records the state without the refused group, so that the next opening does not complete it.
     fn retract(&mut self) -> Result<(), Damage> {
         let written = self.recorder.write(Record::durable(self.state));
         written.map_err(Damage::Acked)
     }
 
-    /// Reads from the medium which batches were committed.
+    /// Reads the committed batches from the medium.
     fn recall(&mut self) -> Result<(), Damage> {
         let batches = database::batches(&self.connection)?;
         self.state = batches.last().map_or(State::default(), |(_, state)| *state);
@@ -247,8 +250,8 @@ fn conflict(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<Op
     Ok(None)
 }
 
-/// Makes a group durable in the log and recorded outside of it, side by side if the record carries the group's writes:
-/// then it does not matter which of the two a power cut leaves.
+/// Makes a group durable in the log and in the record. If the record contains the writes of the group, both happen at
+/// the same time: after a power cut, either of the two is enough.
 fn finish(
     transaction: Transaction<'_>,
     recorder: &Recorder,

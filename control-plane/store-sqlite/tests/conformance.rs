@@ -1,4 +1,4 @@
-//! SQLite keeps every store's promises.
+//! The SQLite backend passes the conformance suite of stores.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::{path::PathBuf, sync::Mutex};
@@ -10,7 +10,7 @@ use plane_store::{
 use plane_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
-/// Every store in a directory of its own.
+/// A factory that creates every store in a directory of its own.
 struct Directories {
     root: TempDir,
     made: Mutex<Vec<PathBuf>>,
@@ -27,7 +27,7 @@ impl Factory for Directories {
         SqliteStore::open(dir).unwrap()
     }
 
-    /// Reopens the store made last, which is the one that is tested.
+    /// Reopens the store created last, which is the one under test.
     async fn reopen(&self, store: SqliteStore) -> SqliteStore {
         drop(store);
         let dir = self.made.lock().unwrap().last().cloned().unwrap();

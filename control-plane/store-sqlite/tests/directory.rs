@@ -1,4 +1,4 @@
-//! One process at a time has a directory open, and what is in it is checked.
+//! One process at a time can open a directory, and its content is checked at opening.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -17,7 +17,7 @@ fn database(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_second_opening_is_refused_with_the_name_of_the_first() {
+fn a_second_opening_is_refused_and_names_the_first_process() {
     let dir = tempfile::tempdir().unwrap();
     let _store = SqliteStore::open(dir.path()).unwrap();
     let error = SqliteStore::open(dir.path()).unwrap_err();
@@ -25,7 +25,7 @@ fn a_second_opening_is_refused_with_the_name_of_the_first() {
 }
 
 #[test]
-fn a_second_opening_that_waits_comes_after_the_first() {
+fn a_waiting_opening_succeeds_after_the_first_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(dir.path()).unwrap();
     let (opened, waits) = mpsc::channel();
@@ -42,7 +42,7 @@ fn a_second_opening_that_waits_comes_after_the_first() {
 }
 
 #[test]
-fn opening_removes_the_heartbeats_of_the_dead() {
+fn opening_removes_all_heartbeats() {
     let dir = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(dir.path()).unwrap();
     let beat = Batch::new().put(format!("{}one", owner::heartbeats().start.as_str()), "{}");
@@ -54,7 +54,7 @@ fn opening_removes_the_heartbeats_of_the_dead() {
 }
 
 #[test]
-fn s7_a_directory_removed_under_a_process_stops_it_and_says_so() {
+fn s7_removing_the_directory_of_an_open_store_poisons_it() {
     let (root, put) = (tempfile::tempdir().unwrap(), || Batch::new().put("k", "1"));
     let dir = root.path().join("state");
     let poisoned = |store: &SqliteStore, file: &str| {
@@ -70,7 +70,7 @@ fn s7_a_directory_removed_under_a_process_stops_it_and_says_so() {
     let first = SqliteStore::open(&dir).unwrap();
     block_on(first.commit(put())).unwrap();
     fs::remove_dir_all(&dir).unwrap();
-    // A second process finds nothing in its way; the first one does not go on beside it.
+    // A second process can open a new store at the path; the first one must not continue.
     let second = SqliteStore::open(&dir).unwrap();
     block_on(second.commit(put())).unwrap();
     poisoned(&first, "lock");
@@ -87,7 +87,7 @@ fn s7_a_directory_removed_under_a_process_stops_it_and_says_so() {
 }
 
 #[test]
-fn what_is_no_store_is_refused() {
+fn garbage_instead_of_a_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(
         database(dir.path()),
@@ -100,7 +100,7 @@ fn what_is_no_store_is_refused() {
     assert!(matches!(SqliteStore::open(file), Err(Error::Io { .. })));
 }
 
-/// A store of 200 values, closed.
+/// Fills a store with 200 values, closes it, and returns the bytes of its database.
 fn filled(dir: &Path) -> Vec<u8> {
     let store = SqliteStore::open(dir).unwrap();
     for n in 0..20 {
@@ -113,7 +113,7 @@ fn filled(dir: &Path) -> Vec<u8> {
     fs::read(database(dir)).unwrap()
 }
 
-/// Whether `bytes` are refused as a database, clearly. If they are not, everything must be there.
+/// Whether `bytes` are refused as a database with a suitable error. If they are accepted, all values must be there.
 fn refused(bytes: &[u8]) -> bool {
     let dir = tempfile::tempdir().unwrap();
     fs::write(database(dir.path()), bytes).unwrap();
@@ -150,7 +150,7 @@ fn flipped_bytes_are_refused_or_harmless() {
     }
     assert!(
         found > 50,
-        "{found} of 150 flips were noticed; the others fell on unused bytes"
+        "{found} of 150 flips were detected; the others hit unused bytes"
     );
 }
 

@@ -1,6 +1,7 @@
-//! R5: a sync that fails, of a checkpoint too, poisons the store for good, and nothing acknowledged is lost.
+//! R5: a failed sync, also of a checkpoint, poisons the store permanently, and no acknowledged commit is lost.
 //!
-//! The tests start themselves as children under a preloaded library, written in C, that makes syncs fail on demand.
+//! The tests start themselves as child processes with a preloaded library, written in C, that makes syncs fail on
+//! demand.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,16 +20,16 @@ use futures::executor::block_on;
 use plane_store::{Batch, CommitError, Error, Store};
 use plane_store_sqlite::SqliteStore;
 
-/// Tells the child that it is one: where its store is, and which file's syncs fail.
+/// Environment variables of the child: the directory of its store, and the end of the file name whose syncs fail.
 const DIR: &str = "STORE_DIR";
 const ENDING: &str = "FAIL_ENDING";
-/// Where the library looks: syncs of files whose name ends with what is written there fail.
+/// Environment variable of the library: a file whose content is the end of the file names whose syncs fail.
 const CONTROL: &str = "FAIL_FSYNC";
 
-/// Enough for the log to be copied into the database several times.
+/// Number of commits: enough for several checkpoints.
 const MANY: u32 = 3_000;
 
-/// Commits until it is told that the store is poisoned, and what it was told.
+/// Commits until a commit reports that the store is poisoned, and checks that it stays poisoned.
 fn commit_until_poisoned(dir: &Path) {
     let (control, ending) = (var(CONTROL), var(ENDING));
     let store = SqliteStore::open(dir).unwrap();
@@ -42,7 +43,7 @@ fn commit_until_poisoned(dir: &Path) {
                 assert!(matches!(error, CommitError::Poisoned { .. }), "{error:?}");
                 let cause = error.source().unwrap();
                 let causes = [Some(cause), cause.source()].map(|cause| format!("{cause:?}"));
-                // The medium is well again; the store is not.
+                // Syncs succeed again, but the store stays poisoned.
                 fs::remove_file(&control).unwrap();
                 let again = block_on(store.commit(put(n))).unwrap_err();
                 assert!(matches!(again, CommitError::Poisoned { .. }), "{again:?}");
@@ -53,14 +54,14 @@ fn commit_until_poisoned(dir: &Path) {
             }
         }
     }
-    panic!("{MANY} commits, and no failure was noticed");
+    panic!("no commit of {MANY} reported the failed sync");
 }
 
 fn var(name: &str) -> String {
     std::env::var(name).unwrap()
 }
 
-/// Runs the test named `test` as a child whose syncs of files named `...ending` fail, and looks at what it leaves.
+/// Runs the test `test` as a child whose syncs of files named `...ending` fail, and checks the store that it leaves.
 fn poisoned(test: &str, ending: &str) {
     if let Some(dir) = std::env::var_os(DIR) {
         return commit_until_poisoned(Path::new(&dir));
@@ -76,7 +77,7 @@ fn poisoned(test: &str, ending: &str) {
         Ok(status) => assert!(status.success(), "{} does not compile", source.display()),
         Err(error) => {
             eprintln!(
-                "skipped: a C compiler is needed to make syncs fail, and `cc` is not there: {error}"
+                "skipped: a C compiler is needed to make syncs fail, but `cc` cannot be run: {error}"
             );
             return;
         }
@@ -100,7 +101,10 @@ fn poisoned(test: &str, ending: &str) {
     let store = SqliteStore::open(&state).unwrap();
     for n in 0..=acked {
         let row = block_on(store.get(&[format!("k/{n:04}").into()])).unwrap();
-        assert!(row[0].is_some(), "commit {n} was acknowledged and is gone");
+        assert!(
+            row[0].is_some(),
+            "commit {n} was acknowledged but is missing"
+        );
     }
 }
 

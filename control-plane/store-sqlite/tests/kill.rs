@@ -1,4 +1,4 @@
-//! R5 for real: a process that is killed in the middle of its commits loses nothing that it acknowledged.
+//! R5 with real processes: a process that is killed during its commits loses no acknowledged commit.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -11,13 +11,13 @@ use futures::{StreamExt, executor::block_on, stream};
 use plane_store::{Batch, Key, Store};
 use plane_store_sqlite::SqliteStore;
 
-/// Tells the child that it is one, and where its store is.
+/// Environment variable that makes the test run as the child process: the directory of its store.
 const DIR: &str = "STORE_DIR";
 
-/// The test below: it starts itself as the child that it kills.
-const TEST: &str = "r5_what_was_acknowledged_survives_kill_9";
+/// Name of the test below. It starts itself as the child process that it kills.
+const TEST: &str = "r5_acknowledged_commits_survive_kill_9";
 
-/// Commits from eight sides until it is killed, and says what was acknowledged.
+/// Commits from eight concurrent tasks until it is killed, and prints each acknowledged key.
 fn commit_until_killed(dir: &Path) {
     let store = SqliteStore::open(dir).unwrap();
     let side = |side: usize| {
@@ -38,7 +38,7 @@ fn commit_until_killed(dir: &Path) {
     block_on(futures::future::join_all((0..8).map(side)));
 }
 
-/// Starts the child, kills it after `lines` acknowledgements, and returns all that it acknowledged.
+/// Starts the child, kills it after `lines` acknowledgements, and returns all keys that it acknowledged.
 fn run_and_kill(dir: &Path, lines: usize) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([TEST, "--exact", "--nocapture"])
@@ -50,7 +50,7 @@ fn run_and_kill(dir: &Path, lines: usize) -> Vec<String> {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while out.read_line(&mut line).unwrap() > 0 {
-        // The last line may be cut off in the middle.
+        // The kill may cut off the last line.
         if let Some(key) = line
             .strip_prefix("acked ")
             .and_then(|key| key.strip_suffix('\n'))
@@ -67,7 +67,7 @@ fn run_and_kill(dir: &Path, lines: usize) -> Vec<String> {
 }
 
 #[test]
-fn r5_what_was_acknowledged_survives_kill_9() {
+fn r5_acknowledged_commits_survive_kill_9() {
     if let Some(dir) = std::env::var_os(DIR) {
         return commit_until_killed(Path::new(&dir));
     }
@@ -77,13 +77,13 @@ fn r5_what_was_acknowledged_survives_kill_9() {
         let more = run_and_kill(dir.path(), lines);
         assert!(more.len() >= lines);
         acked.extend(more);
-        // Nothing waits for the dead: the directory opens at once.
+        // The directory opens at once: a killed process holds no lock.
         let store = SqliteStore::open(dir.path()).unwrap();
         for key in &acked {
             let keys: [Key; 2] = [format!("a/{key}").into(), format!("b/{key}").into()];
             let rows = block_on(store.get(&keys)).unwrap();
             let [Some(a), Some(b)] = &rows[..] else {
-                panic!("{key} was acknowledged and is gone");
+                panic!("{key} was acknowledged but is missing");
             };
             assert_eq!((&a.value[..], a), (key.as_bytes(), b));
         }

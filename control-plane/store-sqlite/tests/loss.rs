@@ -1,4 +1,4 @@
-//! R5: a log or a database that lost what was acknowledged is refused; whatever opens has all of it.
+//! R5: a log or database that lost acknowledged commits is refused; a store that opens has all of them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,13 +24,13 @@ const DATABASE: &str = "plane.sqlite3";
 const LOG: &str = "plane.sqlite3-wal";
 const ACKED: &str = "plane.acked";
 
-/// Set to look at every byte and every length, which takes minutes.
+/// Environment variable that makes the tests try every byte and every length, which takes minutes.
 const EXHAUSTIVE: &str = "STORE_EXHAUSTIVE";
 
-/// How many positions are looked at otherwise.
+/// Number of positions tried otherwise.
 const SAMPLES: usize = 250;
 
-/// In memory where there is such a place: these tests open hundreds of stores.
+/// A temporary directory, in memory where possible: these tests open hundreds of stores.
 fn temporary() -> TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -42,7 +42,7 @@ fn positions(length: usize) -> impl Iterator<Item = usize> {
     (0..length).step_by(every)
 }
 
-/// A directory as a process leaves it that is killed, and what it had acknowledged.
+/// A directory as a killed process leaves it, and the incarnations that it acknowledged.
 struct Left {
     dir: TempDir,
     sealed: Vec<Incarnation>,
@@ -53,7 +53,7 @@ impl Left {
         fs::read(self.dir.path().join(name)).unwrap()
     }
 
-    /// The same directory with one file changed, or without it.
+    /// Copies the directory with one file replaced by `bytes`, or removed.
     fn with(&self, name: &str, bytes: Option<&[u8]>) -> TempDir {
         let dir = temporary();
         for file in [DATABASE, LOG, ACKED] {
@@ -68,7 +68,7 @@ impl Left {
         dir
     }
 
-    /// Opens `dir`. Whatever opens must have every acknowledged incarnation.
+    /// Opens `dir`. If that succeeds, every acknowledged incarnation must be in it.
     fn open(&self, dir: &Path) -> Result<(), Error> {
         let store = SqliteStore::open(dir)?;
         let incarnations = Incarnations::new(Arc::new(store), "shakespeare".parse().unwrap());
@@ -76,7 +76,7 @@ impl Left {
             let read = block_on(incarnations.load(sealed.no())).unwrap();
             assert_eq!(read.header(), sealed.header());
             let same = read.snapshot().iter().eq(sealed.snapshot().iter());
-            assert!(same, "incarnation {} is another one", sealed.no());
+            assert!(same, "incarnation {} has other assets", sealed.no());
         }
         Ok(())
     }
@@ -115,7 +115,8 @@ fn next(before: Option<&Incarnation>) -> Incarnation {
     Incarnation::new(header, snapshot)
 }
 
-/// Seals some incarnations in a store that is closed, then some more in one that is not, which stay in the log.
+/// Seals incarnations in a store that is then closed, and more in one that is copied while open, so that they are in
+/// its log only.
 fn killed() -> Left {
     let (at, dir) = (temporary(), temporary());
     let mut sealed: Vec<Incarnation> = Vec::new();
@@ -138,7 +139,7 @@ fn killed() -> Left {
     Left { dir, sealed }
 }
 
-/// The same, closed in order: all of it is in the database.
+/// The same after an orderly close: everything is in the database, and the log is empty.
 fn closed() -> Left {
     let left = killed();
     left.open(left.dir.path()).unwrap();
@@ -146,7 +147,7 @@ fn closed() -> Left {
     left
 }
 
-/// Flips each byte of a file in turn. Says how many were refused, of how many.
+/// Flips bytes of a file, one at a time. Returns the number of refused openings and the number of flips.
 fn flips(left: &Left, name: &str) -> (usize, usize) {
     let mut bytes = left.file(name);
     let (mut refused, mut all) = (0, 0);
@@ -181,25 +182,25 @@ fn refused_clearly(left: &Left, name: &str, bytes: Option<&[u8]>, what: &str) ->
 }
 
 #[test]
-fn r5_every_flipped_byte_of_the_log_is_noticed_or_harmless() {
+fn r5_every_flipped_byte_of_the_log_is_detected_or_harmless() {
     let left = killed();
     let (refused, all) = flips(&left, LOG);
-    eprintln!("log: {refused} of {all} flips refused, the others lost nothing");
+    eprintln!("log: {refused} of {all} flips refused, the others lost no data");
     assert!(refused * 2 > all, "{refused} of {all}");
 }
 
 #[test]
-fn r5_every_flipped_byte_of_the_database_is_noticed_or_harmless() {
+fn r5_every_flipped_byte_of_the_database_is_detected_or_harmless() {
     let left = closed();
     let (refused, all) = flips(&left, DATABASE);
-    eprintln!("database: {refused} of {all} flips refused, the others lost nothing");
+    eprintln!("database: {refused} of {all} flips refused, the others lost no data");
     assert!(refused > 0, "{refused} of {all}");
 }
 
 #[test]
 fn r5_every_flipped_byte_of_the_record_loses_nothing() {
     let left = killed();
-    // Most of it is room for larger commits.
+    // Only the beginning of each place is used; the rest is space for larger commits.
     let bytes = left.file(ACKED);
     for at in positions(2000).chain((0..2000).step_by(100).map(|at| bytes.len() / 2 + at)) {
         let mut bytes = bytes.clone();
@@ -210,7 +211,7 @@ fn r5_every_flipped_byte_of_the_record_loses_nothing() {
 }
 
 #[test]
-fn r5_a_log_cut_at_any_length_is_noticed_or_completed() {
+fn r5_a_log_cut_at_any_length_is_detected_or_completed() {
     let left = killed();
     let bytes = left.file(LOG);
     let (mut refused, mut all) = (0, 0);
@@ -224,7 +225,7 @@ fn r5_a_log_cut_at_any_length_is_noticed_or_completed() {
         refused += usize::from(cut);
         all += 1;
     }
-    eprintln!("log: {refused} of {all} cuts refused, the others lost nothing");
+    eprintln!("log: {refused} of {all} cuts refused, the others lost no data");
     assert!(refused * 2 > all, "{refused} of {all}");
 }
 
@@ -237,17 +238,14 @@ fn r5_the_last_commit_is_completed_from_its_record() {
 }
 
 #[test]
-fn r5_files_that_are_missing_or_older_are_refused_by_name() {
+fn r5_missing_or_older_files_are_refused_by_name() {
     let left = killed();
     let refused = |name: &str, bytes: Option<&[u8]>| {
         let dir = left.with(name, bytes);
         let before = contents(dir.path());
         let error = left.open(dir.path()).unwrap_err();
         let same = contents(dir.path()) == before;
-        assert!(
-            same,
-            "what is refused is evidence and stays as it is: {error}"
-        );
+        assert!(same, "a refused directory must not be changed: {error}");
         assert!(
             error.to_string().contains("restore the whole directory"),
             "{error}"
@@ -260,7 +258,7 @@ fn r5_files_that_are_missing_or_older_are_refused_by_name() {
         refused(DATABASE, Some(b"")),
         Error::Missing { .. }
     ));
-    // A copy of the whole database, from before the last process.
+    // A copy of the database from before the last process, with the record of today.
     let old = left.with(LOG, None);
     let other = killed();
     let error = other.open(old.path()).unwrap_err();
@@ -268,7 +266,7 @@ fn r5_files_that_are_missing_or_older_are_refused_by_name() {
     assert!(text.contains(DATABASE) && text.contains(ACKED), "{text}");
 }
 
-/// The files that hold anything. SQLite's index of the log is made anew with every opening.
+/// The non-empty files. SQLite's index of the log is created again at every opening, so it is not compared.
 fn contents(dir: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let read = |file| (file, fs::read(dir.join(file)).unwrap_or_default());
     let files = [DATABASE, LOG, ACKED].map(read);
@@ -279,7 +277,7 @@ fn contents(dir: &Path) -> BTreeMap<&'static str, Vec<u8>> {
 }
 
 #[test]
-fn r5_without_its_record_a_store_goes_on_from_what_it_has() {
+fn r5_a_store_without_its_record_continues_with_its_commits() {
     let left = killed();
     let dir = left.with(ACKED, None);
     left.open(dir.path()).unwrap();
@@ -287,10 +285,10 @@ fn r5_without_its_record_a_store_goes_on_from_what_it_has() {
 }
 
 #[test]
-fn r5_one_unreadable_record_of_history_is_set_aside_and_stops_nothing() {
+fn r5_an_unreadable_history_record_is_set_aside_and_the_store_opens() {
     let left = killed();
     let dir = left.with(ACKED, None);
-    // Closed in order, so that all of it is in the database.
+    // An orderly close, so that everything is in the database.
     fs::copy(left.dir.path().join(ACKED), dir.path().join(ACKED)).unwrap();
     left.open(dir.path()).unwrap();
     let path = dir.path().join(DATABASE);
@@ -310,5 +308,5 @@ fn r5_one_unreadable_record_of_history_is_set_aside_and_stops_nothing() {
     assert_eq!(read, [None]);
     let bytes = fs::read(&path).unwrap();
     let kept = bytes.windows(history.len()).filter(|part| *part == history);
-    assert!(kept.count() > 0, "it is kept for people to look at");
+    assert!(kept.count() > 0, "the record must be kept for inspection");
 }

@@ -1,4 +1,4 @@
-//! Batches: what one commit expects, writes and announces, and how large it may be.
+//! Batches: the expectations, writes and announcements of one commit, and their size limits.
 
 use std::{
     fmt,
@@ -13,26 +13,25 @@ use bytes::Bytes;
 
 use crate::{CommitError, Key, KeyRange, Version};
 
-/// What a store refuses to take in one piece. Larger things are split by layers above it.
+/// Size limits of stores. Layers above the store split larger data.
 pub mod limit {
-    /// The longest key, in bytes.
+    /// Maximum length of a key, in bytes.
     pub const KEY: usize = 1 << 10;
-    /// The largest value, in bytes.
+    /// Maximum size of a value, in bytes.
     pub const VALUE: usize = 1 << 20;
-    /// The greatest version that a batch may ask to be above. Far beyond any number of commits; a greater one is not of a
-    /// store.
+    /// Greatest version that a batch may ask to be [above](super::Batch::above). No store reaches it by counting commits.
     pub const VERSION: u64 = i64::MAX as u64 / 2;
-    /// The largest batch, in bytes: all its keys and values together.
+    /// Maximum size of a batch, in bytes: all its keys and values together.
     pub const BATCH: usize = 4 << 20;
-    /// A scan ends its page once the page holds this many bytes of keys and values.
+    /// Size of a page in bytes of keys and values: a scan ends its page once the page holds this much.
     pub const PAGE: usize = 4 << 20;
-    /// How many of the last batches a store recognises when they are submitted again.
+    /// Number of newest batches that a store recognises when they are submitted again.
     pub const REMEMBERED_BATCHES: u64 = 4096;
 }
 
-/// One commit: all of it happens, durably, or nothing does.
+/// The content of one commit. A store makes all of it durable, or none of it.
 ///
-/// Writes take effect in their order.
+/// Writes take effect in their order. The builder methods add to the batch.
 ///
 /// ```
 /// use plane_store::{Batch, Version};
@@ -45,23 +44,23 @@ pub mod limit {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Names the batch, so that submitting it again is harmless.
+    /// Id of the batch. Submitting a batch again under the same id commits it once.
     pub id: BatchId,
-    /// What must be true when it is committed.
+    /// Expected state of keys at the time of the commit. The batch is refused if one does not hold.
     pub expect: Vec<(Key, Expect)>,
-    /// What it changes, in order.
+    /// Changes of keys, in order.
     pub writes: Vec<Write>,
-    /// Whom it wakes.
+    /// Topics whose watchers receive a hint after the commit.
     pub announce: Vec<Topic>,
-    /// Its version is greater than this one, whatever the store's was before.
+    /// The commit gets a version greater than this one, whatever the newest version of the store is. Default 0.
     pub above: Version,
 }
 
 impl Batch {
-    /// An empty batch with a fresh id.
+    /// Creates an empty batch with a fresh id.
     #[allow(
         clippy::new_without_default,
-        reason = "no two are equal, so there is no default one"
+        reason = "each batch has its own id, so there is no default value"
     )]
     pub fn new() -> Self {
         Self {
@@ -73,80 +72,81 @@ impl Batch {
         }
     }
 
-    /// Commits only if `key` was last written at `version`.
+    /// Adds an expectation: `key` was last written at `version`.
     #[must_use]
     pub fn expect_at(self, key: impl Into<Key>, version: Version) -> Self {
         self.expect(key, Expect::At(version))
     }
 
-    /// Commits only if there is no `key`.
+    /// Adds an expectation: `key` does not exist.
     #[must_use]
     pub fn expect_absent(self, key: impl Into<Key>) -> Self {
         self.expect(key, Expect::Absent)
     }
 
-    /// Commits only if `key` is as expected.
+    /// Adds an expectation about `key`.
     #[must_use]
     pub fn expect(mut self, key: impl Into<Key>, expect: Expect) -> Self {
         self.expect.push((key.into(), expect));
         self
     }
 
-    /// Writes `value` under `key`.
+    /// Adds a write of `value` under `key`.
     #[must_use]
     pub fn put(self, key: impl Into<Key>, value: impl Into<Bytes>) -> Self {
         self.write(Write::Put(key.into(), value.into()))
     }
 
-    /// Removes `key`, if it is there.
+    /// Adds the removal of `key`. A key that does not exist is no error.
     #[must_use]
     pub fn delete(self, key: impl Into<Key>) -> Self {
         self.write(Write::Delete(key.into()))
     }
 
-    /// Removes every key in `range`.
+    /// Adds the removal of every key in `range`.
     #[must_use]
     pub fn delete_range(self, range: KeyRange) -> Self {
         self.write(Write::DeleteRange(range))
     }
 
-    /// Adds one write.
+    /// Adds one write after the writes so far.
     #[must_use]
     pub fn write(mut self, write: Write) -> Self {
         self.writes.push(write);
         self
     }
 
-    /// Hints to those who watch `topic` that something changed. For heads, pins and commands; not for decisions.
+    /// Sends a hint to the watchers of `topic` after the commit. Meant for heads, pins and commands, not for decisions.
     #[must_use]
     pub fn announce(mut self, topic: impl Into<Topic>) -> Self {
         self.announce.push(topic.into());
         self
     }
 
-    /// Commits at a version above `version`, which production or people know from a store that was lost: what is given
-    /// out from here on is newer than all of that. At most [`limit::VERSION`].
+    /// Asks for a version above `version`. Used after the loss of a store: production or operators still know versions
+    /// of the lost store, and versions of the new store have to be greater. At most [`limit::VERSION`]. Of several
+    /// calls the greatest counts.
     #[must_use]
     pub fn above(mut self, version: Version) -> Self {
         self.above = self.above.max(version);
         self
     }
 
-    /// The version it gets in a store whose newest commit is `newest`. For backends.
+    /// The version that this batch gets in a store whose newest commit is `newest`. For backends.
     pub fn version_after(&self, newest: Version) -> Version {
         Version(newest.0.max(self.above.0.min(limit::VERSION)) + 1)
     }
 
-    /// How much of [`limit::BATCH`] it takes.
+    /// Size of the batch in bytes, to compare with [`limit::BATCH`].
     pub fn bytes(&self) -> usize {
         let expected: usize = self.expect.iter().map(|(key, _)| key.as_str().len()).sum();
         expected + self.writes.iter().map(Write::bytes).sum::<usize>()
     }
 
-    /// Checks the limits. Backends do it first.
+    /// Checks the batch against the [`limit`]s. Backends call it before they do anything else.
     ///
     /// # Errors
-    /// [`CommitError::TooLarge`], naming what is too large.
+    /// [`CommitError::TooLarge`], naming the part that is too large.
     pub fn check(&self) -> Result<(), CommitError> {
         let within = |bytes, limit, what: &dyn Fn() -> String| {
             if bytes <= limit {
@@ -173,40 +173,40 @@ impl Batch {
     }
 }
 
-/// What a batch expects of one key.
+/// Expected state of one key at the time of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// It was last written at this version.
+    /// The key was last written at this version.
     At(Version),
-    /// It is not there.
+    /// The key does not exist.
     Absent,
 }
 
 impl Expect {
-    /// That the key is as it was found.
+    /// The expectation that the key has not changed since a read found it at `found`, or absent for `None`.
     pub fn as_found(found: Option<Version>) -> Self {
         found.map_or(Self::Absent, Self::At)
     }
 
-    /// Whether a key found at `found` is as expected.
+    /// Whether the expectation holds for a key whose current version is `found`; `None` means absent.
     pub fn holds(self, found: Option<Version>) -> bool {
         self == Self::as_found(found)
     }
 }
 
-/// One change of a batch.
+/// One change of a key or of a range of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Writes a value, whatever was there.
+    /// Writes a value, and replaces the existing one if there is one.
     Put(Key, Bytes),
-    /// Removes a key, if it is there.
+    /// Removes a key. A key that does not exist is no error.
     Delete(Key),
     /// Removes every key in the range.
     DeleteRange(KeyRange),
 }
 
 impl Write {
-    /// How much of [`limit::BATCH`] it takes.
+    /// Size of the write in bytes, to compare with [`limit::BATCH`].
     pub fn bytes(&self) -> usize {
         let value = match self {
             Self::Put(_, value) => value.len(),
@@ -224,18 +224,19 @@ impl Write {
     }
 }
 
-/// Names a batch. A batch submitted again under its id is committed once.
+/// Id of a batch. A batch submitted again under the same id is committed once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub u128);
 
 impl BatchId {
-    /// An id that no other batch of any process has.
+    /// Creates an id that no other batch of any process has.
     pub fn fresh() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         static NONCE: OnceLock<(RandomState, RandomState)> = OnceLock::new();
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let (high, low) = NONCE.get_or_init(Default::default);
-        // `RandomState`s of one thread differ by one in their key only; hashing different inputs keeps halves apart.
+        // Two `RandomState`s of one thread differ by one in their key only. Hashing different inputs keeps the halves
+        // independent.
         let halves = (high.hash_one(n), low.hash_one(!n));
         Self(u128::from(halves.0) << 64 | u128::from(halves.1))
     }
@@ -247,12 +248,12 @@ impl fmt::Debug for BatchId {
     }
 }
 
-/// Something that can be watched, such as `head/shakespeare`.
+/// Name of something that callers watch, such as `head/shakespeare`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(Arc<str>);
 
 impl Topic {
-    /// The topic as text.
+    /// The name of the topic as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,6 +1,7 @@
-//! Group commit for one owner: decisions made while a batch is on its way fill the next one.
+//! Group commit for one owner: decisions that arrive while a batch is being committed fill the next batch.
 //!
-//! Pure: no store, no runtime. A shell commits what [`Journal::next_batch`] gives and hands the result back.
+//! The journal is pure: it knows no store and no runtime. The shell commits the batches that [`Journal::next_batch`]
+//! returns and hands each result to [`Journal::committed`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,10 +9,10 @@ use plugin_sdk::FencingToken;
 
 use crate::{Batch, CommitError, Key, Version, Write, limit};
 
-/// The writes of one owner of a partition on their way to the store: one batch in flight, one fence check and one
-/// write to the medium for many decisions.
+/// The writes of one owner of a partition on their way to the store. At most one batch is in flight, so that one check
+/// of the fencing token and one write to the medium serve many decisions.
 ///
-/// Every batch expects the owner's record at the fencing token, so that an owner who was replaced writes nothing.
+/// Every batch expects the owner's record at the fencing token. A replaced owner therefore writes nothing.
 ///
 /// ```
 /// use plane_store::{Batch, MemoryStore, Store, Write, journal::{Journal, Outcome}};
@@ -41,22 +42,23 @@ pub struct Journal {
     ended: bool,
 }
 
-/// A place in the journal. Durable once the journal is durable up to it.
+/// A position in the journal, given to one recorded step. The step is durable once the journal is durable up to the
+/// ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);
 
-/// What a commit's result means for the journal.
+/// Meaning of a commit's result for the journal.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Everything up to this ticket is durable.
+    /// All steps up to this ticket are durable.
     Durable(Ticket),
-    /// Whether it happened is unknown, or the store is out of reach: wait a little, then ask for the next batch. It
-    /// will be the same one.
+    /// The outcome of the commit is unknown, or the store cannot be reached. Wait a little, then ask for the next
+    /// batch: it is the same batch again.
     Resubmit(CommitError),
-    /// Another process owns the partition: start nothing more. What was not durable never will be.
+    /// Another process owns the partition. Start nothing more; steps that are not durable by now never will be.
     LostOwnership,
-    /// The store is broken, or refuses the batch for good: start nothing more.
+    /// The store is broken, or refuses the batch permanently. Start nothing more.
     Stopped(CommitError),
 }
 
@@ -68,7 +70,7 @@ struct Flight {
 }
 
 impl Journal {
-    /// The journal of whoever owns the partition with `token`, by the record `owner`.
+    /// Creates the journal of the owner that holds `token`. `owner` is the key of the partition's owner record.
     pub fn new(owner: Key, token: FencingToken) -> Self {
         Self {
             owner,
@@ -81,8 +83,9 @@ impl Journal {
         }
     }
 
-    /// Takes in the writes of one step. They become durable together, unless they alone are larger than a batch may
-    /// be; steps become durable in their order. After the journal has ended, they never do.
+    /// Takes in the writes of one step and returns its ticket. Steps become durable in their order. The writes of one
+    /// step become durable together, unless they are larger than a batch ([`limit::BATCH`]): then they are split. After
+    /// the journal has ended, steps are dropped.
     pub fn record(&mut self, writes: Vec<Write>) -> Ticket {
         if writes.is_empty() {
             return self.recorded;
@@ -94,7 +97,8 @@ impl Journal {
         self.recorded
     }
 
-    /// The batch to commit now, if there is one and none is in flight.
+    /// Returns the batch to commit now. `None` means that there is nothing to commit, a batch is in flight, or the
+    /// journal has ended.
     pub fn next_batch(&mut self) -> Option<Batch> {
         if self.ended {
             return None;
@@ -107,7 +111,7 @@ impl Journal {
         Some(flight.batch.clone())
     }
 
-    /// Takes the result of committing the batch in flight.
+    /// Takes the result of committing the batch in flight, and says what to do next.
     pub fn committed(&mut self, result: Result<Version, CommitError>) -> Outcome {
         match result {
             Ok(_) => {
@@ -134,22 +138,23 @@ impl Journal {
         }
     }
 
-    /// Whether what `ticket` was given for is durable.
+    /// Whether the step that got `ticket` is durable.
     pub fn is_durable(&self, ticket: Ticket) -> bool {
         ticket <= self.durable
     }
 
-    /// Whether nothing is waiting or in flight.
+    /// Whether no step is waiting and no batch is in flight.
     pub fn is_idle(&self) -> bool {
         self.flight.is_none() && self.waiting.is_empty()
     }
 
-    /// The token that every batch expects.
+    /// The fencing token that every batch expects.
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// Makes a batch of the steps that wait: as many whole ones as fit, or the beginning of one that never fits.
+    /// Makes a batch of the waiting steps: as many whole steps as fit, or the first part of a step that is too large
+    /// for any batch.
     fn fill(&mut self) -> Option<Flight> {
         let room = limit::BATCH - self.owner.as_str().len();
         let mut writes = Vec::new();
@@ -181,7 +186,8 @@ impl Journal {
     }
 }
 
-/// How many of the first writes fit into `room`; at least one, which the store may refuse.
+/// How many writes from the beginning fit into `room` bytes. At least one, even if it does not fit: the store then
+/// refuses it.
 fn fitting(writes: &[Write], room: usize) -> usize {
     let mut bytes = 0;
     let fit = writes.iter().take_while(|write| {
@@ -191,7 +197,7 @@ fn fitting(writes: &[Write], room: usize) -> usize {
     fit.count().max(1)
 }
 
-/// Drops writes that a later write to the same key makes pointless; keeps the order of the rest.
+/// Drops writes that a later write to the same key replaces; keeps the order of the rest.
 fn last_of_each_key(mut writes: Vec<Write>) -> Vec<Write> {
     let mut later: BTreeSet<Key> = BTreeSet::new();
     let mut keep: Vec<bool> = writes

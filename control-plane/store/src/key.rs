@@ -1,4 +1,4 @@
-//! Keys and ranges of keys: readable text, ordered by its bytes.
+//! Keys and ranges of keys. A key is readable text, ordered by its bytes.
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
@@ -13,7 +13,7 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// The key as text.
+    /// The key as a readable text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -49,7 +49,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The keys from `start` on, up to but without `end`.
+/// The keys from `start` (included) to `end` (excluded).
 ///
 /// ```
 /// use plane_store::{Key, KeyRange};
@@ -61,17 +61,17 @@ impl fmt::Debug for Key {
 pub struct KeyRange {
     /// The first key of the range.
     pub start: Key,
-    /// The first key after the range; none when the range has no end.
+    /// The first key after the range. `None` means that the range has no end.
     pub end: Option<Key>,
 }
 
 impl KeyRange {
-    /// Every key.
+    /// The range of all keys.
     pub fn all() -> Self {
         Self::from_key("")
     }
 
-    /// The keys from `start` on.
+    /// The range of all keys from `start` on, `start` included.
     pub fn from_key(start: impl Into<Key>) -> Self {
         Self {
             start: start.into(),
@@ -79,7 +79,7 @@ impl KeyRange {
         }
     }
 
-    /// The keys from `start` on, without `end` and what follows it.
+    /// The range of keys from `start` (included) to `end` (excluded).
     pub fn between(start: impl Into<Key>, end: impl Into<Key>) -> Self {
         Self {
             start: start.into(),
@@ -87,7 +87,7 @@ impl KeyRange {
         }
     }
 
-    /// The keys that begin with `prefix`.
+    /// The range of keys that begin with `prefix`.
     pub fn prefix(prefix: &str) -> Self {
         Self {
             start: prefix.into(),
@@ -95,7 +95,7 @@ impl KeyRange {
         }
     }
 
-    /// The part of this range that comes after `key`.
+    /// The part of this range behind `key`; `key` itself is excluded.
     #[must_use]
     pub fn after(&self, key: &Key) -> Self {
         Self {
@@ -104,18 +104,19 @@ impl KeyRange {
         }
     }
 
-    /// Whether `key` lies in the range.
+    /// Whether `key` is in the range.
     pub fn contains(&self, key: &Key) -> bool {
         *key >= self.start && self.end.as_ref().is_none_or(|end| key < end)
     }
 
-    /// Whether no key can lie in the range.
+    /// Whether the range contains no possible key.
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
 }
 
-/// The first text after all that begin with `prefix`: its last character that has a successor, moved on by one.
+/// The first text behind all texts that begin with `prefix`: the last character that has a successor is incremented,
+/// and the characters behind it are dropped. `None` if no character has a successor.
 fn after_prefix(prefix: &str) -> Option<Key> {
     let mut rest = prefix;
     while let Some(last) = rest.chars().next_back() {
@@ -143,14 +144,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_prefix_range_holds_what_begins_with_it(prefix in ".{0,4}", key in ".{0,6}", join: bool) {
+        fn a_prefix_range_contains_exactly_the_keys_with_the_prefix(prefix in ".{0,4}", key in ".{0,6}", join: bool) {
             let key = if join { format!("{prefix}{key}") } else { key };
             let held = KeyRange::prefix(&prefix).contains(&Key::from(key.as_str()));
             prop_assert_eq!(held, key.starts_with(&prefix));
         }
 
         #[test]
-        fn the_rest_begins_right_after_the_key(a in ".{0,4}", b in ".{0,4}") {
+        fn the_range_after_a_key_contains_exactly_the_greater_keys(a in ".{0,4}", b in ".{0,4}") {
             let (a, b) = (Key::from(a), Key::from(b));
             prop_assert_eq!(KeyRange::all().after(&a).contains(&b), b > a);
         }

@@ -1,9 +1,10 @@
-//! The one narrow store: everything durable goes through one transactional, ordered key-value trait.
+//! Durable storage of the control plane: one transactional, ordered key-value trait, and typed layers over it.
 //!
-//! [`Store`] is the trait, [`MemoryStore`] a backend with fault injection; feature `testing` has the conformance suite
-//! that every backend passes. Layers over it: [`owner`] (who works on a partition, and its fencing token), [`journal`]
-//! (group commit of an owner's decisions), [`incarnations`] (what was sealed), [`record`] and [`records`] (typed small
-//! values).
+//! [`Store`] is the trait that a backend implements. [`MemoryStore`] is a backend with fault injection, for tests and
+//! examples. The feature `testing` contains the conformance suite that every backend has to pass.
+//!
+//! Layers over the trait: [`owner`] (which process owns a partition, and its fencing token), [`journal`] (group commit
+//! of an owner's decisions), [`incarnations`] (sealed intent), [`record`] and [`records`] (small typed values).
 
 mod batch;
 #[cfg(any(test, feature = "testing"))]

@@ -7,10 +7,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Error, Key, KeyRange, Store, Version, Versioned, Write};
 
-/// How many records [`load_all`] reads at a time.
+/// Number of records that [`load_all`] reads per page.
 const PAGE: usize = 1000;
 
-/// A type that is stored as records.
+/// A type whose values are stored as records.
 ///
 /// ```
 /// use plane_store::{MemoryStore, Record, Store, record};
@@ -30,20 +30,20 @@ const PAGE: usize = 1000;
 /// # }).unwrap();
 /// ```
 pub trait Record: Serialize + DeserializeOwned {
-    /// The first segment of the keys of such records: a word without `/`, used by no other type.
+    /// First segment of the keys of these records: a word without `/` that no other record type uses.
     const KIND: &'static str;
 }
 
-/// A record as read.
+/// A record with the version at which it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored<R> {
-    /// The commit that wrote it.
+    /// Version of the commit that wrote the record.
     pub version: Version,
-    /// What was written.
+    /// The content of the record, decoded.
     pub value: R,
 }
 
-/// The key of the record `name` of `partition`: `kind/partition/name`, or `kind/partition` when `name` is empty.
+/// Returns the key of the record `name` of `partition`: `kind/partition/name`, or `kind/partition` if `name` is empty.
 pub fn key(partition: &PartitionId, kind: &str, name: &str) -> Key {
     if name.is_empty() {
         format!("{kind}/{partition}").into()
@@ -52,15 +52,15 @@ pub fn key(partition: &PartitionId, kind: &str, name: &str) -> Key {
     }
 }
 
-/// The keys of all named records of one kind in `partition`.
+/// Returns the range of the keys of all named records of one kind in `partition`.
 pub fn range(partition: &PartitionId, kind: &str) -> KeyRange {
     KeyRange::prefix(&format!("{kind}/{partition}/"))
 }
 
-/// Writes `value` as the record `name`.
+/// Creates the write that stores `value` as the record `name` of `partition`.
 ///
 /// # Errors
-/// [`Error::Unwritable`], when JSON cannot hold the value: a map with keys that are no text, say.
+/// [`Error::Unwritable`] if JSON cannot hold the value, such as a map with keys that are not text.
 pub fn put<R: Record>(partition: &PartitionId, name: &str, value: &R) -> Result<Write, Error> {
     let key = key(partition, R::KIND, name);
     match serde_json::to_vec(value) {
@@ -72,15 +72,15 @@ pub fn put<R: Record>(partition: &PartitionId, name: &str, value: &R) -> Result<
     }
 }
 
-/// Removes the record `name`, if it is there.
+/// Creates the write that removes the record `name` of `partition`. A record that does not exist is no error.
 pub fn delete<R: Record>(partition: &PartitionId, name: &str) -> Write {
     Write::Delete(key(partition, R::KIND, name))
 }
 
-/// Reads the record `name`, if it is there.
+/// Reads the record `name` of `partition`. `None` means that it does not exist.
 ///
 /// # Errors
-/// When the store cannot be read, or the record is damaged: then the error names its key.
+/// If the store cannot be read, or the record is damaged; the error for damage names the key.
 pub async fn load<R: Record>(
     store: &(impl Store + ?Sized),
     partition: &PartitionId,
@@ -94,11 +94,11 @@ pub async fn load<R: Record>(
         .transpose()
 }
 
-/// Reads all named records of one kind, in the order of their names, page by page. Commits between two pages may or may
-/// not be seen.
+/// Reads all named records of one kind in `partition`, ordered by name, in pages. Each page is one snapshot; a commit
+/// between two pages may be seen or not.
 ///
 /// # Errors
-/// As [`load`].
+/// As for [`load`].
 pub async fn load_all<R: Record>(
     store: &(impl Store + ?Sized),
     partition: &PartitionId,
@@ -116,7 +116,7 @@ pub async fn load_all<R: Record>(
     Ok(all)
 }
 
-/// Understands one row as a record.
+/// Decodes one row as a record.
 ///
 /// # Errors
 /// [`Error::Damaged`], naming `key`.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn deleting_takes_one_record_away() {
+    fn deleting_removes_one_record() {
         let (store, ours) = (MemoryStore::new(), partition("a"));
         let write = |write| block_on(store.commit(Batch::new().write(write))).unwrap();
         write(put(&ours, "x", &Count(1)).unwrap());

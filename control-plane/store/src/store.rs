@@ -1,4 +1,4 @@
-//! The trait that every backend implements, and what it reads.
+//! The [`Store`] trait, which every backend implements, and the types that its reads return.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -6,16 +6,22 @@ use futures::stream::BoxStream;
 
 use crate::{Batch, CommitError, Error, Key, KeyRange, Topic, limit};
 
-/// A transactional, ordered key-value store: all that the control plane asks of a database.
+/// A transactional, ordered key-value store. The control plane asks nothing else of a database.
 ///
-/// - A commit happens entirely or not at all; once acknowledged it survives a crash. Concurrent commits may share a
-///   write to the medium. Expectations are judged against what is committed at that moment, never against old reads.
-/// - Each read is one snapshot of acknowledged commits, possibly a few versions old. Who must be sure expects what it
-///   read in its next commit.
-/// - Versions rise over the whole store: every commit has a greater one than those before, and than its batch asks to be
-///   [above](Batch::above). Each value carries the version of the commit that wrote it.
-/// - A batch submitted again under its id, among the last [`REMEMBERED_BATCHES`](crate::limit::REMEMBERED_BATCHES),
-///   is not committed twice: the answer is the version of the first time.
+/// Every backend guarantees:
+///
+/// - **Atomic, durable commits.** A commit happens entirely or not at all. Once acknowledged, it survives a crash.
+///   Concurrent commits may share one write to the medium.
+/// - **Expectations are checked at commit time**, against the committed state of that moment.
+/// - **Snapshot reads.** Each call of [`get`](Self::get) or [`scan`](Self::scan) reads one snapshot of acknowledged
+///   commits. The snapshot may be a few versions old. A caller that needs the current value lists the version that it
+///   read as an expectation of its next commit.
+/// - **Rising versions.** Every commit has a greater version than all earlier commits of the store, and than the
+///   version that its batch asks to be [above](Batch::above). Each value carries the version of the commit that wrote
+///   it.
+/// - **Idempotent batches.** A batch that is submitted again under the same id is not committed twice: the store
+///   answers with the version of the first commit. Backends remember the ids of the last
+///   [`REMEMBERED_BATCHES`](crate::limit::REMEMBERED_BATCHES) batches.
 ///
 /// ```
 /// use plane_store::{Batch, CommitError, KeyRange, MemoryStore, Store};
@@ -35,45 +41,59 @@ use crate::{Batch, CommitError, Error, Key, KeyRange, Topic, limit};
 /// ```
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Reads `keys`, all from one snapshot; the answers are in the order of the keys.
+    /// Reads the values of `keys` from one snapshot. The answers are in the order of `keys`; `None` means that the key
+    /// does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the store cannot be reached, [`Error::Poisoned`] if its medium failed earlier,
+    /// [`Error::Damaged`] if the stored data is not readable.
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Error>;
 
-    /// Reads the first `limit` keys of `range`, in order, from one snapshot. A page also ends once it holds
-    /// [`limit::PAGE`](crate::limit::PAGE) bytes.
+    /// Reads at most `limit` rows of `range` in key order, from one snapshot. A page also ends once it holds
+    /// [`limit::PAGE`](crate::limit::PAGE) bytes, so it may have fewer rows; [`Page::rest`] says how to continue. A
+    /// `limit` of 0 counts as 1.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
     async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, Error>;
 
-    /// Commits `batch`: all or nothing. Answers once it is durable.
+    /// Commits `batch` entirely or not at all, and returns its version once it is durable.
+    ///
+    /// # Errors
+    /// [`CommitError`] says whether anything was written and what the caller may do next. After
+    /// [`CommitError::Unknown`] the caller submits the same batch, under the same id, again.
     async fn commit(&self, batch: Batch) -> Result<Version, CommitError>;
 
-    /// Yields after commits that announced `topic`. Hints only: they may be dropped, repeated and late, so whoever
-    /// watches also looks from time to time. Ends when the store is closed.
+    /// Returns a stream that yields after commits that announced `topic`. Items are hints: they may be dropped,
+    /// repeated or late, so a caller also reads the store from time to time. The stream ends when the store is closed.
     fn watch(&self, topic: Topic) -> BoxStream<'static, ()>;
 }
 
-/// The number of a commit, rising over the whole store. The first is 1.
+/// The number of a commit, rising over the whole store. The first commit has number 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Version(pub u64);
 
-/// A value, and the commit that wrote it.
+/// A stored value with the version of the commit that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versioned {
-    /// The commit that wrote it.
+    /// Version of the commit that wrote the value.
     pub version: Version,
-    /// What was written.
+    /// The bytes that were stored.
     pub value: Bytes,
 }
 
-/// One page of a scan.
+/// One page of rows that [`Store::scan`] returns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
-    /// The keys and their values, in order.
+    /// Keys with their values, in key order.
     pub rows: Vec<(Key, Versioned)>,
-    /// What was not read yet, if anything may be left: scan it for the next page.
+    /// Range to scan for the next page. `None` means that the scan reached the end of the requested range.
     pub rest: Option<KeyRange>,
 }
 
 impl Page {
-    /// Takes the first page of `range` from `rows`, its rows in order: what every backend ends a scan with.
+    /// Builds the first page of `range` from `rows`, which must be the rows of `range` in key order. Backends use it to
+    /// implement [`Store::scan`]. The page ends after `limit` rows (at least one) or [`limit::PAGE`] bytes.
     pub fn collect<K, V>(
         range: &KeyRange,
         limit: usize,

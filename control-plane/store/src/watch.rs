@@ -1,4 +1,4 @@
-//! Watchers within one process: what backends hand hints through.
+//! Watchers within one process. Backends use them to implement [`Store::watch`](crate::Store::watch).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use futures::{StreamExt, channel::mpsc, stream::BoxStream};
 
 use crate::Topic;
 
-/// Those who watch topics. Dropping it ends their streams.
+/// The watchers of topics. Dropping this value ends their streams.
 ///
 /// ```
 /// use futures::{FutureExt, StreamExt};
@@ -20,9 +20,9 @@ use crate::Topic;
 pub struct Watchers(BTreeMap<Topic, Vec<mpsc::Sender<()>>>);
 
 impl Watchers {
-    /// Hints about `topic`, from now on.
+    /// Adds a watcher of `topic`. The stream yields for announcements made from now on.
     pub fn watch(&mut self, topic: Topic) -> BoxStream<'static, ()> {
-        // A hint that waits says as much as many, so the channel is short and a full one is no loss.
+        // One waiting hint is as good as many, so the channel holds one, and hints to a full channel are dropped.
         let (sender, receiver) = mpsc::channel(1);
         let watchers = self.0.entry(topic).or_default();
         watchers.retain(|watcher| !watcher.is_closed());
@@ -30,7 +30,8 @@ impl Watchers {
         receiver.boxed()
     }
 
-    /// Hints `times()` times to each watcher of `topic`: once, unless faults are wanted.
+    /// Sends a hint to each watcher of `topic`. `times` is called once per watcher and says how many hints to send:
+    /// normally 1; fault injection uses other numbers.
     pub fn announce(&mut self, topic: &Topic, mut times: impl FnMut() -> usize) {
         let Some(watchers) = self.0.get_mut(topic) else {
             return;

@@ -1,4 +1,4 @@
-//! Explanations: to the root, through circles, and for what nobody pushes.
+//! Explanations: down to the root cause, with cycles, and for assets that are not pushed.
 
 use control_plane::{Error, Explained, enforcer::kernel::Waiting, prelude::*};
 
@@ -32,11 +32,11 @@ async fn an_explanation_follows_a_chain_of_dependencies_to_its_root() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn assets_that_wait_for_each_other_are_explained_as_one_circle() {
+async fn assets_that_wait_for_each_other_are_explained_as_one_cycle() {
     let circle = "services: {top: {size: 1, needs: [x]}, x: {size: 1, needs: [y, z]}, y: {size: 1, needs: [x]}, z: {size: 1, needs: [free]}, free: {size: 1}}";
     let (text, production) = (Text::new(circle), Production::default());
     production.state().broken.insert(id("free"));
-    // Without validators, which would refuse it.
+    // Without validators, which would refuse the cycle.
     let plane = plane(&production).store(MemoryStore::new()).source(text);
     let running = Running::start(plane.build().unwrap());
     running.handle.owned().await.next_run().await;
@@ -59,7 +59,7 @@ async fn assets_that_wait_for_each_other_are_explained_as_one_circle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_asset_has_an_answer() {
+async fn explain_answers_for_every_asset() {
     let text = "services: {eu: {size: 1}, us: {size: 1}}\ngroups: {all: [eu, us]}";
     let (text, production) = (Text::new(text), Production::default());
     let running = Running::over(&text, &production);
@@ -82,6 +82,6 @@ async fn every_asset_has_an_answer() {
         (type_name.as_str(), referred_to_by.len()),
         ("world.v1.Group", 0)
     );
-    let nobody = running.handle.explain(&id("nobody")).await;
-    assert!(matches!(nobody, Err(Error::UnknownAsset { .. })));
+    let unknown = running.handle.explain(&id("unknown")).await;
+    assert!(matches!(unknown, Err(Error::UnknownAsset { .. })));
 }

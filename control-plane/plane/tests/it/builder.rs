@@ -1,4 +1,4 @@
-//! What does not fit together is refused when it is built.
+//! Parts that are missing or do not fit together are refused by `build`.
 
 use control_plane::prelude::*;
 
@@ -15,7 +15,7 @@ fn a_control_plane_is_built_in_a_runtime() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_parts_are_named() {
     assert!(matches!(parts().build(), Err(BuildError::NoStore)));
     let nameless = ControlPlane::builder("No Name").store(MemoryStore::new());
     assert!(matches!(nameless.build(), Err(BuildError::Partition(_))));
@@ -47,7 +47,7 @@ async fn r7_two_checks_of_one_name_are_refused() {
             .service(base)
     });
     let Err(BuildError::Enforcer(refused)) = two.build() else {
-        panic!("two checks are named `service`")
+        panic!("two checks named `service` were not refused")
     };
     let refused = refused.to_string();
     assert!(
@@ -69,7 +69,7 @@ async fn a_type_is_enforced_or_modelled_only() {
 }
 
 #[tokio::test]
-async fn a_policy_says_in_words_why_it_holds() {
+async fn an_invalid_policy_is_refused_with_its_fields() {
     let manifest = "services: {}\npolicies: {slow: {hold: ' ', bake_secs: 99999999}}\n";
     let plane = plane(&Production::default())
         .store(MemoryStore::new())

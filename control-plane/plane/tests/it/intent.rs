@@ -1,4 +1,4 @@
-//! What becomes of intent: refused, guarded, orphaned, planned, kept.
+//! The course of intent: refused, guarded, orphaned, planned, kept.
 
 use control_plane::{Error, Outcome, enforcer::kernel::Pin, prelude::*, sdk::ExternalValidator};
 use prodspec_model::Digest;
@@ -39,7 +39,7 @@ async fn r3_a_bad_manifest_keeps_the_last_good_incarnation_and_shows_every_probl
     assert_eq!(production.size("eu"), Some(2));
 }
 
-/// Has something against 13, and cannot say it.
+/// A validator that panics on the number 13.
 struct Superstitious;
 
 impl Validator for Superstitious {
@@ -66,7 +66,7 @@ impl ExternalValidator for Superstitious {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r3_whatever_panics_is_a_problem_and_generation_goes_on() {
+async fn r3_a_panic_is_a_problem_and_generation_continues() {
     let (text, production) = (
         Text::new("services: {eu: {size: 1}}"),
         Production::default(),
@@ -103,14 +103,14 @@ async fn r3_whatever_panics_is_a_problem_and_generation_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r4_losing_too_many_waits_for_a_word_on_this_very_change() {
+async fn r4_losing_too_many_assets_needs_an_override_of_that_change() {
     let (text, production) = (Text::new(FIVE), Production::default());
     let running = Running::over(&text, &production);
     running.handle.settle(LONG).await.unwrap();
 
     text.edit("services: {a: {size: 2}}");
     let Err(Error::Refused(problems)) = running.handle.settle(LONG).await else {
-        panic!("four of five went");
+        panic!("losing four of five assets was not refused");
     };
     let said = problems.to_string();
     let digest = said.split("shrink-guard for ").nth(1).unwrap();
@@ -123,24 +123,17 @@ async fn r4_losing_too_many_waits_for_a_word_on_this_very_change() {
         .unwrap();
     running.handle.settle(LONG).await.unwrap();
     assert_eq!(production.size("a"), Some(2));
-    assert_eq!(
-        production.size("b"),
-        Some(1),
-        "what left intent is left alone"
-    );
+    assert_eq!(production.size("b"), Some(1), "an orphan is left alone");
 
     text.edit(FIVE);
     running.handle.settle(LONG).await.unwrap();
     text.edit("services: {a: {size: 2}}");
     let again = running.handle.settle(LONG).await;
-    assert!(
-        again.is_err(),
-        "an override is spent with the seal that took it"
-    );
+    assert!(again.is_err(), "an override is used up by its seal");
 }
 
 #[tokio::test(start_paused = true)]
-async fn r15_what_disappears_is_an_orphan_until_somebody_acknowledges_it() {
+async fn r15_an_asset_that_left_intent_is_an_orphan_until_acknowledged() {
     let both = "services: {eu: {size: 1}, us: {size: 1}}";
     let (text, production) = (Text::new(both), Production::default());
     let running = Running::over(&text, &production);
@@ -204,7 +197,7 @@ async fn a_plan_pushes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_says_what_an_edit_would_give_or_every_problem() {
+async fn a_check_returns_the_incarnation_of_an_edit_or_every_problem() {
     let both = "services: {eu: {size: 1}, us: {size: 1}}";
     let (text, production) = (Text::new(both), Production::default());
     let running = Running::over(&text, &production);
@@ -237,12 +230,12 @@ async fn a_check_says_what_an_edit_would_give_or_every_problem() {
 
     let wrong = Text::new("services:\n  a: {size: 1, needs: [x]}\n  b: {size: 1, needs: [y]}\n");
     let Err(Error::Refused(problems)) = running.handle.check(&[&wrong]).await else {
-        panic!("x and y are not there");
+        panic!("references to missing assets were not refused");
     };
     assert_eq!(problems.len(), 2, "{problems}");
-    let nobody = Given::new("other.yaml", YamlFile::new("x").parse(b"{}").unwrap());
+    let unknown = Given::new("other.yaml", YamlFile::new("x").parse(b"{}").unwrap());
     assert!(matches!(
-        running.handle.check(&[&nobody]).await,
+        running.handle.check(&[&unknown]).await,
         Err(Error::UnknownSource(_))
     ));
     assert_eq!(
@@ -252,7 +245,7 @@ async fn a_check_says_what_an_edit_would_give_or_every_problem() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r5_retention_keeps_a_count_and_whatever_decisions_cite() {
+async fn r5_retention_keeps_a_count_and_incarnations_that_decisions_cite() {
     let (store, production) = (MemoryStore::new(), Production::default());
     let text = Text::new("services: {old: {size: 1}, new: {size: 1}}");
     let kept = |store: MemoryStore| async move {
@@ -287,8 +280,8 @@ async fn r5_retention_keeps_a_count_and_whatever_decisions_cite() {
     }
     running.stop().await;
     let kept = kept(store).await;
-    // `old` was pushed at 1 only, and is pinned to 3. Of `new` the last 16 decisions are kept: of 8 pushes, each
-    // admitted and done.
+    // `old` was pushed at incarnation 1 only, and is pinned to 3. Of `new` the last 16 decisions are kept: 8 pushes,
+    // each admitted and done.
     let mut spared = [1, 3].into_iter().chain(23..=30);
     assert!(spared.all(|no| kept.contains(&no)), "{kept:?}");
     let mut gone = [2].into_iter().chain(4..=20);

@@ -1,4 +1,4 @@
-//! From a file to production, over restarts, and with a second process.
+//! From a file to production, across restarts, and with a second process.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn on_disk(dir: &Path, production: &Production) -> ControlPlane {
 }
 
 #[tokio::test]
-async fn an_edited_file_is_settled_without_being_asked() {
+async fn an_edited_file_is_enforced_without_a_call() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     write(dir.path(), "services: {eu: {size: 1}}");
     let running = Running::start(on_disk(dir.path(), &production));
@@ -41,7 +41,7 @@ async fn an_edited_file_is_settled_without_being_asked() {
 }
 
 #[tokio::test]
-async fn a_restart_resumes_from_the_directory_and_pushes_nothing_again() {
+async fn a_restart_resumes_from_the_directory_and_repeats_no_push() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     write(dir.path(), "services: {eu: {size: 1}, us: {size: 1}}");
     let first = Running::start(on_disk(dir.path(), &production));
@@ -75,7 +75,7 @@ async fn a_restart_resumes_from_the_directory_and_pushes_nothing_again() {
     assert_eq!(
         production.pushes(),
         2,
-        "eu is as it was, us is paused still"
+        "eu is unchanged, and us is still paused"
     );
     second
         .handle
@@ -88,7 +88,7 @@ async fn a_restart_resumes_from_the_directory_and_pushes_nothing_again() {
 }
 
 #[tokio::test]
-async fn a_second_opening_of_the_directory_is_refused_clearly() {
+async fn a_second_opening_of_the_directory_names_the_first_process() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     write(dir.path(), "services: {eu: {size: 1}}");
     let _first = on_disk(dir.path(), &production);
@@ -126,7 +126,7 @@ async fn a_second_process_on_a_shared_store_waits_then_takes_over() {
     let refused = second.handle.explain(&id("eu")).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "this process does not own world; ask one, which does"
+        "this process does not own world; ask its owner `one`"
     );
 
     first.stop().await;
@@ -142,7 +142,7 @@ async fn a_second_process_on_a_shared_store_waits_then_takes_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_was_taken_for_dead_seals_nothing() {
+async fn an_owner_declared_dead_seals_nothing() {
     let (store, production) = (MemoryStore::new(), Production::default());
     let text = Text::new("services: {eu: {size: 1}}");
     let plane = plane(&production)
@@ -152,7 +152,7 @@ async fn an_owner_that_was_taken_for_dead_seals_nothing() {
     let running = Running::start(plane.build().unwrap());
     running.handle.settle(LONG).await.unwrap();
 
-    // What another process commits that takes over, and then is never heard of.
+    // The commit of another process that takes over and then does nothing.
     let takeover = Batch::new().put("owner/world", r#"{"process":"another"}"#);
     store.commit(takeover.delete("process/one")).await.unwrap();
     text.edit("services: {eu: {size: 2}}");
@@ -164,7 +164,7 @@ async fn an_owner_that_was_taken_for_dead_seals_nothing() {
         IncarnationNo(1)
     );
 
-    // Its next heartbeat tells it; then it waits for the partition like any other.
+    // The next heartbeat reports the lost ownership; then the process waits for the partition like any other.
     let mut status = generation.watch();
     drop(generation);
     while status.changed().await.is_ok() {}
@@ -175,7 +175,7 @@ async fn an_owner_that_was_taken_for_dead_seals_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s9_what_panics_beside_is_told_and_generation_goes_on() {
+async fn s9_a_panic_beside_enforcement_is_reported_and_generation_continues() {
     let (store, production) = (MemoryStore::new(), Production::default());
     let text = Text::new("services: {eu: {size: 1}}");
     let plane = plane(&production)

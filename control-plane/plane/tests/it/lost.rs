@@ -1,4 +1,4 @@
-//! The store is lost, or breaks.
+//! The store is lost or fails.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,7 +15,7 @@ use futures::FutureExt;
 
 use crate::world::{LONG, Model, Production, Running, Service, Text, ann, id, plane};
 
-/// Production that remembers the newest token and refuses older ones.
+/// A production that remembers the newest token and refuses older ones.
 #[derive(Clone, Default)]
 struct Guarded {
     production: Production,
@@ -58,7 +58,7 @@ fn guarded(production: &Guarded, store: &MemoryStore, text: &Text) -> Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s5_a_plane_whose_store_was_lost_goes_on_above_the_tokens_production_has_seen() {
+async fn s5_after_a_lost_store_tokens_are_above_those_production_has_seen() {
     let (production, store) = (Guarded::default(), MemoryStore::new());
     let text = Text::new("services: {eu: {size: 1}, us: {size: 1}}");
     let worn = Batch::new().above(Version(1_000_000));
@@ -78,7 +78,7 @@ async fn s5_a_plane_whose_store_was_lost_goes_on_above_the_tokens_production_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn s5_a_store_that_was_put_back_does_not_go_on_under_a_token_of_before() {
+async fn s5_a_restored_store_does_not_reuse_an_earlier_token() {
     let production = InMemoryProduction::new();
     let text = Text::new("services: {eu: {size: 1}, us: {size: 1}}");
     let start = |store: MemoryStore| {
@@ -90,7 +90,7 @@ async fn s5_a_store_that_was_put_back_does_not_go_on_under_a_token_of_before() {
             .source(text.clone());
         Running::start(plane.build().unwrap())
     };
-    // The first store has seen many calls; the second one gives out the same token as the first.
+    // The first owner makes many calls under its token; the second store gives out the same token.
     let first = start(MemoryStore::new());
     first.handle.settle(LONG).await.unwrap();
     let eu = id("eu");
@@ -108,7 +108,7 @@ async fn s5_a_store_that_was_put_back_does_not_go_on_under_a_token_of_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r5_a_poisoned_store_ends_run_of_the_owner_and_of_those_who_wait_with_its_cause() {
+async fn r5_a_poisoned_store_ends_run_of_owner_and_waiting_processes_with_its_cause() {
     let (store, production) = (MemoryStore::new(), Production::default());
     let text = Text::new("services: {eu: {size: 1}}");
     let build = |name: &str| {
@@ -123,7 +123,7 @@ async fn r5_a_poisoned_store_ends_run_of_the_owner_and_of_those_who_wait_with_it
     TokioRuntime::current().sleep(Duration::from_secs(30)).await;
     assert!(!owner.is_finished() && !waits.is_finished());
 
-    // Everything is settled: only heartbeats are written.
+    // Everything is settled, so only heartbeats are written.
     store.inject(Fault::Poison { kept: false });
     for running in [owner, waits] {
         let ended = tokio::time::timeout(LONG, running.map(Result::unwrap));

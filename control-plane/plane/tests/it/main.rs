@@ -1,4 +1,5 @@
-//! A whole control plane against a production in memory: one target, so that its world is compiled once.
+//! A whole control plane against a production in memory. All tests are one target, so that shared code is compiled
+//! once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod answers;

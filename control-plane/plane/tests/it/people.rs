@@ -1,4 +1,4 @@
-//! What people say takes effect, and is needed where it is needed.
+//! Commands of operators take effect, and are required where the rules say so.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use control_plane::{prelude::*, sdk::service::Proceed};
 use crate::world::{LONG, Production, QUIET, Running, Service, Text, ann, id};
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_holds_pushes_until_somebody_resumes() {
+async fn a_pause_holds_pushes_until_it_is_resumed() {
     let (text, production) = (
         Text::new("services: {eu: {size: 1}}"),
         Production::default(),
@@ -39,7 +39,7 @@ async fn a_pause_holds_pushes_until_somebody_resumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r12_a_turndown_waits_for_an_approval_of_this_very_change() {
+async fn r12_a_turndown_waits_for_an_approval_of_its_change() {
     let both = "services: {eu: {size: 1}, us: {size: 1}}";
     let (text, production) = (Text::new(both), Production::default());
     let running = Running::over(&text, &production);
@@ -71,7 +71,7 @@ async fn r12_a_turndown_waits_for_an_approval_of_this_very_change() {
         (production.size("eu"), production.size("us")),
         (Some(1), None)
     );
-    // The push names who let it through, and used the approval up.
+    // The decision about the push names the operator who approved it, and the approval is used up.
     let explained = handle.explain(&us).await.unwrap();
     let decisions = &explained.enforced().unwrap().decisions;
     let allowed: Vec<_> = decisions.iter().flat_map(|it| &it.allowed_by).collect();
@@ -111,11 +111,11 @@ async fn an_override_lifts_one_check_for_one_change() {
     );
 }
 
-/// A check named `incident` whose delays say that they are another check's.
-struct Pretends(&'static str);
+/// A check registered as `incident` whose delays carry the name of another check.
+struct FalselyNamed(&'static str);
 
 #[async_trait]
-impl CheckPlugin for Pretends {
+impl CheckPlugin for FalselyNamed {
     fn info(&self) -> CheckInfo {
         CheckInfo {
             name: "incident".into(),
@@ -137,8 +137,8 @@ fn not_now(check: &str) -> Delay {
     }
 }
 
-/// Runs a plane with these checks, overrides the check named `lifted` for the first change of `eu`, and says whether it
-/// was pushed within the quiet time.
+/// Runs a control plane with these checks, and overrides the check named `lifted` for the first change of `eu`. Returns
+/// whether `eu` was pushed.
 async fn pushed_in_spite_of<S>(checks: impl FnOnce(Proceed) -> S, lifted: &str) -> bool
 where
     S: tower::Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
@@ -169,18 +169,18 @@ where
 
 #[tokio::test(start_paused = true)]
 async fn r7_a_delay_carries_the_name_under_which_its_check_was_registered() {
-    let pretends = |base| {
+    let falsely_named = |base| {
         ServiceBuilder::new()
             .layer(DependencySolverLayer::standard())
-            .layer(CheckLayer::new(Pretends("dependency-solver")))
+            .layer(CheckLayer::new(FalselyNamed("dependency-solver")))
             .service(base)
     };
-    assert!(!pushed_in_spite_of(pretends, "dependency-solver").await);
-    assert!(pushed_in_spite_of(pretends, "incident").await);
+    assert!(!pushed_in_spite_of(falsely_named, "dependency-solver").await);
+    assert!(pushed_in_spite_of(falsely_named, "incident").await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn r7_what_a_layer_that_is_no_check_adds_is_lifted_under_no_name() {
+async fn r7_no_override_lifts_the_delay_of_an_unnamed_layer() {
     for name in ["dependency-solver", "checks", "stack", "mine"] {
         let adds = move |base| {
             ServiceBuilder::new()
@@ -196,14 +196,14 @@ async fn r7_what_a_layer_that_is_no_check_adds_is_lifted_under_no_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn looking_now_finds_what_somebody_changed_by_hand() {
+async fn look_now_finds_a_manual_change() {
     let (text, production) = (
         Text::new("services: {eu: {size: 1}}"),
         Production::default(),
     );
     let running = Running::over(&text, &production);
     running.handle.settle(LONG).await.unwrap();
-    // Nothing comes of it, and it is answered all the same.
+    // The look finds no difference, and the call still gets an answer.
     running.handle.look_now(&id("eu"), ann()).await.unwrap();
     production.state().sizes.insert(id("eu"), 9);
     running.handle.look_now(&id("eu"), ann()).await.unwrap();

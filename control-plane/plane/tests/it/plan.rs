@@ -1,4 +1,4 @@
-//! Plans: as careful as enforcement is, and with the same eyes.
+//! Plans: they diff and check in the same way as enforcement does.
 
 use std::sync::{
     Arc,
@@ -16,12 +16,12 @@ use futures::future::pending;
 use crate::rollouts::{build, manifest, of_size, until};
 use crate::world::{LONG, Model, Production, Running, Service, Text, ann, id, plane};
 
-/// What it is asked about tells it what to do.
+/// A plugin that hangs, panics or answers, depending on the id of the asset. It counts its diffs.
 #[derive(Clone, Default)]
-struct Moody(Arc<AtomicUsize>);
+struct Scripted(Arc<AtomicUsize>);
 
 #[async_trait]
-impl AssetPlugin for Moody {
+impl AssetPlugin for Scripted {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
         self.0.fetch_add(1, Ordering::Relaxed);
         let asset = request.reader.asset(&request.asset)?;
@@ -41,14 +41,15 @@ impl AssetPlugin for Moody {
     }
 }
 
-/// Says who needs the asset and whom it needs, and looks at each of them. From this incarnation on.
-struct Nosy(u32);
+/// A check that delays for each consumer and provider of the asset, and observes each of them. Active from the
+/// incarnation with this number on.
+struct NeighbourCheck(u32);
 
 #[async_trait]
-impl CheckPlugin for Nosy {
+impl CheckPlugin for NeighbourCheck {
     fn info(&self) -> CheckInfo {
         CheckInfo {
-            name: "nosy".into(),
+            name: "neighbours".into(),
             causes: Causes::ALL,
         }
     }
@@ -70,7 +71,7 @@ impl CheckPlugin for Nosy {
         for link in all.filter(|_| no.0 >= self.0) {
             view.observe(&link.asset).await?;
             verdict.delays.push(Delay {
-                check: "nosy".into(),
+                check: "neighbours".into(),
                 reason: link.asset.to_string(),
                 evidence: serde_json::Value::Null,
                 recheck: Recheck::WhenSettled(link.asset),
@@ -80,27 +81,30 @@ impl CheckPlugin for Nosy {
     }
 }
 
-fn nosy(builder: ControlPlaneBuilder, from: u32) -> ControlPlaneBuilder {
+fn neighbours(builder: ControlPlaneBuilder, from: u32) -> ControlPlaneBuilder {
     builder.checks(|base| {
-        let layers = ServiceBuilder::new().layer(CheckLayer::new(Nosy(from)));
+        let layers = ServiceBuilder::new().layer(CheckLayer::new(NeighbourCheck(from)));
         layers.service(base)
     })
 }
 
-fn moody(plugin: Moody, text: &str) -> ControlPlaneBuilder {
+fn scripted(plugin: Scripted, text: &str) -> ControlPlaneBuilder {
     let builder = ControlPlane::builder("world")
         .store(MemoryStore::new())
         .source(Text::new(text))
         .generator(Model)
         .asset_plugin::<Service>(plugin)
         .modelled_only::<crate::world::Group>();
-    nosy(builder, 0)
+    neighbours(builder, 0)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_outlives_plugins_and_checks_that_hang_or_panic() {
+async fn a_plan_survives_plugins_and_checks_that_hang_or_panic() {
     let text = "services: {hangs: {size: 1}, panics: {size: 1}, check-hangs: {size: 1}, check-panics: {size: 1}, well: {size: 1}}";
-    let handle = moody(Moody::default(), text).build().unwrap().handle();
+    let handle = scripted(Scripted::default(), text)
+        .build()
+        .unwrap()
+        .handle();
     let plan = handle.plan_with(&[]);
     let plan = tokio::time::timeout(LONG, plan).await.unwrap().unwrap();
     let says = [
@@ -124,15 +128,15 @@ async fn a_plan_outlives_plugins_and_checks_that_hang_or_panic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_looks_at_each_asset_as_seldom_as_enforcement_and_through_the_layers() {
+async fn a_plan_diffs_as_rarely_as_enforcement_and_through_the_layers() {
     let consumers = (0..20).map(|n| format!("c{n}: {{size: 1, needs: [p]}}, "));
     let text = format!(
         "services: {{{}p: {{size: 1}}}}",
         consumers.collect::<String>()
     );
-    let (plugin, layered) = (Moody::default(), Arc::new(AtomicUsize::new(0)));
+    let (plugin, layered) = (Scripted::default(), Arc::new(AtomicUsize::new(0)));
     let seen = layered.clone();
-    let builder = moody(plugin.clone(), &text).enforcement(move |builder| {
+    let builder = scripted(plugin.clone(), &text).enforcement(move |builder| {
         builder.diffs(move |base| {
             let count = move |request: DiffRequest| {
                 seen.fetch_add(1, Ordering::Relaxed);
@@ -150,11 +154,11 @@ async fn a_plan_looks_at_each_asset_as_seldom_as_enforcement_and_through_the_lay
         .unwrap();
     assert_eq!(plan.assets.len(), 21);
     let of_p = plan.of(&id("p")).unwrap();
-    assert_eq!(of_p.delays.len(), 20, "all consumers were looked at");
+    assert_eq!(of_p.delays.len(), 20, "all consumers were observed");
     let looks = plugin.0.load(Ordering::Relaxed);
     assert!(
         (21..=42).contains(&looks),
-        "each for itself, and once for its neighbours: {looks}"
+        "one diff of each asset, and at most one more for its neighbours: {looks}"
     );
     assert_eq!(layered.load(Ordering::Relaxed), looks);
 }
@@ -173,7 +177,7 @@ async fn r16_a_plan_knows_edges_that_vanished_from_intent() {
     let whole = "services: {a: {size: 1, needs: [p]}, gone: {size: 1, needs: [p]}, p: {size: 1}}";
     let (text, production) = (Text::new(whole), Production::default());
     let plane = plane(&production).source(text.clone());
-    let plane = nosy(plane.store(MemoryStore::new()), 2);
+    let plane = neighbours(plane.store(MemoryStore::new()), 2);
     let running = Running::start(plane.build().unwrap());
     running.handle.settle(LONG).await.unwrap();
 
@@ -185,22 +189,28 @@ async fn r16_a_plan_knows_edges_that_vanished_from_intent() {
     running.handle.owned().await.next_run().await;
     running.quiet().await;
     let plan = running.handle.plan().await.unwrap();
-    assert_eq!(reasons(&plan, "p"), ["a", "gone"], "as the enforcer says");
+    assert_eq!(
+        reasons(&plan, "p"),
+        ["a", "gone"],
+        "the same delays as those of the enforcer"
+    );
     assert_eq!(reasons(&plan, "a"), ["p"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_outlives_sources_that_hang_or_panic() {
-    let plane = moody(Moody::default(), "services: {}").build().unwrap();
+async fn a_plan_survives_sources_that_panic() {
+    let plane = scripted(Scripted::default(), "services: {}")
+        .build()
+        .unwrap();
     let handle = plane.handle();
     let Err(Error::Refused(problems)) = handle.plan_with(&[&Text::new("panic")]).await else {
-        panic!("it cannot be read");
+        panic!("the source panics when it is read");
     };
     assert!(problems.to_string().contains("panicked"), "{problems}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_shows_what_is_paused_what_leaves_and_what_destroys() {
+async fn a_plan_shows_paused_leaving_and_destroyed_assets() {
     let whole =
         "services: {down: {size: 1}, gone: {size: 1}, held: {size: 1}, p: {size: 1}, q: {size: 1}}";
     let (text, production) = (Text::new(whole), Production::default());
@@ -231,7 +241,7 @@ async fn a_plan_shows_what_is_paused_what_leaves_and_what_destroys() {
     text.edit(edited);
     running.handle.owned().await.next_run().await;
     running.quiet().await;
-    assert_eq!(production.size("p"), Some(2), "as planned");
+    assert_eq!(production.size("p"), Some(2), "`p` is pushed as planned");
     let plan = running.handle.plan().await.unwrap();
     let change = plan.of(&id("down")).unwrap().change.clone().unwrap();
     // Paused, so that the approval is not used up at once.
@@ -245,7 +255,7 @@ async fn a_plan_shows_what_is_paused_what_leaves_and_what_destroys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r22_a_plan_holds_what_a_rollout_does_not_bring() {
+async fn r22_a_plan_holds_assets_that_a_rollout_leaves_out() {
     let policy = "{canary: {count: 1, bake_secs: 60}}";
     let (text, production) = (Text::new(&manifest(1, policy, 1)), Production::default());
     let running = Running::start(build(&text, &production, MemoryStore::new()));
@@ -279,7 +289,7 @@ async fn r22_a_plan_holds_what_a_rollout_does_not_bring() {
         .tell_rollout(&slow, Command::RollBack, ann())
         .await
         .unwrap();
-    until(&running, "it is back", || of_size(&production, 1) == 4).await;
+    until(&running, "all are back", || of_size(&production, 1) == 4).await;
     running.quiet().await;
     let plan = planned(2).await;
     assert!(plan.count(Outcome::Held) > 0, "{plan:#?}");
@@ -287,5 +297,9 @@ async fn r22_a_plan_holds_what_a_rollout_does_not_bring() {
         plan.with(Outcome::Held).all(|it| it.why.contains("failed")),
         "{plan:#?}"
     );
-    assert_eq!(planned(4).await.count(Outcome::InTurn), 4, "a fix is new");
+    assert_eq!(
+        planned(4).await.count(Outcome::InTurn),
+        4,
+        "other content is rolled out in turn"
+    );
 }

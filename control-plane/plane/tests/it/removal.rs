@@ -1,4 +1,4 @@
-//! A provider is removed in a rollout, in the edit that moves its consumers away.
+//! A rollout removes a provider; the same edit moves its consumers to another provider.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::world::{LONG, Running, Text, ann, id};
 
-/// A server that uses another one's capacity.
+/// A server that may use the capacity of another server.
 #[derive(Serialize, Deserialize)]
 struct Server {
     qps: u64,
@@ -82,7 +82,8 @@ fn names(ids: &[AssetId]) -> Vec<&str> {
     ids.iter().map(AssetId::as_str).collect()
 }
 
-/// The first domain has only `a`, which is to go. It waits for `web`, and that for `new`: both are drawn along.
+/// The first domain contains only `a`, which is removed. It waits for `web`, and `web` waits for `new`, so both are
+/// selected with it.
 async fn removed(servers: AssetType<Server>) {
     let text = Text::new(
         "servers: {a: {qps: 40}, web: {qps: 30, backend: {$asset: a}}}\npolicy: {domains: [eu, us]}",
@@ -130,6 +131,6 @@ async fn r19_a_removal_and_its_consumers_move_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r19_a_removal_draws_along_what_the_checks_wait_for() {
+async fn r19_a_removal_moves_with_the_assets_that_its_checks_wait_for() {
     removed(AssetType::new()).await;
 }

@@ -1,4 +1,4 @@
-//! Rollouts through the whole plane: intent changes, and production follows as slowly as its policy says.
+//! Rollouts through the whole control plane: production follows a change of intent as slowly as the policy says.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,20 +13,20 @@ use crate::world::{LONG, Production, Running, Text, ann, id, plane};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Four services of one policy, all of a size, and one that nobody governs.
+/// A manifest with four services of size `size` under one policy, and one service that no policy governs.
 pub(crate) fn manifest(size: u64, policy: &str, free: u64) -> String {
     let service = |name| format!("  {name}: {{size: {size}, policy: slow}}\n");
     let services: String = NAMES.into_iter().map(service).collect();
     format!("services:\n{services}  free: {{size: {free}}}\npolicies: {{slow: {policy}}}\n")
 }
 
-/// What is of size 3 is not well.
-struct Sickness(Production);
+/// Health validator that finds services of size 3 unhealthy.
+struct SizeHealth(Production);
 
 #[async_trait]
-impl HealthValidator for Sickness {
+impl HealthValidator for SizeHealth {
     fn name(&self) -> Arc<str> {
-        "sickness".into()
+        "size-health".into()
     }
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
@@ -51,12 +51,12 @@ impl HealthValidator for Sickness {
 }
 
 pub(crate) fn build(text: &Text, production: &Production, store: MemoryStore) -> ControlPlane {
-    let sickness = HealthLayer::new(Sickness(production.clone()));
+    let size_health = HealthLayer::new(SizeHealth(production.clone()));
     plane(production)
         .store(store)
         .source(text.clone())
         .validators(validators::standard())
-        .health(|healthy| ServiceBuilder::new().layer(sickness).service(healthy))
+        .health(|healthy| ServiceBuilder::new().layer(size_health).service(healthy))
         .build()
         .unwrap()
 }
@@ -71,7 +71,7 @@ pub(crate) async fn passes(time: Duration) {
     TokioRuntime::current().sleep(time).await;
 }
 
-/// Waits until `seen`: virtual time goes on meanwhile.
+/// Waits in virtual time until `seen` returns true. `what` is for the failure message.
 pub(crate) async fn until(running: &Running, what: &str, mut seen: impl FnMut() -> bool) {
     let mut looks = 0;
     while !seen() {
@@ -104,12 +104,16 @@ async fn r18_a_canary_goes_first_and_the_others_after_its_bake() {
         of_size(&production, 2) > 0
     })
     .await;
-    until(&running, "what nobody governs follows", || {
+    until(&running, "the ungoverned service follows", || {
         production.size("free") == Some(2)
     })
     .await;
     passes(Duration::from_secs(50)).await;
-    assert_eq!(of_size(&production, 2), 1, "it bakes");
+    assert_eq!(
+        of_size(&production, 2),
+        1,
+        "only the canary is updated while it bakes"
+    );
     let views = running.handle.rollouts().await.unwrap();
     assert!(
         views[0]
@@ -124,13 +128,13 @@ async fn r18_a_canary_goes_first_and_the_others_after_its_bake() {
     };
     assert!(!rollouts[&id("d")].waits.is_empty());
     until(&running, "all are updated", || of_size(&production, 2) == 4).await;
-    until(&running, "it is over", || true).await;
+    until(&running, "the rollout is over", || true).await;
     running.handle.settle(LONG).await.unwrap();
     assert_eq!(state(&running).await, State::Completed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn r22_what_is_not_well_goes_back_and_stays_away() {
+async fn r22_unhealthy_content_is_rolled_back_and_not_rolled_out_again() {
     let policy = "{canary: {count: 1, bake_secs: 60}}";
     let text = Text::new(&manifest(1, policy, 1));
     let production = Production::default();
@@ -142,7 +146,7 @@ async fn r22_what_is_not_well_goes_back_and_stays_away() {
         of_size(&production, 3) == 1
     })
     .await;
-    until(&running, "it is back", || of_size(&production, 1) == 4).await;
+    until(&running, "all are back", || of_size(&production, 1) == 4).await;
     passes(Duration::from_secs(5)).await;
     assert!(matches!(state(&running).await, State::RolledBack { .. }));
 
@@ -162,7 +166,7 @@ async fn r22_what_is_not_well_goes_back_and_stays_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_goes_on_after_a_restart() {
+async fn a_rollout_continues_after_a_restart() {
     let policy = "{canary: {count: 1, bake_secs: 60}, max_in_flight: 1}";
     let text = Text::new(&manifest(1, policy, 1));
     let (production, store) = (Production::default(), MemoryStore::new());
@@ -177,11 +181,11 @@ async fn a_rollout_goes_on_after_a_restart() {
 
     let running = Running::start(build(&text, &production, store));
     until(&running, "all are updated", || of_size(&production, 2) == 4).await;
-    assert_eq!(production.pushes(), 9, "nothing was pushed twice");
+    assert_eq!(production.pushes(), 9, "no push was repeated");
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_hold_a_rollout_and_let_it_go_on() {
+async fn operators_pause_and_resume_a_rollout() {
     let policy = "{canary: {count: 1, bake_secs: 60}}";
     let text = Text::new(&manifest(1, policy, 1));
     let production = Production::default();
@@ -204,7 +208,7 @@ async fn people_hold_a_rollout_and_let_it_go_on() {
     until(&running, "all are updated", || of_size(&production, 2) == 4).await;
 }
 
-/// What production is to be from now on: read, and sealed.
+/// Edits the manifest and waits for its incarnation. Returns the number of that incarnation.
 async fn seal(running: &Running, text: &Text, manifest: &str) -> IncarnationNo {
     text.edit(manifest);
     let status = running.handle.generation().await.unwrap().next_run().await;
@@ -212,7 +216,7 @@ async fn seal(running: &Running, text: &Text, manifest: &str) -> IncarnationNo {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
+async fn wait_rollout_returns_how_the_rollout_ended() {
     let policy = "{canary: {count: 1, bake_secs: 60}}";
     let text = Text::new(&manifest(1, policy, 1));
     let production = Production::default();
@@ -229,7 +233,11 @@ async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
     let early = over("slow", good, Duration::from_secs(30)).await;
     let early = early.unwrap_err().to_string();
     assert!(early.contains("not over within 30s"), "{early}");
-    assert_eq!(of_size(&production, 2), 1, "it bakes");
+    assert_eq!(
+        of_size(&production, 2),
+        1,
+        "only the canary is updated while it bakes"
+    );
     assert_eq!(
         over("slow", good, 2 * LONG).await.unwrap(),
         State::Completed
@@ -243,7 +251,7 @@ async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
     let group = handle.wait_rollout(&id("slow"), bad, LONG).await.unwrap();
     assert_eq!((group.released, group.left_out.len()), (false, 4));
 
-    // What was is intended again: the newest rollout failed, and everything is as it should be.
+    // The earlier content is intended again: the newest rollout failed, but everything is as intended.
     let mended = seal(&running, &text, &manifest(2, policy, 2)).await;
     let group = handle
         .wait_rollout(&id("slow"), mended, LONG)
@@ -251,8 +259,8 @@ async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
         .unwrap();
     assert!(group.released && group.left_out.is_empty(), "{group:?}");
 
-    let nobody = over("fast", bad, LONG).await.unwrap_err().to_string();
-    assert!(nobody.contains("no policy group `fast`"), "{nobody}");
+    let missing = over("fast", bad, LONG).await.unwrap_err().to_string();
+    assert!(missing.contains("no policy group `fast`"), "{missing}");
     let never = over("slow", IncarnationNo(99), LONG).await.unwrap_err();
     assert!(
         matches!(never, control_plane::Error::TooLate { .. }),
@@ -261,7 +269,7 @@ async fn a_rollout_is_waited_for_and_how_it_ended_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_stopped_is_over_until_somebody_says_otherwise() {
+async fn a_stopped_rollout_is_over_until_an_operator_acts() {
     let policy = "{canary: {count: 1, bake_secs: 60}, on_unhealthy: stop}";
     let text = Text::new(&manifest(1, policy, 1));
     let production = Production::default();
@@ -286,13 +294,13 @@ async fn r18_a_policy_that_would_stall_is_not_sealed() {
     let running = Running::over(&text, &Production::default());
     let refused = running.handle.settle(LONG).await.unwrap_err().to_string();
     assert!(refused.contains("max_in_flight"), "{refused}");
-    // There is no incarnation: nobody rolls out, and nobody waits for an answer.
+    // There is no incarnation and no rollout, and the question is answered at once with an error.
     let error = running.handle.rollouts().await.unwrap_err().to_string();
     assert!(error.contains("has no incarnation yet"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_target_is_explained_down_to_its_rollout() {
+async fn explain_follows_a_wait_for_a_target_to_its_rollout() {
     let waiting = |size, free| {
         let manifest = manifest(size, "{max_in_flight: 5}", free);
         let free = format!("free: {{size: {free}");
@@ -303,7 +311,7 @@ async fn what_waits_for_a_target_is_explained_down_to_its_rollout() {
     let running = Running::start(build(&text, &production, MemoryStore::new()));
     running.handle.settle(LONG).await.unwrap();
 
-    // `d` is moved and fails; what is edited after that waits for it.
+    // `d` is pinned to the new incarnation and its push fails. The service edited after that waits for it.
     production.state().broken.insert(id("d"));
     for (size, free) in [(2, 1), (2, 2)] {
         text.edit(&waiting(size, free));
@@ -319,7 +327,7 @@ async fn what_waits_for_a_target_is_explained_down_to_its_rollout() {
     };
     let chain: Vec<_> = enforced.chain.iter().map(|link| &link.asset).collect();
     assert_eq!(chain, [&id("free"), &id("d")]);
-    assert!(!rollouts.contains_key(&id("free")), "nobody governs it");
+    assert!(!rollouts.contains_key(&id("free")), "no policy governs it");
     let under_way = &rollouts[&id("d")];
     assert_eq!(under_way.policy, id("slow"), "{under_way:?}");
 }

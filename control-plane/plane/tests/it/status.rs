@@ -1,4 +1,4 @@
-//! What `status` answers to "is production as intended?", and what it names when it is not.
+//! The answer of `status` to "is production as intended?", and the reasons that it names.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn no<const N: usize>(why: [(Obstacle, u32); N]) -> AsIntended {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r63_status_names_a_pause_and_says_what_is_not_as_intended_for_it() {
+async fn r63_status_shows_a_pause_and_the_assets_that_it_holds() {
     let text = Text::new("services: {eu: {size: 1}, us: {size: 1}}");
     let production = Production::default();
     let running = Running::over(&text, &production);
@@ -56,7 +56,7 @@ async fn r63_status_names_a_pause_and_says_what_is_not_as_intended_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r63_status_does_not_call_quarantined_content_intended_production() {
+async fn r63_status_is_not_as_intended_while_content_is_quarantined() {
     let (text, production) = (Text::new(&manifest(1, BAKES, 1)), Production::default());
     let running = Running::start(build(&text, &production, MemoryStore::new()));
     running.handle.settle(LONG).await.unwrap();
@@ -65,7 +65,7 @@ async fn r63_status_does_not_call_quarantined_content_intended_production() {
         of_size(&production, 3) == 1
     })
     .await;
-    until(&running, "it is back", || of_size(&production, 1) == 4).await;
+    until(&running, "all are back", || of_size(&production, 1) == 4).await;
     passes(Duration::from_secs(5)).await;
     let found = status(&running).await;
     assert_eq!(found.enforcement.unwrap().unsettled, 0);
@@ -80,7 +80,7 @@ async fn r63_status_does_not_call_quarantined_content_intended_production() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r63_status_tells_a_rollout_that_goes_on_from_one_that_waits_for_a_person() {
+async fn r63_status_distinguishes_moving_rollouts_from_those_that_wait_for_an_operator() {
     let (text, production) = (Text::new(&manifest(1, BAKES, 1)), Production::default());
     let running = Running::start(build(&text, &production, MemoryStore::new()));
     running.handle.settle(LONG).await.unwrap();
@@ -115,7 +115,7 @@ async fn r63_status_tells_a_rollout_that_goes_on_from_one_that_waits_for_a_perso
 }
 
 #[tokio::test(start_paused = true)]
-async fn r15_status_tells_when_the_entry_of_what_is_turned_down_may_leave() {
+async fn r15_status_lists_turned_down_assets_whose_entry_may_be_removed() {
     let (text, production) = (
         Text::new("services: {asia: {size: 1}, eu: {size: 1}, us: {size: 1, turndown: true}}"),
         Production::default(),
@@ -155,7 +155,7 @@ async fn r15_status_tells_when_the_entry_of_what_is_turned_down_may_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r63_status_says_that_the_sources_are_not_followed() {
+async fn r63_status_reports_refused_sources() {
     let text = Text::new("services: {eu: {size: 1}}");
     let running = Running::over(&text, &Production::default());
     running.handle.settle(LONG).await.unwrap();
@@ -166,7 +166,7 @@ async fn r63_status_says_that_the_sources_are_not_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_names_the_first_of_many_that_wait_and_counts_all() {
+async fn status_names_the_first_held_assets_and_counts_all() {
     let many = OTHERS + 3;
     let name = |n| format!("a{n:02}");
     let service = |n| format!("  {}: {{size: 1, turndown: true}}\n", name(n));

@@ -1,4 +1,4 @@
-//! A small world: services of a size, which need each other, in a production that is a map.
+//! The model of these tests: services with a size and dependencies, in a production that is a map.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,9 +17,9 @@ use prodspec_model::{
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, task::JoinHandle};
 
-/// Long enough for anything that happens at all.
+/// Longer than any single step of a test takes, in virtual time.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// By then whatever can happen without help has happened. Virtual time.
+/// Virtual time after which everything has happened that needs no further input.
 pub(crate) const QUIET: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ struct Written {
     policy: Option<String>,
 }
 
-/// A manifest to assets.
+/// Generator that turns the manifest into assets.
 pub(crate) struct Model;
 
 impl Generator for Model {
@@ -130,9 +130,9 @@ pub(crate) struct Production(Arc<Mutex<State>>);
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) sizes: BTreeMap<AssetId, u64>,
-    /// Pushes of these fail.
+    /// Assets whose pushes fail.
     pub(crate) broken: BTreeSet<AssetId>,
-    /// Every push and turndown, in order.
+    /// Assets of all pushes and turndowns, in order.
     pub(crate) pushes: Vec<AssetId>,
 }
 
@@ -197,7 +197,7 @@ impl Turndown for Production {
     }
 }
 
-/// A manifest in memory that tests edit.
+/// A manifest in memory that tests can edit.
 #[derive(Clone)]
 pub(crate) struct Text(watch::Sender<String>);
 
@@ -233,7 +233,7 @@ impl SourceOfTruth for Text {
     }
 }
 
-/// A control plane of this world, without a store and a source.
+/// A builder of a control plane of this model, without store and source.
 pub(crate) fn plane(production: &Production) -> ControlPlaneBuilder {
     let plugin = Plugin::new(production.clone()).turndown(production.clone());
     ControlPlane::builder("world")
@@ -247,7 +247,7 @@ pub(crate) fn plane(production: &Production) -> ControlPlaneBuilder {
         })
 }
 
-/// A control plane that runs.
+/// A running control plane.
 pub(crate) struct Running {
     pub(crate) handle: Handle,
     stop: tokio::sync::oneshot::Sender<()>,
@@ -267,7 +267,7 @@ impl Running {
         Self { handle, stop, task }
     }
 
-    /// A plane over `text` in memory.
+    /// Starts a control plane in memory that reads `text`.
     pub(crate) fn over(text: &Text, production: &Production) -> Self {
         let plane = plane(production)
             .store(MemoryStore::new())
@@ -281,11 +281,11 @@ impl Running {
         self.task.await.unwrap();
     }
 
-    /// Waits for what happens without help to have happened, though not everything settles.
+    /// Waits until everything has happened that needs no further input. Some assets must still be unsettled then.
     pub(crate) async fn quiet(&self) {
         let newest = self.handle.latest().await.unwrap().no();
         let settled = self.handle.wait_settled(Settle::All(newest), QUIET).await;
-        assert!(settled.is_err(), "everything settled");
+        assert!(settled.is_err(), "all assets settled");
     }
 }
 
@@ -293,12 +293,12 @@ pub(crate) fn id(text: &str) -> AssetId {
     AssetId::new(text).unwrap()
 }
 
-/// Who says what tests say.
+/// The operator who gives the commands of these tests.
 pub(crate) fn ann() -> By {
     By::new("ann", "a test")
 }
 
-/// The directory's manifest.
+/// Writes the manifest of the directory `dir`.
 pub(crate) fn write(dir: &Path, text: &str) {
     std::fs::write(dir.join("manifest.yaml"), text).unwrap();
 }

@@ -1,4 +1,4 @@
-//! The process that is killed: a control plane as a service would embed it, and its words to the test.
+//! The process that is killed: a control plane as a service would embed it, with reports to the test.
 
 use std::{
     env, io,
@@ -24,37 +24,37 @@ use crate::{
 };
 
 pub(crate) const PARTITION: &str = "kills";
-/// Tells the process which one it is.
+/// Environment variable with the number of the process run.
 pub(crate) const LIFE: &str = "KILLS_LIFE";
-/// Begins each line that is meant for the test.
-pub(crate) const SAYS: &str = "says ";
-/// How often it says how it stands.
+/// Prefix of each line that is meant for the test.
+pub(crate) const PREFIX: &str = "says ";
+/// Interval between two status reports.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// What the process says.
+/// A report of the process to the test.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Said {
-    /// What it found, before anything ran.
+pub(crate) enum Report {
+    /// The durable state that the process found, before anything ran.
     Found(Remembered),
-    /// How it stands.
+    /// The state of enforcement.
     Stands(Stands),
 }
 
-/// How enforcement stands.
+/// State of enforcement, as the process sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stands {
-    /// For how long it has enforced.
+    /// Time for which this process has enforced.
     pub(crate) enforced: Duration,
-    /// For how long the partition has been owned, as far as that is durable.
+    /// Total time for which the partition has been owned, according to the store.
     pub(crate) owned: Duration,
-    /// The incarnation in force.
+    /// Incarnation in force; `None` if there is none yet.
     pub(crate) latest: Option<Sealed>,
     pub(crate) assets: u32,
     pub(crate) unsettled: u32,
-    /// Pushes of unknown outcome; the first of them.
+    /// Assets with a push of unknown outcome; of many, the first.
     pub(crate) unknown: Vec<String>,
     pub(crate) orphans: Vec<String>,
-    /// Why production is not as intended, for people.
+    /// Whether production is as intended, and why not; for the failure message.
     pub(crate) why: String,
 }
 
@@ -67,7 +67,7 @@ impl Message for Service {
     const TYPE: &'static str = "kills.v1.Service";
 }
 
-/// A manifest to assets.
+/// Generator that turns the manifest into assets.
 struct Model;
 
 impl Generator for Model {
@@ -89,7 +89,7 @@ impl Generator for Model {
     }
 }
 
-/// Production, through its socket.
+/// Plugin that reaches production through its socket.
 struct Remote {
     socket: PathBuf,
     life: u64,
@@ -148,7 +148,7 @@ impl AssetPlugin for Remote {
     }
 }
 
-/// Production is small and near: it is looked at often, and waited for little.
+/// Configuration with short waits, because production is small and close.
 fn config() -> Config {
     Config {
         drift_period: Duration::from_secs(2),
@@ -184,11 +184,11 @@ fn plane(dir: &Path, store: SqliteStore) -> ControlPlane {
         .unwrap()
 }
 
-/// Runs until it is told to stop, or killed.
+/// Runs until it is asked to stop, or killed.
 pub(crate) async fn live(dir: &Path) {
     let mut term = signal(SignalKind::terminate()).unwrap();
     let store = SqliteStore::open(dir.join("state")).unwrap();
-    say(&Said::Found(Remembered::read(&store).await));
+    report(&Report::Found(Remembered::read(&store).await));
     let plane = plane(dir, store.clone());
     let handle = plane.handle();
     let shutdown = async move {
@@ -196,12 +196,12 @@ pub(crate) async fn live(dir: &Path) {
     };
     tokio::select! {
         ended = plane.run(shutdown) => ended.unwrap(),
-        () = tell(handle, store) => {}
+        () = report_state(handle, store) => {}
     }
 }
 
-/// Says how it stands, again and again.
-async fn tell(handle: Handle, store: SqliteStore) {
+/// Reports the state of enforcement at regular intervals.
+async fn report_state(handle: Handle, store: SqliteStore) {
     let mut began = None;
     let mut every = tokio::time::interval(EVERY);
     loop {
@@ -218,7 +218,7 @@ async fn tell(handle: Handle, store: SqliteStore) {
             Err(control_plane::Error::NoIncarnation(_)) => None,
             Err(error) => panic!("{}", control_plane::sdk::with_causes(&error)),
         };
-        say(&Said::Stands(Stands {
+        report(&Report::Stands(Stands {
             enforced: began.elapsed(),
             owned: owned(&store).await,
             latest: latest.map(|latest| Sealed {
@@ -234,11 +234,11 @@ async fn tell(handle: Handle, store: SqliteStore) {
     }
 }
 
-/// One line to the test. Without the test there is no point in living on.
-fn say(said: &Said) {
-    let line = serde_json::to_string(said).unwrap();
+/// Writes one line to the test. Panics if the test is gone, because the process then has no purpose.
+fn report(report: &Report) {
+    let line = serde_json::to_string(report).unwrap();
     let mut out = io::stdout().lock();
-    writeln!(out, "{SAYS}{line}")
+    writeln!(out, "{PREFIX}{line}")
         .and_then(|()| out.flush())
         .unwrap();
 }

@@ -1,8 +1,8 @@
-//! Draws from a seed.
+//! Random draws from a seed.
 
 use std::{ops::Range, time::Duration};
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
@@ -26,7 +26,7 @@ impl Draw {
         Duration::from_millis(range.start + self.below(range.end - range.start))
     }
 
-    /// One of `all`.
+    /// Returns a random element of `all`.
     pub(crate) fn of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize].clone()
     }

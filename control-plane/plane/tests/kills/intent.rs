@@ -1,4 +1,4 @@
-//! The manifest, and the person who edits it.
+//! The manifest, and the simulated operator who edits it.
 
 use std::{
     collections::BTreeMap,
@@ -9,21 +9,21 @@ use std::{
 
 use crate::{ASSETS, draw::Draw, production::Production};
 
-/// The manifest's name.
+/// File name of the manifest.
 pub(crate) const MANIFEST: &str = "manifest.yaml";
 
-/// What is intended: a version of each asset.
+/// The intent: a version of each asset.
 pub(crate) struct Intent {
     dir: PathBuf,
     pub(crate) versions: BTreeMap<String, u64>,
-    /// Versions so far: no two edits choose the same one.
+    /// Newest version used so far. Each edit uses a new one.
     newest: u64,
-    /// Names so far.
+    /// Number of asset names used so far.
     names: u64,
 }
 
 impl Intent {
-    /// The first manifest.
+    /// Creates and saves the first manifest.
     pub(crate) fn new(dir: &Path, production: &Production) -> Self {
         let mut intent = Self {
             dir: dir.to_owned(),
@@ -41,7 +41,7 @@ impl Intent {
         self.names += 1;
     }
 
-    /// New versions of some assets; at times one more, or one less: that becomes an orphan.
+    /// Gives some assets new versions. Sometimes adds an asset, sometimes removes one, which becomes an orphan.
     pub(crate) fn edit(&mut self, draw: &mut Draw, production: &Production) {
         let names: Vec<String> = self.versions.keys().cloned().collect();
         for _ in 0..=draw.below(20) {

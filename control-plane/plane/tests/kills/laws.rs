@@ -1,4 +1,5 @@
-//! What must hold, judged by what production saw, what the directory holds between two processes, and what these say.
+//! The invariants, judged by the calls that production saw, the store between two processes, and the processes'
+//! reports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,42 +11,43 @@ use tokio::time::Instant;
 
 use crate::{
     DEADLINE,
-    child::{Said, Stands},
+    child::{Report, Stands},
     intent::Intent,
     production::{Production, Thing},
     remembered::{Remembered, Sealed},
 };
 
-/// How far the durable clock of the ownership may be behind when a push is remembered as open.
+/// Maximum lag of the durable clock of the ownership when a push is recorded as open.
 const BEHIND: Duration = Duration::from_millis(100);
-/// In so much time owned a push whose wait is over is looked at, and what became of it is durable.
+/// Maximum time owned between the end of the wait for a push and the durable result of the diff that follows.
 const LOOK: Duration = DEADLINE.checked_div(2).unwrap();
 
-/// See the module.
+/// The state that the invariants need, and their checks.
 pub(crate) struct Laws {
     production: Production,
     lives: u64,
     pub(crate) kills: u64,
-    /// From start to end, all lives together.
+    /// Running time of all processes together.
     lived: Duration,
-    /// What enforcement took of that by its processes' clocks, and what of it the partition's own clock counted.
+    /// Time enforced according to the processes' own clocks, and the part of it that the partition's durable clock
+    /// counted.
     enforced: Duration,
     counted: Duration,
-    /// The most that was seen durable of that clock.
+    /// Highest durable value of that clock so far.
     owned: Duration,
-    /// By number, every incarnation that was seen in force.
+    /// Digest of every incarnation that was seen in force, by number.
     sealed: BTreeMap<u32, String>,
-    /// What the newest life found, and what it said last.
+    /// Durable state that the newest process found, and its last report.
     found: Option<Remembered>,
     stands: Option<Stands>,
-    /// Pushes that were open when the newest life began, each with when its wait is over.
+    /// Pushes that were open when the newest process began, each with the end of its wait on the durable clock.
     open: BTreeMap<String, Duration>,
-    /// Until then, on that clock, a process was asked to stop and looked at nothing new.
+    /// Value of the durable clock until which a process was asked to stop, and therefore started no new diffs.
     stopping: Duration,
     asked_to_stop: bool,
-    /// Assets with a push that began, and of which a process that was killed cannot know how it ended.
+    /// Assets with a push whose outcome a killed process cannot know.
     begun: BTreeSet<String>,
-    /// How many pushes were left unknown, and how often one was found so at a start.
+    /// Number of pushes that were left with unknown outcome, and number of later starts that found one of them again.
     unknown: u64,
     carried: u64,
     stops: u64,
@@ -74,79 +76,79 @@ impl Laws {
         }
     }
 
-    /// How many lives have ended.
+    /// Number of processes that have ended.
     pub(crate) fn lives(&self) -> u64 {
         self.lives
     }
 
-    pub(crate) fn hear(&mut self, said: Said) {
-        match said {
-            Said::Found(found) => {
-                self.remembers(&found);
+    pub(crate) fn take_in(&mut self, report: Report) {
+        match report {
+            Report::Found(found) => {
+                self.check_durable(&found);
                 self.found = Some(found);
             }
-            Said::Stands(stands) => {
-                self.seals(stands.latest.as_ref());
-                self.law(stands.owned >= self.owned, || {
+            Report::Stands(stands) => {
+                self.check_sealed(stands.latest.as_ref());
+                self.require(stands.owned >= self.owned, || {
                     format!(
-                        "the clock went back from {:?} to {:?}",
+                        "the durable clock went back from {:?} to {:?}",
                         self.owned, stands.owned
                     )
                 });
                 self.owned = stands.owned;
                 if self.stands.is_none() {
-                    self.knows(&stands.unknown);
+                    self.check_unknown(&stands.unknown);
                 }
                 self.stands = Some(stands);
             }
         }
         let broken = self.production.broken();
-        self.law(broken.is_empty(), || broken.join("\n"));
+        self.require(broken.is_empty(), || broken.join("\n"));
     }
 
-    fn law(&self, holds: bool, broken: impl FnOnce() -> String) {
-        assert!(holds, "life {}: {}", self.lives, broken());
+    fn require(&self, holds: bool, broken: impl FnOnce() -> String) {
+        assert!(holds, "process {}: {}", self.lives, broken());
     }
 
-    /// What is durable while no control plane runs.
-    fn remembers(&mut self, found: &Remembered) {
-        self.seals(found.latest.as_ref());
+    /// Checks the durable state while no control plane runs.
+    fn check_durable(&mut self, found: &Remembered) {
+        self.check_sealed(found.latest.as_ref());
         let (was, owned, lived) = (self.owned, found.owned, self.lived);
-        self.law(owned >= was, || {
+        self.require(owned >= was, || {
             format!("the clock of the ownership went back from {was:?} to {owned:?}")
         });
-        self.law(owned <= lived, || {
-            format!("it counted {owned:?} owned in lives of {lived:?} together")
+        self.require(owned <= lived, || {
+            format!("the durable clock counted {owned:?} owned, but all processes together ran for {lived:?}")
         });
         self.owned = owned;
         if std::mem::take(&mut self.asked_to_stop) {
             self.stopping = owned;
         }
         for (asset, until) in &found.open {
-            self.waits(asset, *until, owned);
+            self.check_wait(asset, *until, owned);
         }
         let begun = std::mem::take(&mut self.begun);
         let lost: Vec<_> = begun
             .iter()
             .filter(|it| !found.open.contains_key(*it))
             .collect();
-        self.law(lost.is_empty(), || {
-            format!("pushes of {lost:?} began, nothing is known of their end, and nothing is remembered of them")
+        self.require(lost.is_empty(), || {
+            format!("pushes of {lost:?} began with unknown outcome, but are not recorded as open")
         });
         self.open = found.open.clone();
     }
 
-    /// What is unknown at first is what was remembered.
-    fn knows(&self, unknown: &[String]) {
+    /// Checks that all pushes reported as unknown at first were recorded as open.
+    fn check_unknown(&self, unknown: &[String]) {
         let mut others = unknown.iter().filter(|it| !self.open.contains_key(*it));
         let other = others.next();
-        self.law(other.is_none(), || {
-            format!("a push of {other:?} is unknown, and was not remembered")
+        self.require(other.is_none(), || {
+            format!("a push of {other:?} is unknown, but was not recorded as open")
         });
     }
 
-    /// R13: a push of unknown outcome is waited for until its deadline, over takeovers, and is resolved then.
-    fn waits(&mut self, asset: &str, until: Duration, owned: Duration) {
+    /// R13: a push of unknown outcome is waited for until its deadline, also across takeovers, and is resolved then.
+    fn check_wait(&mut self, asset: &str, until: Duration, owned: Duration) {
         let before = self.open.get(asset).copied();
         let same = before.is_some_and(|before| until < before + DEADLINE);
         match same {
@@ -154,30 +156,30 @@ impl Laws {
             false => self.unknown += 1,
         }
         let left = until.saturating_sub(owned);
-        self.law(left <= DEADLINE + BEHIND, || {
-            format!("{asset} waits for another {left:?} for a push")
+        self.require(left <= DEADLINE + BEHIND, || {
+            format!("the wait for a push of {asset} has {left:?} left, more than a deadline")
         });
         let over = owned.saturating_sub(until.max(self.stopping));
-        self.law(over <= LOOK, || {
-            format!("the wait for a push of {asset} was over for {over:?}, and it is unknown still")
+        self.require(over <= LOOK, || {
+            format!("the wait for a push of {asset} ended {over:?} ago, and its outcome is still unknown")
         });
         let most = before.unwrap_or_default().max(owned);
-        self.law(!same || until <= most, || {
-            format!("the wait for a push of {asset} was to end at {before:?}, and now at {until:?}")
+        self.require(!same || until <= most, || {
+            format!("the end of the wait for a push of {asset} moved from {before:?} to {until:?}")
         });
     }
 
-    /// What is sealed stays, and is what it was.
-    fn seals(&mut self, latest: Option<&Sealed>) {
+    /// Checks that the incarnation in force never gets older, and that its digest never changes.
+    fn check_sealed(&mut self, latest: Option<&Sealed>) {
         let newest = self.sealed.last_key_value().map(|(no, _)| *no);
         let no = latest.map(|latest| latest.no);
-        self.law(no >= newest, || {
+        self.require(no >= newest, || {
             format!("{no:?} is in force after {newest:?}")
         });
         let Some(latest) = latest else { return };
         let digest = self.sealed.entry(latest.no);
         let digest = digest.or_insert_with(|| latest.digest.clone()).clone();
-        self.law(digest == latest.digest, || {
+        self.require(digest == latest.digest, || {
             format!("{latest:?} had the digest {digest} before")
         });
     }
@@ -203,7 +205,7 @@ impl Laws {
         }
     }
 
-    /// What an orderly stop leaves: no push of its own that ended while it waited.
+    /// Checks the state after an orderly stop: no push is unknown that ended while the process waited for it.
     pub(crate) fn stopped(&mut self, left: &Remembered) {
         self.stops += 1;
         let calls = self.production.calls();
@@ -212,14 +214,14 @@ impl Laws {
             let call = calls.get(asset);
             let call =
                 call.filter(|call| call.life + 1 == self.lives && !call.is_answered_in_time());
-            self.law(inherited || call.is_some(), || {
-                format!("after an orderly stop a push of {asset} is unknown that ended meanwhile")
+            self.require(inherited || call.is_some(), || {
+                format!("after an orderly stop, a push of {asset} is unknown although it ended before the stop")
             });
         }
-        self.remembers(left);
+        self.check_durable(left);
     }
 
-    /// Whether production is as intended, and the control plane knows.
+    /// Whether production is as intended, and the control plane reports so.
     pub(crate) fn is_settled(&self, intent: &Intent) -> bool {
         let Some(stands) = &self.stands else {
             return false;
@@ -235,39 +237,42 @@ impl Laws {
             && rest.into_iter().all(|asset| stands.orphans.contains(asset))
     }
 
-    /// What is missing for that.
+    /// Describes what is missing for that.
     pub(crate) fn unsettled(&self, intent: &Intent) -> String {
         let wrong = wrong(intent, &self.production.things());
-        format!("not as intended: {wrong:?}; it says {:?}", self.stands)
+        format!(
+            "not as intended: {wrong:?}; the process reports {:?}",
+            self.stands
+        )
     }
 
-    /// The end of the story: production, the directory and the manifest say the same.
+    /// Checks the final state: production, the store and the manifest agree.
     pub(crate) fn at_the_end(
         &self,
         left: &Remembered,
         in_force: &BTreeMap<String, u64>,
         intent: &Intent,
     ) {
-        self.law(left.open.is_empty(), || {
-            format!("{:?} are unknown", left.open)
+        self.require(left.open.is_empty(), || {
+            format!("pushes of {:?} are unknown", left.open)
         });
-        self.law(*in_force == intent.versions, || {
-            "something else is in force".into()
+        self.require(*in_force == intent.versions, || {
+            "the incarnation in force differs from the manifest".into()
         });
         let wrong = wrong(intent, &self.production.things());
-        self.law(wrong.is_empty(), || format!("not as intended: {wrong:?}"));
+        self.require(wrong.is_empty(), || format!("not as intended: {wrong:?}"));
         let (enforced, counted) = (self.enforced, self.counted);
-        self.law(counted >= enforced / 4, || {
-            format!("of {enforced:?} owned only {counted:?} were counted")
+        self.require(counted >= enforced / 4, || {
+            format!("the durable clock counted only {counted:?} of {enforced:?} owned")
         });
-        self.law(
+        self.require(
             self.unknown > self.kills && self.carried > self.kills,
-            || format!("too little happened for this to mean anything: {self}"),
+            || format!("too few pushes were left unknown for a meaningful result: {self}"),
         );
     }
 }
 
-/// Assets that production has otherwise than intended.
+/// Assets whose state in production differs from the intended one.
 fn wrong<'a>(intent: &'a Intent, things: &BTreeMap<String, Thing>) -> Vec<&'a String> {
     let wrong =
         |(asset, version): &(&String, &u64)| things.get(*asset) != Some(&Thing::At(**version));

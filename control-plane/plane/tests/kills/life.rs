@@ -11,11 +11,11 @@ use tokio::{
 
 use crate::{
     DIR, LONG, TEST,
-    child::{LIFE, SAYS, Said},
+    child::{LIFE, PREFIX, Report},
     laws::Laws,
 };
 
-/// See the module.
+/// A running control plane process, and its output.
 pub(crate) struct Life {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -23,7 +23,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// The test starts itself.
+    /// Starts the test binary again as the process with number `no`.
     pub(crate) fn start(dir: &Path, no: u64) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args([TEST, "--exact", "--nocapture"])
@@ -41,68 +41,73 @@ impl Life {
         }
     }
 
-    /// What it says next. `None`: nothing any more.
-    async fn next(&mut self) -> Option<Said> {
+    /// Returns the next report of the process; `None` after its end.
+    async fn next(&mut self) -> Option<Report> {
         while let Some(line) = self.lines.next_line().await.unwrap() {
-            // The test harness speaks too, and the last line may be cut off in the middle.
-            let said = line.strip_prefix(SAYS).map(serde_json::from_str);
-            if let Some(Ok(said)) = said {
-                return Some(said);
+            // The test harness prints too, and the kill may cut off the last line.
+            let report = line.strip_prefix(PREFIX).map(serde_json::from_str);
+            if let Some(Ok(report)) = report {
+                return Some(report);
             }
         }
         None
     }
 
-    /// Listens for so long, and says whether it lives.
+    /// Takes in reports for the given time. Returns whether the process is still running.
     pub(crate) async fn follow(&mut self, time: Duration, laws: &mut Laws) -> bool {
         let moment = Instant::now() + time;
-        while let Ok(said) = timeout_at(moment, self.next()).await {
-            match said {
-                Some(said) => laws.hear(said),
+        while let Ok(report) = timeout_at(moment, self.next()).await {
+            match report {
+                Some(report) => laws.take_in(report),
                 None => return false,
             }
         }
         true
     }
 
-    /// Listens for so long.
+    /// Takes in reports for the given time. The process must not end.
     pub(crate) async fn goes_on(&mut self, time: Duration, laws: &mut Laws) {
-        assert!(self.follow(time, laws).await, "it ended by itself");
+        assert!(self.follow(time, laws).await, "the process ended by itself");
     }
 
-    /// Listens until it enforces.
+    /// Takes in reports until the process enforces.
     pub(crate) async fn enforces(&mut self, laws: &mut Laws) {
         loop {
-            let said = timeout(LONG, self.next()).await;
-            let said = said.unwrap().unwrap_or_else(|| panic!("it did not start"));
-            let enforces = matches!(said, Said::Stands(_));
-            laws.hear(said);
+            let report = timeout(LONG, self.next()).await;
+            let report = report
+                .unwrap()
+                .unwrap_or_else(|| panic!("the process did not start"));
+            let enforces = matches!(report, Report::Stands(_));
+            laws.take_in(report);
             if enforces {
                 return;
             }
         }
     }
 
-    /// kill -9.
+    /// Kills the process with SIGKILL.
     pub(crate) async fn kill(mut self, laws: &mut Laws) {
         let moment = Instant::now();
-        // It may have ended just now.
+        // It may have ended just before.
         let _ = self.process.start_kill();
         self.rest(laws).await;
         let status = self.process.wait().await.unwrap();
         let killed = status.signal() == Some(Signal::KILL.as_raw());
-        assert!(killed || status.success(), "it ended by itself: {status}");
+        assert!(
+            killed || status.success(),
+            "the process ended by itself: {status}"
+        );
         laws.killed(moment, self.started.elapsed());
     }
 
-    /// Asks it to stop.
+    /// Asks the process to stop, with SIGTERM.
     pub(crate) fn terminate(&self, laws: &mut Laws) {
         laws.asked_to_stop();
         let pid = self.process.id().and_then(|id| Pid::from_raw(id as i32));
         kill_process(pid.unwrap(), Signal::TERM).unwrap();
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Asks the process to stop, and waits for its end.
     pub(crate) async fn stop(mut self, laws: &mut Laws) {
         self.terminate(laws);
         timeout(LONG, self.rest(laws)).await.unwrap();
@@ -112,8 +117,8 @@ impl Life {
     }
 
     async fn rest(&mut self, laws: &mut Laws) {
-        while let Some(said) = self.next().await {
-            laws.hear(said);
+        while let Some(report) = self.next().await {
+            laws.take_in(report);
         }
     }
 }

@@ -1,11 +1,13 @@
-//! A control plane in a process of its own, on SQLite, killed 200 times at drawn moments, with orderly stops among them.
+//! A control plane in a process of its own, on SQLite, is killed 200 times at random moments, with orderly stops
+//! between.
 //!
-//! 500 assets are enforced by an advisory plugin: its provider does not fence, so a push that a killed process left
-//! behind may go on, half done, and its outcome is unknown. The test is production and the person who edits the manifest;
-//! it starts itself again as the process that it kills. What it judges is in `laws.rs`.
+//! 500 assets are enforced by an advisory plugin: its provider does not fence. So a push of a killed process may
+//! continue or stop half-way, and its outcome is unknown. The test plays production and the operator who edits the
+//! manifest. It starts its own binary again as the process that it kills. The invariants are in `laws.rs`.
 //!
-//! `KILLS_SEED=7 cargo test -p control-plane --test kills` draws another run, `KILLS=20` a shorter one. A seed decides
-//! what is edited, pushed how, and killed when; what a process has come to by then is for the machine to say.
+//! `KILLS_SEED=7 cargo test -p control-plane --test kills` draws another run, `KILLS=20` a shorter one. The seed
+//! decides about edits, the course of pushes, and the times of kills. How far a process has come by then depends on the
+//! machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod child;
@@ -25,16 +27,16 @@ use crate::{
     remembered::Remembered,
 };
 
-/// Tells a process that it is the one to be killed, and where its world is.
+/// Environment variable that makes the test run as the process to be killed: the directory of the test.
 const DIR: &str = "KILLS_DIR";
-/// The test below.
+/// Name of the test below.
 const TEST: &str = "r13_after_200_kills_production_is_as_intended_and_no_push_unknown";
 
 const ASSETS: u64 = 500;
 const KILLS: u64 = 200;
-/// The deadline of a push, and so the longest wait for one of unknown outcome.
+/// Deadline of a push, and so the longest wait for a push of unknown outcome.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Longer than anything takes that happens at all.
+/// Longer than any single step of the test takes.
 const LONG: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,16 +49,16 @@ async fn r13_after_200_kills_production_is_as_intended_and_no_push_unknown() {
     let kills = number("KILLS").unwrap_or(KILLS);
     println!("KILLS_SEED={seed} KILLS={kills}");
     let dir = tempfile::tempdir().unwrap();
-    let mut story = Story::new(dir.path(), seed);
-    while story.laws.kills < kills {
-        story.one_life().await;
+    let mut run = TestRun::new(dir.path(), seed);
+    while run.laws.kills < kills {
+        run.run_one_process().await;
     }
-    story.end().await;
-    println!("{}", story.laws);
+    run.end().await;
+    println!("{}", run.laws);
 }
 
-/// Everything outside of the process that is killed.
-struct Story<'a> {
+/// The test's side: everything outside the process that is killed.
+struct TestRun<'a> {
     dir: &'a Path,
     draw: Draw,
     production: Production,
@@ -64,7 +66,7 @@ struct Story<'a> {
     laws: Laws,
 }
 
-impl<'a> Story<'a> {
+impl<'a> TestRun<'a> {
     fn new(dir: &'a Path, seed: u64) -> Self {
         let production = Production::serve(dir, seed);
         Self {
@@ -76,22 +78,22 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// From a start to a kill, or to an orderly stop.
-    async fn one_life(&mut self) {
+    /// Runs one process from its start to a kill or to an orderly stop.
+    async fn run_one_process(&mut self) {
         let ends = self.draw.below(48);
         if ends < 6 {
-            // So that it is stopped with pushes under way.
+            // So that the process is stopped with pushes under way.
             self.intent.edit(&mut self.draw, &self.production);
         }
         let mut life = Life::start(self.dir, self.laws.lives());
         if ends >= 42 {
-            // While it starts.
+            // Kill it while it starts.
             life.goes_on(self.draw.ms(0..150), &mut self.laws).await;
             return life.kill(&mut self.laws).await;
         }
         life.enforces(&mut self.laws).await;
         life.goes_on(self.draw.ms(0..100), &mut self.laws).await;
-        self.people();
+        self.manual_changes();
         life.goes_on(self.draw.ms(0..250), &mut self.laws).await;
         match ends {
             0..4 => drop(self.stop(life).await),
@@ -104,8 +106,8 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// What people do meanwhile: edit the manifest, and production by hand.
-    fn people(&mut self) {
+    /// Simulates operators, who edit the manifest, and change production by hand.
+    fn manual_changes(&mut self) {
         if self.draw.one_in(2) {
             self.intent.edit(&mut self.draw, &self.production);
         }
@@ -114,7 +116,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// An orderly stop.
+    /// Stops the process in an orderly way, and checks the state that it leaves.
     async fn stop(&mut self, life: Life) -> Remembered {
         life.stop(&mut self.laws).await;
         let remembered = Remembered::at_rest(self.dir).await;
@@ -122,7 +124,7 @@ impl<'a> Story<'a> {
         remembered
     }
 
-    /// The last life, which is left alone until everything is as intended.
+    /// Runs the last process until everything is as intended, and checks the final state.
     async fn end(&mut self) {
         let mut life = Life::start(self.dir, self.laws.lives());
         life.enforces(&mut self.laws).await;

@@ -1,4 +1,4 @@
-//! Production: outlives every control plane, and does not know which of them is the newest.
+//! Production: it outlives all control plane processes, and does not know which of them is the newest.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +17,10 @@ use tokio::{
 
 use crate::{DEADLINE, draw::Draw};
 
-/// The socket's name.
+/// File name of the socket.
 pub(crate) const SOCKET: &str = "production.sock";
 
-/// What is asked of production, by which life of the control plane.
+/// A request to production. A push names the process that sends it.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Question {
     Look {
@@ -33,7 +33,7 @@ pub(crate) enum Question {
     },
 }
 
-/// What it answers, if it does.
+/// An answer of production. Some pushes get none.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     There(Option<Thing>),
@@ -41,22 +41,22 @@ pub(crate) enum Answer {
     Refused,
 }
 
-/// How an asset is in production.
+/// State of an asset in production.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Thing {
     At(u64),
-    /// A push of it has begun and not ended, or never will.
+    /// A push of the asset has begun and not ended, or was abandoned.
     Half,
 }
 
-/// How production does a push.
+/// How production executes a push.
 #[derive(Debug, Clone)]
 struct Fate {
-    /// For so long. Half the deadline at most: a push is over by its deadline.
+    /// Duration of the push, at most half the deadline: a push always ends by its deadline.
     work: Duration,
-    /// `None`: it never answers.
+    /// The answer; `None` means that there is none.
     answer: Option<End>,
-    /// Whether it goes on when its caller is gone.
+    /// Whether the push continues after its caller has ended.
     goes_on: bool,
 }
 
@@ -87,26 +87,27 @@ impl Fate {
     }
 }
 
-/// The newest push of an asset that production was asked for.
+/// The newest push of an asset that production received.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) life: u64,
     begun: Instant,
     fate: Fate,
-    /// Production is at it.
+    /// Whether production is still executing it.
     works: bool,
     answered: bool,
-    /// Which push of the asset it is.
+    /// Number of the push among those of the asset.
     count: u64,
 }
 
 impl Call {
-    /// Production answers it, or would if its caller lived.
+    /// Whether production answers this push if its caller is still alive.
     pub(crate) fn is_answered_in_time(&self) -> bool {
         self.fate.answer.is_some()
     }
 
-    /// Its caller, if it were killed at `end`, cannot know how it ended, and cannot have waited until that does not matter.
+    /// Whether a caller killed at `end` cannot know the outcome: no answer was sent, and too little time has passed to
+    /// wait the push out.
     pub(crate) fn is_unknown(&self, end: Instant) -> bool {
         !self.answered && end - self.begun < DEADLINE / 2
     }
@@ -119,16 +120,16 @@ struct State {
     calls: BTreeMap<String, Call>,
     /// Every version of every asset that was ever intended.
     intended: BTreeSet<(String, u64)>,
-    /// Laws that were broken.
+    /// Descriptions of violated invariants.
     broken: Vec<String>,
 }
 
-/// See the module. Cheap to clone.
+/// The state of production, shared with the tasks that answer requests. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Production(Arc<Mutex<State>>);
 
 impl Production {
-    /// Answers on a socket in `dir`.
+    /// Starts to answer requests on a socket in `dir`.
     pub(crate) fn serve(dir: &Path, seed: u64) -> Self {
         let this = Self::default();
         this.state().seed = seed;
@@ -137,7 +138,7 @@ impl Production {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let serving = serving.clone();
-                // A caller that was killed reads no answer.
+                // The connection of a killed caller fails, which is no error here.
                 tokio::spawn(async move { serving.answer(stream).await.unwrap_or_default() });
             }
         });
@@ -156,18 +157,18 @@ impl Production {
         self.state().calls.clone()
     }
 
-    /// Laws that were broken since this was asked last.
+    /// Returns the violations found since the last call.
     pub(crate) fn broken(&self) -> Vec<String> {
         std::mem::take(&mut self.state().broken)
     }
 
-    /// These versions are intended from now on.
+    /// Adds `versions` to those that were ever intended.
     pub(crate) fn intend(&self, versions: &BTreeMap<String, u64>) {
         let versions = versions.iter().map(|(asset, at)| (asset.clone(), *at));
         self.state().intended.extend(versions);
     }
 
-    /// What a person does to production by hand: some assets are changed, some removed.
+    /// Simulates manual changes to production: some assets are changed, some removed.
     pub(crate) fn by_hand(&self, draw: &mut Draw) {
         let mut state = self.state();
         let names: Vec<String> = state.things.keys().cloned().collect();
@@ -184,7 +185,7 @@ impl Production {
         let mut stream = BufReader::new(stream);
         let mut line = String::new();
         stream.read_line(&mut line).await?;
-        // A line that was cut off was never said.
+        // A line that was cut off is ignored.
         let answer = match serde_json::from_str(&line) {
             Ok(Question::Look { asset }) => {
                 Some(Answer::There(self.state().things.get(&asset).copied()))
@@ -229,7 +230,7 @@ impl Production {
             Some(End::Done) => Some(Answer::Done),
             Some(End::Refused) => Some(Answer::Refused),
             None => {
-                // Until the caller has given up.
+                // Wait until the caller has given up.
                 let _ = caller.read(&mut gone).await;
                 None
             }
@@ -242,13 +243,13 @@ impl Production {
         if let Some(before) = before.as_ref().filter(|before| before.works) {
             let age = before.begun.elapsed();
             let text = format!(
-                "{asset} is pushed by life {life}, {age:?} after life {} began a push of it that is not over",
+                "{asset} is pushed by process {life}, {age:?} after process {} began a push of it that has not ended",
                 before.life
             );
             state.broken.push(text);
         }
         if !state.intended.contains(&(asset.to_owned(), version)) {
-            let text = format!("{asset} is pushed at {version}, which was never intended");
+            let text = format!("{asset} is pushed to version {version}, which was never intended");
             state.broken.push(text);
         }
         let count = before.map_or(0, |before| before.count + 1);

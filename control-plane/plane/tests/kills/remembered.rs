@@ -1,4 +1,4 @@
-//! What the control plane's directory holds while no control plane runs.
+//! The durable state in the control plane's directory.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::{PARTITION, Service};
 
-/// See the module.
+/// Durable state of the partition.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Remembered {
-    /// The incarnation in force.
+    /// Incarnation in force; `None` if there is none yet.
     pub(crate) latest: Option<Sealed>,
-    /// For how long the partition has been owned.
+    /// Total time for which the partition has been owned.
     pub(crate) owned: Duration,
-    /// Pushes without an outcome, each with when it is over for certain, as a value of `owned`.
+    /// Open pushes, each with the value of `owned` at which it has certainly ended.
     pub(crate) open: BTreeMap<String, Duration>,
 }
 
-/// An incarnation.
+/// Number and digest of an incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Sealed {
     pub(crate) no: u32,
@@ -50,13 +50,13 @@ impl Remembered {
         }
     }
 
-    /// What is in `dir`, which no process has open.
+    /// Reads the state in `dir`. No process may have it open.
     pub(crate) async fn at_rest(dir: &Path) -> Self {
         Self::read(&SqliteStore::open(dir.join("state")).unwrap()).await
     }
 }
 
-/// What the incarnation in force has, in `dir`, which no process has open.
+/// Reads the versions of the incarnation in force in `dir`. No process may have it open.
 pub(crate) async fn in_force(dir: &Path) -> BTreeMap<String, u64> {
     let store = SqliteStore::open(dir.join("state")).unwrap();
     let incarnations = Incarnations::new(Arc::new(store), partition());
@@ -68,7 +68,7 @@ pub(crate) async fn in_force(dir: &Path) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// For how long the partition has been owned, as far as that is durable.
+/// Reads the total time for which the partition has been owned, according to the store.
 pub(crate) async fn owned(store: &SqliteStore) -> Duration {
     let owned = record::load::<Owned>(store, &partition(), "").await;
     owned.unwrap().map_or(Duration::ZERO, |it| it.value.total)

@@ -1,4 +1,4 @@
-//! What the writer makes of a full disk and of a broken one.
+//! The writer on a full disk and on a failing medium.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn large(key: &str) -> Batch {
 }
 
 #[test]
-fn a_full_disk_refuses_until_there_is_room_again() {
+fn a_full_disk_refuses_commits_until_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path());
     let first = commit(&mut writer, &[Batch::new().put("a", "1")])
@@ -57,13 +57,13 @@ fn a_full_disk_refuses_until_there_is_room_again() {
 }
 
 #[test]
-fn a_failing_medium_poisons_for_good() {
+fn a_failing_medium_poisons_the_store_permanently() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path());
     commit(&mut writer, &[Batch::new().put("a", "1")])
         .remove(0)
         .unwrap();
-    // The nearest that can be done to a broken disk without one: the table is gone.
+    // A missing table makes commits fail in the same way as a broken disk.
     writer.connection.execute("DROP TABLE rows", []).unwrap();
     let poisoned = |answer: &Result<_, _>| matches!(answer, Err(CommitError::Poisoned { .. }));
     assert!(
@@ -78,12 +78,12 @@ fn a_failing_medium_poisons_for_good() {
         .unwrap();
     assert!(
         commit(&mut writer, &[Batch::new()]).iter().all(poisoned),
-        "it is not tried again"
+        "the poisoned store commits nothing"
     );
 }
 
 #[test]
-fn a_refused_batch_does_not_touch_those_it_shares_a_write_with() {
+fn a_refused_batch_does_not_affect_others_of_its_group() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path());
     let refused = Batch::new().expect_absent("a").put("b", "1");
@@ -101,7 +101,7 @@ fn a_refused_batch_does_not_touch_those_it_shares_a_write_with() {
 }
 
 #[test]
-fn batches_are_forgotten_in_their_order() {
+fn the_oldest_batches_are_forgotten_first() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path());
     let old = Batch::new().put("a", "1");

@@ -1,4 +1,4 @@
-//! What commits promise.
+//! Conformance cases about commits.
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -25,7 +25,7 @@ pub(super) async fn versions_rise(store: &dyn Store) {
     assert_eq!(read(store, "a").await.unwrap().version, again);
 }
 
-pub(super) async fn versions_are_above_what_is_asked<F: Factory>(factory: &F) {
+pub(super) async fn versions_are_above_the_requested_version<F: Factory>(factory: &F) {
     let store = factory.create().await;
     let asked = Version(1_000_000);
     store.commit(Batch::new().put("a", "1")).await.unwrap();
@@ -35,7 +35,10 @@ pub(super) async fn versions_are_above_what_is_asked<F: Factory>(factory: &F) {
     assert_eq!(read(&store, "b").await.unwrap().version, raised);
     assert_eq!(store.commit(batch).await.unwrap(), raised, "the same batch");
     let next = store.commit(Batch::new().above(Version(7))).await.unwrap();
-    assert!(next > raised, "a lower one asks for nothing");
+    assert!(
+        next > raised,
+        "a bound below the current version has no effect"
+    );
     let store = factory.reopen(store).await;
     assert_eq!(value(&store, "a").await.unwrap(), "1");
     assert!(store.commit(Batch::new().put("c", "1")).await.unwrap() > next);
@@ -119,7 +122,7 @@ pub(super) async fn ranges_are_deleted(store: &dyn Store) {
     assert_eq!(value(store, "a").await.unwrap(), "1");
 }
 
-pub(super) async fn resubmitting_is_harmless<F: Factory>(factory: &F) {
+pub(super) async fn a_resubmitted_batch_is_committed_once<F: Factory>(factory: &F) {
     let store = factory.create().await;
     let batch = Batch::new().expect_absent("a").put("a", "1").delete("b");
     let first = store.commit(batch.clone()).await.unwrap();
@@ -131,7 +134,7 @@ pub(super) async fn resubmitting_is_harmless<F: Factory>(factory: &F) {
     assert_eq!(
         store.commit(batch).await.unwrap(),
         first,
-        "remembered by the medium"
+        "the medium remembers the id"
     );
     assert_eq!(value(&store, "b").await.unwrap(), "later");
 
@@ -192,7 +195,7 @@ pub(super) async fn concurrent_commits_are_serial(store: &dyn Store) {
     assert_eq!(versions.len(), 64, "every commit has a version of its own");
 }
 
-pub(super) async fn what_was_acknowledged_survives<F: Factory>(factory: &F) {
+pub(super) async fn acknowledged_commits_survive_a_reopening<F: Factory>(factory: &F) {
     let mut store = factory.create().await;
     let mut last = Version(0);
     for n in 0..5 {

@@ -1,4 +1,4 @@
-//! What reads and hints promise.
+//! Conformance cases about reads and hints.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ async fn fill(store: &dyn Store, keys: impl IntoIterator<Item = String>) {
     store.commit(batch).await.unwrap();
 }
 
-/// All keys of `range`, read in pages of `limit`.
+/// Reads all keys of `range` in pages of `limit` rows.
 async fn keys(store: &dyn Store, range: KeyRange, limit: usize) -> Vec<String> {
     let (mut keys, mut rest) = (Vec::new(), Some(range));
     while let Some(range) = rest {
@@ -29,7 +29,7 @@ async fn keys(store: &dyn Store, range: KeyRange, limit: usize) -> Vec<String> {
     keys
 }
 
-pub(super) async fn gets_answer_in_order(store: &dyn Store) {
+pub(super) async fn answers_are_in_the_order_of_the_keys(store: &dyn Store) {
     fill(store, ["a", "b"].map(String::from)).await;
     let wanted: Vec<Key> = ["b", "absent", "a", "b"].map(Key::from).into();
     let rows = store.get(&wanted).await.unwrap();
@@ -78,7 +78,7 @@ pub(super) async fn pages_end_when_large(store: &dyn Store) {
     assert_eq!(rest.rest, None);
 }
 
-/// Two keys always change together, while they are read again and again.
+/// Two keys always change together, while other calls read both of them.
 pub(super) async fn reads_are_snapshots(store: Arc<dyn Store>) {
     let pair = |n: usize| Batch::new().put("x", n.to_string()).put("y", n.to_string());
     store.commit(pair(0)).await.unwrap();
@@ -105,7 +105,7 @@ pub(super) async fn keys_are_ordered_by_bytes(store: &dyn Store) {
     assert_eq!(keys(store, KeyRange::all(), 3).await, ordered);
 }
 
-pub(super) async fn watchers_are_told(store: &dyn Store) {
+pub(super) async fn watchers_get_hints(store: &dyn Store) {
     let mut watched = store.watch("a".into());
     let mut others = store.watch("b".into());
     for n in 0..3 {
@@ -113,6 +113,6 @@ pub(super) async fn watchers_are_told(store: &dyn Store) {
         store.commit(batch).await.unwrap();
     }
     assert_eq!(watched.next().await, Some(()));
-    // Nothing is promised about when hints come, so only a hint that came by now is one too many.
+    // There is no promise about when hints arrive, so only hints that have arrived by now can be checked.
     assert!(futures::FutureExt::now_or_never(others.next()).is_none());
 }

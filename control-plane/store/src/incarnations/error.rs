@@ -1,30 +1,30 @@
-//! Why an incarnation was not sealed, read or removed.
+//! Errors of sealing, reading and removing incarnations.
 
 use prodspec_model::IncarnationNo;
 
-/// Why an incarnation was not sealed, read or removed.
+/// Reason why an incarnation was not sealed, read or removed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store failed, refused, or is damaged.
+    /// The store failed, refused the operation, or is damaged.
     #[error(transparent)]
     Store(#[from] crate::Error),
-    /// There is no such incarnation, or not any more.
+    /// The incarnation does not exist, or was removed.
     #[error("incarnation {0} is not in the store; it was never sealed, or retention removed it")]
     Unknown(IncarnationNo),
-    /// The store is younger than what was known of it.
+    /// The store's newest incarnation is older than one that is known to have been sealed.
     #[error(
-        "the store has {}, incarnation {known} was seen before; \
-         try again, and if that persists, data was lost: restore a newer backup before going on",
+        "the store has {}, but incarnation {known} was seen before; \
+         try again, and if the error persists, data was lost: restore a newer backup first",
         shown(found)
     )]
     Younger {
-        /// What was known to be sealed.
+        /// Newest incarnation known to have been sealed.
         known: IncarnationNo,
-        /// What the store says is in force.
+        /// Incarnation in force according to the store; `None` means that it has none.
         found: Option<IncarnationNo>,
     },
-    /// What was to be sealed does not follow from the incarnation in force.
+    /// The incarnation to seal is not a successor of the one in force.
     #[error("not sealed: {0}; build the incarnation from the one in force")]
     Misfit(&'static str),
 }

@@ -1,7 +1,7 @@
-//! Sealed incarnations: written once, read by id, removed when nobody needs them.
+//! Sealed incarnations: written once, read by number, and removed by retention.
 //!
-//! - `rows`: what is stored, and how damage is noticed. `packs`: large buffers as rows.
-//! - `seal`: one commit puts an incarnation in force. `retain`: what may go.
+//! - `rows`: the stored rows and their digests, which reveal damage. `packs`: large buffers split into rows.
+//! - `seal`: one commit puts an incarnation in force. `retain`: removes incarnations that nothing refers to.
 
 mod error;
 mod packs;
@@ -52,33 +52,33 @@ use rows::{HeadRow, SealedRow};
 pub struct Incarnations<S: ?Sized> {
     partition: PartitionId,
     at_hand: Mutex<AtHand>,
-    /// Held while sealing and removing.
+    /// Held while sealing and while removing.
     writing: futures::lock::Mutex<()>,
     store: Arc<S>,
 }
 
-/// Which incarnation is in force.
+/// The incarnation in force, and the commit that put it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Its number.
+    /// Number of the incarnation in force.
     pub no: IncarnationNo,
-    /// The digest of its assets.
+    /// Digest of the assets of that incarnation.
     pub digest: Digest,
-    /// The commit that put it in force.
+    /// Version of the commit that put it in force.
     pub version: Version,
 }
 
-/// What is remembered between calls.
+/// Data kept in memory between calls.
 #[derive(Debug, Default)]
 struct AtHand {
-    /// The packs of the snapshot sealed or loaded last: those around it share most of them.
+    /// Packs of the snapshot that was sealed or loaded last. Neighbouring incarnations share most of them.
     packs: Packs,
-    /// The newest incarnation known to have been sealed.
+    /// Newest incarnation that is known to have been sealed.
     known: Option<IncarnationNo>,
 }
 
 impl<S: Store + ?Sized> Incarnations<S> {
-    /// The incarnations of `partition` in `store`.
+    /// Creates a handle to the incarnations of `partition` in `store`. Reads nothing yet.
     pub fn new(store: Arc<S>, partition: PartitionId) -> Self {
         Self {
             partition,
@@ -88,24 +88,25 @@ impl<S: Store + ?Sized> Incarnations<S> {
         }
     }
 
-    /// Says that `no` was sealed: a store without it is refused from here on. What is sealed, read or seen through this
-    /// value is known already; this is for what is known from elsewhere, such as from production.
+    /// Records that `no` was sealed. From here on, a store without it is refused with [`Error::Younger`]. Needed only
+    /// for knowledge from elsewhere, such as production: incarnations that were sealed or read through this value are
+    /// known already.
     pub fn know(&self, no: IncarnationNo) {
         let mut at_hand = self.lock();
         at_hand.known = at_hand.known.max(Some(no));
     }
 
-    /// What to watch for new incarnations.
+    /// The topic to watch for new incarnations.
     pub fn topic(&self) -> Topic {
         rows::topic(&self.partition)
     }
 
-    /// The incarnation in force, if there is one.
+    /// Reads which incarnation is in force. `None` means that nothing was sealed yet.
     ///
     /// # Errors
-    /// When the store fails, or has less than what was known of it: [`Error::Younger`].
+    /// If the store fails, or if its head is older than an incarnation known to be sealed: [`Error::Younger`].
     pub async fn head(&self) -> Result<Option<Head>, Error> {
-        // What is sealed while the head is read need not be in what was read.
+        // Copied before the read: an incarnation that is sealed during the read need not be in its result.
         let known = self.lock().known;
         let row = record::load::<HeadRow>(&*self.store, &self.partition, "").await?;
         let head = row.map(|row| Head {
@@ -122,10 +123,10 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(head)
     }
 
-    /// The incarnation in force, with its assets.
+    /// Loads the incarnation in force, with its assets. `None` means that nothing was sealed yet.
     ///
     /// # Errors
-    /// As [`Incarnations::load`].
+    /// As for [`Incarnations::load`].
     pub async fn latest(&self) -> Result<Option<Incarnation>, Error> {
         let Some(head) = self.head().await? else {
             return Ok(None);
@@ -138,15 +139,16 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(Some(latest))
     }
 
-    /// Incarnation `no`, with its assets. Reads only packs that the incarnation handled last did not have.
+    /// Loads incarnation `no` with its assets. Reads only packs that the previously sealed or loaded incarnation did
+    /// not have.
     ///
     /// # Errors
-    /// [`Error::Unknown`] when it is not in the store; otherwise when the store fails or is damaged.
+    /// [`Error::Unknown`] if it is not in the store; [`Error::Store`] if the store fails or is damaged.
     pub async fn load(&self, no: IncarnationNo) -> Result<Incarnation, Error> {
         let SealedRow { header, root, .. } = self.sealed(no).await?;
         let packs = match self.gather(root.packs()).await {
             Ok(packs) => packs,
-            // Perhaps it was removed between the two reads.
+            // Retention may have removed the incarnation between the two reads.
             Err(error) => return Err(self.sealed(no).await.err().unwrap_or(error)),
         };
         let damaged = |error| crate::Error::damaged(header.id.to_string(), error);
@@ -159,18 +161,18 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(Incarnation::new(header, snapshot))
     }
 
-    /// The header of incarnation `no`.
+    /// Reads the header of incarnation `no`.
     ///
     /// # Errors
-    /// As [`Incarnations::load`].
+    /// As for [`Incarnations::load`].
     pub async fn header(&self, no: IncarnationNo) -> Result<Header, Error> {
         Ok(self.sealed(no).await?.header)
     }
 
-    /// The headers from incarnation `from` on, at most `limit`, by number.
+    /// Reads at most `limit` headers in numerical order, beginning with incarnation `from`.
     ///
     /// # Errors
-    /// When the store fails or is damaged.
+    /// If the store fails or is damaged.
     pub async fn headers(&self, from: IncarnationNo, limit: usize) -> Result<Vec<Header>, Error> {
         let mut headers = Vec::new();
         let mut rest = Some(crate::KeyRange {
@@ -190,10 +192,11 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(headers)
     }
 
-    /// The header of the incarnation that was in force at `time`, of those still kept.
+    /// Returns the header of the incarnation that was in force at `time`, among those still stored. `None` means that
+    /// there is no stored incarnation that was sealed by then.
     ///
     /// # Errors
-    /// When the store fails or is damaged.
+    /// If the store fails or is damaged.
     pub async fn as_of(&self, time: Timestamp) -> Result<Option<Header>, Error> {
         const PAGE: usize = 500;
         let (mut from, mut found) = (IncarnationNo(0), None);

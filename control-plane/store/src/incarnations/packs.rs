@@ -1,4 +1,4 @@
-//! Packs as rows: cut into pieces, put together again, and the few at hand that need not be read.
+//! Packs as rows: split into pieces for writing, and reassembled when read.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use prodspec_model::{IncarnationNo, PartitionId, snapshot::Pack};
 use super::rows::{self, PackRow};
 use crate::{Batch, Error, Store, Write, limit, record};
 
-/// The longest piece of a pack: four of them fit a batch, with their keys.
+/// Longest piece of a pack, in bytes. Four of them fit into a batch, with their keys.
 const CHUNK: usize = limit::VALUE - limit::KEY;
 
 /// Packs by number.
 pub(super) type Packs = BTreeMap<IncarnationNo, Pack>;
 
-/// Cuts `pack` into pieces.
+/// Splits `pack` into writes of at most [`CHUNK`] bytes.
 pub(super) fn pieces(partition: &PartitionId, pack: &Pack) -> impl Iterator<Item = Write> {
     let pieces = pack.bytes().chunks(CHUNK).enumerate();
     pieces.map(move |(nth, piece)| {
@@ -23,7 +23,7 @@ pub(super) fn pieces(partition: &PartitionId, pack: &Pack) -> impl Iterator<Item
     })
 }
 
-/// Describes `pack`.
+/// The write of the row that describes `pack`.
 pub(super) fn row(partition: &PartitionId, pack: &Pack) -> Result<Write, Error> {
     let row = PackRow {
         bytes: pack.bytes().len() as u64,
@@ -32,14 +32,14 @@ pub(super) fn row(partition: &PartitionId, pack: &Pack) -> Result<Write, Error> 
     record::put(partition, &rows::name(pack.no()), &row)
 }
 
-/// Removes a pack.
+/// Adds the removal of a pack and its pieces to `batch`.
 pub(super) fn remove(batch: Batch, partition: &PartitionId, no: IncarnationNo) -> Batch {
     batch
         .write(record::delete::<PackRow>(partition, &rows::name(no)))
         .delete_range(rows::chunks(partition, no))
 }
 
-/// Reads one pack, and checks every byte of it.
+/// Reads one pack and verifies its digest.
 pub(super) async fn read(
     store: &(impl Store + ?Sized),
     partition: &PartitionId,

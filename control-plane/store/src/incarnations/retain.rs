@@ -1,4 +1,4 @@
-//! Retention: removes old incarnations, and the packs that only they reached into.
+//! Retention: removes old incarnations, and the packs that no other incarnation uses.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,39 +11,40 @@ use super::{
 };
 use crate::{Batch, Store, record};
 
-/// How many rows one batch removes at most.
+/// Maximum number of incarnations or packs removed by one batch.
 const PER_BATCH: usize = 1000;
 
-/// Which incarnations to keep: those that any of the rules keeps, and always the one in force.
+/// Which incarnations to keep: those that at least one of the rules keeps, and always the one in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keep {
-    /// Those sealed after this one: nobody has been asked yet who needs them.
+    /// Keep all incarnations newer than this one. The rest of this value was computed before they were sealed, so it
+    /// does not know who refers to them.
     pub after: IncarnationNo,
-    /// This many of the newest.
+    /// Keep this many of the newest incarnations.
     pub count: usize,
-    /// Those sealed no longer ago than this.
+    /// Keep incarnations that were sealed at most this long ago.
     pub age: Duration,
-    /// These: pinned, part of a live rollout, cited by a kept decision.
+    /// Keep these: they are pinned, part of a live rollout, or cited by a kept decision.
     pub pinned: BTreeSet<IncarnationNo>,
 }
 
-/// What was removed.
+/// The incarnations and packs that were removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Removed {
-    /// Incarnations.
+    /// Numbers of the removed incarnations.
     pub incarnations: Vec<IncarnationNo>,
-    /// Packs that no incarnation reaches into any more.
+    /// Numbers of the removed packs, which no incarnation used any more.
     pub packs: Vec<IncarnationNo>,
 }
 
 impl<S: Store + ?Sized> Incarnations<S> {
-    /// Removes what `keep` does not keep, and what crashes left behind. `with` is expected by every batch: the owner's
-    /// fencing token, and the pins that `keep` was read from.
+    /// Removes incarnations that `keep` does not keep, and leftovers of crashes. Every batch has the expectations of
+    /// `with`: the owner's fencing token, and the pins from which `keep` was computed.
     ///
-    /// Incarnations go before packs, so that what can be read is whole at every instant.
+    /// Incarnations are removed before packs, so that every readable incarnation is complete at every instant.
     ///
     /// # Errors
-    /// When the store fails, or another incarnation was sealed meanwhile: read the pins again and try again.
+    /// If the store fails, or another incarnation was sealed meanwhile: then read the pins again and try again.
     pub async fn retain(
         &self,
         keep: &Keep,
@@ -57,7 +58,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         let sealed = self.all_sealed().await?;
         let found = sealed.last().map(|row| row.header.id.no);
         if found != Some(head.no) {
-            // Read from an older state than the head: what the newest reaches into is not known.
+            // The list is from an older state than the head, so the packs of the newest incarnation are not known.
             let known = head.no;
             return Err(Error::Younger { known, found });
         }
@@ -104,7 +105,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(removed)
     }
 
-    /// Every incarnation, by number.
+    /// Reads all sealed rows in numerical order.
     async fn all_sealed(&self) -> Result<Vec<SealedRow>, Error> {
         let rows = record::load_all::<SealedRow>(&*self.store, &self.partition).await?;
         let checked = rows.into_iter().map(|(name, row)| {

@@ -1,11 +1,11 @@
-//! What an incarnation is in the store: which rows, under which keys, and how damage to each is noticed.
+//! The rows of an incarnation: their keys, and the digests that reveal damage.
 //!
 //! ```text
 //! head/PARTITION                       which incarnation is in force, and its digest
 //! incarnation/PARTITION/0000000042     header and root, with a digest over both
 //! pack/PARTITION/0000000042            length and digest of a pack
 //! chunk/PARTITION/0000000042/00000     its bytes, in pieces
-//! sealing/PARTITION                    moved on by whoever writes chunks ahead of a head, or removes such
+//! sealing/PARTITION                    written by each writer or remover of chunks beyond the head
 //! ```
 
 use prodspec_model::{
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Key, KeyRange, Record, Topic, record};
 
-/// The incarnation in force.
+/// The row that names the incarnation in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HeadRow {
@@ -27,7 +27,7 @@ impl Record for HeadRow {
     const KIND: &'static str = "head";
 }
 
-/// One incarnation, all but its packs.
+/// The row of one incarnation: everything but its packs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SealedRow {
@@ -46,7 +46,7 @@ impl SealedRow {
         Ok(Self { header, root, sum })
     }
 
-    /// Checks that the row is what was sealed as `no`.
+    /// Checks that the row is the one that was sealed as `no`.
     pub(super) fn check(self, partition: &PartitionId, no: IncarnationNo) -> Result<Self, Error> {
         let fits = self.header.id.no == no && &self.header.id.partition == partition;
         if fits && sum(&self.header, &self.root)? == self.sum {
@@ -67,7 +67,7 @@ fn sum(header: &Header, root: &Root) -> Result<Digest, Error> {
         .map_err(|error| Error::damaged("an incarnation's header", error))
 }
 
-/// One pack, all but its bytes.
+/// The row of one pack: everything but its bytes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PackRow {
@@ -79,7 +79,7 @@ impl Record for PackRow {
     const KIND: &'static str = "pack";
 }
 
-/// Its version tells two writers of chunks apart.
+/// The row that orders writers of chunks beyond the head: its version shows that another writer came in between.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct SealingRow {
     pub(super) after: Option<IncarnationNo>,
@@ -89,27 +89,27 @@ impl Record for SealingRow {
     const KIND: &'static str = "sealing";
 }
 
-/// How numbers stand in keys: in their order.
+/// Formats a number for a key, so that keys sort by number.
 pub(super) fn name(no: IncarnationNo) -> String {
     format!("{:010}", no.0)
 }
 
-/// The number in a key.
+/// Parses the number of a key.
 pub(super) fn number(name: &str) -> Option<IncarnationNo> {
     name.parse().ok().map(IncarnationNo)
 }
 
-/// Piece `nth` of a pack.
+/// Key of piece `nth` of a pack.
 pub(super) fn chunk(partition: &PartitionId, no: IncarnationNo, nth: usize) -> Key {
     format!("chunk/{partition}/{}/{nth:05}", name(no)).into()
 }
 
-/// All pieces of one pack.
+/// Keys of all pieces of one pack.
 pub(super) fn chunks(partition: &PartitionId, no: IncarnationNo) -> KeyRange {
     KeyRange::prefix(&format!("chunk/{partition}/{}/", name(no)))
 }
 
-/// All pieces of packs with higher numbers than `no`: left behind by a crash, or being written.
+/// Keys of all pieces of packs with higher numbers than `no`. They were left behind by a crash, or are being written.
 pub(super) fn chunks_beyond(partition: &PartitionId, no: Option<IncarnationNo>) -> KeyRange {
     let all = KeyRange::prefix(&format!("chunk/{partition}/"));
     let first = no.map_or(IncarnationNo(0), IncarnationNo::next);
@@ -119,12 +119,12 @@ pub(super) fn chunks_beyond(partition: &PartitionId, no: Option<IncarnationNo>) 
     }
 }
 
-/// Announced whenever a new incarnation of `partition` is in force.
+/// The topic announced when a new incarnation of `partition` is in force.
 pub(super) fn topic(partition: &PartitionId) -> Topic {
     Topic::from(format!("head/{partition}"))
 }
 
-/// Whether a header is that of a snapshot.
+/// Whether `header` describes `snapshot`.
 pub(super) fn describes(header: &Header, snapshot: &Snapshot) -> bool {
     header.digest == snapshot.digest() && header.assets == snapshot.len() as u64
 }

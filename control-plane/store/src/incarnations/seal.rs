@@ -1,7 +1,7 @@
-//! Sealing: one commit moves the head, and with it everything becomes visible or nothing does.
+//! Sealing: one commit moves the head. With it the whole incarnation becomes visible, or nothing does.
 //!
-//! A pack too large for that commit is written ahead of it. Until the head moves nobody knows of those pieces; a crash
-//! leaves them behind, and the next seal or removal clears them away.
+//! A pack that is too large for that commit is written before it. Until the head moves, no reader looks at those
+//! pieces. A crash leaves them behind, and the next seal or removal deletes them.
 
 use prodspec_model::{Incarnation, snapshot::Pack};
 
@@ -11,22 +11,24 @@ use super::{
 };
 use crate::{Batch, CommitError, Expect, Record, Store, Version, Write, limit, record};
 
-/// Packs of up to this many bytes go into the commit that moves the head.
+/// Packs of at most this many bytes together are written in the commit that moves the head.
 const SMALL: usize = 1 << 20;
-/// How often a batch is submitted whose fate is not known.
+/// How often a batch is submitted while its outcome is unknown.
 const ATTEMPTS: usize = 4;
 
 impl<S: Store + ?Sized> Incarnations<S> {
-    /// Seals `incarnation` as the successor of `after`, the head it was built from. Durable once this returns: it is in
-    /// force, and everyone who watches [`Incarnations::topic`] is told.
+    /// Seals `incarnation` as the successor of `after`, the head from which it was built (`None` for the first one).
+    /// Once this returns, the incarnation is durable and in force, and the watchers of [`Incarnations::topic`] get a
+    /// hint.
     ///
-    /// `with` is committed along with it: the owner's expectation of its fencing token, records of overrides used.
+    /// `with` is committed together with it: the owner's expectation of its fencing token, and records of the overrides
+    /// used.
     ///
     /// # Errors
-    /// - [`Error::Misfit`] when the incarnation is not one built from `after`.
-    /// - A [`CommitError::Conflict`] when another incarnation was sealed meanwhile, or `with` does not hold. Nothing is
-    ///   in force then that was not before.
-    /// - [`CommitError::Unknown`] when it could not be found out: read the head before anything else.
+    /// - [`Error::Misfit`] if the incarnation was not built from `after`.
+    /// - [`CommitError::Conflict`] if another incarnation was sealed meanwhile, or an expectation of `with` does not
+    ///   hold. The incarnation in force is unchanged by this call.
+    /// - [`CommitError::Unknown`] if the outcome could not be determined: read the head before doing anything else.
     pub async fn seal(
         &self,
         incarnation: &Incarnation,
@@ -63,7 +65,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(head)
     }
 
-    /// The packs that the store does not have yet.
+    /// Returns the packs that the store does not have yet, and checks that the incarnation was built from `after`.
     async fn fresh(
         &self,
         incarnation: &Incarnation,
@@ -89,14 +91,14 @@ impl<S: Store + ?Sized> Incarnations<S> {
                 fresh.push(pack);
             } else if !parent.contains(&pack.no()) || !self.is_stored(&pack).await? {
                 return Err(Error::Misfit(
-                    "its assets were not edited from those in force",
+                    "its assets were not edited from the assets in force",
                 ));
             }
         }
         Ok(fresh)
     }
 
-    /// Whether the store has this very pack, not another one of its number.
+    /// Whether the store has exactly this pack, and not another one with the same number.
     async fn is_stored(&self, pack: &Pack) -> Result<bool, Error> {
         if let Some(known) = self.at_hand(pack.no())
             && std::sync::Arc::ptr_eq(known.bytes(), pack.bytes())
@@ -108,8 +110,8 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(row.is_some_and(|row| row.value.digest == pack.digest()))
     }
 
-    /// Writes large packs, piece by piece. Returns what the commit of the head must expect of `sealing`, so that no
-    /// other writer can have touched the pieces.
+    /// Writes large packs in pieces. Returns the version of the `sealing` row: the commit of the head expects it, so
+    /// that it fails if another writer touched the pieces.
     async fn write_ahead(
         &self,
         fresh: &[Pack],
@@ -141,7 +143,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(sealing)
     }
 
-    /// Adds what puts `incarnation` in force.
+    /// Adds the writes that put `incarnation` in force.
     fn publish(
         &self,
         batch: Batch,
@@ -163,13 +165,13 @@ impl<S: Store + ?Sized> Incarnations<S> {
             .announce(rows::topic(&self.partition)))
     }
 
-    /// Expects the head to be where it was.
+    /// Adds the expectation that the head has not changed.
     fn expecting(&self, batch: Batch, head: Option<&Head>) -> Batch {
         let found = head.map(|head| head.version);
         batch.expect(self.key::<HeadRow>(""), Expect::as_found(found))
     }
 
-    /// Commits `batch`, again and again while it is not known whether it was.
+    /// Commits `batch`, and submits it again while its outcome is unknown, up to [`ATTEMPTS`] times.
     pub(super) async fn submit(&self, batch: Batch) -> Result<Version, CommitError> {
         let mut attempt = 1;
         loop {
@@ -184,7 +186,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         record::key(&self.partition, R::KIND, name)
     }
 
-    /// Clears away what a crash left behind the head, unless a writer is at work. For removals.
+    /// Deletes leftovers of crashes beyond the head, and makes a concurrent writer of pieces fail. For removals.
     pub(super) fn clear(&self, batch: Batch, head: &Head) -> Result<Batch, Error> {
         let row = SealingRow {
             after: Some(head.no),
@@ -199,7 +201,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
     }
 }
 
-/// Adds what `with` expects: a writer that lost the partition must not even write ahead.
+/// Adds the expectations of `with`, so that a writer that lost the partition writes no pieces either.
 fn with_expectations(mut batch: Batch, with: &Batch) -> Batch {
     batch.expect.extend_from_slice(&with.expect);
     batch

@@ -36,7 +36,7 @@ fn asset(at: u32, n: u32, bytes: usize) -> Asset {
         .unwrap()
 }
 
-/// The successor of `before` with `put` in it, sealed a minute later.
+/// The successor of `before` with the assets `put`, sealed one minute later.
 fn next(before: Option<&Incarnation>, put: Vec<Asset>) -> Incarnation {
     let parent = before.map(Incarnation::no);
     let no = parent.unwrap_or_default().next();
@@ -53,7 +53,7 @@ fn next(before: Option<&Incarnation>, put: Vec<Asset>) -> Incarnation {
     Incarnation::new(header, snapshot)
 }
 
-/// Seals `count` incarnations, each changing one asset of 200.
+/// Seals `count` incarnations. Each changes one of 200 assets.
 fn history(store: &MemoryStore, count: u32) -> Vec<Incarnation> {
     let incarnations = open(store);
     let mut head = None;
@@ -107,7 +107,8 @@ fn r5_every_incarnation_is_read_back_after_a_crash() {
     ));
 }
 
-/// Cuts the power at each point of sealing `new` over `old`, at least so many; what is in force must be either, whole.
+/// Cuts the power at each point of sealing `new` after `old`; there must be at least `points` points. One of the two
+/// must be completely in force afterwards.
 fn crash_everywhere(old: &Incarnation, new: &Incarnation, points: usize) {
     for crash_at in 0.. {
         let store = MemoryStore::new();
@@ -141,7 +142,7 @@ fn crash_everywhere(old: &Incarnation, new: &Incarnation, points: usize) {
             assert_eq!(
                 count(&store, "chunk/shakespeare/0000000002"),
                 1,
-                "garbage is left"
+                "pieces of the crashed seal are left"
             );
         }
     }
@@ -161,7 +162,7 @@ fn r5_a_crash_between_pieces_of_a_large_pack_leaves_the_old_incarnation_in_force
 }
 
 #[test]
-fn r5_flipped_and_torn_bytes_are_noticed() {
+fn r5_flipped_and_torn_bytes_are_detected() {
     let store = MemoryStore::new();
     let all = history(&store, 3);
     for (key, row) in rows(&store) {
@@ -174,7 +175,7 @@ fn r5_flipped_and_torn_bytes_are_noticed() {
             for damaged in [flipped, row.value[..at].to_vec()] {
                 put(damaged);
                 let read = block_on(open(&store).latest());
-                // Spelled differently, the same record is no damage.
+                // The same record in different JSON spelling is not damage.
                 let fine = matches!(&read, Ok(Some(read)) if same(read, &all[2]));
                 assert!(read.is_err() || fine, "{key} at {at}");
             }
@@ -201,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn r5_retention_keeps_what_is_latest_pinned_young_or_among_the_newest(
+    fn r5_retention_keeps_the_latest_pinned_young_and_newest_incarnations(
         sealed in 1..100u32,
         count in 0..20usize,
         minutes in 0..40u64,
@@ -234,7 +235,7 @@ proptest! {
 }
 
 #[test]
-fn r5_removal_clears_what_a_crash_left_behind() {
+fn r5_removal_deletes_pieces_left_by_a_crash() {
     let store = MemoryStore::new();
     history(&store, 2);
     let left = "chunk/shakespeare/0000000003/00000";
@@ -258,7 +259,7 @@ fn r5_removal_clears_what_a_crash_left_behind() {
 }
 
 #[test]
-fn r5_what_was_sealed_since_somebody_looked_is_kept() {
+fn r5_incarnations_sealed_after_the_pins_were_read_are_kept() {
     let store = MemoryStore::new();
     history(&store, 5);
     let keep = Keep {
@@ -273,7 +274,7 @@ fn r5_what_was_sealed_since_somebody_looked_is_kept() {
 }
 
 #[test]
-fn r5_removal_does_not_trust_a_list_older_than_the_head() {
+fn r5_removal_refuses_a_list_older_than_the_head() {
     let store = MemoryStore::new();
     let all = history(&store, 5);
     let keep = Keep {
@@ -298,7 +299,7 @@ fn r5_removal_does_not_trust_a_list_older_than_the_head() {
 }
 
 #[test]
-fn a_store_younger_than_what_was_known_is_refused() {
+fn a_store_older_than_a_known_incarnation_is_refused() {
     let store = MemoryStore::new();
     history(&store, 2);
     let incarnations = open(&store);
@@ -317,7 +318,7 @@ fn a_store_younger_than_what_was_known_is_refused() {
     ));
 }
 
-/// A store whose first read is answered late: with what it read, after others went on.
+/// A store that delays its first answer: it returns what it read before other calls went on.
 struct Late {
     store: MemoryStore,
     reads: AtomicUsize,
@@ -347,7 +348,7 @@ impl Store for Late {
 }
 
 #[test]
-fn s7_a_seal_while_the_head_is_read_is_not_taken_for_a_loss() {
+fn s7_a_seal_during_a_head_read_is_not_reported_as_data_loss() {
     let store = MemoryStore::new();
     let first = history(&store, 1).remove(0);
     let head = block_on(open(&store).head()).unwrap();
@@ -368,7 +369,7 @@ fn s7_a_seal_while_the_head_is_read_is_not_taken_for_a_loss() {
 }
 
 #[test]
-fn of_two_who_seal_one_is_refused() {
+fn of_two_concurrent_seals_one_is_refused() {
     let store = MemoryStore::new();
     let first = history(&store, 1).remove(0);
     let (one, other) = (open(&store), open(&store));
@@ -424,7 +425,7 @@ fn pieces_touched_by_another_writer_are_never_put_in_force() {
 }
 
 #[test]
-fn an_unknown_outcome_is_found_out() {
+fn a_seal_of_unknown_outcome_is_submitted_again() {
     let store = MemoryStore::new();
     let first = history(&store, 1).remove(0);
     let head = block_on(open(&store).head()).unwrap();
@@ -439,7 +440,7 @@ fn an_unknown_outcome_is_found_out() {
 }
 
 #[test]
-fn what_does_not_follow_from_the_head_is_refused() {
+fn an_incarnation_not_built_from_the_head_is_refused() {
     let store = MemoryStore::new();
     let all = history(&store, 2);
     let incarnations = open(&store);
@@ -472,7 +473,7 @@ fn what_does_not_follow_from_the_head_is_refused() {
 }
 
 #[test]
-fn the_fence_given_along_guards_every_commit() {
+fn the_fence_of_the_caller_guards_every_commit() {
     let store = MemoryStore::new();
     let first = history(&store, 1).remove(0);
     let head = block_on(open(&store).head()).unwrap();
@@ -498,7 +499,7 @@ fn the_fence_given_along_guards_every_commit() {
 }
 
 #[test]
-fn loading_the_next_incarnation_reads_its_own_pack_only() {
+fn loading_the_next_incarnation_reads_only_its_own_pack() {
     let store = MemoryStore::new();
     let all = history(&store, 40);
     let incarnations = open(&store);
@@ -513,7 +514,7 @@ fn loading_the_next_incarnation_reads_its_own_pack_only() {
     assert_eq!(
         reads.load(Ordering::Relaxed),
         3,
-        "the incarnation, its pack's row, its pack"
+        "the row of the incarnation, the row of its pack, the pack"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The journal against a model: whatever the store answers, acknowledged steps are there, in order, once.
+//! The journal against a model: whatever the store answers, acknowledged steps are stored once and in order.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ fn put(key: &str, value: impl Into<bytes::Bytes>) -> Write {
     Write::Put(key.into(), value.into())
 }
 
-/// A store with an owner, and that owner's journal.
+/// A store in which a partition has an owner, and that owner's journal.
 fn owned() -> (MemoryStore, Journal) {
     let store = MemoryStore::new();
     let token = block_on(store.commit(Batch::new().put("owner/a", "me"))).unwrap();
@@ -20,7 +20,7 @@ fn owned() -> (MemoryStore, Journal) {
     (store, journal)
 }
 
-/// Commits what the journal has until it is idle or ends.
+/// Commits the journal's batches until it is idle or has ended.
 fn drain(store: &MemoryStore, journal: &mut Journal) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     while let Some(batch) = journal.next_batch() {
@@ -61,8 +61,8 @@ fn a_later_write_to_a_key_wins_and_ranges_keep_their_place() {
     journal.record(vec![Write::DeleteRange(KeyRange::all().after(&"0".into()))]);
     journal.record(vec![put("a", "2")]);
     let batch = journal.next_batch().unwrap();
-    assert_eq!(batch.writes.len(), 3, "the first write to `a` is pointless");
-    // The owner's record went with the range; that is this test's doing.
+    assert_eq!(batch.writes.len(), 3, "the first write to `a` is replaced");
+    // The range also removed the owner's record, which only this test does.
     block_on(store.commit(batch)).unwrap();
     assert_eq!(rows(&store), BTreeMap::from([("a".into(), b"2".to_vec())]));
 }
@@ -88,7 +88,7 @@ fn a_step_larger_than_a_batch_is_split_and_durable_with_its_last_part() {
 }
 
 #[test]
-fn an_owner_who_was_replaced_writes_nothing_more() {
+fn a_replaced_owner_writes_nothing_more() {
     let (store, mut journal) = owned();
     block_on(store.commit(Batch::new().put("owner/a", "another"))).unwrap();
     let ticket = journal.record(vec![put("a", "1")]);
@@ -130,9 +130,10 @@ fn an_unknown_commit_is_submitted_again_under_its_id() {
 }
 
 proptest! {
-    /// Each step counts up one of few keys. Whatever faults fall in between, the store ends as the steps say.
+    /// Each step sets one of a few keys. Whatever faults are injected, the store ends in the state that the steps
+    /// describe.
     #[test]
-    fn acknowledged_steps_are_there_in_order(
+    fn acknowledged_steps_are_stored_in_order(
         steps in proptest::collection::vec((0..5u8, any::<bool>(), 0..4u8), 1..40),
     ) {
         let (store, mut journal) = owned();

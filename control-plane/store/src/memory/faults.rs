@@ -1,41 +1,41 @@
-//! What can be made to go wrong with a memory store, and how often.
+//! Faults of a memory store, and how often they occur.
 
 use std::collections::BTreeMap;
 
 use crate::{Batch, Topic};
 
-/// Something that the store was asked for, and that may go wrong.
+/// An operation of the store that a fault can hit.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Op<'a> {
     /// A commit of this batch.
     Commit(&'a Batch),
-    /// A read.
+    /// A read of keys or of a range.
     Read,
-    /// A hint to one who watches this topic.
+    /// A hint to a watcher of this topic.
     Hint(&'a Topic),
 }
 
-/// One way to go wrong. A fault that does not fit the operation at hand does nothing.
+/// One kind of fault. A fault that does not fit the operation has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A read or commit is refused; nothing was written.
+    /// A read or commit is refused; nothing is written.
     Unavailable,
-    /// A commit happened, and the caller is not told so.
+    /// A commit happens, but the caller is told that its outcome is unknown.
     UnknownApplied,
-    /// A commit did not happen, and the caller is not told so.
+    /// A commit does not happen, and the caller is told that its outcome is unknown.
     UnknownLost,
-    /// Syncing failed: everything fails until the store is opened again. What was written may have been kept.
+    /// A sync fails: all operations fail until the store is opened again.
     Poison {
-        /// Whether what was written is found again.
+        /// Whether the written data is found after the store is opened again.
         kept: bool,
     },
-    /// A read sees the store this many commits ago, 1 to 5.
+    /// A read returns the state of this many commits ago, 1 to 5.
     Stale(u64),
-    /// A hint is lost.
+    /// A hint is lost on its way.
     DropHint,
-    /// A hint is given twice.
+    /// A hint is sent twice.
     RepeatHint,
 }
 
@@ -65,10 +65,10 @@ impl Fault {
     }
 }
 
-/// How often each fault happened, by name, with those that never did at zero.
+/// Number of times that each fault occurred, by name. Faults that did not occur are listed with zero.
 pub type Counts = BTreeMap<&'static str, u64>;
 
-/// Every name that [`Counts`] has.
+/// All names that [`Counts`] contains.
 pub(super) const NAMES: [&str; 11] = [
     "unavailable",
     "unknown_applied",
@@ -83,7 +83,7 @@ pub(super) const NAMES: [&str; 11] = [
     "commit_lost_in_crash",
 ];
 
-/// How often faults happen: so many in a million operations that they fit.
+/// Frequencies of faults, as occurrences per million operations that the fault can hit. The default is zero for all.
 ///
 /// ```
 /// use plane_store::memory::{MemoryStore, Rates};
@@ -92,22 +92,23 @@ pub(super) const NAMES: [&str; 11] = [
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rates {
-    /// [`Fault::Unavailable`], of reads and commits.
+    /// Rate of [`Fault::Unavailable`], for reads and for commits.
     pub unavailable: u32,
-    /// [`Fault::UnknownApplied`] and [`Fault::UnknownLost`], evenly.
+    /// Rate of [`Fault::UnknownApplied`] and [`Fault::UnknownLost`] together, in equal parts.
     pub unknown: u32,
-    /// [`Fault::Poison`], kept and lost evenly.
+    /// Rate of [`Fault::Poison`], with the data kept and lost in equal parts.
     pub poison: u32,
-    /// [`Fault::Stale`], 1 to 5 commits evenly.
+    /// Rate of [`Fault::Stale`], by 1 to 5 commits in equal parts.
     pub stale: u32,
-    /// [`Fault::DropHint`].
+    /// Rate of [`Fault::DropHint`] per hint.
     pub drop_hint: u32,
-    /// [`Fault::RepeatHint`].
+    /// Rate of [`Fault::RepeatHint`] per hint.
     pub repeat_hint: u32,
 }
 
 impl Rates {
-    /// Draws faults at these rates. The same seed draws the same faults for the same operations.
+    /// Returns a function that draws faults at these rates. The same seed draws the same faults for the same
+    /// operations.
     pub fn seeded(self, seed: u64) -> impl FnMut(Op<'_>) -> Option<Fault> + Send + 'static {
         let mut state = seed;
         move |op| {

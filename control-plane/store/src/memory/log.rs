@@ -1,4 +1,4 @@
-//! The medium of the memory store, without faults: what is written, what of it is synced, and how to go back.
+//! The medium of the memory store, without faults: written and synced state, and how to undo commits.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -7,10 +7,10 @@ use std::{
 
 use crate::{Batch, BatchId, CommitError, Key, KeyRange, Page, Version, Versioned, Write, limit};
 
-/// How many versions a stale read may lie behind.
+/// Maximum number of versions by which a stale read may lag.
 pub(super) const HISTORY: u64 = 5;
 
-/// All rows as last written, with what it takes to see or restore them as they were a few commits ago.
+/// All rows as last written, with the data needed to read or restore the state of a few commits ago.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     rows: BTreeMap<Key, Versioned>,
@@ -21,7 +21,7 @@ pub(super) struct Log {
     in_order: VecDeque<BatchId>,
 }
 
-/// What one commit replaced, in the order of its writes.
+/// The rows that one commit replaced, in the order of its writes.
 #[derive(Debug)]
 struct Undo {
     version: u64,
@@ -30,7 +30,7 @@ struct Undo {
 }
 
 impl Log {
-    /// Writes `batch` without syncing it. A batch that is remembered is not written again.
+    /// Writes `batch` without syncing it. A batch whose id is remembered is not written again.
     pub(super) fn write(&mut self, batch: &Batch) -> Result<Version, CommitError> {
         if let Some(version) = self.remembered.get(&batch.id) {
             return Ok(Version(*version));
@@ -91,7 +91,7 @@ impl Log {
         }
     }
 
-    /// Makes everything written up to `version` durable, and with it visible.
+    /// Makes everything written up to `version` durable, and therefore visible.
     pub(super) fn sync(&mut self, version: Version) {
         self.synced = self.synced.max(version.0);
         let oldest = self.synced.saturating_sub(HISTORY);
@@ -100,7 +100,7 @@ impl Log {
         }
     }
 
-    /// Drops what was not synced. Answers how many commits were lost.
+    /// Drops all unsynced commits. Returns their number.
     pub(super) fn roll_back(&mut self) -> u64 {
         let mut lost = 0;
         while let Some(undo) = self.undo.pop_back_if(|undo| undo.version > self.synced) {
@@ -118,7 +118,7 @@ impl Log {
         lost
     }
 
-    /// What is durable, as of `behind` commits ago; at most [`HISTORY`].
+    /// The durable state as of `behind` commits ago; at most [`HISTORY`].
     pub(super) fn snapshot(&self, behind: u64) -> Snapshot<'_> {
         Snapshot {
             log: self,
@@ -127,7 +127,7 @@ impl Log {
     }
 
     fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Versioned)> {
-        // A range that ends before it starts is empty; the map would not have it.
+        // A range that ends before it starts is empty, but `BTreeMap::range` would panic on it.
         let end = range.end.as_ref().map(|end| end.max(&range.start));
         let end = end.map_or(Bound::Unbounded, Bound::Excluded);
         self.rows
@@ -142,7 +142,7 @@ pub(super) struct Snapshot<'a> {
 }
 
 impl Snapshot<'_> {
-    /// The value of `key`.
+    /// Reads the value of `key` at this version.
     pub(super) fn get(&self, key: &Key) -> Option<Versioned> {
         let replaced = self.undone().flat_map(|undo| &undo.replaced);
         match replaced.into_iter().find(|(replaced, _)| replaced == key) {
@@ -151,7 +151,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// The first page of `range`.
+    /// Reads the first page of `range` at this version.
     pub(super) fn scan(&self, range: &KeyRange, limit: usize) -> Page {
         let mut replaced: BTreeMap<&Key, Option<&Versioned>> = BTreeMap::new();
         for (key, old) in self.undone().flat_map(|undo| &undo.replaced) {
@@ -162,7 +162,7 @@ impl Snapshot<'_> {
         if replaced.is_empty() {
             return Page::collect(range, limit, self.log.range(range));
         }
-        // Each replaced row hides at most one present one, so this many are enough.
+        // Each replaced row hides at most one present row, so this many rows are enough.
         let enough = limit.max(1).saturating_add(replaced.len());
         let mut rows: BTreeMap<&Key, &Versioned> = self.log.range(range).take(enough).collect();
         for (key, old) in replaced {
@@ -174,7 +174,7 @@ impl Snapshot<'_> {
         Page::collect(range, limit, rows)
     }
 
-    /// The commits that this snapshot does not see, oldest first.
+    /// The commits that are newer than this snapshot, oldest first.
     fn undone(&self) -> impl Iterator<Item = &Undo> {
         let first = self
             .log

@@ -1,4 +1,4 @@
-//! A store in memory, for tests, simulation and short-lived planes: deterministic, and made to fail on demand.
+//! A store in memory, for tests, simulation and short-lived planes. It is deterministic, and faults can be injected.
 
 use std::{
     collections::VecDeque,
@@ -22,9 +22,9 @@ mod tests;
 
 /// A [`Store`] in memory. Clones are handles to the same store.
 ///
-/// It tells *written* from *synced*, as a disk does: a commit is written, then synced, then acknowledged, and
-/// [`pause`](Self::set_pause) lets a simulator put virtual time, or a crash, between the three. It draws no randomness
-/// and reads no clock: whoever wants faults hands them in.
+/// Like a disk, it distinguishes *written* from *synced*: a commit is written, then synced, then acknowledged. With
+/// [`set_pause`](Self::set_pause) a simulator puts virtual time, or a crash, between these steps. The store draws no
+/// random numbers and reads no clock; faults come from the caller only.
 ///
 /// ```
 /// use plane_store::{Batch, CommitError, MemoryStore, Store, memory::Fault};
@@ -48,17 +48,17 @@ pub struct MemoryStore {
     opening: u64,
 }
 
-/// Where a commit or a read can be held up.
+/// Point at which a commit or a read can be paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Point {
-    /// A read was asked for.
+    /// A read was requested and has not begun.
     BeforeRead,
-    /// A commit was asked for; nothing is written.
+    /// A commit was requested; nothing is written.
     BeforeWrite,
-    /// A commit is written and not yet synced: a crash loses it, nobody sees it.
+    /// A commit is written but not yet synced: no reader sees it, and a crash loses it.
     BeforeSync,
-    /// A commit is durable and not yet acknowledged.
+    /// A commit is durable but not yet acknowledged.
     BeforeAck,
 }
 
@@ -67,7 +67,7 @@ type Faults = Box<dyn FnMut(Op<'_>) -> Option<Fault> + Send>;
 
 struct Disk {
     log: log::Log,
-    /// Counts how often the store was opened; handles of earlier openings are dead.
+    /// Number of times that the store was opened. Handles of earlier openings are refused.
     opening: u64,
     poisoned: bool,
     unreachable: bool,
@@ -79,7 +79,7 @@ struct Disk {
 }
 
 impl MemoryStore {
-    /// An empty store in which nothing goes wrong.
+    /// Creates an empty store without faults.
     pub fn new() -> Self {
         let disk = Disk {
             log: log::Log::default(),
@@ -98,9 +98,9 @@ impl MemoryStore {
         }
     }
 
-    /// Cuts the power and opens the store again: what was not synced is gone, every handle but the one returned is
-    /// dead, and watchers end. Cures poison.
-    #[must_use = "every other handle is dead now"]
+    /// Cuts the power and opens the store again. Unsynced commits are lost, all handles but the returned one are
+    /// refused from now on, and streams of watchers end. Also ends poisoning.
+    #[must_use = "every other handle is refused from now on"]
     pub fn crash(&self) -> Self {
         let mut disk = self.lock();
         let lost = disk.log.roll_back();
@@ -115,22 +115,22 @@ impl MemoryStore {
         }
     }
 
-    /// Makes the store refuse everything as unavailable, or ends that.
+    /// Makes the store refuse everything as unavailable (`true`), or ends that (`false`).
     pub fn set_unreachable(&self, unreachable: bool) {
         self.lock().unreachable = unreachable;
     }
 
-    /// Makes the next operation that `fault` fits fail. Called several times, the faults queue.
+    /// Makes the next operation fail that `fault` fits. Several injected faults are queued.
     pub fn inject(&self, fault: Fault) {
         self.lock().injected.push_back(fault);
     }
 
-    /// Asks `faults` before each operation whether, and how, it goes wrong. See [`Rates::seeded`].
+    /// Sets a function that is asked before each operation whether a fault hits it, and which. See [`Rates::seeded`].
     pub fn set_faults(&self, faults: impl FnMut(Op<'_>) -> Option<Fault> + Send + 'static) {
         self.lock().faults = Some(Box::new(faults));
     }
 
-    /// Nothing goes wrong from here on: no faults, none injected, reachable.
+    /// Removes all faults, injected ones included, and makes the store reachable again.
     pub fn heal(&self) {
         let mut disk = self.lock();
         disk.faults = None;
@@ -138,11 +138,11 @@ impl MemoryStore {
         disk.unreachable = false;
     }
 
-    /// Commits `batch` and answers before it is synced, as no store may: a crash before the next commit loses what was
-    /// acknowledged. For tests that show that somebody notices.
+    /// Commits `batch` and answers before it is synced, which no store may do: a crash before the next commit loses an
+    /// acknowledged commit. For tests that show that such a loss is detected.
     ///
     /// # Errors
-    /// As [`Store::commit`].
+    /// As for [`Store::commit`].
     pub async fn commit_unsynced(&self, batch: Batch) -> Result<Version, CommitError> {
         batch.check()?;
         self.pause(Point::BeforeWrite).await;
@@ -151,7 +151,7 @@ impl MemoryStore {
         Ok(version)
     }
 
-    /// Awaits `pause` at each [`Point`] of every operation.
+    /// Sets a function whose future is awaited at each [`Point`] of every operation.
     pub fn set_pause(
         &self,
         pause: impl Fn(Point) -> BoxFuture<'static, ()> + Send + Sync + 'static,
@@ -159,7 +159,7 @@ impl MemoryStore {
         self.lock().pause = Some(Arc::new(pause));
     }
 
-    /// How often each fault happened so far.
+    /// Number of times that each fault has occurred so far.
     pub fn counts(&self) -> Counts {
         self.lock().counts.clone()
     }
@@ -175,7 +175,7 @@ impl MemoryStore {
         }
     }
 
-    /// Reads one snapshot, unless a fault forbids it.
+    /// Reads one snapshot, unless a fault prevents it.
     async fn read<T>(&self, read: impl FnOnce(log::Snapshot<'_>) -> T + Send) -> Result<T, Error> {
         self.pause(Point::BeforeRead).await;
         let mut disk = self.lock();
@@ -187,7 +187,7 @@ impl MemoryStore {
         }
     }
 
-    /// Writes `batch`, unsynced. Answers the fault that is still to come.
+    /// Writes `batch` without syncing it. Also returns a fault that applies to a later step.
     fn write(&self, batch: &Batch) -> Result<(Version, Option<Fault>), CommitError> {
         let mut disk = self.lock();
         disk.usable(self.opening)?;
@@ -200,7 +200,7 @@ impl MemoryStore {
         Ok((disk.log.write(batch)?, fault))
     }
 
-    /// Makes what was written up to `version` durable and visible, and tells those who watch.
+    /// Makes everything written up to `version` durable and visible, and sends hints to watchers.
     fn sync(
         &self,
         batch: &Batch,
@@ -271,10 +271,10 @@ impl Store for MemoryStore {
     }
 }
 
-/// Why the store refuses everything.
+/// Reason why the store refuses every operation.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("the store was opened again; this handle is of an earlier opening")]
+    #[error("the store was opened again; use the handle of the new opening")]
     Closed,
     #[error("the store does not answer")]
     Unreachable,
@@ -315,7 +315,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The fault for `op`, if one is due: the first injected one that fits, or else one drawn.
+    /// The fault that hits `op`, if any: the first injected one that fits, otherwise one drawn by the fault function.
     fn draw(&mut self, op: Op<'_>) -> Option<Fault> {
         let injected = self.injected.iter().position(|fault| fault.fits(op));
         let fault = match injected {
@@ -332,7 +332,7 @@ impl Disk {
     }
 
     fn announce(&mut self, topic: &Topic) {
-        // Set aside, since drawing faults needs the rest of the disk.
+        // Taken out, because drawing faults needs the rest of the disk.
         let mut watchers = std::mem::take(&mut self.watchers);
         watchers.announce(topic, || match self.draw(Op::Hint(topic)) {
             Some(Fault::DropHint) => 0,

@@ -1,4 +1,4 @@
-//! The memory store keeps every store's promises, and breaks exactly those it is told to break.
+//! The memory store keeps the guarantees of every store, and breaks exactly those that a fault breaks.
 
 use std::sync::Mutex;
 
@@ -37,7 +37,7 @@ fn value(store: &MemoryStore, key: &str) -> Option<String> {
 }
 
 #[test]
-fn r5_a_crash_between_write_and_sync_loses_the_commit_and_only_that() {
+fn r5_a_crash_between_write_and_sync_loses_only_that_commit() {
     let store = MemoryStore::new();
     block_on(store.commit(put("a", "1"))).unwrap();
     let crashed: Arc<Mutex<Option<MemoryStore>>> = Arc::default();
@@ -61,12 +61,12 @@ fn r5_a_crash_between_write_and_sync_loses_the_commit_and_only_that() {
     assert_eq!(
         block_on(store.commit(batch)).unwrap(),
         Version(2),
-        "it is not remembered"
+        "the lost batch is not remembered"
     );
 }
 
 #[test]
-fn what_is_not_synced_is_not_seen() {
+fn unsynced_commits_are_not_visible() {
     let store = MemoryStore::new();
     store.set_pause(|point| match point {
         Point::BeforeSync => futures::future::pending().boxed(),
@@ -84,7 +84,7 @@ fn what_is_not_synced_is_not_seen() {
 }
 
 #[test]
-fn stale_reads_see_the_store_as_it_was() {
+fn stale_reads_return_earlier_states() {
     let store = MemoryStore::new();
     for n in 0..8 {
         block_on(store.commit(put("n", &n.to_string()).put(format!("k/{n}"), ""))).unwrap();
@@ -118,7 +118,7 @@ fn poison_lasts_until_the_store_is_opened_again() {
 }
 
 #[test]
-fn an_unreachable_store_refuses_and_comes_back() {
+fn an_unreachable_store_refuses_until_it_is_healed() {
     let store = MemoryStore::new();
     store.set_unreachable(true);
     let refused = block_on(store.commit(put("a", "1")));
@@ -145,12 +145,12 @@ fn hints_are_dropped_and_repeated() {
     assert_eq!(
         hints.next().now_or_never(),
         Some(None),
-        "it ends with the store"
+        "the stream ends with the store"
     );
 }
 
 #[test]
-fn a_seed_draws_the_same_faults_and_every_kind_of_them() {
+fn a_seed_draws_the_same_faults_and_every_kind() {
     let rates = Rates {
         unavailable: 50_000,
         unknown: 50_000,

@@ -1,10 +1,11 @@
-//! How long a process may go on by itself.
+//! The lease: the time for which a process may act as an owner after its last heartbeat.
 
 use std::time::Duration;
 
 use plugin_sdk::Mono;
 
-/// The time in which nobody else can have taken over. Cheap to copy: hand it to whoever starts things.
+/// The right of a process to act as an owner until a point in time. Until [`ends_at`](Self::ends_at) no other process
+/// can have taken over. Cheap to copy: each part of the program that starts work gets a copy.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,24 +17,25 @@ use plugin_sdk::Mono;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// When the last heartbeat that went through was begun, by the clock of its process.
+    /// Start of the last heartbeat that succeeded, by the clock of the process.
     pub renewed_at: Mono,
-    /// After how long without a heartbeat others take over.
+    /// Time without a heartbeat after which other processes may take over. The same in all processes.
     pub term: Duration,
 }
 
 impl Lease {
-    /// Whether something may be started at `now`: until two thirds of a term have passed.
+    /// Whether the process may start work at `now`: true until two thirds of a term after the heartbeat.
     pub fn may_start(&self, now: Mono) -> bool {
         now < self.ends_at()
     }
 
-    /// From when on nothing may be started.
+    /// Time from which the process may start nothing: two thirds of a term after the heartbeat.
     pub fn ends_at(&self) -> Mono {
         self.renewed_at + self.term / 3 * 2
     }
 
-    /// When to beat again: early enough to fail twice and still be in time.
+    /// Time of the next heartbeat: two ninths of a term after the last one. Two attempts may fail, and the third is
+    /// still in time.
     pub fn renew_at(&self) -> Mono {
         self.renewed_at + self.term / 9 * 2
     }

@@ -1,13 +1,14 @@
-//! Who works on a partition: ownership, fencing tokens, and how the living are told from the dead.
+//! Ownership of partitions: owner records, fencing tokens, heartbeats and leases.
 //!
-//! Each process keeps one heartbeat record, `process/ID`. Each partition has one record of its owner,
-//! `owner/PARTITION`, written only when ownership changes: its version is the [`FencingToken`](plugin_sdk::FencingToken),
-//! and every commit of the owner expects it.
+//! Each process keeps one heartbeat record, `process/ID`. Each partition has one owner record, `owner/PARTITION`. It is
+//! written only when ownership changes; its version is the [`FencingToken`](plugin_sdk::FencingToken), and every commit
+//! of the owner expects it.
 //!
-//! A process is dead once its heartbeat has not moved for a *term* of an observer's own monotonic clock; no two clocks
-//! are ever compared. Whoever takes over from a dead process removes its heartbeat in the same commit, so that it finds
-//! out with its next beat. The other half is the [`Lease`]: a process that has not renewed its heartbeat for two thirds
-//! of a term starts nothing, so it has stopped before anybody may take over.
+//! An observer considers a process dead once the heartbeat of that process has not moved for one *term* on the
+//! observer's own monotonic clock. Clocks of different processes are never compared. A process that takes over from a
+//! dead one removes the dead one's heartbeat in the same commit; if the other process is in fact alive, it learns of
+//! this with its next heartbeat. The [`Lease`] is the counterpart: a process that has not renewed its heartbeat for two
+//! thirds of a term starts nothing, so it has stopped before another process may take over.
 
 use std::{fmt, sync::Arc};
 
@@ -26,13 +27,13 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-/// Names one run of a process: unique to it, so that a process started again is another one.
+/// Id of one run of a process. A restarted process has a new id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProcessId(Arc<str>);
 
 impl ProcessId {
-    /// The id as text.
+    /// The id of the process as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -54,10 +55,10 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// The record of a partition's owner. Its version is the fencing token.
+/// The record that names the owner of a partition. Its version is the fencing token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Who owns the partition.
+    /// Process that owns the partition.
     pub process: ProcessId,
 }
 
@@ -65,18 +66,18 @@ impl Record for Owner {
     const KIND: &'static str = "owner";
 }
 
-/// The key of the record of `partition`'s owner.
+/// Returns the key of the owner record of `partition`.
 pub fn key(partition: &PartitionId) -> Key {
     record::key(partition, Owner::KIND, "")
 }
 
-/// What is announced when `partition` may have become free.
+/// Returns the topic that is announced when `partition` may have become free.
 pub fn topic(partition: &PartitionId) -> Topic {
     key(partition).as_str().into()
 }
 
-/// The heartbeats of all processes. Whoever knows that every other process is gone, such as a backend that only one
-/// can open, removes them all: then takeover is immediate.
+/// Returns the range of the heartbeats of all processes. Removing them all makes takeovers immediate. Only a process
+/// that knows that every other process has ended may do this, such as one with a store that a single process can open.
 pub fn heartbeats() -> KeyRange {
     KeyRange::prefix("process/")
 }

@@ -1,4 +1,4 @@
-//! Tells the living from the dead by watching heartbeats move. Pure.
+//! Decides from heartbeats which processes are alive. Pure: it reads no store and no clock.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use plugin_sdk::Mono;
 use super::ProcessId;
 use crate::Version;
 
-/// What one process has seen of the heartbeats of others, by its own clock.
+/// The heartbeats of other processes as one process has seen them, with times of its own clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,20 +25,20 @@ pub struct Observer {
     seen: BTreeMap<ProcessId, (Version, Mono)>,
 }
 
-/// What is known of a process.
+/// Whether another process is alive, as far as its heartbeats show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judged {
-    /// It may be alive.
+    /// The process may be alive.
     Alive {
-        /// When it counts as dead if its heartbeat does not move.
+        /// Time from which the process counts as dead if its heartbeat does not move until then.
         until: Mono,
     },
-    /// It has left, or its heartbeat has not moved for a term.
+    /// The process has left, or its heartbeat has not moved for a term.
     Dead,
 }
 
 impl Observer {
-    /// Judges by this `term`, which must be that of the processes observed.
+    /// Creates an observer. `term` must be the term of the observed processes.
     pub fn new(term: Duration) -> Self {
         Self {
             term,
@@ -46,7 +46,8 @@ impl Observer {
         }
     }
 
-    /// Judges `process`, whose heartbeat was read at version `beat`. `now` must be read *after* the heartbeat was.
+    /// Judges `process`, whose heartbeat was read at version `beat`; `None` means that it has no heartbeat. The caller
+    /// must read the clock for `now` *after* it has read the heartbeat.
     pub fn judge(&mut self, process: &ProcessId, beat: Option<Version>, now: Mono) -> Judged {
         let Some(beat) = beat else {
             self.seen.remove(process);

@@ -1,6 +1,6 @@
-//! One process among those that share a store: beats, acquires partitions, releases them.
+//! One process among those that share a store. It sends heartbeats, acquires partitions and releases them.
 //!
-//! The shell decides when; nothing here sleeps.
+//! The shell decides when to call these functions; nothing here sleeps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,11 @@ use crate::{
     record::{self, Stored},
 };
 
-/// Reads the monotonic clock of this process.
+/// Function that reads the monotonic clock of this process.
 pub type Clock = Arc<dyn Fn() -> Mono + Send + Sync>;
 
-/// This process, as the others that share the store see it.
+/// This process as a member of the processes that share a store: its heartbeat, its lease and the partitions that it
+/// owns.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -47,54 +48,56 @@ pub struct Process {
     id: ProcessId,
     term: Duration,
     clock: Clock,
-    /// The version of the heartbeat, once there is one.
+    /// Version of the heartbeat record; `None` before the first heartbeat.
     heartbeat: Option<Version>,
     lease: Option<Lease>,
-    /// A heartbeat of which it is not known whether it went through, and when it was begun.
+    /// A heartbeat whose outcome is unknown, and the time at which it was begun.
     unanswered: Option<(Batch, Mono)>,
     held: BTreeMap<PartitionId, FencingToken>,
-    /// What it has tried to own: the answer may be outstanding.
+    /// Partitions that this process has tried to own and has not released for certain, those of unknown outcome
+    /// included.
     claimed: BTreeSet<PartitionId>,
     observer: Observer,
-    /// What production has seen of partitions: tokens are above.
+    /// Newest token that production has seen, by partition. New tokens are greater.
     seen: BTreeMap<PartitionId, FencingToken>,
 }
 
-/// What came of a heartbeat.
+/// Result of sending one heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Beat {
-    /// The others know that this process lives.
+    /// The heartbeat is stored, and the lease renewed.
     Renewed(Lease),
-    /// Another process took this one for dead, and may own what it owned. The next beat begins anew.
+    /// Another process considered this one dead, and may own its partitions. The next heartbeat starts again.
     DeclaredDead {
-        /// What was owned until now.
+        /// Partitions that this process owned until now.
         lost: Vec<PartitionId>,
     },
 }
 
-/// What came of trying to own a partition.
+/// Result of trying to own a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Acquire {
-    /// This process owns it.
+    /// This process owns the partition.
     Acquired {
-        /// Every commit for the partition expects [`owner::key`](super::key) at this version.
+        /// Fencing token. Every commit for the partition expects [`owner::key`](super::key) at this version.
         token: FencingToken,
     },
-    /// Another process owns it, or was faster.
+    /// Another process owns the partition, or acquired it first.
     Held {
-        /// Who owns it, if that is known.
+        /// The owner, if it is known.
         by: Option<ProcessId>,
-        /// When to try again; earlier if [`owner::topic`](super::topic) is announced.
+        /// Time to try again, by this process's clock. Try earlier if [`owner::topic`](super::topic) is announced.
         look_again_at: Mono,
     },
-    /// This process has no lease: beat first.
+    /// This process has no valid lease: call [`Process::beat`] first.
     NoLease,
 }
 
 impl Process {
-    /// A process that owns nothing yet. `id` must be new with every start, `term` the same for all.
+    /// Creates a process that owns nothing yet. `id` must be new at every start. `term` must be the same in all
+    /// processes.
     pub fn new(store: Arc<dyn Store>, id: ProcessId, term: Duration, clock: Clock) -> Self {
         Self {
             store,
@@ -111,25 +114,25 @@ impl Process {
         }
     }
 
-    /// Who this is.
+    /// Id of this run of the process.
     pub fn id(&self) -> &ProcessId {
         &self.id
     }
 
-    /// How long this process may go on, once it has beaten.
+    /// The lease of this process; `None` before the first heartbeat and after the process was declared dead.
     pub fn lease(&self) -> Option<Lease> {
         self.lease
     }
 
-    /// What this process owns, as far as it knows.
+    /// Partitions that this process owns as far as it knows, with their fencing tokens.
     pub fn held(&self) -> &BTreeMap<PartitionId, FencingToken> {
         &self.held
     }
 
-    /// Tells the others that this process lives. To be called by [`Lease::renew_at`].
+    /// Renews the heartbeat. Call it by the time that [`Lease::renew_at`] gives.
     ///
     /// # Errors
-    /// When the store cannot be written. A beat without an answer is submitted again by the next call.
+    /// If the store cannot be written. A heartbeat of unknown outcome is submitted again by the next call.
     pub async fn beat(&mut self) -> Result<Beat, Error> {
         loop {
             let again = self.unanswered.is_some();
@@ -141,7 +144,8 @@ impl Process {
                         return Ok(Beat::Renewed(lease));
                     }
                 }
-                // Nobody else writes that row: what is there is an older beat of this process that had no answer.
+                // No other process writes this row: the version found is an older heartbeat of this process that had no
+                // answer.
                 Err(CommitError::Conflict { found, .. }) => return Ok(self.declared_dead(found)),
                 Err(error) => {
                     if error.may_resubmit() {
@@ -153,10 +157,10 @@ impl Process {
         }
     }
 
-    /// Tries to own `partition`.
+    /// Tries to become the owner of `partition`. If this process owns it already, returns the token that it has.
     ///
     /// # Errors
-    /// When the store cannot be read or written. Trying again is safe.
+    /// If the store cannot be read or written. Trying again is safe.
     pub async fn acquire(&mut self, partition: &PartitionId) -> Result<Acquire, Error> {
         let fresh = |lease: &Lease| lease.may_start((self.clock)());
         if self.unanswered.is_some() || !self.lease.as_ref().is_some_and(fresh) {
@@ -173,7 +177,8 @@ impl Process {
         if let Some(rival) = rival {
             let heartbeat = rival.value.process.heartbeat();
             beat = self.version_of(heartbeat).await?;
-            // Read after the heartbeat was: a term counts from when it is certain to have been seen.
+            // The clock is read after the heartbeat: a term counts from a moment at which the heartbeat was certainly
+            // seen.
             let judged = self
                 .observer
                 .judge(&rival.value.process, beat, (self.clock)());
@@ -197,19 +202,20 @@ impl Process {
         }
     }
 
-    /// Says that production has seen the token `seen` of `partition`: a store that was lost and begun anew gives out
-    /// smaller ones, which production refuses. From the next ownership on, tokens are above it.
+    /// Sets a lower bound for the tokens of `partition`: production has seen the token `seen`. A store that was lost
+    /// and started empty gives out smaller tokens, which production refuses. Ownerships that begin after this call have
+    /// greater tokens.
     pub fn raise(&mut self, partition: &PartitionId, seen: FencingToken) {
         let highest = self.seen.entry(partition.clone()).or_insert(seen);
         *highest = seen.max(*highest);
     }
 
-    /// Gives `partition` up. Nothing happens if it is not owned. Also for a partition whose journal says that
-    /// ownership was lost.
+    /// Gives `partition` up. Does nothing if this process does not own it. Also for a partition whose journal reported
+    /// lost ownership.
     ///
     /// # Errors
-    /// When the store cannot be written. The partition then becomes free with [`Process::give_back`], or when this
-    /// process leaves or dies.
+    /// If the store cannot be written. The partition then becomes free by [`Process::give_back`], or when this process
+    /// leaves or dies.
     pub async fn release(&mut self, partition: &PartitionId) -> Result<(), Error> {
         match self.held.remove(partition) {
             Some(token) => self.free(partition, Version(token.0)).await,
@@ -217,11 +223,11 @@ impl Process {
         }
     }
 
-    /// Gives up what this process may own without knowing it, after a claim or a release without an answer: of those that
-    /// are not `wanted`. To be called now and then.
+    /// Releases partitions that this process may own without knowing it, because a claim or a release had no answer.
+    /// Partitions in `wanted` are kept. Call it from time to time.
     ///
     /// # Errors
-    /// When the store cannot be read or written. Trying again is safe.
+    /// If the store cannot be read or written. Trying again is safe.
     pub async fn give_back(&mut self, wanted: &BTreeSet<PartitionId>) -> Result<(), Error> {
         let unknown = |id: &&PartitionId| !self.held.contains_key(*id) && !wanted.contains(*id);
         let left: Vec<PartitionId> = self.claimed.iter().filter(unknown).cloned().collect();
@@ -246,10 +252,11 @@ impl Process {
         Ok(())
     }
 
-    /// Gives everything up: others need not wait for a term. A beat after that begins anew.
+    /// Gives up all partitions and removes the heartbeat, so that other processes need not wait for a term. The next
+    /// heartbeat starts again.
     ///
     /// # Errors
-    /// When the store cannot be written. Others then take over after a term.
+    /// If the store cannot be written. Other processes then take over after a term.
     pub async fn leave(&mut self) -> Result<(), Error> {
         (self.heartbeat, self.lease, self.unanswered) = (None, None, None);
         self.held.clear();
@@ -288,8 +295,8 @@ impl Process {
         }
     }
 
-    /// The commit that makes this process the owner if everything still is as it was read: this process is not taken
-    /// for dead, the owner is the one that was read, and its heartbeat has not moved.
+    /// The commit that makes this process the owner. It expects that nothing has changed since it was read: this
+    /// process was not declared dead, the owner is the same, and the owner's heartbeat has not moved.
     fn claim(
         &self,
         partition: &PartitionId,
@@ -312,8 +319,8 @@ impl Process {
                 let batch = batch.expect(heartbeat.clone(), Expect::as_found(beat));
                 batch.delete(heartbeat).put(key(partition), mine)
             }
-            // Written anew though it may be this process's, by an earlier try without an answer or from before it was
-            // taken for dead: a token belongs to one ownership only.
+            // Written again even if the record names this process, from an earlier attempt without an answer or from
+            // before it was declared dead: each ownership has a token of its own.
             _ => batch.put(key(partition), mine),
         }
     }

@@ -1,4 +1,4 @@
-//! Owners that pause, crash, see old data and lose answers, against a judge who knows the true time.
+//! Owners that pause, crash, read old data and lose answers, checked by a judge that knows the true time.
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +29,7 @@ fn partitions() -> [PartitionId; 2] {
     ["a", "b"].map(|name| name.parse().unwrap())
 }
 
-/// The true time, and clocks that run beside it.
+/// The true time, and clocks with an offset to it.
 #[derive(Clone, Default)]
 struct Time(Arc<AtomicU64>);
 
@@ -49,7 +49,7 @@ fn process(store: &MemoryStore, time: &Time, name: &str, offset: u64) -> Process
     Process::new(Arc::new(store.clone()), name.into(), TERM, clock)
 }
 
-/// Two processes that live.
+/// Two processes with a valid lease.
 fn two(store: &MemoryStore, time: &Time) -> [Process; 2] {
     ["one", "two"].map(|name| {
         let mut process = process(store, time, name, 0);
@@ -74,18 +74,21 @@ fn s5_a_token_is_above_what_production_has_seen() {
     one.raise(&partition(), seen);
     one.raise(&partition(), first);
     let held = token(block_on(one.acquire(&partition())).unwrap());
-    assert_eq!(held, first, "what is owned stays owned");
+    assert_eq!(held, first, "an ownership keeps its token");
     block_on(one.release(&partition())).unwrap();
     let above = token(block_on(one.acquire(&partition())).unwrap());
     assert!(above > seen, "{above:?}");
     block_on(one.beat()).unwrap();
     block_on(one.release(&partition())).unwrap();
     let next = token(block_on(two.acquire(&partition())).unwrap());
-    assert!(next > above, "and so is that of every process after it");
+    assert!(
+        next > above,
+        "later tokens of other processes are greater too"
+    );
 }
 
 #[test]
-fn a_dead_owner_is_replaced_after_a_term_and_learns_of_it() {
+fn a_dead_owner_is_replaced_after_a_term_and_is_told() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let mut one = process(&store, &time, "one", 1_000_000);
     let mut two = process(&store, &time, "two", 0);
@@ -135,7 +138,7 @@ fn s5_a_process_declared_dead_keeps_no_lease_and_acquires_nothing() {
     let [mut one, mut two] = two(&store, &time);
     token(block_on(one.acquire(&partition())).unwrap());
     let lease = one.lease().unwrap();
-    // Two has heard nothing of it for a term by its own clock; by the first one's clock no time has passed.
+    // By its own clock, two has seen no heartbeat of one for a term; by the clock of one no time has passed.
     let mut two_later = process(&store, &time, "later", 0);
     block_on(two.acquire(&partition())).unwrap();
     block_on(two_later.beat()).unwrap();
@@ -153,7 +156,7 @@ fn s5_a_process_declared_dead_keeps_no_lease_and_acquires_nothing() {
 }
 
 #[test]
-fn whoever_leaves_is_replaced_at_once() {
+fn a_process_that_leaves_is_replaced_at_once() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let [mut one, mut two] = two(&store, &time);
     token(block_on(one.acquire(&partition())).unwrap());
@@ -162,7 +165,7 @@ fn whoever_leaves_is_replaced_at_once() {
 }
 
 #[test]
-fn whoever_leaves_tells_of_what_it_does_not_know_to_own() {
+fn leaving_announces_partitions_whose_claim_had_no_answer() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let [mut one, mut two] = two(&store, &time);
     store.inject(Fault::UnknownApplied);
@@ -175,7 +178,7 @@ fn whoever_leaves_tells_of_what_it_does_not_know_to_own() {
 }
 
 #[test]
-fn what_was_claimed_without_an_answer_and_is_not_wanted_is_given_back() {
+fn an_unwanted_claim_without_an_answer_is_given_back() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let [mut one, mut two] = two(&store, &time);
     store.inject(Fault::UnknownApplied);
@@ -190,7 +193,7 @@ fn what_was_claimed_without_an_answer_and_is_not_wanted_is_given_back() {
 }
 
 #[test]
-fn what_could_not_be_released_is_given_back_later() {
+fn a_failed_release_is_repeated_by_give_back() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let [mut one, mut two] = two(&store, &time);
     token(block_on(one.acquire(&partition())).unwrap());
@@ -200,15 +203,15 @@ fn what_could_not_be_released_is_given_back_later() {
     token(block_on(two.acquire(&partition())).unwrap());
     block_on(one.give_back(&BTreeSet::new())).unwrap();
     let owner = block_on(store.get(&[key(&partition())])).unwrap();
-    assert!(owner[0].is_some(), "it is another's by now");
+    assert!(owner[0].is_some(), "the other process owns it now");
 }
 
 #[test]
-fn a_beat_without_an_answer_that_was_forgotten_does_not_end_the_process() {
+fn a_process_goes_on_after_the_store_forgot_its_unanswered_beat() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let mut one = process(&store, &time, "one", 0);
     block_on(one.beat()).unwrap();
-    // As the store has it after a beat whose answer was lost, and whose batch it does not know any more.
+    // The state after a heartbeat whose answer was lost, and whose batch id the store no longer remembers.
     let beat = Batch::new().put(ProcessId::from("one").heartbeat(), "{}");
     block_on(store.commit(beat)).unwrap();
     let lost = block_on(one.beat()).unwrap();
@@ -242,7 +245,7 @@ fn an_acquisition_whose_answer_was_lost_is_found_again() {
 }
 
 #[test]
-fn s5_who_was_taken_for_dead_owns_with_a_new_token() {
+fn s5_a_process_declared_dead_owns_with_a_new_token() {
     let (store, time) = (MemoryStore::new(), Time::default());
     let mut one = process(&store, &time, "one", 0);
     let mut two = process(&store, &time, "two", 0);
@@ -260,17 +263,17 @@ fn s5_who_was_taken_for_dead_owns_with_a_new_token() {
     assert!(token(block_on(one.acquire(&b)).unwrap()) > before[1]);
 }
 
-/// One thing a process may do, some of it with one of the partitions.
+/// One action of a process; some actions name one of the two partitions.
 #[derive(Debug, Clone, Copy)]
 enum Action {
     Beat,
     Acquire(usize),
     Release(usize),
-    /// Ends without a word; another run of it begins.
+    /// The process ends without leaving; a new run of it starts.
     Crash,
 }
 
-/// What a process believes, as its engines were told.
+/// One process and its belief about its lease and tokens, as its engines were told.
 struct Actor {
     name: usize,
     runs: usize,
@@ -278,9 +281,9 @@ struct Actor {
     idle: Option<Process>,
     busy: Option<BoxFuture<'static, (Process, Option<Told>)>>,
     lease: Option<Lease>,
-    /// Of each partition that it owns.
+    /// Token of each partition that it owns; `None` means that it does not own the partition.
     tokens: [Option<FencingToken>; 2],
-    /// Ownerships that began since somebody looked.
+    /// Ownerships that began since the last check.
     begun: Vec<(usize, FencingToken)>,
 }
 
@@ -345,7 +348,7 @@ impl Actor {
         }));
     }
 
-    /// Goes one step further in what it is doing.
+    /// Polls the running action once.
     fn poll(&mut self) {
         let Some(busy) = &mut self.busy else { return };
         let waker = noop_waker();
@@ -368,14 +371,14 @@ impl Actor {
         }
     }
 
-    /// Whether its engines may start something in a partition now.
+    /// The token with which its engines may start work in a partition now; `None` means that they may not.
     fn works(&self, which: usize, time: &Time) -> Option<FencingToken> {
         let now = time.clock(self.offset)();
         self.tokens[which].filter(|_| self.lease.is_some_and(|lease| lease.may_start(now)))
     }
 }
 
-/// Pending once, so that everybody else can come in between.
+/// A future that is pending once, so that other processes can act in between.
 struct Between(bool);
 
 impl Future for Between {
@@ -416,16 +419,16 @@ fn steps() -> impl Strategy<Value = (Vec<u64>, Vec<Step>)> {
     (offsets, proptest::collection::vec(step, 100..300))
 }
 
-/// How often things happened that the rules are there for.
+/// How often the situations occurred for which the rules exist.
 #[derive(Debug, Default)]
 struct Coverage {
-    /// Somebody works with a new token.
+    /// A process works with a new token.
     tokens: u64,
-    /// Two believe that they own a partition; only the lease keeps one of them still.
+    /// Two processes believe that they own a partition; only the lease stops one of them.
     beliefs: u64,
 }
 
-/// Two at work in one partition, or one with a token that somebody had before.
+/// Fails if two processes work in one partition, or if one works with a token older than an earlier one.
 fn judge(
     which: usize,
     actors: &[Actor],
@@ -446,7 +449,7 @@ fn judge(
     Ok(())
 }
 
-/// Plays `steps`. Pauses of any length fall between and within all of them: a process does nothing until it is picked
+/// Plays `steps`. Pauses of any length fall between and within the steps: a process does nothing until it is picked
 /// again.
 fn play(offsets: &[u64], steps: &[Step], coverage: &mut Coverage) -> Result<(), TestCaseError> {
     let (store, time) = (MemoryStore::new(), Time::default());
@@ -479,7 +482,7 @@ fn play(offsets: &[u64], steps: &[Step], coverage: &mut Coverage) -> Result<(), 
 }
 
 #[test]
-fn never_two_work_at_once_and_tokens_rise() {
+fn two_processes_never_work_at_once_and_tokens_rise() {
     let coverage = std::cell::RefCell::new(Coverage::default());
     let mut runner = TestRunner::new(ProptestConfig {
         cases: 500,

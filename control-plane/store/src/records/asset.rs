@@ -1,4 +1,5 @@
-//! What production cannot tell about an asset: the pushes that may be under way, and the edges that may be in force.
+//! Records about single assets that production cannot provide: pushes that may be under way, edges that may be in
+//! force, pins, orphans.
 
 use jiff::Timestamp;
 use plugin_sdk::{Cause, Claim};
@@ -8,19 +9,20 @@ use serde::{Deserialize, Serialize};
 use super::OpenPush;
 use crate::record::Record;
 
-/// One asset as the enforcer left it.
+/// State of one asset as the enforcer left it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AssetRecord {
-    /// Where it was last found in sync. Safe to lose.
+    /// Content and time with which the asset was last found in sync. `None` means never. Safe to lose.
     pub settled: Option<Settled>,
-    /// A push that was admitted and whose outcome is not recorded. Durable before the push starts.
+    /// A push that was admitted and whose outcome is not recorded. Written durably before the push starts.
     pub open: Option<OpenPush>,
-    /// Every edge that production may have: of the content last found in sync, and of all pushed since.
+    /// All edges that production may have: those of the content last found in sync, and of all pushes since.
     pub edges: Vec<Edge>,
-    /// What the asset still holds of what its push claimed.
+    /// Claims of its push that the asset still holds.
     pub claims: Vec<Claim>,
-    /// Its own health check failed what was pushed last. Kept until its pin moves, or the next push.
+    /// Set if the asset's own health check refused the content pushed last. Cleared when the pin moves, and by the next
+    /// push.
     pub unhealthy: Option<Unhealthy>,
 }
 
@@ -28,30 +30,30 @@ impl Record for AssetRecord {
     const KIND: &'static str = "asset";
 }
 
-/// Where an asset was last found in sync.
+/// Content and time with which an asset was last found in sync.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
-    /// At this incarnation.
+    /// Incarnation at which it was in sync.
     pub incarnation: IncarnationNo,
-    /// With this content.
+    /// Digest of its content there.
     pub content: Digest,
-    /// Then.
+    /// Time of the diff that found it in sync.
     pub at: Timestamp,
 }
 
-/// What an asset's own health check said of a push.
+/// Result of an asset's own health check that refused a push.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unhealthy {
-    /// What was pushed.
+    /// Number of the incarnation that was pushed.
     pub incarnation: IncarnationNo,
-    /// What it said.
+    /// Message of the health check.
     pub why: String,
 }
 
-/// Every asset of this incarnation without a record of its own was in sync with it.
+/// Incarnation with which every asset without a record of its own was in sync.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
-    /// That incarnation.
+    /// Number of the incarnation with which they were in sync.
     pub incarnation: IncarnationNo,
 }
 
@@ -59,10 +61,10 @@ impl Record for Floor {
     const KIND: &'static str = "floor";
 }
 
-/// The newest incarnation that enforcement has taken in, with everything that followed for pins and orphans.
+/// The newest incarnation that enforcement has taken in, with all its consequences for pins and orphans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
-    /// That incarnation.
+    /// Number of the incarnation that was taken in.
     pub incarnation: IncarnationNo,
 }
 
@@ -70,16 +72,16 @@ impl Record for Taken {
     const KIND: &'static str = "taken";
 }
 
-/// An asset that left intent and is left alone.
+/// An asset that left intent without a turndown. Its resource is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphaned {
-    /// The last incarnation that had it.
+    /// The last incarnation that contained the asset.
     pub last: IncarnationNo,
-    /// When it left.
+    /// Time at which the asset left intent.
     pub at: Timestamp,
-    /// Its canonical JSON when it left: enough to look at it, and to know its edges.
+    /// Canonical JSON of the asset when it left: enough to diff it and to know its edges.
     pub asset: String,
-    /// Edges that production may have beside those of `asset`.
+    /// Edges that production may have in addition to those of `asset`.
     pub edges: Vec<Edge>,
 }
 
@@ -87,19 +89,19 @@ impl Record for Orphaned {
     const KIND: &'static str = "orphan";
 }
 
-/// Which incarnation is an asset's intent, when it is not the newest.
+/// The pin of an asset that does not follow the newest incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PinRecord {
-    /// This one.
+    /// The asset is enforced at a fixed incarnation.
     At {
-        /// Which.
+        /// Number of the incarnation that is its intent.
         incarnation: IncarnationNo,
-        /// Why.
+        /// Cause that pushes to this incarnation have.
         cause: Cause,
     },
-    /// None yet.
+    /// The asset is not enforced yet.
     NotYet,
 }
 

@@ -1,4 +1,4 @@
-//! Decisions: what an iteration did and why, for people and for audits.
+//! Decisions: records of what enforcement did with an asset, and why. For operators and audits.
 
 use jiff::Timestamp;
 use plugin_sdk::{Cause, Delay, FencingToken};
@@ -8,79 +8,79 @@ use serde::{Deserialize, Serialize};
 use super::By;
 use crate::{limit, record::Record};
 
-/// The longest text that is kept whole, in bytes.
+/// Longest text that is kept whole, in bytes.
 const TEXT: usize = 4 << 10;
-/// The longest reason of a delay, and the longest evidence, in bytes.
+/// Longest reason of a delay, and longest name of a check, in bytes.
 const REASON: usize = 1 << 10;
-/// How many words of people are named in one decision, and how many bytes of each text are kept there. The records of
-/// the words themselves keep all.
+/// Number of operator commands kept in one decision, and bytes kept of each of their texts. The records of the commands
+/// keep everything.
 const WORDS: usize = 2;
 const WORD: usize = 160;
-/// How much the delays of one decision may take together, in bytes.
+/// Maximum size of all delays of one decision together, in bytes of JSON.
 const DELAYS: usize = 32 << 10;
 
-/// Why an asset was looked at.
+/// Reason why an asset was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Trigger {
-    /// A newer incarnation changed it.
+    /// A newer incarnation changed the asset.
     IntentChanged,
-    /// Its pin moved.
+    /// The pin of the asset moved.
     PinMoved,
-    /// A wait after a failure is over.
+    /// The wait after a failure is over.
     RetryDue,
-    /// It asked to be looked at again.
+    /// The plugin asked to look at the asset again now.
     LookAgain,
-    /// Its turn in the scan of everything.
+    /// The regular scan of all assets reached this one.
     DriftScan,
-    /// What it waited for has settled.
+    /// An asset for which this one waited has settled.
     DependencySettled,
-    /// A person asked.
+    /// An operator asked for it.
     Asked,
 }
 
-/// One thing that an iteration did.
+/// One action of the enforcement of an asset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// When.
+    /// Time at which the decision was made.
     pub at: Timestamp,
-    /// Why it looked.
+    /// Reason why the asset was looked at.
     pub trigger: Trigger,
-    /// Why it would push.
+    /// Cause that the push has or would have.
     pub cause: Cause,
-    /// At which incarnation.
+    /// Incarnation at which the asset was enforced.
     pub incarnation: IncarnationNo,
-    /// Under which ownership.
+    /// Fencing token of the owner that decided.
     pub token: FencingToken,
-    /// The change in question.
+    /// Digest of the change in question; `None` if there was none.
     pub change: Option<Digest>,
     /// The change in one line.
     pub summary: String,
-    /// What was decided.
+    /// What the enforcer decided or observed.
     pub outcome: Outcome,
-    /// The words of people that let a push through: what each lifted, who said it and why.
+    /// Operator commands that let a push through. Empty if it needed none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_by: Vec<AllowedBy>,
 }
 
-/// A person's word without which a push would not have been admitted. It is used up by that push.
+/// An operator's command without which a push would not have been admitted. That push uses it up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowedBy {
-    /// What it lifted: `approval`, or `override of` and the name of a check.
+    /// Kind of the command: `approval`, or `override of` and the name of a check.
     pub word: String,
-    /// Who said it, and why.
+    /// The operator who gave the command, and the reason.
     #[serde(flatten)]
     pub by: By,
-    /// When it was said.
+    /// Time at which the command was given.
     pub at: Timestamp,
 }
 
 impl Decision {
-    /// The most bytes that one may take, for [`Decisions::KEPT`] of them to fit into a record.
+    /// Maximum size of one decision in bytes, so that [`Decisions::KEPT`] of them fit into a record.
     pub const BYTES: usize = limit::VALUE / Decisions::KEPT - 2;
 
-    /// Cuts what plugins and checks said, until it fits into [`Decision::BYTES`] whatever they said.
+    /// Shortens texts of plugins, checks and operators until the decision fits into [`Decision::BYTES`].
     fn cut(&mut self) {
         self.summary = excerpt(std::mem::take(&mut self.summary));
         self.allowed_by.truncate(WORDS);
@@ -100,38 +100,38 @@ impl Decision {
     }
 }
 
-/// What was decided.
+/// The decision of an iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Admitted: the push may start.
+    /// The push was admitted and may start.
     Admitted,
-    /// The push is done.
+    /// The push has ended successfully.
     Pushed,
-    /// It failed, or its outcome is unknown.
+    /// The push failed, or its outcome is unknown; with the reason.
     Failed(String),
-    /// It waits, for these reasons.
+    /// Checks delay the push, for these reasons.
     Delayed(Vec<Delay>),
-    /// It waits for something other than a check.
+    /// Something other than a check holds the push; with the reason.
     Held(String),
-    /// A person said something of it.
+    /// An operator gave a command about the asset.
     Told {
-        /// What was said.
+        /// The command in one line.
         what: String,
-        /// Who said it, and why.
+        /// The operator who gave the command, and the reason.
         #[serde(flatten)]
         by: By,
     },
 }
 
-/// An asset's last decisions, oldest first. Those that a newer version wrote, and this one cannot read, are kept as they
-/// are.
+/// The last decisions about an asset, oldest first. Decisions that a newer program version wrote and this version
+/// cannot read are kept unchanged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Decisions(Vec<Kept>);
 
-/// A decision as it is kept.
+/// A stored decision, readable or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Kept {
@@ -139,7 +139,7 @@ enum Kept {
     Unread(serde_json::Value),
 }
 
-/// What is read of any decision, whatever else it says.
+/// The fields that every version of a decision has.
 #[derive(Deserialize)]
 struct Citing {
     incarnation: IncarnationNo,
@@ -153,11 +153,11 @@ impl FromIterator<Decision> for Decisions {
 }
 
 impl Decisions {
-    /// How many are kept.
+    /// Number of decisions kept per asset.
     pub const KEPT: usize = 16;
 
-    /// Adds one, of which nothing takes more than [`Decision::BYTES`], and forgets the oldest beyond
-    /// [`Decisions::KEPT`]: the record fits into the store for ever.
+    /// Adds a decision, shortened to [`Decision::BYTES`], and drops the oldest beyond [`Decisions::KEPT`]. So the
+    /// record always fits into the store.
     pub fn push(&mut self, mut decision: Decision) {
         decision.cut();
         self.0.push(Kept::Read(Box::new(decision)));
@@ -166,12 +166,12 @@ impl Decisions {
         }
     }
 
-    /// Whether none is kept.
+    /// Whether no decision is kept.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those that can be read.
+    /// The decisions that this program version can read, oldest first.
     pub fn read(&self) -> impl Iterator<Item = &Decision> {
         self.0.iter().filter_map(|kept| match kept {
             Kept::Read(decision) => Some(&**decision),
@@ -179,13 +179,13 @@ impl Decisions {
         })
     }
 
-    /// How many a newer version wrote, that this one cannot read.
+    /// Number of kept decisions that this program version cannot read.
     pub fn unread(&self) -> usize {
         let unread = |kept: &&Kept| matches!(kept, Kept::Unread(_));
         self.0.iter().filter(unread).count()
     }
 
-    /// The incarnations that they speak of, once for each.
+    /// Incarnations that the decisions refer to, one item per decision.
     pub fn cites(&self) -> impl Iterator<Item = IncarnationNo> {
         self.0.iter().filter_map(|kept| match kept {
             Kept::Read(decision) => Some(decision.incarnation),
@@ -198,7 +198,8 @@ impl Record for Decisions {
     const KIND: &'static str = "decisions";
 }
 
-/// What is kept of a text that somebody outside wrote: all of it, unless it is longer than anybody would read.
+/// Shortens a text from outside, such as a plugin's error, to about 4 KiB. Shorter texts are returned unchanged; the
+/// end of a shortened one says how long it was.
 ///
 /// ```
 /// use plane_store::records::excerpt;
@@ -223,7 +224,7 @@ fn cut_to(mut text: String, most: usize) -> String {
     text
 }
 
-/// Keeps the first delays, and says how many more there were.
+/// Keeps the first delays, and says in the last one how many more there were.
 fn cut_delays(delays: &mut Vec<Delay>) {
     let (mut bytes, mut kept) = (0, 0);
     for delay in delays.iter_mut() {
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_said_the_record_fits() {
+    fn a_record_fits_however_long_the_texts_are() {
         let long = "\u{1}\u{fffd}".repeat(50_000);
         let told = Outcome::Told {
             what: long.clone(),
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_delays_the_first_are_kept_and_the_others_counted() {
+    fn the_first_of_many_delays_are_kept_and_the_rest_is_counted() {
         let mut decisions = Decisions::default();
         let many = vec![delay("it must shrink first".into(), json!({"uses": 60})); 1000];
         decisions.push(decision(Outcome::Delayed(many)));

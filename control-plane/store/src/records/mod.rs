@@ -1,4 +1,5 @@
-//! What engines remember, as plain data under readable keys. Engines meet here and never depend on each other.
+//! Records that engines keep, as plain data under readable keys. Engines share data only through them and never depend
+//! on each other.
 
 mod asset;
 mod decision;
@@ -16,8 +17,8 @@ pub use stopped::Stopped;
 
 use crate::Record as _;
 
-/// Whether `key` is of a record of history: it tells what was done and decides nothing. A backend that finds one
-/// unreadable sets it aside and goes on.
+/// Whether `key` belongs to a record of history, which reports past actions and decides nothing. A backend that finds
+/// such a record unreadable sets it aside and continues.
 ///
 /// ```
 /// use plane_store::records::is_history;

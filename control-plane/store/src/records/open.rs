@@ -1,4 +1,4 @@
-//! A push that may be under way: the only thing remembered that production cannot tell.
+//! A push that may be under way. Production cannot provide this information, so it is stored.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,34 +9,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
 
-/// A push that may be under way.
+/// A push that was admitted and whose outcome is not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPush {
-    /// What is being pushed.
+    /// Incarnation that is being pushed.
     pub incarnation: IncarnationNo,
-    /// The change that was checked.
+    /// Digest of the change that was checked.
     pub change: Digest,
-    /// Under which ownership.
+    /// Fencing token of the owner that admitted it.
     pub token: FencingToken,
-    /// When it was admitted.
+    /// Time at which the push was admitted.
     pub at: Timestamp,
-    /// The type whose plugin is called. The asset may have got another type since.
+    /// Type whose plugin is called. The asset may have another type by now.
     pub type_name: TypeName,
-    /// How well the provider keeps calls of old owners out, as registered when the push was admitted.
+    /// How the provider treats calls of earlier owners, as registered when the push was admitted.
     pub guard: Guard,
-    /// When the call is over for certain, as a value of [`Owned::total`]: takeovers do not start the wait anew.
+    /// Value of [`Owned::total`] at which the call has certainly ended. A takeover does not start this wait again.
     pub until: Duration,
-    /// The consumers or providers that it relies on.
+    /// Consumers or providers on which the push relies.
     pub relies_on: ReliedOn,
 }
 
-/// For how long the partition has been owned, in all, by whichever process.
+/// How long the partition has been owned in total, by any process.
 ///
-/// A clock that goes on only while there is an owner and that no wall clock moves. It is written every few seconds, so
-/// what a new owner reads is at most what has passed.
+/// This is a clock that only advances while there is an owner and that no wall clock changes. It is written every few
+/// seconds, so a new owner reads at most the time that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Owned {
-    /// The time owned, in all.
+    /// Total time for which it was owned.
     pub total: Duration,
 }
 
@@ -44,26 +44,26 @@ impl Record for Owned {
     const KIND: &'static str = "owned";
 }
 
-/// The assets that an open push relies on, in a form that fits into a record however many they are.
+/// The assets on which an open push relies, in a form that fits into a record whatever their number.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReliedOn {
-    /// Their ids, while these take at most [`ReliedOn::NAMED`] bytes.
+    /// Ids of the assets, if they take at most [`ReliedOn::NAMED`] bytes together.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ids: Vec<AssetId>,
-    /// Else the first 6 bytes of the BLAKE3 hash of each id, in hexadecimal. An asset that happens to have the same
-    /// ones is relied on too, which is safe.
+    /// Otherwise the first 6 bytes of the BLAKE3 hash of each id, in hexadecimal. Another asset with the same hash
+    /// counts as relied on too, which is safe.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     hashes: BTreeSet<String>,
 }
 
 impl ReliedOn {
-    /// The most assets that a push may rely on.
+    /// Maximum number of assets on which a push may rely.
     pub const MOST: usize = 40_000;
-    /// How many bytes of ids are kept as they are.
+    /// Maximum size in bytes of ids that are stored as they are.
     pub const NAMED: usize = 64 << 10;
 
-    /// These assets.
+    /// Creates the set of the assets `ids`.
     pub fn new(ids: impl IntoIterator<Item = AssetId>) -> Self {
         let ids: Vec<AssetId> = ids.into_iter().collect();
         if ids.iter().map(|id| id.as_str().len()).sum::<usize>() <= Self::NAMED {
@@ -78,12 +78,13 @@ impl ReliedOn {
         }
     }
 
-    /// Their ids, if they are few enough to be named. `None`: ask [`ReliedOn::contains`] about every asset.
+    /// The ids, if they are stored as they are. `None` means that only hashes are stored: ask [`ReliedOn::contains`]
+    /// about each asset.
     pub fn named(&self) -> Option<&[AssetId]> {
         self.hashes.is_empty().then_some(&self.ids)
     }
 
-    /// Whether the push relies on `id`.
+    /// Whether the push relies on `id`. May be true for another asset if only hashes are stored.
     pub fn contains(&self, id: &str) -> bool {
         match self.named() {
             Some(ids) => ids.iter().any(|named| named.as_str() == id),

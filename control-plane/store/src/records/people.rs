@@ -1,5 +1,5 @@
-//! What people said: pauses, approvals, overrides. Each with who, why and when. None is ever deleted: what is used up or
-//! over is marked as that.
+//! Commands of operators: pauses, approvals, overrides. Each has who, why and when. None is ever deleted: used or ended
+//! ones are marked.
 
 use jiff::Timestamp;
 use plugin_sdk::{CheckName, FencingToken};
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
 
-/// Who says something, and why.
+/// The operator who gives a command, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct By {
-    /// Who says it.
+    /// Name of the operator who commands.
     pub who: String,
-    /// The reason, for those who read it later.
+    /// Reason, for people who read the record later.
     pub why: String,
 }
 
 impl By {
-    /// `who` says it because of `why`.
+    /// Creates a `By` from the operator's name and the reason.
     ///
     /// ```
     /// let by = plane_store::records::By::new("ada", "the migration is done");
@@ -38,16 +38,16 @@ impl std::fmt::Display for By {
     }
 }
 
-/// What a person's word is about.
+/// The assets that a command is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Scope {
-    /// One asset.
+    /// One asset, named by its id.
     Asset(AssetId),
     /// All assets of a type.
     Type(TypeName),
-    /// The whole partition.
+    /// All assets of the partition.
     Partition,
 }
 
@@ -61,19 +61,19 @@ impl std::fmt::Display for Scope {
     }
 }
 
-/// No push starts in a scope. Named by the scope: the last pause of each is kept.
+/// A pause: no push starts in its scope. Recorded under its scope; the last pause of each scope is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// What is paused.
+    /// The assets that are paused.
     pub scope: Scope,
-    /// Who paused it.
+    /// The operator who paused them, and the reason.
     #[serde(flatten)]
     pub by: By,
-    /// When that was said.
+    /// Time at which the command was given.
     pub at: Timestamp,
-    /// When it ends by itself; `None`: it lasts until a person resumes it.
+    /// Time at which the pause ends by itself. `None` means that it lasts until an operator resumes it.
     pub until: Option<Timestamp>,
-    /// Who ended it, and when.
+    /// The operator who ended it, and when. `None` means that no operator has ended it.
     #[serde(default)]
     pub resumed: Option<Ended>,
 }
@@ -83,37 +83,37 @@ impl Record for Pause {
 }
 
 impl Pause {
-    /// Whether it holds at a time.
+    /// Whether the pause is in force at `now`.
     pub fn holds(&self, now: Timestamp) -> bool {
         self.resumed.is_none() && self.until.is_none_or(|until| now < until)
     }
 }
 
-/// The end of a pause.
+/// The end of a pause or of a stop by an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Who ended it.
+    /// The operator who ended it, and the reason.
     #[serde(flatten)]
     pub by: By,
-    /// When that was said.
+    /// Time at which the command was given.
     pub at: Timestamp,
 }
 
-/// One change of an asset may destroy, in one push. Named by asset, change and the time at which it was said.
+/// An approval: one destructive change of an asset is allowed, for one push. Recorded under asset, change and time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The asset that may lose something.
+    /// Asset whose resource the change destroys in part or in whole.
     pub asset: AssetId,
-    /// The digest of the change that was looked at.
+    /// Digest of the approved change.
     pub change: Digest,
-    /// Who approved it.
+    /// The operator who approved it, and the reason.
     #[serde(flatten)]
     pub by: By,
-    /// When that was said.
+    /// Time at which the command was given.
     pub at: Timestamp,
-    /// When it expires if it is not used by then.
+    /// Time at which the approval expires if it is unused.
     pub until: Timestamp,
-    /// The push that used it up.
+    /// The push that used the approval up. `None` means that it is unused.
     #[serde(default)]
     pub used: Option<Used>,
 }
@@ -122,23 +122,24 @@ impl Record for Approval {
     const KIND: &'static str = "approval";
 }
 
-/// One named check does not delay one change of an asset, in one push. Named by asset, change, check and time.
+/// An override: one named check does not delay one change of an asset, for one push. Recorded under asset, change,
+/// check and time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {
-    /// The asset that is delayed.
+    /// Asset whose push the check delays.
     pub asset: AssetId,
-    /// The digest of the change that was looked at.
+    /// Digest of the change that is let through.
     pub change: Digest,
-    /// The check that is overridden.
+    /// Name of the check that is overridden.
     pub check: CheckName,
-    /// Who overrides it.
+    /// The operator who overrides it, and the reason.
     #[serde(flatten)]
     pub by: By,
-    /// When that was said.
+    /// Time at which the command was given.
     pub at: Timestamp,
-    /// When it expires if it is not used by then.
+    /// Time at which the override expires if it is unused.
     pub until: Timestamp,
-    /// The push that used it up.
+    /// The push that used the override up. `None` means that it is unused.
     #[serde(default)]
     pub used: Option<Used>,
 }
@@ -147,36 +148,36 @@ impl Record for Override {
     const KIND: &'static str = "override";
 }
 
-/// The push that used a word up.
+/// The push that used up an approval or an override.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
-    /// When the push was admitted.
+    /// Time at which the push was admitted.
     pub at: Timestamp,
-    /// The incarnation that was pushed.
+    /// Number of the incarnation that was pushed.
     pub incarnation: IncarnationNo,
-    /// The ownership under which it was admitted.
+    /// Fencing token of the owner that admitted the push.
     pub token: FencingToken,
 }
 
 impl Approval {
-    /// The name of its record.
+    /// Name under which the approval is recorded.
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.asset, self.change, self.at)
     }
 
-    /// Whether it lets a push through at a time.
+    /// Whether the approval can let a push through at `now`: it is unused and has not expired.
     pub fn holds(&self, now: Timestamp) -> bool {
         self.used.is_none() && now < self.until
     }
 }
 
 impl Override {
-    /// The name of its record.
+    /// Name under which the override is recorded.
     pub fn name(&self) -> String {
         format!("{}/{}/{}/{}", self.asset, self.change, self.check, self.at)
     }
 
-    /// Whether it lets a push through at a time.
+    /// Whether the override can let a push through at `now`: it is unused and has not expired.
     pub fn holds(&self, now: Timestamp) -> bool {
         self.used.is_none() && now < self.until
     }

@@ -1,4 +1,4 @@
-//! What enforcement and rollouts tell each other: how far a group of assets is, and how pinned assets stand.
+//! Data that enforcement and rollouts exchange: how far a policy group is, and the state of pinned assets.
 
 use jiff::Timestamp;
 use prodspec_model::{AssetId, Digest, IncarnationNo};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
 
-/// The incarnation whose rollout a policy group completed last: the default pin of the group's assets. Named by the
-/// policy asset.
+/// The head of a policy group: the incarnation whose rollout it completed last. It is the default pin of the group's
+/// assets. Recorded under the id of the policy asset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupHead {
-    /// That incarnation.
+    /// Number of the incarnation that was completed.
     pub incarnation: IncarnationNo,
 }
 
@@ -18,52 +18,53 @@ impl Record for GroupHead {
     const KIND: &'static str = "group";
 }
 
-/// How an asset stands towards its intent, as the enforcer last found it.
+/// State of an asset relative to its intent, as the enforcer last found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Which incarnation is its intent.
+    /// Incarnation that is the asset's intent.
     pub pin: StandingPin,
-    /// Its content there. `None`: it is not there, and left alone.
+    /// Digest of the asset's content at that incarnation. `None` means that the incarnation does not contain the asset,
+    /// and its resource is left alone.
     pub content: Option<Digest>,
-    /// What was found.
+    /// Result of the last diff or push.
     pub state: Stands,
 }
 
-/// Which incarnation is an asset's intent.
+/// Incarnation that is an asset's intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StandingPin {
-    /// No pin of its own: its group's head, or the newest.
+    /// The asset has no pin of its own: its intent is its group's head, or the newest incarnation.
     Default,
-    /// None yet.
+    /// The asset is not enforced yet.
     NotYet,
-    /// This one.
+    /// The asset is pinned to this incarnation.
     At(IncarnationNo),
 }
 
-/// What the enforcer found last.
+/// Result of the enforcer's last look at an asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Stands {
-    /// A diff that started after the pin moved said in sync.
+    /// A diff that started after the pin moved found the asset in sync.
     InSync {
-        /// When it was found first.
+        /// Time at which it was first found in sync.
         since: Timestamp,
     },
-    /// It is not in sync, or nobody has looked yet.
+    /// The asset is not in sync, or there was no diff yet.
     OutOfSync {
-        /// Since when.
+        /// Time since which this is so.
         since: Timestamp,
-        /// Whom the checks say it waits for; of many, the first few.
+        /// Assets that it waits for according to the checks; of many, the first few.
         waits_for: Vec<AssetId>,
-        /// What else holds it, if anything: a person's pause, an approval, a check.
+        /// Other reason that holds it, such as a pause, a missing approval or a check. `None` means that there is none.
         #[serde(default)]
         why: Option<String>,
     },
-    /// Its own health check failed what was pushed.
+    /// The asset's own health check refused the pushed content.
     Unhealthy {
-        /// What it said.
+        /// Message of the health check.
         why: String,
     },
 }

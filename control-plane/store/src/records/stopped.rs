@@ -1,4 +1,4 @@
-//! That enforcement of a partition stopped itself.
+//! The record of a partition whose enforcement stopped itself.
 
 use jiff::Timestamp;
 use plugin_sdk::FencingToken;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::Ended;
 use crate::record::Record;
 
-/// An invariant did not hold: nothing of the partition is enforced before a person clears this. One per partition, the
-/// last one is kept.
+/// An invariant did not hold. Nothing in the partition is enforced until an operator clears this record. There is one
+/// per partition; the last one is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
-    /// What did not hold.
+    /// The invariant that did not hold.
     pub why: String,
-    /// When that was seen.
+    /// Time at which the violation was found.
     pub at: Timestamp,
-    /// Under which ownership.
+    /// Fencing token of the owner that found it.
     pub token: FencingToken,
-    /// The person who cleared it, and when.
+    /// The operator who cleared it, and when. `None` means that it is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleared: Option<Ended>,
 }
@@ -27,7 +27,7 @@ impl Record for Stopped {
 }
 
 impl Stopped {
-    /// Whether it still holds the partition.
+    /// Whether the stop is still in force.
     pub fn holds(&self) -> bool {
         self.cleared.is_none()
     }
