@@ -1,11 +1,11 @@
-//! The assets that scenarios work on: small jobs of about the size of the article's.
+//! The assets of the scenarios: small jobs of about the size of the article's examples.
 
 use prodspec_model::{Asset, AssetId, Message};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The type of all of them.
+/// Payload type of all assets in the scenarios.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct JobType {
     cluster: String,
@@ -17,12 +17,12 @@ impl Message for JobType {
     const TYPE: &'static str = "benches.v1.Job";
 }
 
-/// The id of job `no`.
+/// The id of job number `no`.
 pub(crate) fn id(no: usize) -> String {
     format!("job/cluster-{:02}/service-{no:07}", no % 50)
 }
 
-/// Job `no` at `version`.
+/// Job number `no` with the given `version`.
 pub(crate) fn job(no: usize, version: u64) -> Result<Asset, Error> {
     build(&id(no), no, version)
 }
@@ -36,17 +36,17 @@ fn build(id: &str, no: usize, version: u64) -> Result<Asset, Error> {
     Ok(Asset::builder(AssetId::new(id)?).payload(&job)?.build()?)
 }
 
-/// A job that is not among the `n` first, beside job `no`.
+/// An additional job whose id follows that of job `no`; no other job has this id.
 pub(crate) fn added(no: usize) -> Result<Asset, Error> {
     build(&format!("{}-b", id(no)), no, 1)
 }
 
-/// The `turn`th of `n` in an order without pattern, each once.
+/// A job number below `n`: as `turn` counts from 0 to `n`, each number comes once, in a scattered order.
 pub(crate) fn shuffled(turn: usize, n: usize) -> usize {
     turn * 7919 % n
 }
 
-/// `n` jobs at version 1.
+/// The first `n` jobs, at version 1.
 pub(crate) fn jobs(n: usize) -> Result<Vec<Asset>, Error> {
     (0..n).map(|no| job(no, 1)).collect()
 }

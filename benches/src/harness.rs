@@ -1,7 +1,7 @@
-//! Runs the sides of a scenario, each in a fresh process of this program, turn by turn, and takes medians.
+//! Runs the sides of a scenario in turn, each in a fresh process of this program, and takes medians.
 //!
-//! Processes of their own, because a heap that another side has used hides what this side needs, and because the peak
-//! of memory cannot be taken back.
+//! Each side has its own process because the heap of an earlier side would hide the memory that this side needs, and
+//! because a process cannot reset its peak of memory.
 
 use std::{collections::BTreeMap, io, process::Command};
 
@@ -31,7 +31,8 @@ pub(crate) fn run(scenario: &Scenario, assets: usize, runs: usize) -> Result<Vec
     Ok(Line::compare(scenario.name, ours, &medians))
 }
 
-/// Runs one side in this process, under a subscriber as a service has one: INFO, formatted, written nowhere.
+/// Runs one side in this process. Like in a service, a subscriber formats log lines from INFO on; it discards the
+/// output.
 pub(crate) fn side(scenario: &str, side: &str, assets: &[usize]) -> Result<Vec<Sample>, Error> {
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::INFO)
@@ -41,7 +42,9 @@ pub(crate) fn side(scenario: &str, side: &str, assets: &[usize]) -> Result<Vec<S
     let sides = scenarios.next().map_or(&[][..], |scenario| scenario.sides);
     match (sides.iter().find(|(name, _)| *name == side), assets) {
         (Some((_, run)), [assets]) => run(*assets),
-        _ => Err(format!("{scenario} has no side {side}, or there is not one size").into()),
+        _ => Err(
+            format!("{scenario} has no side {side}, or `--assets` is not a single number").into(),
+        ),
     }
 }
 
@@ -56,7 +59,7 @@ fn child(scenario: &str, side: &str, assets: usize) -> Result<Vec<Sample>, Error
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// For each phase, the sample in the middle.
+/// For each phase, the median sample of all runs by [`Sample::cost`].
 fn median(runs: Vec<Vec<Sample>>) -> Vec<Sample> {
     let phases = runs.first().map_or(0, Vec::len);
     let middle = |phase: usize| {
@@ -74,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_taken_phase_by_phase() {
+    fn the_median_is_taken_for_each_phase() {
         let sample = |phase: &str, ns_each| Sample {
             phase: phase.into(),
             ns_each: Some(ns_each),
@@ -86,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_side_of_every_scenario_does_its_work_and_names_phases_that_meet() {
+    fn all_sides_of_each_scenario_run_and_report_the_same_phases() {
         for scenario in scenarios::named(scenarios::ALL) {
             let mut phases: Option<Vec<String>> = None;
             for (side, run) in scenario.sides {

@@ -1,10 +1,7 @@
-//! Scenarios of the performance promise, with their peers, limits and naive twins in the same run.
+//! Measures the scenarios of the performance targets, together with their peers in the same run.
 //!
 //! `cargo run --release -p benches -- SCENARIO [--assets N ...] [--json] [--smoke]`, or `-- all`.
-#![allow(
-    clippy::print_stdout,
-    reason = "printing figures is what this program is for"
-)]
+#![allow(clippy::print_stdout, reason = "the program prints its figures")]
 
 mod assets;
 mod harness;
@@ -17,26 +14,26 @@ mod shared;
 
 use clap::Parser;
 
-/// Any error; benches only report it.
+/// Any error; the program only prints it.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the user asks for.
+/// The command line of the program.
 #[derive(Debug, Parser)]
 #[command(about = "Runs a scenario and its peers, and compares them.")]
 struct Options {
-    /// Which scenario, or `all`.
+    /// Name of the scenario, or `all`.
     #[arg(value_parser = scenarios::names())]
     scenario: String,
-    /// How many assets, targets or consumers; several numbers run it several times.
+    /// Number of assets, targets or consumers; with several numbers the scenario runs once for each.
     #[arg(long, visible_aliases = ["targets", "consumers"], num_args = 1..)]
     assets: Vec<usize>,
-    /// One JSON object per phase instead of a table.
+    /// Print one JSON object per phase instead of a table.
     #[arg(long)]
     json: bool,
-    /// Small sizes, once: shows that everything runs, measures nothing.
+    /// Run small sizes once: shows that everything runs, and measures nothing useful.
     #[arg(long)]
     smoke: bool,
-    /// Runs this side only, in this process, and prints its samples. The harness calls itself with it.
+    /// Run this side only, in this process, and print its samples as JSON. The harness calls its own program with it.
     #[arg(long, hide = true)]
     side: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What is measured, and how: processor time, memory and latencies of this process.
+//! Measures processor time, memory and latencies of this process.
 
 use std::{
     fs,
@@ -10,49 +10,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The figures of one phase. Fields that do not apply are left out.
+/// The figures of one phase. JSON leaves out fields that do not apply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// Which part of the scenario; `all` when there is one only.
+    /// Name of the phase; `all` if the scenario has only one.
     pub(crate) phase: String,
-    /// Units of work.
+    /// Number of units of work.
     pub(crate) n: u64,
-    /// Time taken; virtual time where the scenario runs in it.
+    /// Duration in seconds of wall time; of virtual time where the scenario uses it.
     pub(crate) secs: f64,
-    /// Processor time, of all threads.
+    /// Processor time of all threads, in seconds.
     pub(crate) cpu_s: f64,
-    /// Processor nanoseconds per unit.
+    /// Processor time per unit of work, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ns_each: Option<f64>,
-    /// Bytes per unit, beyond the assets' own.
+    /// Bytes per unit of work, beside the assets themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes_each: Option<f64>,
-    /// Calls of the plugin to compare, per unit.
+    /// Number of diffs per unit of work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) diffs_each: Option<f64>,
-    /// The most memory the process has had, in MiB.
+    /// Peak of the process's resident memory, in MiB.
     pub(crate) peak_rss_mb: f64,
-    /// Median latency.
+    /// Median of the latencies, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50_us: Option<f64>,
-    /// The latency that one in a hundred exceeds.
+    /// Latency at the 99th percentile, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_us: Option<f64>,
 }
 
 impl Sample {
-    /// What runs are ordered by to find the middle one.
+    /// The figure by which runs are ordered to find the median run.
     pub(crate) fn cost(&self) -> f64 {
         self.p50_us.or(self.ns_each).unwrap_or(self.cpu_s)
     }
 
-    /// With `bytes` of memory or output for all units.
+    /// Adds `bytes` of memory or output, in total for all units.
     pub(crate) fn bytes(mut self, bytes: u64) -> Self {
         self.bytes_each = Some(bytes as f64 / self.n.max(1) as f64);
         self
     }
 
-    /// With latencies, one per unit.
+    /// Adds the median and the 99th percentile of `each`, one latency per unit.
     pub(crate) fn latencies(mut self, mut each: Vec<Duration>) -> Self {
         each.sort();
         let at = |part: f64| {
@@ -64,14 +64,14 @@ impl Sample {
         self
     }
 
-    /// In virtual time: the phase stands for `secs`, whatever it took.
+    /// Replaces the duration by `virtual_time`, for a phase that runs in virtual time.
     pub(crate) fn lasting(mut self, virtual_time: Duration) -> Self {
         self.secs = virtual_time.as_secs_f64();
         self
     }
 }
 
-/// A phase under way.
+/// Measures one phase, from its start to its end.
 #[derive(Debug)]
 pub(crate) struct Meter {
     wall: Instant,
@@ -80,7 +80,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Starts a phase.
+    /// Starts the measurement of a phase.
     pub(crate) fn start() -> Result<Self, Error> {
         Ok(Self {
             resident: status("VmRSS:")?,
@@ -89,7 +89,7 @@ impl Meter {
         })
     }
 
-    /// Ends it after `n` units of work.
+    /// Ends the phase after `n` units of work and returns its figures.
     pub(crate) fn stop(&self, phase: &str, n: usize) -> Result<Sample, Error> {
         let (cpu, wall) = (cpu() - self.cpu, self.wall.elapsed());
         Ok(Sample {
@@ -103,14 +103,14 @@ impl Meter {
         })
     }
 
-    /// By how many bytes the process has grown since the start.
+    /// Growth of the process's resident memory since the start, in bytes; 0 if it shrank.
     pub(crate) fn grown(&self) -> Result<u64, Error> {
         Ok(status("VmRSS:")?.saturating_sub(self.resident))
     }
 }
 
-/// The machine's clock.
-#[allow(clippy::disallowed_methods, reason = "real time is what is measured")]
+/// Reads the machine's monotonic clock.
+#[allow(clippy::disallowed_methods, reason = "the program measures real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -122,7 +122,7 @@ fn cpu() -> Duration {
     Duration::from_secs(secs) + Duration::from_nanos(nanos)
 }
 
-/// A line of `/proc/self/status`, in bytes.
+/// Reads a line of `/proc/self/status`, converted from kB to bytes.
 fn status(field: &str) -> Result<u64, Error> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -1,5 +1,5 @@
-//! Our side of the enforcement scenarios: the real enforcer, put together through its builder, with the whole stack of
-//! checks, a store and an in-process plugin whose production has always been right.
+//! Our side of the enforcement scenarios: the real enforcer from its builder, with a stack of checks, a memory store
+//! and an in-process plugin whose production always matches intent.
 
 use std::{
     sync::{
@@ -33,10 +33,10 @@ use crate::{
     scenarios::event_latency::EVENTS,
 };
 
-/// An hour: no drift scan while a burst or an event is measured.
+/// One hour, so that no drift scan falls into the measurement of a burst or an event.
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Production that is as intended, and notes when a diff starts.
+/// A plugin whose diffs are always in sync. It counts the diffs, and notes when the newest one started.
 #[derive(Debug, Clone, Default)]
 struct Right(Arc<Seen>);
 
@@ -64,12 +64,12 @@ impl AssetPlugin for Right {
 
     async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
         Err(plugin::Error::permanent(
-            "nothing differs, so nothing is pushed",
+            "the plugin expects no push, because its diffs are in sync",
         ))
     }
 }
 
-/// A running enforcer and its intent.
+/// A running enforcer, its store and its newest intent.
 struct World {
     plugin: Right,
     handle: Handle<TokioRuntime>,
@@ -79,7 +79,7 @@ struct World {
 }
 
 impl World {
-    /// An enforcer of an empty partition.
+    /// Starts an enforcer of an empty partition and waits until it is settled.
     async fn new(drift_period: Duration) -> Result<Self, Error> {
         let runtime = TokioRuntime::current();
         let partition = PartitionId::new("benches")?;
@@ -122,7 +122,7 @@ impl World {
         Ok(world)
     }
 
-    /// The incarnation that follows, not published yet.
+    /// Seals the next incarnation, with `put` added or changed, and does not publish it yet.
     async fn seal(&mut self, put: Vec<Asset>) -> Result<Incarnation, Error> {
         let snapshot = self
             .latest
@@ -144,7 +144,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything is diffed until all is settled; a `phase` of its own.
+    /// Publishes `n` jobs and measures, as `phase`, until all are settled.
     async fn burst(&mut self, n: usize, phase: &str) -> Result<(Sample, Meter), Error> {
         let next = self.seal(jobs(n)?).await?;
         let meter = Meter::start()?;
@@ -158,6 +158,7 @@ impl World {
     }
 }
 
+/// Makes an incarnation of `snapshot` that follows `parent`; the first one without a parent.
 pub(crate) fn incarnation(
     parent: Option<&Incarnation>,
     snapshot: Snapshot,
@@ -174,13 +175,14 @@ pub(crate) fn incarnation(
     Ok(Incarnation::new(header, snapshot))
 }
 
+/// Makes a tokio runtime with a single thread and a clock.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Error> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?)
 }
 
-/// Published at once, every asset is diffed once.
+/// Publishes `n` assets at once and measures one diff of each.
 pub(crate) fn burst(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut world = World::new(HOUR).await?;
@@ -188,21 +190,21 @@ pub(crate) fn burst(n: usize) -> Result<Vec<Sample>, Error> {
     })
 }
 
-/// Memory beside the snapshot, then a drift period of a minute and one of an hour, in virtual time.
+/// Measures the memory beside the snapshot, then a drift period of a minute and one of an hour, in virtual time.
 pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
     let mut samples = period(n, "60s", Duration::from_secs(60))?;
     samples.extend(period(n, "1h", HOUR)?.pop());
     Ok(samples)
 }
 
-/// All settled, then one drift period.
+/// Settles `n` assets, then measures one drift period.
 fn period(n: usize, phase: &str, period: Duration) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut world = World::new(period).await?;
         let (settled, meter) = world.burst(n, "settled").await?;
         let settled = settled.bytes(meter.grown()?);
         tokio::time::pause();
-        // One period in which the scan takes its place, then the one that is measured.
+        // The scan spreads over the first period; the second period is measured.
         tokio::time::sleep(period).await;
         let before = world.plugin.0.diffs.load(Ordering::Relaxed);
         let meter = Meter::start()?;
@@ -216,7 +218,8 @@ fn period(n: usize, phase: &str, period: Duration) -> Result<Vec<Sample>, Error>
     })
 }
 
-/// One asset's intent changes, all others are idle: from sealed until its diff starts.
+/// Changes the intent of one asset at a time while all others are idle; measures from the seal to the start of its
+/// diff.
 pub(crate) fn latency(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut world = World::new(HOUR).await?;

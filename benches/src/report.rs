@@ -1,4 +1,4 @@
-//! Ours beside the peers: one JSON object per phase for programs, a table for people.
+//! Reports our figures beside the peers': one JSON object per phase for programs, or a table for people.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::{measure::Sample, scenarios::Scenario};
 
-/// The name of the side that is not a peer.
+/// Name of our side of a scenario.
 pub(crate) const OURS: &str = "ours";
 
-/// The figures of the table, in order.
+/// Columns of the table, in order.
 const COLUMNS: [&str; 6] = [
     "ns_each",
     "bytes_each",
@@ -19,23 +19,23 @@ const COLUMNS: [&str; 6] = [
     "p99_us",
 ];
 
-/// The figures in which less is better, by name.
+/// Figures by name; in all of them less is better.
 type Costs = BTreeMap<&'static str, f64>;
 
-/// One phase, ours and the peers'.
+/// One phase of a scenario: our sample, the peers' samples and their ratios.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     scenario: &'static str,
-    /// `None` while our side is not built.
+    /// Our sample; `None` if our side has no such phase.
     #[serde(flatten)]
     ours: Option<Sample>,
     peer: BTreeMap<String, Sample>,
-    /// Ours divided by the peer's.
+    /// Our figures divided by the peer's, by peer.
     ratio: BTreeMap<String, Costs>,
 }
 
 impl Line {
-    /// Puts `ours` beside the same phases of `peers`.
+    /// Matches our phases with the same phases of the peers and divides the figures.
     pub(crate) fn compare(
         scenario: &'static str,
         ours: Vec<Sample>,
@@ -91,7 +91,7 @@ fn costs(sample: &Sample) -> Costs {
     costs.into_iter().filter_map(known).collect()
 }
 
-/// The lines of one scenario, for people.
+/// Formats the lines of one scenario as a table for people.
 pub(crate) fn table(scenario: &Scenario, assets: usize, lines: &[Line]) -> String {
     let mut table = format!(
         "\n{} ({assets} assets): {}\n",

@@ -1,4 +1,4 @@
-//! Our side of `solver`: the real enforcer with the dependency solver, and a provider that many consumers share.
+//! Our side of the scenario `solver`: the real enforcer with the dependency solver, and a provider with many consumers.
 
 use std::{
     collections::BTreeMap,
@@ -35,16 +35,18 @@ use crate::{
     ours::{HOUR, incarnation, runtime},
 };
 
-/// How long production takes for a push.
+/// Duration of a push in production.
 const PUSH: Duration = Duration::from_millis(20);
 
-/// More diffs per consumer than this are a failure.
+/// Maximum number of diffs per consumer; more are an error.
 const MOST_DIFFS: f64 = 3.0;
 
+/// Id of the provider.
 const PROVIDER: &str = "balancer";
+/// Unit of capacity.
 const UNIT: &str = "qps";
 
-/// Something with a capacity.
+/// Payload of the provider and its consumers: their capacity.
 #[derive(Debug, Serialize, Deserialize)]
 struct Service {
     qps: u64,
@@ -54,7 +56,7 @@ impl Message for Service {
     const TYPE: &'static str = "benches.v1.Service";
 }
 
-/// Production: what each asset has, and how often consumers were compared.
+/// Production: the capacity of each asset, and the number of the consumers' diffs.
 #[derive(Debug, Clone, Default)]
 struct Production {
     has: Arc<Mutex<BTreeMap<AssetId, u64>>>,
@@ -121,7 +123,7 @@ fn consumer(no: usize, qps: u64) -> Result<Asset, Error> {
     Ok(asset.addon(&DependsOn { edges })?.build()?)
 }
 
-/// A running enforcer and its intent.
+/// A running enforcer, its store and its newest intent.
 struct World {
     handle: Handle<TokioRuntime>,
     incarnations: Arc<Incarnations<dyn Store>>,
@@ -158,7 +160,7 @@ impl World {
         })
     }
 
-    /// Seals and publishes, and waits until all is settled.
+    /// Seals and publishes an incarnation with `put`, and waits until every asset is settled.
     async fn settle(&mut self, put: Vec<Asset>) -> Result<(), Error> {
         let snapshot = self.latest.snapshot();
         let snapshot = snapshot.edit(self.latest.no().next(), put, &[]);
@@ -174,7 +176,7 @@ impl World {
     }
 }
 
-/// `n` consumers are there with 1 each, and grow to 2 at once.
+/// Settles `n` consumers that use 1 each, then measures their growth to 2 at once.
 pub(crate) fn grow(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let production = Production::default();

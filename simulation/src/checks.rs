@@ -1,4 +1,4 @@
-//! Checks that say no for a while, hang and fail; what they said is remembered for the judge.
+//! Checks that delay for a while, hang and fail. The judge records their answers.
 
 use std::time::Duration;
 
@@ -27,41 +27,42 @@ use crate::{
     world::{State, World},
 };
 
-/// How many parts the partition has for the checks that say no.
+/// Number of scopes into which the delaying checks divide the assets, by asset number.
 pub const SCOPES: usize = 3;
 
-/// The check that applies to everything, and the one that applies to intent only.
+/// Number of the check that applies to every cause.
 const ALWAYS: usize = 0;
+/// Number of the check that applies to the cause `Intent` only.
 const INTENT: usize = 1;
-/// What has not answered by then says no.
+/// Deadline of a check: without an answer by then it counts as a delay.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// What is serialized.
+/// Number of keys by which gradual pushes are serialized.
 const SERIAL: usize = 5;
 
-/// The checks that a push for this cause has to pass.
+/// Numbers of the checks that a push for this cause has to pass.
 pub fn covering(cause: Option<Cause>) -> impl Iterator<Item = usize> {
     let intent = (cause == Some(Cause::Intent)).then_some(INTENT);
     [ALWAYS].into_iter().chain(intent)
 }
 
-/// Whether the check that applies to intent only says no to an asset now.
+/// Whether the check for the cause `Intent` delays an asset now.
 pub fn is_red(state: &State, at: usize) -> bool {
     let until = state.closed.get(&(INTENT, at % SCOPES));
     until.is_some_and(|until| state.now < *until)
 }
 
-/// Whether the check that applies to everything says no to an asset now.
+/// Whether the check for every cause delays an asset now.
 pub fn is_closed(state: &State, at: usize) -> bool {
     let until = state.closed.get(&(ALWAYS, at % SCOPES));
     until.is_some_and(|until| state.now < *until)
 }
 
-/// What gradual pushes exclude each other by.
+/// Key of the serialization: gradual assets with the same key are pushed one at a time.
 pub fn serial(at: usize) -> usize {
     at % SERIAL
 }
 
-/// R16, left out: a cure waits for whatever comes before it, like a change of intent.
+/// Breaks R16: a drift repair waits until its provider is in sync, as a change of intent does.
 #[cfg(feature = "planted-bugs")]
 struct PatientOrder;
 
@@ -83,7 +84,7 @@ impl OrderRule for PatientOrder {
     }
 }
 
-/// The real solver, or one whose cures wait for edits.
+/// The real solver, or the broken one whose drift repairs wait for edits.
 fn solver(world: &World) -> DependencySolver {
     #[cfg(feature = "planted-bugs")]
     if world.state().scenario.patient_order {
@@ -95,7 +96,7 @@ fn solver(world: &World) -> DependencySolver {
     DependencySolver::standard()
 }
 
-/// A check that can be told to say no.
+/// A check that delays while it is closed.
 struct Gate {
     world: World,
     node: NodeId,
@@ -145,7 +146,7 @@ impl CheckPlugin for Gate {
             self.world.sleep(delay).await;
         }
         if fails {
-            return Err("the check lost its way".into());
+            return Err("the check failed".into());
         }
         let scope = number(request.asset.as_str()) % SCOPES;
         let closed = {
@@ -187,7 +188,7 @@ impl Gate {
     }
 }
 
-/// The stack of one process: the real checks, and two that can be told to say no.
+/// Makes the check stack of one process: the real checks, and two that can be closed.
 #[allow(clippy::expect_used, reason = "the calendar is a constant")]
 pub fn checks(
     world: &World,
@@ -208,7 +209,7 @@ pub fn checks(
     let calendar = Calendar::builder("UTC")
         .freeze(date(10), date(14), "the quarter's end")
         .build()
-        .expect("a calendar");
+        .expect("the constant calendar is valid");
     let serial = Scope::by(|asset| Some(format!("{}", serial(number(asset.id_str())))))
         .only(Types::only([Kind::Gradual.type_name()]));
     let quota = Quota {

@@ -1,5 +1,5 @@
-//! A case so small that a crash can be tried at every point of it, and at every two: a balancer that uses a job, and an
-//! asset that has nothing to do with either. Besides the crashes nothing goes wrong.
+//! A case that is small enough to try a crash at every point and at every pair of points: a balancer that uses a job,
+//! and an asset without edges. There are no faults besides the crashes.
 
 use std::time::Duration;
 
@@ -19,43 +19,43 @@ use crate::{
     world::{State, World},
 };
 
-/// The job, which others use.
+/// Number of the job, the balancer's provider.
 const JOB: usize = 2;
-/// The balancer, which uses it.
+/// Number of the balancer, which uses the job.
 const BALANCER: usize = 3;
-/// All assets. The first two are concepts, which nobody enforces.
+/// Number of assets. The first two are concepts, which are not enforced.
 const ALL: usize = 5;
-/// After so long without anything left to do nothing is left to do.
+/// The case has ended when no work was left for this time.
 const CALM: Duration = Duration::from_secs(6);
-/// So often something that takes no time half of the time is tried.
+/// Number of tries of a read that takes no time in half of the cases.
 const TRIES: usize = 50;
-/// Nothing takes so long.
+/// Maximum duration of the case; more is a violation of L1.
 const MOST: Duration = Duration::from_secs(900);
 
-/// What the control plane is doing when it crashes.
+/// The work of the control plane when it crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// It brings up what nobody has seen before.
+    /// It pushes the assets for the first time.
     Turnup,
-    /// One new incarnation changes the job and the balancer, which needs more of it.
+    /// One new incarnation changes job and balancer, because the balancer needs more capacity of the job.
     Growth,
-    /// One new incarnation changes the job and the balancer, which needs less of it.
+    /// One new incarnation changes job and balancer, because the balancer needs less capacity of the job.
     Shrinkage,
 }
 
-/// What was done in the end.
+/// The result of a run of the case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
-    /// Which contents took effect where, sorted: as often as they are listed.
+    /// Asset number and content mark of each push that took effect, sorted; a repeated push is listed repeatedly.
     pub took_effect: Vec<(usize, Option<u64>)>,
-    /// What is in production.
+    /// Content of each resource at the end.
     pub contents: Vec<Option<Content>>,
-    /// What must never happen, and did.
+    /// The first violation; `None` if every invariant held.
     pub violation: Option<Violation>,
 }
 
-/// Plays the case on `scenario`, with something dying at the points numbered in `deadly`. Answers how it ended and how
-/// many points were passed until nothing was left to do.
+/// Runs the case on `scenario`, with a crash at each point numbered in `deadly`. Returns the result, and the number of
+/// points that were passed until no work was left.
 pub fn play(doing: Doing, scenario: &Scenario, crash: Crash, deadly: &[u64]) -> (Ending, u64) {
     let world = World::new(1, scenario.clone());
     {
@@ -89,7 +89,7 @@ pub fn play(doing: Doing, scenario: &Scenario, crash: Crash, deadly: &[u64]) -> 
         state.points.passed
     };
     let last = world.state().production.last_push;
-    // By then nothing may have been pushed for two drift periods.
+    // L1 requires two drift periods without a push.
     now = now.max(last + scenario.drift_period * 2);
     world.executor.run_until(now);
     audit(&world);
@@ -100,7 +100,7 @@ pub fn play(doing: Doing, scenario: &Scenario, crash: Crash, deadly: &[u64]) -> 
     (ending, passed)
 }
 
-/// The case without crashes: what people want, and a provider far away.
+/// The scenario of the case without crashes: a fixed intent, and a provider to which a push takes 19 s.
 pub fn scenario() -> Scenario {
     Scenario {
         rates: Rates::none(),
@@ -164,7 +164,7 @@ fn ending(world: &World) -> Ending {
     }
 }
 
-/// Lets time pass until nothing has been left to do for a while.
+/// Lets time pass until no work has been left for [`CALM`].
 fn until_calm(world: &World, mut now: Instant) -> Instant {
     let (begun, step) = (now, Duration::from_secs(1));
     let wanted = world.state().wanted();
@@ -175,32 +175,33 @@ fn until_calm(world: &World, mut now: Instant) -> Instant {
         let is_calm = world.state().is_calm(begun, &wanted) && nothing_open(world);
         calm = if is_calm { calm + step } else { Duration::ZERO };
         if now.since(begun) > MOST {
-            let told = "something is left to do for ever".to_owned();
+            let told = format!("work is left after {MOST:?}");
             world.state().violated("L1", told);
         }
     }
     now
 }
 
-/// Whether the store knows of no push that may be under way.
+/// Whether the store has no record of an open push.
 fn nothing_open(world: &World) -> bool {
     let store = world.state().store.clone();
     let records = || record::load_all::<AssetRecord>(&store, &partition()).now_or_never();
-    // Half of all reads take time, which does not pass here.
+    // Half of all reads take time, and no time passes here: try again until a read is immediate.
     let records = (0..TRIES).find_map(|_| records());
     let open = |(_, record): &(String, record::Stored<AssetRecord>)| record.value.open.is_some();
     records.is_some_and(|all| all.is_ok_and(|all| !all.iter().any(open)))
 }
 
 impl State {
-    /// What production has when everything is as people want it.
+    /// The contents that production has when it matches intent.
     fn wanted(&mut self) -> Vec<Content> {
         let assets: Vec<_> = (JOB..ALL).map(|at| asset(&self.plan, at)).collect();
         let contents = assets.iter().map(|asset| self.production.content(asset));
         contents.collect()
     }
 
-    /// Everything is as people want it, and was looked at since `since` and since the last crash.
+    /// Whether every resource has its wanted content, was diffed since `since` and since the last crash, and no push is
+    /// on its way.
     fn is_calm(&self, since: Instant, wanted: &[Content]) -> bool {
         let since = since.max(self.points.crashed);
         let resources = &self.production.resources[JOB..ALL];

@@ -1,5 +1,5 @@
-//! How production says that it is well: a metric of every resource, read over a source with faults of its own. What it
-//! was seen to say is remembered for the judge.
+//! The health of production: an error metric of each resource, read from a metric source with faults. The judge records
+//! the samples that were read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,27 +17,27 @@ use crate::{
     world::{State, World},
 };
 
-/// Production is measured this often.
+/// Interval between two samples of a metric.
 const EVERY: Duration = Duration::from_secs(4);
-/// The share of errors of a resource that serves badly.
+/// Share of errors of a resource with bad content.
 const SHARE: f64 = 0.5;
-/// More than this share is unhealthy.
+/// Maximum share of errors of a healthy resource.
 const MOST: f64 = 0.1;
-/// How old old data is.
+/// Age of the newest sample when data is stale.
 const OLD: Duration = Duration::from_secs(90);
 
-/// The metrics of production.
+/// The source of production's metrics.
 struct Metrics(World);
 
-/// The validator: what is new does not answer with errors. As metrics of one version would, it leaves out what is under
-/// way and has its old content still.
+/// The health validator: updated assets must not answer with errors. Like metrics by version, it leaves out assets
+/// under way that still have their old content.
 pub struct Errors {
     world: World,
     rule: Absolute,
 }
 
 impl Errors {
-    /// Of this world.
+    /// Makes the validator for the production of `world`.
     pub fn new(world: &World) -> Self {
         let rule = Absolute::value("errors", of("errors"))
             .at_most(MOST)
@@ -62,7 +62,7 @@ impl HealthValidator for Errors {
         let reader = request.reader.clone();
         let panics = self.world.state().strikes(Fault::ValidatorPanics);
         if panics {
-            // Not `panic!`: the hook would print every one of thousands.
+            // `resume_unwind` instead of `panic!`: the panic hook would print thousands of these panics.
             std::panic::resume_unwind(Box::new("a validator panicked"));
         }
         {
@@ -73,7 +73,7 @@ impl HealthValidator for Errors {
                     .map(|it| state.production.content(&it).mark);
                 let resource = &state.production.resources[number(asset.as_str())];
                 let there = resource.content.map(|it| it.mark);
-                // What somebody has changed by hand serves as it did.
+                // A manual change flips the lowest bit of the mark and does not change how the content serves.
                 there.map(|mark| mark | 1) == wanted.map(|mark| mark | 1)
             });
         }
@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-/// A point of time by a right wall clock.
+/// Converts a time of a correct wall clock to true time.
 fn instant(at: Timestamp) -> Instant {
     let since = at.duration_since(NodeRuntime::wall(Instant(0)));
     Instant(u64::try_from(since.as_nanos()).unwrap_or(0))

@@ -1,5 +1,5 @@
-//! Leases, as the judge sees them: when the store last heard of each process, and that none begins a push when that is
-//! too long ago, whether it can reach the store or not.
+//! Leases as the judge sees them: the time of each process's last heartbeat in the store, and the rule that a process
+//! with an old heartbeat begins no push, whether it can reach the store or not.
 
 use plane_store::Write;
 
@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl State {
-    /// A commit that `node` had begun at `begun` was acknowledged to it. With a heartbeat in it, the lease begins anew.
+    /// Records a commit that `node` began at `begun` and that was acknowledged. A heartbeat among the writes renews the
+    /// lease.
     pub fn heard_of(&mut self, node: NodeId, begun: Instant, writes: &[Write]) {
         let beats = |write: &Write| match write {
             Write::Put(key, _) => key.as_str().starts_with("process/"),
@@ -21,8 +22,8 @@ impl State {
         }
     }
 
-    /// S5: no push, and no follow-up of one, is begun without a lease. What a process was about to do when it stopped
-    /// is for production to refuse.
+    /// S5: no push and no follow-up begins without a lease. Excepted is the instant at which a paused process resumes:
+    /// a call that it was about to make is refused by production itself.
     pub fn judge_lease(&mut self, node: NodeId, at: usize) {
         self.leases += 1;
         if self.woken.get(&node) == Some(&self.now) {
@@ -34,7 +35,7 @@ impl State {
             self.violated(
                 "S5",
                 format!(
-                    "a push of asset/{at:02} begins, and its process was last heard of {old:?} ago"
+                    "a push of asset/{at:02} begins without a lease: the last heartbeat of its process was {old:?} ago"
                 ),
             );
         }

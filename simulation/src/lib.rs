@@ -1,8 +1,8 @@
-//! Enforcement and rollouts on one seed in virtual time: the enforcer's and the strategist's shells and kernels, the checks,
-//! the store and its ownership are the real ones; sealing, time, chance, faults and production are simulated.
+//! Simulates enforcement and rollouts in virtual time. The enforcer's and the strategist's shells and kernels, the
+//! checks, the store and its ownership are the real ones; sealing, time, chance, faults and production are simulated.
 //!
-//! A seed chooses a topology, a load and faults. Production judges with its own eyes, at every instant, that the
-//! invariants hold; then faults end, and production has to come to match intent.
+//! A seed determines a topology, a load and the faults. A judge observes production and checks at every instant that
+//! the invariants hold. Then the faults end, and production has to reach its intent.
 //!
 //! ```
 //! let report = simulation::run(7, &simulation::Scenario::choose(7));
@@ -10,12 +10,13 @@
 //! assert_eq!(report.trace, simulation::run(7, &simulation::Scenario::choose(7)).trace);
 //! ```
 //!
-//! - `executor`: tasks, nodes, clocks. `random`: chance. `trace`: what happened.
-//! - `intent`: what people want. `production`: what there is. `plugin`: the way between them. `checks`: who says no.
-//! - `rollouts`: the strategist beside each ownership. `policies`: what it asks whose turn it is. `health`: how production says that it is well.
-//! - `process`, `store`: the real thing, started and killed. `faults`: who does that.
-//! - `crashes`: a case so small that a crash is tried at every two points of it.
-//! - `judge`, `lease`: what must never happen. `scenario`, `run`, `report`: one seed, many seeds.
+//! - `executor`: tasks, nodes and clocks. `random`: random numbers. `trace`: the events of a run.
+//! - `intent`: the intent and its edits. `production`: the simulated resources. `plugin`: diffs and pushes over a
+//!   faulty network. `checks`: checks that delay pushes.
+//! - `rollouts`: the strategist of each owner. `policies`: its rollout policies. `health`: its health validator.
+//! - `process`, `store`: the real enforcer and store. `faults`: everything that goes wrong, such as kills.
+//! - `crashes`: a case that is small enough to try a crash at every pair of points.
+//! - `judge`, `lease`: the invariants. `scenario`, `run`, `report`: runs of one seed or of many seeds.
 
 pub mod checks;
 pub mod crashes;

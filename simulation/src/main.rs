@@ -1,4 +1,4 @@
-//! Runs seeds and says what came of them.
+//! Command line program: runs seeds and reports the violations.
 
 use std::{collections::hash_map::RandomState, hash::BuildHasher, io::Write, process::ExitCode};
 
@@ -8,34 +8,34 @@ use simulation::{Scenario, Sum, run_all};
 /// Runs enforcement and rollouts on many seeds in virtual time.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many seeds to run.
+    /// Number of seeds to run.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// The first seed. Drawn anew, and printed, if it is not said.
+    /// The first seed. If it is not given, a random one is drawn and printed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Run every seed twice, and see that it goes the same way. Otherwise every 50th.
+    /// Run every seed twice and compare both runs. Without this option every 50th seed runs twice.
     #[arg(long)]
     check_replay: bool,
-    /// How many of the last events of a failing seed are shown.
+    /// Maximum number of last events shown for a failing seed.
     #[arg(long, default_value_t = 60)]
     events: usize,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
 }
 
-/// From so many seeds on, everything that can be seen must have been seen.
+/// With at least this many seeds, a counter that stays at zero is a failure.
 const ENOUGH: u64 = 200;
 
-/// Drawn seeds are below this.
+/// Upper bound of drawn seeds, exclusive.
 const DRAWN: u64 = 1_000_000_000_000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let first = arguments.seed.unwrap_or_else(drawn);
     if !arguments.json {
-        // Before they run: a run that is cut short can be repeated too.
+        // Print the seeds first, so that an interrupted run can be repeated.
         let _ = writeln!(std::io::stdout(), "{}", told(first, arguments.seeds));
     }
     let again = |seed| arguments.check_replay || seed % 50 == 0;
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     let never = sum.never();
     let unseen = arguments.seeds >= ENOUGH && !never.is_empty();
     let mut out = std::io::stdout().lock();
-    // A reader that is gone is not told.
+    // Ignore the error of a closed pipe.
     let _ = if arguments.json {
         serde_json::to_string(&sum)
             .map(|json| writeln!(out, "{json}"))
@@ -56,17 +56,18 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-/// A first seed that no earlier run and no test has used, as far as chance allows. Short enough to be typed.
+/// Draws a random first seed, so that runs differ from earlier runs and from the tests. It is short enough to type.
 fn drawn() -> u64 {
-    // The keys of a hash state come from the system's randomness.
+    // The keys of a `RandomState` come from the system's randomness.
     RandomState::new().hash_one(std::process::id()) % DRAWN
 }
 
-/// Which seeds run.
+/// The line that names the seeds of this run.
 fn told(first: u64, seeds: u64) -> String {
     format!("seeds {first} to {}", first + seeds.saturating_sub(1))
 }
 
+/// Writes the counters, the failing seeds with their last events, and a summary.
 fn tell(out: &mut impl Write, sum: &Sum, never: &[&str], events: usize) -> std::io::Result<()> {
     for (name, count) in &sum.counts {
         writeln!(out, "{count:>12} {name}")?;
@@ -78,7 +79,7 @@ fn tell(out: &mut impl Write, sum: &Sum, never: &[&str], events: usize) -> std::
         writeln!(out, "seed {seed}: {what}")?;
     }
     for seed in &sum.not_replayed {
-        writeln!(out, "seed {seed} went differently the second time")?;
+        writeln!(out, "seed {seed} gave different events in its second run")?;
     }
     if !never.is_empty() {
         writeln!(out, "never seen: {}", never.join(", "))?;

@@ -1,5 +1,4 @@
-//! The stack of rollout policies: the real one, beneath a road on which a question takes its time, gets lost, fails or
-//! panics.
+//! The stack of rollout policies: the real one, behind a layer in which a selection is slow, hangs, fails or panics.
 
 use std::{
     task::{Context, Poll},
@@ -18,36 +17,36 @@ use crate::{
     world::{State, World},
 };
 
-/// What of a policy is not heeded, in tests of the judge.
+/// Part of a policy that the stack ignores, in tests of the judge.
 #[cfg(feature = "planted-bugs")]
 #[derive(Debug, Clone, Copy)]
 pub enum Careless {
-    /// R18: a hold.
+    /// R18: the policy's hold is ignored.
     Hold,
-    /// R18: waves.
+    /// R18: the policy's waves are ignored.
     Waves,
-    /// R18: what is turned up for the first time comes up at once.
+    /// R18: a first turnup selects all targets at once, even if the policy asks for a gradual one.
     FirstTurnup,
-    /// R18: canaries.
+    /// R18: the policy's canary is ignored.
     Canary,
-    /// R18: the order of domains.
+    /// R18: the policy's order of domains is ignored.
     Domains,
-    /// R18: how many may be on their way.
+    /// R18: the maximum number of targets in flight is ignored.
     InFlight,
-    /// R18: how many of a domain may be missing.
+    /// R18: the maximum of unavailable targets per domain is ignored.
     Unavailable,
-    /// R21: how long what is new has to be well.
+    /// R21: all bake times are ignored.
     Bakes,
 }
 
-/// Asks `inner`, if nothing comes between.
+/// Calls `inner` unless a fault strikes.
 #[derive(Clone)]
 struct Road<S> {
     world: World,
     inner: S,
 }
 
-/// What happens to a question on its way.
+/// The fault, or none, that strikes a selection.
 enum Fate {
     Arrives(Option<Duration>),
     Hangs,
@@ -55,7 +54,7 @@ enum Fate {
     Panics,
 }
 
-/// The stack of one process.
+/// Makes the stack of rollout policies of one process.
 pub fn policies(
     world: &World,
 ) -> impl Service<SelectRequest, Response = Selection, Error = BoxError, Future: Send>
@@ -84,14 +83,14 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[allow(unused_mut, reason = "without planted bugs nothing is changed")]
+    #[allow(unused_mut, reason = "only planted bugs change it")]
     fn call(&mut self, mut request: SelectRequest) -> Self::Future {
         #[cfg(feature = "planted-bugs")]
         if let Some(careless) = self.world.state().scenario.careless {
             careless.mislead(&mut request);
         }
         let world = self.world.clone();
-        // The one that is ready answers; its copy is for the next question.
+        // The ready service answers this call; its clone serves the next call.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         Box::pin(async move {
@@ -101,7 +100,7 @@ where
                 Fate::Arrives(None) => {}
                 Fate::Hangs => futures::future::pending().await,
                 Fate::Fails => return Err("the policies cannot be read".into()),
-                // Not `panic!`: the hook would print every one of thousands.
+                // `resume_unwind` instead of `panic!`: the panic hook would print thousands of these panics.
                 Fate::Panics => std::panic::resume_unwind(Box::new("a policy panicked")),
             }
             inner.call(request).await

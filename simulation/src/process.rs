@@ -1,4 +1,5 @@
-//! Enforcer processes: the real shell, kernel, checks and ownership, started, killed, paused and started again.
+//! Enforcer processes with the real shell, kernel, checks and ownership: they are started, killed, paused and
+//! restarted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,16 +19,16 @@ use crate::{
     world::{Process, World},
 };
 
-/// How long a process may be silent before others take it for dead.
+/// Lease term: other processes take over after this time without a heartbeat.
 pub const TERM: Duration = Duration::from_secs(15);
-/// How long a diff may take.
+/// Deadline of a diff call.
 pub const DIFF: Duration = Duration::from_secs(10);
-/// How long a push may take.
+/// Deadline of a push call.
 pub const PUSH: Duration = Duration::from_secs(40);
-/// Enforcers tell how often they took which branch this often.
+/// Interval at which the kernel's branch counters are read.
 const TELL_EVERY: Duration = Duration::from_secs(7);
 
-/// Starts an enforcer in `place`, on the store as it is open now.
+/// Starts an enforcer in `place` (0 or 1), on the store as it was opened last.
 pub fn start(world: &World, place: usize) {
     let (node, config) = {
         let mut state = world.state();
@@ -35,7 +36,7 @@ pub fn start(world: &World, place: usize) {
         let wrong = if state.healed { 0 } else { wrong };
         let node = world.executor.boot(&mut state.random, wrong);
         let seed = state.random.bits();
-        #[allow(unused_mut, reason = "without planted bugs nothing is left to set")]
+        #[allow(unused_mut, reason = "only planted bugs change it")]
         let mut config = Config {
             observe_only: state.strikes(Fault::Observes),
             drift_period: state.scenario.drift_period,
@@ -50,7 +51,7 @@ pub fn start(world: &World, place: usize) {
         }
         (node, config)
     };
-    world.note("starts", None, [place as u64, u64::from(node.0)]);
+    world.note("started", None, [place as u64, u64::from(node.0)]);
     let observes = config.observe_only;
     let Some(enforcer) = build(world, node, config) else {
         return;
@@ -72,7 +73,7 @@ pub fn start(world: &World, place: usize) {
         .spawn(node, Box::pin(live(world.clone(), node, enforcer, stopped)));
 }
 
-/// Tells again and again how often the kernel took which branch.
+/// Reads the kernel's branch counters and the strategist's views at intervals, for reports.
 async fn tell(world: World, node: NodeId, handle: Handle<NodeRuntime>) {
     loop {
         world.sleep(TELL_EVERY).await;
@@ -102,7 +103,7 @@ async fn tell(world: World, node: NodeId, handle: Handle<NodeRuntime>) {
     }
 }
 
-/// What the enforcer says of them.
+/// Keeps the enforcer's explanations of these assets.
 async fn explain(world: &World, handle: &Handle<NodeRuntime>, assets: Vec<AssetId>) {
     let mut explained = Vec::new();
     for asset in assets {
@@ -111,7 +112,7 @@ async fn explain(world: &World, handle: &Handle<NodeRuntime>, assets: Vec<AssetI
     world.state().explained = explained;
 }
 
-/// Enforces until the process ends by itself, or is told to stop.
+/// Runs the enforcer until it ends by itself or is told to stop.
 async fn live(
     world: World,
     node: NodeId,
@@ -128,7 +129,7 @@ async fn live(
     let store = world.state().store.clone();
     let operator = world.clone();
     world.spawn(async move {
-        // After a failed sync nothing goes on before somebody has opened the store again.
+        // A failed sync poisons the store: it refuses all calls until it is opened again.
         let probe = store.get(&["probe".into()]).await;
         if matches!(probe, Err(plane_store::Error::Poisoned { .. })) {
             power_cut(&operator);
@@ -154,7 +155,7 @@ fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRun
             node,
         };
         let plugin = Plugin::new(network.clone());
-        // What is gradual is never turned down, however often it is asked for.
+        // Gradual types have no turndown, so their turndowns are never carried out.
         let plugin = if kind == Kind::Gradual {
             plugin
         } else {
@@ -178,7 +179,7 @@ fn limits(config: &mut TypeConfig) {
     config.push_total = Duration::from_secs(120);
 }
 
-/// Kills the process on `node`, if it is one, and starts it again some time later. Says whether there was one.
+/// Kills the process on `node` and starts it again some time later. Returns false if no process runs there.
 pub fn kill(world: &World, node: NodeId) -> bool {
     let (place, sealer, wait) = {
         let mut state = world.state();
@@ -218,7 +219,7 @@ pub fn kill(world: &World, node: NodeId) -> bool {
     true
 }
 
-/// Tells the process on `node` to stop, as SIGTERM does. It is started again when it has.
+/// Tells the process on `node` to stop, as SIGTERM does. It is started again after it has ended.
 fn stop(world: &World, node: NodeId) {
     if world.executor.is_paused(node) {
         return;
@@ -232,10 +233,11 @@ fn stop(world: &World, node: NodeId) {
         state.told_to_stop(node);
     }
     drop(state);
-    world.note("is told to stop", None, [u64::from(node.0), 0]);
+    world.note("told to stop", None, [u64::from(node.0), 0]);
 }
 
-/// Stops the process on `node` for three lease terms. The sealer has no lease, and none of the others may be the world.
+/// Pauses the enforcer on `node` for three lease terms. Does nothing on other nodes: the sealer has no lease, and the
+/// world must not pause.
 pub fn stand_still(world: &World, node: NodeId) {
     let runs = {
         let state = world.state();
@@ -249,17 +251,17 @@ pub fn stand_still(world: &World, node: NodeId) {
         let until = state.now + TERM * 3;
         state.judge.stops.sleeps(node, until);
     }
-    world.note("stands still", None, [u64::from(node.0), 0]);
+    world.note("paused", None, [u64::from(node.0), 0]);
     world.executor.pause(node, true);
     let wakes = world.clone();
     world.spawn(async move {
         wakes.sleep(TERM * 3).await;
-        wakes.note("goes on", None, [u64::from(node.0), 0]);
+        wakes.note("resumed", None, [u64::from(node.0), 0]);
         go_on(&wakes, node);
     });
 }
 
-/// Lets a process that stands still go on.
+/// Resumes a paused process; does nothing if it is not paused.
 pub fn go_on(world: &World, node: NodeId) {
     if world.executor.is_paused(node) {
         let mut state = world.state();
@@ -269,7 +271,7 @@ pub fn go_on(world: &World, node: NodeId) {
     world.executor.pause(node, false);
 }
 
-/// Cuts the power of everything but production: what the store had not synced is gone.
+/// Kills all processes and drops the store's writes that were not synced. Production goes on.
 pub fn power_cut(world: &World) {
     let (nodes, sealer) = {
         let mut state = world.state();
@@ -283,7 +285,7 @@ pub fn power_cut(world: &World) {
     }
 }
 
-/// What may happen to a process at any time.
+/// Draws the faults that may strike the process in `place` at any time.
 pub fn disturb(world: &World, place: usize) {
     let (node, crash, pause, stops) = {
         let mut state = world.state();

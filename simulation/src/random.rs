@@ -1,18 +1,18 @@
-//! The one source of chance in a simulation: everything that may go one way or another asks it.
+//! The only source of random numbers in a simulation, so that a seed repeats exactly.
 
 use std::time::Duration;
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): small, fast, and good enough to choose faults.
+/// A SplitMix64 generator (Steele, Lea and Flood, 2014): small, fast, and good enough to choose faults.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A stream of its own for `seed`.
+    /// Starts the stream of random numbers of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Draws the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,23 +20,23 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `below`; 0 when there is none.
+    /// Draws a number below `below`; 0 if `below` is 0.
     pub fn below(&mut self, below: usize) -> usize {
         (self.bits() >> 11) as usize % below.max(1)
     }
 
-    /// Whether something happens that happens `per_mille` times in a thousand.
+    /// Draws true with a probability of `per_mille` in a thousand; draws nothing if it is 0.
     pub fn per_mille(&mut self, per_mille: u32) -> bool {
         per_mille > 0 && self.below(1000) < per_mille as usize
     }
 
-    /// A time between `least` and `most`.
+    /// Draws a duration from `least` up to, but below, `most`.
     pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
         let span = most.saturating_sub(least).as_nanos() as u64;
         least + Duration::from_nanos((self.bits() >> 1) % span.max(1))
     }
 
-    /// Mostly `usual`; sometimes longer, up to `most`.
+    /// Draws a duration up to `usual`; in one of twenty cases one between `usual` and `most`.
     pub fn delay(&mut self, usual: Duration, most: Duration) -> Duration {
         if self.per_mille(50) {
             self.between(usual, most)
@@ -45,7 +45,7 @@ impl Random {
         }
     }
 
-    /// One of `these`.
+    /// Draws one of `these`; `None` if there are none.
     pub fn pick<T: Copy>(&mut self, these: &[T]) -> Option<T> {
         let at = self.below(these.len());
         these.get(at).copied()

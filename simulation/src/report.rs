@@ -1,4 +1,4 @@
-//! What came of one seed, and of many.
+//! Reports of one seed and of many seeds: counters and violations.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use crate::{
     world::World,
 };
 
-/// What came of one seed.
+/// Report of the run of one seed.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Which one.
+    /// The seed that was run.
     pub seed: u64,
-    /// How many assets there were.
+    /// Number of assets in intent.
     pub assets: usize,
-    /// How many steps it took.
+    /// Number of steps of the executor.
     pub steps: u64,
-    /// A digest of everything that happened.
+    /// Digests of the task order and of all events; equal for equal runs.
     pub trace: (u64, u64),
-    /// The first thing that must never happen.
+    /// The first violation; `None` if every invariant held.
     pub violation: Option<Violation>,
-    /// The last events.
+    /// The last events and the state of the rollouts, a line each.
     pub tail: Vec<String>,
-    /// How often each fault struck, kernel branch was taken, invariant was looked at.
+    /// Counters by name: how often each fault struck, each kernel branch was taken, and each invariant was checked.
     pub counts: BTreeMap<String, u64>,
 }
 
 impl Report {
-    /// Sums up a world that has ended.
+    /// Makes the report of a world whose run has ended.
     pub fn of(seed: u64, world: &World) -> Self {
         let panicked = world.executor.panicked();
         let mut state = world.state();
@@ -89,7 +89,7 @@ impl Report {
     }
 }
 
-/// The states that rollouts get into.
+/// Names of the states of a rollout that are counted.
 const WORDS: [&str; 7] = [
     "running",
     "paused",
@@ -100,30 +100,30 @@ const WORDS: [&str; 7] = [
     "superseded",
 ];
 
-/// What came of many seeds.
+/// Sum of the reports of many seeds.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Sum {
-    /// How many.
+    /// Number of seeds in this sum.
     pub seeds: u64,
-    /// Steps in all.
+    /// Number of steps of all seeds.
     pub steps: u64,
-    /// The fewest steps that one took.
+    /// Minimum number of steps of a seed.
     pub fewest_steps: u64,
-    /// The fewest assets that one had.
+    /// Minimum number of assets of a seed.
     pub fewest_assets: usize,
-    /// Counters, summed.
+    /// Sums of the counters, by name.
     pub counts: BTreeMap<String, u64>,
-    /// Seeds that went differently the second time.
+    /// Seeds whose second run differed from the first.
     pub not_replayed: Vec<u64>,
-    /// Seeds with a violation, what it was, and the last events of the first few.
+    /// Seeds with a violation, its text, and, for the first few of them, the last events.
     pub violations: Vec<(u64, String, Vec<String>)>,
 }
 
-/// How many failing seeds are told with their last events.
+/// Number of failing seeds that are reported with their last events.
 const TOLD: usize = 3;
 
 impl Sum {
-    /// Adds a seed. `same`: it was not run twice, or went the same way both times.
+    /// Adds the report of a seed. `same` is false if the seed ran twice and the runs differed.
     pub fn add(&mut self, report: Report, same: bool) {
         self.fewest_steps = match self.seeds {
             0 => report.steps,
@@ -149,7 +149,8 @@ impl Sum {
         }
     }
 
-    /// What was never seen: green means nothing for it. An excuse that was never needed is no loss.
+    /// Names of the counters that are zero: a run without violations proves nothing about them. Excuses are left out,
+    /// because a run may need none of them.
     pub fn never(&self) -> Vec<&str> {
         let never = self.counts.iter().filter(|(_, count)| **count == 0);
         let names = never.map(|(name, _)| name.as_str());

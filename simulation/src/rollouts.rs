@@ -1,4 +1,4 @@
-//! The strategist beside each ownership: the real one, its stack of policies and its validator.
+//! The real strategist of each owner, with its stack of policies and its health validator.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     world::{State, World},
 };
 
-/// The wait before a strategist whose step failed starts over.
+/// The wait before a strategist that has ended is started again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Lets an enforcer run a strategist for as long as it owns the partition.
+/// Adds a strategist to an enforcer; it runs for as long as the process owns the partition.
 pub fn beside(
     world: &World,
     node: NodeId,
@@ -58,7 +58,7 @@ pub fn beside(
     })
 }
 
-#[allow(unused_mut, reason = "without planted bugs nothing is left to set")]
+#[allow(unused_mut, reason = "only planted bugs change it")]
 fn config(world: &World) -> Config {
     let mut config = Config {
         validate_every: Duration::from_secs(7),
@@ -91,7 +91,7 @@ macro_rules! kinds {
             }
         )*
 
-        /// What each type intends to have, and to use.
+        /// The asset types, each with the capacities that an asset has and uses.
         fn types() -> AssetTypes {
             let mut types = AssetTypes::default();
             $(types.add(AssetType::<$name>::new().capacity(|it| it.0.capacity()));)*
@@ -103,14 +103,14 @@ macro_rules! kinds {
 kinds! { Guarded Advisory Gradual }
 
 impl State {
-    /// How to ask a process's strategist.
+    /// Handle of the strategist on `node`; `None` if the process is down or does not own the partition.
     pub fn rollouts_of(&self, node: NodeId) -> Option<annealing_strategist::Handle<NodeRuntime>> {
         let mut processes = self.processes.iter().flatten();
         let process = processes.find(|process| process.node == node)?;
         process.rollouts.clone()
     }
 
-    /// The rollouts as they are, a line each, for people.
+    /// Describes the state of all rollouts, in lines for people who read a violation.
     pub fn rollouts_told(&self) -> Vec<String> {
         let wishes = self.plan.wishes.iter().enumerate();
         let pool = wishes.filter(|(_, wish)| wish.pool);
@@ -149,7 +149,7 @@ impl State {
         lines
     }
 
-    /// A process's strategist answers from here on, or no longer.
+    /// Sets the handle of the strategist on `node`, or removes it.
     fn answers(
         &mut self,
         node: NodeId,

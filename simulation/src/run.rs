@@ -1,4 +1,4 @@
-//! One seed from beginning to end, and many of them.
+//! Runs a seed from beginning to end, or many seeds in parallel.
 
 use std::{
     sync::{
@@ -22,13 +22,13 @@ use crate::{
     world::World,
 };
 
-/// How often an audit that is not over is waited for.
+/// Maximum number of waits, of 20 seconds each, for the audit to end.
 const AUDITED: usize = 30;
 
-/// What lasts is judged this often.
+/// Interval at which the judge checks conditions that last.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs one seed: trouble first, then a time of edits without faults, then rest.
+/// Runs one seed: a phase with faults, then a phase with edits and no faults, then a phase without edits.
 pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let world = World::new(seed, scenario.clone());
     begin(&world);
@@ -73,6 +73,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     report
 }
 
+/// Starts the sealer, the enforcers and the tasks that make faults and give commands.
 fn begin(world: &World) {
     store::trouble(world);
     seal_for_ever(world);
@@ -92,7 +93,7 @@ fn begin(world: &World) {
     world.spawn(care(world.clone()));
 }
 
-/// Nothing goes wrong from here on, and what did is put right.
+/// Ends all faults and repairs their consequences.
 fn heal(world: &World) {
     let (nodes, observers, store) = {
         let mut state = world.state();
@@ -120,7 +121,7 @@ fn heal(world: &World) {
     });
 }
 
-/// Reads everything that was acknowledged, and compares production with the newest of it.
+/// Starts an audit: it reads every acknowledged incarnation and compares production with the newest one.
 pub fn audit(world: &World) {
     let audits = world.clone();
     world.spawn(async move {
@@ -139,8 +140,8 @@ pub fn audit(world: &World) {
     });
 }
 
-/// Runs the seeds from `first` on, `count` of them, two at a time, and sums up. `again` says which seeds run twice, to
-/// see that they go the same way both times.
+/// Runs `count` seeds from `first` on, two at a time, and adds up their reports. `again` selects the seeds that run
+/// twice, to check that both runs are equal.
 pub fn run_all(
     first: u64,
     count: u64,

@@ -1,4 +1,4 @@
-//! What kind of hour a seed gets.
+//! The scenario of a seed: rates of faults, durations, and the guards that tests remove.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     random::Random,
 };
 
-/// What people do, and what makes nothing that they do come late by more than a moment.
+/// Faults of a calm scenario: edits of intent, and slow policies, which delay rollouts only a little.
 const CALM: [Fault; 6] = [
     Fault::EditBad,
     Fault::EditGroup,
@@ -21,66 +21,67 @@ const CALM: [Fault; 6] = [
     Fault::SelectSlow,
 ];
 
-/// Tells the stream apart that says how often processes are told to stop.
+/// Separates the random stream that chooses the rate of orderly stops.
 const STOPS: u64 = 0x7374_6f70;
 
-/// How one seed goes.
+/// Parameters of the run of one seed.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// How often what goes wrong.
+    /// Rates of the faults, per thousand chances.
     pub rates: Rates,
-    /// How many enforcers there are.
+    /// Number of enforcer processes: 1 or 2.
     pub enforcers: usize,
-    /// Every asset is looked at once in this time.
+    /// Drift period of the enforcers: each asset is diffed once in this time.
     pub drift_period: Duration,
-    /// The time between edits, on average.
+    /// Average time between two edits.
     pub edit_every: Duration,
-    /// The time between chances for what happens by the clock.
+    /// Average time between two chances for faults that strike by the clock.
     pub trouble_every: Duration,
-    /// How long things go wrong.
+    /// Duration of the phase with faults.
     pub trouble: Duration,
-    /// Faults of the store: so many in a million reads or commits.
+    /// Rates of the store's faults, per million reads or commits.
     pub store_faults: [u32; 6],
-    /// What people want at first, if that is not left to chance.
+    /// The first intent; `None` chooses it by the seed.
     pub plan: Option<Plan>,
-    /// How long a push is on its way to production, if that is not left to chance.
+    /// Time of a push from the plugin to production; `None` chooses it by the seed.
     pub travel: Option<Duration>,
-    /// After how long the store is away for everybody, and for how long, if that is not left to chance.
+    /// Start and duration of an outage of the store for all processes; `None` leaves outages to the rates.
     pub away: Option<(Duration, Duration)>,
-    /// Policy groups whose assets have edges, in a thousand.
+    /// Policy groups whose assets have edges, per thousand groups.
     pub knit: u32,
-    /// Seeds with edges of order across trees and policy groups, in a thousand.
+    /// Seeds with edges of order across trees and policy groups, per thousand seeds.
     pub ordered: u32,
-    /// People move pins that are the strategist's.
+    /// Whether operators also move pins that belong to the strategist.
     pub meddling: bool,
-    /// How often the last edit brings content that does not serve, in a thousand.
+    /// How often the last edit brings bad content, per thousand seeds.
     pub stubborn: u32,
-    /// The strategist's guard that is left out.
+    /// Guard of the strategist that is removed; `None` removes no guard.
     #[cfg(feature = "planted-bugs")]
     pub planted_in_rollouts: Option<annealing_strategist::kernel::Bug>,
-    /// What of every policy is not heeded.
+    /// Part of every rollout policy that is ignored; `None` ignores no part.
     #[cfg(feature = "planted-bugs")]
     pub careless: Option<crate::policies::Careless>,
-    /// What puts production right waits for edits of what comes before it.
+    /// Whether drift repair waits for pending edits of the assets that come first in the order.
     #[cfg(feature = "planted-bugs")]
     pub patient_order: bool,
-    /// The kernel's guard that is left out.
+    /// Guard of the enforcer's kernel that is removed; `None` removes no guard.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<Bug>,
-    /// Intent is put in force before validators have passed it.
+    /// Whether the sealer seals an incarnation before the validators have accepted it.
     #[cfg(feature = "planted-bugs")]
     pub seal_early: bool,
-    /// Seals are acknowledged before they are synced.
+    /// Whether the store acknowledges seals before they are synced.
     #[cfg(feature = "planted-bugs")]
     pub ack_first: bool,
 }
 
 impl Scenario {
-    /// What `seed` gets: an hour, of which the last part is without faults. One in ten is calm from the beginning.
+    /// Chooses the scenario of `seed`: forty minutes with faults, then phases without. One seed in ten has only edits,
+    /// bad content and slow policies from the beginning.
     pub fn choose(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x7363_656e);
         let mut scenario = Self::stormy(&mut random);
-        // A stream of its own: other seeds go as they would without.
+        // A separate stream, so that other seeds do not change.
         let mut stops = Random::new(seed ^ STOPS);
         let rate = [0, 0, 0, 60, 180][stops.below(5)];
         scenario.rates.set(Fault::Stop, rate);
@@ -138,7 +139,8 @@ impl Scenario {
         }
     }
 
-    /// Edits follow each other, good ones and bad ones; besides that only `faults` happen.
+    /// Replaces all faults by frequent edits that change or repair content, and by `faults`. One enforcer, no store
+    /// faults.
     pub fn busy(&mut self, faults: &[(Fault, u32)]) {
         let edits = [(Fault::EditRevises, 800), (Fault::EditMends, 200)];
         self.rates = Rates::only(&[&edits, faults].concat());
@@ -147,18 +149,18 @@ impl Scenario {
         self.edit_every = Duration::from_secs(20);
     }
 
-    /// Whether nothing goes wrong but what people do, and want: then the judge excuses less.
+    /// Whether only edits and slow policies can disturb the run. Then the judge accepts fewer excuses.
     pub fn is_calm(&self) -> bool {
         let calm = |fault: &Fault| CALM.contains(fault) || self.rates.of(*fault) == 0;
         Fault::ALL.iter().all(calm) && self.store_faults == [0; 6] && self.away.is_none()
     }
 
-    /// How long edits go on without faults.
+    /// Duration of the phase with edits and without faults.
     pub fn load(&self) -> Duration {
         self.drift_period * 6
     }
 
-    /// How long production has to come to match intent.
+    /// Duration of the phase without edits, in which production has to reach its intent.
     pub fn rest(&self) -> Duration {
         self.drift_period * 10
     }

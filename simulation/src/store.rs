@@ -1,4 +1,4 @@
-//! The store as one process sees it: late hints, and what it durably knows of open pushes shown to the judge.
+//! The store as one process sees it, with late hints and outages. The judge learns from its acknowledged commits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,14 +20,14 @@ use crate::{
     world::{State, World},
 };
 
-/// A memory store, used from one process.
+/// A memory store, as used by one process.
 pub struct ProcessStore {
     inner: MemoryStore,
     world: World,
 }
 
 impl ProcessStore {
-    /// The store as it is open now.
+    /// Wraps the store as it was opened last.
     pub fn open(world: &World) -> Arc<dyn Store> {
         let inner = world.state().store.clone();
         Arc::new(Self {
@@ -36,7 +36,7 @@ impl ProcessStore {
         })
     }
 
-    /// Whether whoever asks cannot reach the store.
+    /// Whether the process that calls is cut off from the store.
     fn is_cut_off(&self) -> bool {
         let node = self.world.executor.current();
         self.world.state().cut_off.contains(&node)
@@ -64,7 +64,8 @@ impl ProcessStore {
         self.inner.commit(batch).await
     }
 
-    /// A commit of `node` was acknowledged, maybe after a later one that was faster.
+    /// Passes an acknowledged commit of `node` to the judge. Acknowledgements may come in another order than the
+    /// commits.
     fn remember(&self, node: NodeId, begun: Instant, mut writes: Vec<Write>, version: Version) {
         let mut state = self.world.state();
         state.heard_of(node, begun, &writes);
@@ -80,7 +81,7 @@ impl ProcessStore {
         let commits = state.commits;
         state.committed.insert(node, commits);
         state.remember_open(&writes);
-        // Whoever was overtaken may have stood still since: it was made before what is known already.
+        // A commit that was overtaken may be acknowledged long after it was made: take its begin as its time.
         let overtaken = version < state.version;
         state.version = version.max(state.version);
         let now = state.now;
@@ -164,7 +165,7 @@ impl Store for ProcessStore {
 }
 
 impl State {
-    /// A commit was acknowledged: the judge knows which pushes are durably open.
+    /// Updates the judge's list of durably open pushes from an acknowledged commit.
     fn remember_open(&mut self, writes: &[Write]) {
         let prefix = format!("{}/{}/", AssetRecord::KIND, partition());
         for write in writes {
@@ -188,7 +189,7 @@ impl State {
         }
     }
 
-    /// Which rollouts there are, and what a group has completed, once that was acknowledged.
+    /// Updates the judge's view of rollouts, heads and pins from an acknowledged commit.
     fn remember_rollouts(&mut self, writes: &[Write]) {
         let writes = || {
             writes.iter().filter_map(|write| match write {
@@ -197,7 +198,7 @@ impl State {
                 Write::DeleteRange(_) => None,
             })
         };
-        // What was completed was with what was left out until then.
+        // Heads first: a rollout was completed with the assets that were left out until then.
         for (key, value) in writes() {
             self.remember_head(key, value);
         }
@@ -207,8 +208,8 @@ impl State {
         self.judge_moves();
     }
 
-    /// A commit is made: what it says of heads is judged as things are now. Until it is acknowledged, newer ones may
-    /// follow. Nothing is wrong with it if it is refused.
+    /// Judges the heads in a commit before it is made, because production may change until the acknowledgement. Returns
+    /// the violation, which counts only if the store accepts the commit.
     fn judge_heads(&mut self, writes: &[Write]) -> Option<String> {
         let mut found = None;
         for write in writes {
@@ -222,7 +223,8 @@ impl State {
         found
     }
 
-    /// Whoever makes a commit may die before it hears that it was made: content that failed may be remembered, or not.
+    /// Records that content may be quarantined, before the commit is made: a process may die before the acknowledgement
+    /// although the store has the commit.
     fn may_be_held(&mut self, writes: &[Write]) {
         for write in writes {
             if let Write::Put(key, _) = write
@@ -269,7 +271,7 @@ impl State {
         }
     }
 
-    /// How long the store takes at one point. Most of the time none.
+    /// Draws the latency of the store at one point; zero in half of the cases.
     fn store_latency(&mut self) -> Duration {
         match self.random.below(100) {
             0..=49 => Duration::ZERO,
@@ -283,7 +285,7 @@ impl State {
     }
 }
 
-/// The group and the incarnation of a record that says where a group's head is.
+/// The group and the incarnation of a record of a group's head; `None` for other records.
 fn head_in(key: &str, value: &[u8]) -> Option<(usize, u32)> {
     let kind = key.split('/').next();
     let group = policy_number(number(key)).filter(|_| kind == Some(GroupHead::KIND))?;
@@ -291,7 +293,7 @@ fn head_in(key: &str, value: &[u8]) -> Option<(usize, u32)> {
     Some((group, head.incarnation.0))
 }
 
-/// Makes the store slow, faulty, and deadly to those who use it.
+/// Adds latencies, faults and deadly points to the store.
 pub fn trouble(world: &World) {
     let (store, rates, seed) = {
         let mut state = world.state();
@@ -309,7 +311,7 @@ pub fn trouble(world: &World) {
     };
     let mut faults = rates.seeded(seed);
     let reads = world.clone();
-    // Stale as reads may be, a process sees what it has committed itself.
+    // Reads may be stale, but a process always sees its own commits.
     store.set_faults(move |op| {
         let fault = faults(op)?;
         let node = reads.executor.current();
@@ -325,7 +327,7 @@ pub fn trouble(world: &World) {
     store.set_pause(move |point| at_point(&world, point));
 }
 
-/// Before and after every read, write, sync and acknowledgement.
+/// Runs before and after every read, write, sync and acknowledgement: draws latency, death or a pause of the process.
 fn at_point(world: &World, point: Point) -> BoxFuture<'static, ()> {
     let node = world.executor.current();
     let deadly = point != Point::BeforeRead;

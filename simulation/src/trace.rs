@@ -1,13 +1,13 @@
-//! What happened, in order: a digest of everything, and the last events for people.
+//! The events of a run in order: a digest of all events, and the last ones for people who read a violation.
 
 use std::{collections::VecDeque, fmt};
 
 use crate::executor::{Instant, NodeId};
 
-/// How many events are kept to be shown.
+/// Maximum number of events that are kept.
 const KEPT: usize = 3000;
 
-/// One thing that happened.
+/// One event of the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Noted {
     at: Instant,
@@ -17,7 +17,7 @@ pub struct Noted {
     more: [u64; 2],
 }
 
-/// The digest of all events, and the last of them.
+/// Digest of all events, and the last events themselves.
 #[derive(Debug, Default)]
 pub struct Trace {
     digest: u64,
@@ -25,7 +25,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Adds an event. `more` is whatever tells two events of a kind apart.
+    /// Adds an event. `more` holds numbers that distinguish events of one kind, such as a token.
     pub fn note(
         &mut self,
         at: Instant,
@@ -57,12 +57,12 @@ impl Trace {
         });
     }
 
-    /// A digest of everything so far.
+    /// A digest of all events so far.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// The last events, one a line.
+    /// The last events, one per line.
     pub fn tail(&self) -> Vec<String> {
         self.last.iter().map(ToString::to_string).collect()
     }

@@ -1,4 +1,4 @@
-//! Everything that is not the control plane: chance, intent, production, the judge, and the processes that run.
+//! The world around the control plane: random numbers, intent, production, the judge, and the running processes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,133 +22,133 @@ use crate::{
     trace::Trace,
 };
 
-/// Tells the stream apart that draws what comes first.
+/// Separates the random stream that draws the edges of order.
 const ORDER: u64 = 0x6f72_6465;
 
-/// The world of one seed. Cheap to clone.
+/// The world of one seed; clones share one state.
 #[derive(Clone)]
 pub struct World {
-    /// Runs everything.
+    /// Executor of all tasks in this world.
     pub executor: Executor,
     state: Arc<Mutex<State>>,
 }
 
-/// One enforcer process that runs.
+/// An enforcer process that is running.
 #[derive(Clone)]
 pub struct Process {
-    /// Where.
+    /// Node on which the process runs.
     pub node: NodeId,
-    /// How to ask it.
+    /// Handle for questions and commands to the enforcer.
     pub handle: Handle<NodeRuntime>,
-    /// How to tell it to stop.
+    /// A message here tells the process to stop.
     pub stop: mpsc::UnboundedSender<()>,
-    /// It diffs, and never pushes.
+    /// Whether the process only diffs and never pushes.
     pub observes: bool,
-    /// How to ask its strategist, while it owns the partition.
+    /// Handle of the process's strategist; `None` while the process does not own the partition.
     pub rollouts: Option<annealing_strategist::Handle<NodeRuntime>>,
 }
 
-/// An incarnation that validators accepted.
+/// An incarnation that the validators accepted.
 pub struct Accepted {
-    /// What was wanted.
+    /// The intent that was sealed.
     pub plan: Arc<Plan>,
-    /// The content of each asset.
+    /// Mark of each asset's content, by asset number.
     pub marks: BTreeMap<usize, u64>,
 }
 
-/// What is known of intent beside the store.
+/// Facts about incarnations that the judge knows independently of the store.
 #[derive(Default)]
 pub struct Sealed {
-    /// What validators accepted. Of several with one number one at most is sealed.
+    /// Accepted incarnations by number. Of several with the same number at most one is sealed.
     pub accepted: BTreeMap<u32, Vec<Accepted>>,
-    /// Incarnations whose seal was written, and which of those accepted it was: whoever syncs next makes it durable.
+    /// Incarnations whose seal was written, with the index among the accepted ones. The next sync makes them durable.
     pub written: BTreeMap<u32, usize>,
-    /// Incarnations whose seal was acknowledged, the newest last.
+    /// Incarnations whose seal was acknowledged, with the newest last.
     pub acknowledged: Vec<Incarnation>,
-    /// When that was.
+    /// Time of each acknowledgement, by incarnation number.
     pub acknowledged_at: BTreeMap<u32, Instant>,
-    /// The one being sealed.
+    /// Number of the incarnation that is being sealed, if any.
     pub submitting: Option<u32>,
-    /// The sealer's node.
+    /// Node of the sealer; `None` while it is down.
     pub node: Option<NodeId>,
 }
 
-/// What changes.
+/// Mutable state of the world, behind one lock.
 pub struct State {
-    /// How this seed is.
+    /// Parameters of this seed's run.
     pub scenario: Scenario,
-    /// Chance.
+    /// Random numbers for faults and choices.
     pub random: Random,
-    /// True time, as of the last look at it.
+    /// True time, set whenever the state is locked.
     pub now: Instant,
-    /// Nothing goes wrong any more.
+    /// Whether the phase with faults is over.
     pub healed: bool,
-    /// No more edits.
+    /// Whether the phase with edits is over.
     pub quiet: bool,
-    /// What people want.
+    /// The current intent, as edited and possibly not sealed yet.
     pub plan: Plan,
-    /// What was sealed.
+    /// The incarnations that were accepted, written and acknowledged.
     pub sealed: Sealed,
-    /// What there is.
+    /// The simulated production with its resources.
     pub production: Production,
-    /// Who looks at it all.
+    /// The judge that checks the invariants.
     pub judge: Judge,
-    /// What happened.
+    /// The events of this run.
     pub trace: Trace,
-    /// How often each fault struck.
+    /// Number of times that each fault struck.
     pub struck: BTreeMap<Fault, u64>,
-    /// Points at which processes may die by number.
+    /// Numbered points at which processes may die.
     pub points: Points,
-    /// How often the kernels took each branch, by node and token.
+    /// Number of times that the kernels took each branch, by node and token.
     pub branches: BTreeMap<(u32, u64), BTreeMap<Branch, u64>>,
-    /// The store as it is open now.
+    /// The store as it was opened last.
     pub store: MemoryStore,
-    /// How many commits were acknowledged, and after how many each process had its last one.
+    /// Number of commits that were acknowledged.
     pub commits: u64,
-    /// See [`State::commits`].
+    /// The value of [`State::commits`] after the last commit of each process.
     pub committed: BTreeMap<NodeId, u64>,
-    /// The newest version that was acknowledged.
+    /// Newest version of the store that was acknowledged.
     pub version: Version,
-    /// The newest acknowledged version of each key: acknowledgements may overtake each other.
+    /// Newest acknowledged version of each key. Needed because acknowledgements may overtake each other.
     pub newest: BTreeMap<Key, Version>,
-    /// Processes that cannot reach the store.
+    /// Processes that cannot reach the store now.
     pub cut_off: BTreeSet<NodeId>,
-    /// When the store last heard of each process.
+    /// Start of the last acknowledged heartbeat of each process.
     pub beats: BTreeMap<NodeId, Instant>,
-    /// When processes that stood still went on.
+    /// Time at which each paused process last resumed.
     pub woken: BTreeMap<NodeId, Instant>,
-    /// How many wall clocks stand still.
+    /// Number of wall clocks that stand still now.
     pub still_clocks: usize,
-    /// How often the judge has asked for a lease.
+    /// Number of times that the judge checked a lease.
     pub leases: u64,
-    /// Who called production last under the newest token.
+    /// The process that last called production with the newest token.
     pub owner: Option<NodeId>,
-    /// The enforcers that run, by place.
+    /// The running enforcers, by place; `None` for a place whose process is down.
     pub processes: [Option<Process>; 2],
-    /// Assets that wait for an approval, with the change to approve.
+    /// Assets that wait for an approval, with the digest of the change to approve.
     pub unapproved: BTreeMap<usize, prodspec_model::Digest>,
-    /// How often rollouts got into each state.
+    /// Number of times that rollouts entered each state, by counter name.
     pub rolled: BTreeMap<String, u64>,
-    /// The policy groups, as the strategist that was asked last sees them: for people who look at a violation.
+    /// The policy groups as the strategist last reported them, for people who read a violation.
     pub views: Vec<annealing_strategist::View>,
-    /// What the enforcer says of targets that have been under way for long: for the same people.
+    /// The enforcer's explanations of targets that have been under way for long, for people who read a violation.
     pub explained: Vec<annealing_enforcer::Explained>,
-    /// The group of which the last that people want is content that does not serve.
+    /// The group whose last edit keeps bad content in intent; `None` if there is none.
     pub stubborn: Option<usize>,
-    /// Checks that say no, by check and scope, until when.
+    /// Checks that delay, by check and scope, with the end of the delay.
     pub closed: BTreeMap<(usize, usize), Instant>,
-    /// Until when the provider answers nothing but errors.
+    /// End of the provider's outage: until then each call fails.
     pub out_until: Instant,
 }
 
 impl World {
-    /// A world that begins.
+    /// Makes the world of `seed` at its beginning.
     pub fn new(seed: u64, scenario: Scenario) -> Self {
         let mut random = Random::new(seed);
         let chosen = scenario.plan.clone();
         let plan = chosen.unwrap_or_else(|| {
             let mut plan = Plan::choose(&mut random, scenario.knit);
-            // A stream of its own: other seeds go as they would without.
+            // A separate stream, so that other seeds do not change.
             let mut order = Random::new(seed ^ ORDER);
             if order.per_mille(scenario.ordered) {
                 plan.put_in_order(&mut order, scenario.rates.of(Fault::EditGroup) > 0);
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// The state, with the time set. Never held over an await.
+    /// Locks the state and sets its time. The guard must not be held across an await.
     pub fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.now = self.executor.now();
@@ -206,17 +206,18 @@ impl World {
         state
     }
 
-    /// Runs a task in the world, where nothing dies.
+    /// Runs a task on [`NodeId::WORLD`], which never dies.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.executor.spawn(NodeId::WORLD, Box::pin(task));
     }
 
-    /// Waits.
+    /// Waits for `duration` of true time.
     pub async fn sleep(&self, duration: Duration) {
         self.executor.sleep(duration).await;
     }
 
-    /// Ends it. Store, executor and processes hold the world, which holds them: none would ever go away otherwise.
+    /// Ends the world and frees its memory: store, executor and processes refer to the world in a cycle, which is
+    /// broken here.
     pub fn end(&self) {
         let store = self.state().store.clone();
         store.heal();
@@ -226,7 +227,7 @@ impl World {
         drop(processes);
     }
 
-    /// Notes an event.
+    /// Adds an event of the current node to the trace.
     pub fn note(&self, what: &'static str, asset: Option<usize>, more: [u64; 2]) {
         let node = self.executor.current();
         let mut state = self.state();
@@ -234,7 +235,7 @@ impl World {
         state.trace.note(now, node, what, asset, more);
     }
 
-    /// Ends the run if the judge has found something.
+    /// Stops the executor if the judge has found a violation.
     pub fn verdict(&self) {
         if self.state().judge.violation.is_some() {
             self.executor.stop();
@@ -243,7 +244,7 @@ impl World {
 }
 
 impl State {
-    /// Whether `fault` happens now. Counts it if so.
+    /// Draws whether `fault` strikes now, and counts it if so.
     pub fn strikes(&mut self, fault: Fault) -> bool {
         if self.healed && !fault.goes_on() {
             return false;
@@ -256,7 +257,7 @@ impl State {
         strikes
     }
 
-    /// An asset is part of intent again, as it would be had it never left.
+    /// Adds an asset to intent again, without a turndown and with a version that the schema allows.
     pub fn bring_back(&mut self, at: usize) {
         let most = self.plan.wishes[self.plan.schema()].version;
         let wish = &mut self.plan.wishes[at];
@@ -266,7 +267,7 @@ impl State {
         }
     }
 
-    /// Nothing goes wrong from here on.
+    /// Ends all faults, and repairs intent and the manual changes of production.
     pub fn heal(&mut self) {
         self.healed = true;
         self.cut_off.clear();
@@ -279,7 +280,7 @@ impl State {
             self.bring_back(at);
             let wish = &mut self.plan.wishes[at];
             wish.mend();
-            // What failed before is not rolled out again: this is new.
+            // Quarantined content is not rolled out again, so a new revision is needed.
             wish.rev += u64::from(wish.pool);
         }
         for group in &mut self.plan.groups {
@@ -287,7 +288,7 @@ impl State {
         }
     }
 
-    /// The judge has seen something that must never happen.
+    /// Records a violation. Only the first one is kept.
     pub fn violated(&mut self, invariant: &'static str, what: String) {
         let now = self.now;
         self.judge.violation.get_or_insert(Violation {

@@ -1,5 +1,5 @@
-//! The store is away for an hour, for everybody: nothing is pushed without a lease, pins stay where they are, and
-//! afterwards everything is as if nothing had been.
+//! An outage of the store for an hour, for all processes: no push begins without a lease, no pin moves, and afterwards
+//! production reaches its intent as usual.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use simulation::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// An hour without the store; production changes by hand, people and clocks do what they like.
+/// An hour without the store, with edits, manual changes of production, commands of operators, and faults of clocks.
 fn away(seed: u64) -> Scenario {
     Scenario {
         rates: Rates::only(&[

@@ -1,5 +1,5 @@
-//! A crash at every point of a small case, and at every two points: in the end everything is as without, and nothing
-//! took effect more often or less often than without.
+//! A crash at every point of a small case, and at every pair of points: the result is the same as without crashes, and
+//! each push took effect as often as without.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use simulation::{
     faults::Crash,
 };
 
-/// Every way to crash once, and every way to crash twice, the second time on the way back from the first.
+/// All ways to crash once, and all ways to crash twice, the second time during the recovery from the first crash.
 struct All {
     doing: Doing,
     scenario: Scenario,
@@ -25,7 +25,7 @@ struct All {
     points: u64,
 }
 
-/// A run that ended otherwise than without crashes.
+/// The points and the result of a run that differs from the run without crashes.
 type Other = (Vec<u64>, Ending);
 
 impl All {
@@ -45,14 +45,16 @@ impl All {
         }
     }
 
-    /// What crashes at these points lead to, if it is something else, and how many points were passed.
+    /// Runs the case with crashes at these points. Returns the result, if it differs from the run without crashes, and
+    /// the number of passed points.
     fn play(&self, deadly: &[u64]) -> (Option<Other>, u64) {
         let (ending, points) = play(self.doing, &self.scenario, self.crash, deadly);
         let other = (ending != self.calm).then(|| (deadly.to_vec(), ending));
         (other, points)
     }
 
-    /// A crash at every point, and if `twice` at every later one of what follows. Counts the runs.
+    /// Tries a crash at every point, and, if `twice`, also a second crash at every later point. Returns the runs with
+    /// other results, and the number of runs.
     fn others(&self, twice: bool) -> (Vec<Other>, usize) {
         let (next, runs) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let others = Mutex::new(Vec::new());
@@ -83,12 +85,12 @@ impl All {
 
 const DOING: [Doing; 3] = [Doing::Turnup, Doing::Growth, Doing::Shrinkage];
 
-/// Nothing ends otherwise than without crashes.
+/// Asserts that every run has the same result as the run without crashes.
 fn all_end_well(doing: Doing, crash: Crash, twice: bool) {
     let all = All::of(doing, crash, None);
     let (others, runs) = all.others(twice);
     assert_eq!(others, [], "of {runs} runs of {doing:?}");
-    // A case of which nothing is left shows nothing.
+    // Too few runs would prove nothing.
     let least = if twice { 5_000 } else { 80 };
     assert!(runs >= least, "{runs} runs of {doing:?}");
 }
@@ -112,7 +114,7 @@ fn s7_power_cuts_at_any_two_points_change_nothing() {
 }
 
 #[test]
-fn r13_an_open_push_that_a_crash_makes_forgotten_is_seen() {
+fn r13_an_open_push_lost_in_a_crash_is_caught() {
     let all = All::of(Doing::Growth, Crash::Process, Some(Bug::LoseOpenPush));
     let (others, _) = all.others(false);
     let seen = others.first().and_then(|(_, it)| it.violation.as_ref());

@@ -1,5 +1,5 @@
-//! What puts production right ends, whatever is edited meanwhile: judged over many seeds, and seen to be missed without
-//! the guards.
+//! Drift repairs and rollbacks end, whatever is edited meanwhile: judged over many seeds. Without the guards the judge
+//! finds violations.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use simulation::{
     run, run_all,
 };
 
-/// Seeds until a planted bug must have been seen.
+/// Maximum number of seeds until a planted bug must have been found.
 const PATIENCE: u64 = 40;
 
-/// People change production by hand and edit what is held up, on end.
+/// A scenario with many manual changes of production, and many edits of assets whose pushes are delayed.
 fn by_hand(seed: u64) -> Scenario {
     let mut scenario = Scenario::choose(seed);
     scenario.rates = Rates::only(&[
@@ -34,8 +34,8 @@ fn by_hand(seed: u64) -> Scenario {
     scenario
 }
 
-/// The first seed on which anything is seen when `plant` leaves a guard out, and what.
-fn seen(plant: impl Fn(&mut Scenario)) -> Option<(u64, &'static str)> {
+/// The first seed with a violation when `plant` removes a guard, and the violated invariant.
+fn first_violation(plant: impl Fn(&mut Scenario)) -> Option<(u64, &'static str)> {
     (0..PATIENCE).find_map(|seed| {
         let mut scenario = by_hand(seed);
         plant(&mut scenario);
@@ -45,7 +45,7 @@ fn seen(plant: impl Fn(&mut Scenario)) -> Option<(u64, &'static str)> {
 }
 
 #[test]
-fn r6_what_is_changed_by_hand_is_put_right_whatever_is_edited() {
+fn r6_manual_changes_are_repaired_during_edits() {
     let sum = run_all(2000, 20, by_hand, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     assert!(sum.counts["judged cured"] > 100);
@@ -54,26 +54,26 @@ fn r6_what_is_changed_by_hand_is_put_right_whatever_is_edited() {
 }
 
 #[test]
-fn r6_drift_that_is_left_alone_under_an_edit_is_caught() {
-    let seen = seen(|scenario| scenario.planted = Some(Enforcement::NoCureUnderEdit));
+fn r6_a_missing_drift_repair_during_an_edit_is_caught() {
+    let seen = first_violation(|scenario| scenario.planted = Some(Enforcement::NoCureUnderEdit));
     assert!(matches!(seen, Some((_, "R6"))), "{seen:?}");
 }
 
 #[test]
-fn r16_a_cure_that_waits_for_an_edit_is_caught() {
-    let seen = seen(|scenario| scenario.patient_order = true);
+fn r16_a_drift_repair_that_waits_for_an_edit_is_caught() {
+    let seen = first_violation(|scenario| scenario.patient_order = true);
     assert!(matches!(seen, Some((_, "R6"))), "{seen:?}");
 }
 
 #[test]
-fn r22_a_rollback_that_is_over_too_soon_is_caught() {
-    let seen = seen(|scenario| scenario.planted_in_rollouts = Some(Bug::BackTooSoon));
+fn r22_a_rollback_that_completes_too_soon_is_caught() {
+    let seen = first_violation(|scenario| scenario.planted_in_rollouts = Some(Bug::BackTooSoon));
     assert!(matches!(seen, Some((_, "R22"))), "{seen:?}");
 }
 
 #[test]
 fn r22_a_rollback_that_never_ends_is_caught() {
-    let seen = seen(|scenario| {
+    let seen = first_violation(|scenario| {
         scenario.stubborn = 1000;
         scenario.planted_in_rollouts = Some(Bug::NeverBack);
     });

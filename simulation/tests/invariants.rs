@@ -1,5 +1,4 @@
-//! Each invariant, judged over many seeds; and of those that are guarded, the guard left out: production's own eyes must
-//! notice.
+//! Each invariant, judged over many seeds. For each guard, a test removes it and the judge must find the violation.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use simulation::{
     run, run_all,
 };
 
-/// Seeds until a planted bug must have been seen.
+/// Maximum number of seeds until a planted bug must have been found.
 const PATIENCE: u64 = 150;
 
 fn sum(seeds: std::ops::Range<u64>) -> Sum {
@@ -22,15 +21,15 @@ fn sum(seeds: std::ops::Range<u64>) -> Sum {
     )
 }
 
-/// No violation of anything, and the judge has looked at `invariant` all the while.
-fn holds(invariant: &str, seeds: std::ops::Range<u64>) {
+/// Asserts that there is no violation, and that the judge has checked `invariant` at least once per seed.
+fn assert_holds(invariant: &str, seeds: std::ops::Range<u64>) {
     let sum = sum(seeds);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     assert!(sum.counts[&format!("judged {invariant}")] >= sum.seeds);
 }
 
-/// What is seen first when `plant` leaves a guard out.
-fn seen(plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
+/// The first violated invariant when `plant` removes a guard.
+fn first_violation(plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
     (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
         plant(&mut scenario);
@@ -38,13 +37,13 @@ fn seen(plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
     })
 }
 
-/// The first thing that is seen without a guard is that `invariant` does not hold.
-fn caught(bug: Bug, invariant: &str) {
-    let seen = seen(|scenario| scenario.planted = Some(bug));
+/// Asserts that `invariant` is violated first when a guard is removed.
+fn assert_caught(bug: Bug, invariant: &str) {
+    let seen = first_violation(|scenario| scenario.planted = Some(bug));
     assert_eq!(seen, Some(invariant), "{bug:?}, {PATIENCE} seeds");
 }
 
-/// Capacity moves all the time, and checks and pushes take so long that it moves on meanwhile.
+/// Sets frequent edits of capacity, and checks and pushes that take so long that capacity changes meanwhile.
 fn stormy(scenario: &mut Scenario) {
     scenario.rates = Rates::only(&[
         (Fault::EditResizes, 900),
@@ -56,25 +55,28 @@ fn stormy(scenario: &mut Scenario) {
     scenario.store_faults = [0; 6];
 }
 
-fn stormed(seed: u64) -> Scenario {
+fn stormy_scenario(seed: u64) -> Scenario {
     let mut scenario = Scenario::choose(seed);
     stormy(&mut scenario);
     scenario
 }
 
 #[test]
-fn s1_no_push_against_a_no() {
-    holds("S1", 1000..1010);
-    caught(Bug::PushOnTimedOutCheck, "S1");
+fn s1_no_push_begins_while_a_check_delays() {
+    assert_holds("S1", 1000..1010);
+    assert_caught(Bug::PushOnTimedOutCheck, "S1");
 }
 
 #[test]
 fn s2_only_sealed_incarnations_are_seen() {
-    holds("S2", 1010..1020);
-    assert_eq!(seen(|scenario| scenario.seal_early = true), Some("S2"));
+    assert_holds("S2", 1010..1020);
+    assert_eq!(
+        first_violation(|scenario| scenario.seal_early = true),
+        Some("S2")
+    );
 }
 
-/// Assets leave intent and come back, and no edit asks for a turndown.
+/// Sets edits that remove assets from intent and add them again, and no turndowns.
 fn leaving(scenario: &mut Scenario) {
     scenario.rates = Rates::only(&[
         (Fault::EditRemoves, 900),
@@ -87,7 +89,7 @@ fn leaving(scenario: &mut Scenario) {
     scenario.edit_every = Duration::from_secs(10);
 }
 
-fn left(seed: u64) -> Scenario {
+fn leaving_scenario(seed: u64) -> Scenario {
     let mut scenario = Scenario::choose(seed);
     leaving(&mut scenario);
     scenario
@@ -95,13 +97,13 @@ fn left(seed: u64) -> Scenario {
 
 #[test]
 fn s3_absence_removes_nothing() {
-    holds("S3", 1020..1030);
-    let absent = run_all(1020, 10, left, |_| false);
+    assert_holds("S3", 1020..1030);
+    let absent = run_all(1020, 10, leaving_scenario, |_| false);
     assert!(absent.violations.is_empty(), "{:?}", absent.violations);
     assert!(absent.counts["branch Orphaned"] >= 10 * absent.seeds);
     assert_eq!(absent.counts["removals"], 0);
-    // What left intent is left alone: nothing else is seen before that it is not.
-    let pushed = seen(|scenario| {
+    // Assets that left intent are left alone. Without that guard, S3 is violated first.
+    let pushed = first_violation(|scenario| {
         leaving(scenario);
         scenario.planted = Some(Bug::RemoveOrphan);
     });
@@ -110,10 +112,10 @@ fn s3_absence_removes_nothing() {
 
 #[test]
 fn s4_demand_stays_below_capacity() {
-    holds("S4", 1030..1040);
-    let calm = run_all(1030, 10, stormed, |_| false);
+    assert_holds("S4", 1030..1040);
+    let calm = run_all(1030, 10, stormy_scenario, |_| false);
     assert!(calm.violations.is_empty(), "{:?}", calm.violations);
-    let seen = seen(|scenario| {
+    let seen = first_violation(|scenario| {
         stormy(scenario);
         scenario.planted = Some(Bug::ReuseOldDiff);
     });
@@ -122,13 +124,13 @@ fn s4_demand_stays_below_capacity() {
 
 #[test]
 fn s5_an_old_token_is_refused() {
-    holds("S5", 1040..1050);
-    caught(Bug::DropFence, "S5");
+    assert_holds("S5", 1040..1050);
+    assert_caught(Bug::DropFence, "S5");
 }
 
 #[test]
-fn s7_acked_is_readable_after_a_crash() {
-    holds("S7", 280..290);
+fn s7_acknowledged_incarnations_are_readable_after_a_crash() {
+    assert_holds("S7", 280..290);
     let cuts = |scenario: &mut Scenario| {
         scenario.rates = Rates::only(&[(Fault::EditRevises, 900), (Fault::PowerCut, 900)]);
         scenario.store_faults = [0; 6];
@@ -141,7 +143,7 @@ fn s7_acked_is_readable_after_a_crash() {
     };
     let calm = run_all(1050, 10, cut, |_| false);
     assert!(calm.violations.is_empty(), "{:?}", calm.violations);
-    let seen = seen(|scenario| {
+    let seen = first_violation(|scenario| {
         cuts(scenario);
         scenario.ack_first = true;
     });
@@ -149,31 +151,31 @@ fn s7_acked_is_readable_after_a_crash() {
 }
 
 #[test]
-fn r13_a_push_before_its_record_is_caught() {
-    caught(Bug::PushBeforeDurable, "R13");
+fn r13_a_push_that_begins_before_its_record_is_durable_is_caught() {
+    assert_caught(Bug::PushBeforeDurable, "R13");
 }
 
 #[test]
 fn l1_production_comes_to_match_intent() {
-    holds("L1", 1060..1070);
+    assert_holds("L1", 1060..1070);
 }
 
 #[test]
 fn l2_no_asset_starves() {
-    holds("L2", 1070..1080);
+    assert_holds("L2", 1070..1080);
 }
 
 #[test]
 fn r9_a_skipped_claim_is_caught() {
-    caught(Bug::SkipClaim, "R9");
+    assert_caught(Bug::SkipClaim, "R9");
 }
 
 #[test]
 fn r13_an_open_push_lost_over_a_restart_is_caught() {
-    let seen = seen(|scenario| {
+    let seen = first_violation(|scenario| {
         scenario.rates = Rates::only(&[(Fault::EditRevises, 900), (Fault::Crash, 400)]);
         scenario.store_faults = [0; 6];
-        // Longer than it takes to take over.
+        // Longer than a takeover.
         scenario.travel = Some(Duration::from_secs(19));
         scenario.planted = Some(Bug::LoseOpenPush);
     });
@@ -182,12 +184,12 @@ fn r13_an_open_push_lost_over_a_restart_is_caught() {
 
 #[test]
 fn r16_a_forgotten_edge_is_caught() {
-    caught(Bug::ForgetVanishedEdge, "S4");
+    assert_caught(Bug::ForgetVanishedEdge, "S4");
 }
 
 #[test]
 fn r8_an_ignored_pin_is_caught() {
-    // An asset that left intent is pushed then, too: whichever comes first on a seed.
+    // On some seeds this bug first violates S3: it also pushes assets that left intent.
     let seen = (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
         scenario.planted = Some(Bug::IgnoreMovedPin);
@@ -199,14 +201,14 @@ fn r8_an_ignored_pin_is_caught() {
 
 #[test]
 fn r8_a_skipped_hold_is_caught() {
-    let seen = seen(|scenario| {
+    let seen = first_violation(|scenario| {
         stormy(scenario);
         scenario.planted = Some(Bug::SkipHold);
     });
     assert_eq!(seen, Some("S4"));
 }
 
-/// Processes are told to stop again and again, in the middle of pushes that take their time.
+/// Sets frequent stops of processes, during slow pushes.
 fn stopping(scenario: &mut Scenario) {
     scenario.rates = Rates::only(&[
         (Fault::Stop, 500),
@@ -221,7 +223,7 @@ fn stopping(scenario: &mut Scenario) {
 }
 
 #[test]
-fn r13_what_ends_while_shutting_down_is_recorded_and_nothing_new_starts() {
+fn r13_a_shutdown_records_finished_pushes_and_begins_no_new_ones() {
     let stopped = |seed| {
         let mut scenario = Scenario::choose(seed);
         stopping(&mut scenario);
@@ -231,7 +233,7 @@ fn r13_what_ends_while_shutting_down_is_recorded_and_nothing_new_starts() {
     assert!(calm.violations.is_empty(), "{:?}", calm.violations);
     assert!(calm.counts["judged drain"] >= 100 * calm.seeds);
     for bug in [Bug::NoDrain, Bug::StartWhileDraining] {
-        let seen = seen(|scenario| {
+        let seen = first_violation(|scenario| {
             stopping(scenario);
             scenario.planted = Some(bug);
         });

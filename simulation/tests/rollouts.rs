@@ -1,14 +1,14 @@
-//! Rollouts, judged over many seeds, and each guard of theirs left out: production's own eyes must notice.
+//! Rollouts, judged over many seeds. For each guard, a test removes it and the judge must find the violation.
 
 use annealing_enforcer::kernel::Bug as Enforcement;
 use annealing_strategist::kernel::Bug;
 use simulation::{Scenario, faults::Fault, policies::Careless, run, run_all};
 
-/// Seeds until a planted bug must have been seen.
+/// Maximum number of seeds until a planted bug must have been found.
 const PATIENCE: u64 = 150;
 
-/// What is seen first when `plant` leaves a guard out, and that nothing is seen without.
-fn seen(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
+/// The first violated invariant when `plant` removes a guard. Asserts that there is no violation with the guard.
+fn first_violation(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
     let calm = run_all(0, 10, |seed| busy(seed, faults), |_| false);
     assert!(calm.violations.is_empty(), "{:?}", calm.violations);
     (0..PATIENCE).find_map(|seed| {
@@ -18,9 +18,13 @@ fn seen(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'stat
     })
 }
 
-/// No violation of anything, and the judge has looked at each of these at least once in two seeds: two in five
-/// have no policy group.
-fn hold(looks: &[&str], seeds: std::ops::Range<u64>, scenario: impl Fn(u64) -> Scenario + Sync) {
+/// Asserts that there is no violation, and that the judge has checked each of `looks` at least once per two seeds. Two
+/// of five seeds have no policy group.
+fn assert_hold(
+    looks: &[&str],
+    seeds: std::ops::Range<u64>,
+    scenario: impl Fn(u64) -> Scenario + Sync,
+) {
     let sum = run_all(seeds.start, seeds.end - seeds.start, scenario, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     let looks = looks.iter().map(|look| format!("judged {look}"));
@@ -31,36 +35,38 @@ fn hold(looks: &[&str], seeds: std::ops::Range<u64>, scenario: impl Fn(u64) -> S
     assert!(seldom.is_empty(), "{seldom:?}");
 }
 
-/// Edits of groups follow each other, good ones and bad ones; besides that only these happen.
+/// A scenario with frequent edits of content, and only these other faults.
 fn busy(seed: u64, faults: &[(Fault, u32)]) -> Scenario {
     let mut scenario = Scenario::choose(seed);
     scenario.busy(faults);
     scenario
 }
 
+/// Removes a guard of the strategist.
 fn planted(bug: Bug) -> impl Fn(&mut Scenario) {
     move |scenario| scenario.planted_in_rollouts = Some(bug)
 }
 
+/// Lets the policies ignore a part of every rollout policy.
 fn careless(of: Careless) -> impl Fn(&mut Scenario) {
     move |scenario| scenario.careless = Some(of)
 }
 
 #[test]
-fn r18_r21_r22_hold_where_they_are_judged() {
+fn r18_r21_r22_hold_over_many_seeds() {
     let looks = [
         "canary", "wave", "domain", "room", "gradual", "once", "whole", "back", "R22",
     ];
-    hold(&looks, 1100..1115, Scenario::choose);
+    assert_hold(&looks, 1100..1115, Scenario::choose);
     let words = [
         (Fault::PersonOnRollout, 300),
         (Fault::EditPolicy, 400),
         (Fault::EditBad, 200),
     ];
-    hold(&["hold", "stopped", "halts"], 1120..1130, |seed| {
+    assert_hold(&["hold", "stopped", "halts"], 1120..1130, |seed| {
         busy(seed, &words)
     });
-    // Where nothing goes wrong but what people want, the judge excuses less.
+    // With edits as the only faults the judge accepts fewer excuses.
     let bad = [(Fault::EditBad, 300), (Fault::EditPolicy, 200)];
     let looks = [
         "newer",
@@ -72,28 +78,28 @@ fn r18_r21_r22_hold_where_they_are_judged() {
         "soon",
         "emergency",
     ];
-    hold(&looks, 1130..1145, |seed| busy(seed, &bad));
+    assert_hold(&looks, 1130..1145, |seed| busy(seed, &bad));
     let red = [(Fault::EditBad, 900), (Fault::CheckSaysNo, 1000)];
-    hold(&["R6"], 1145..1165, |seed| busy(seed, &red));
+    assert_hold(&["R6"], 1145..1165, |seed| busy(seed, &red));
 }
 
 #[test]
 fn r17_a_seal_that_races_with_a_pin_is_caught() {
     let follows = |scenario: &mut Scenario| scenario.planted = Some(Enforcement::FollowLatest);
-    assert_eq!(seen(&[], follows), Some("R18"));
+    assert_eq!(first_violation(&[], follows), Some("R18"));
 }
 
 #[test]
-fn r17_an_unrelated_edit_that_takes_over_is_caught() {
-    let seen = seen(&[(Fault::EditBad, 300)], planted(Bug::AnyEditMends));
-    // What failed is not back yet, or goes back though its policy only stops.
+fn r17_an_unrelated_edit_that_supersedes_a_failed_rollout_is_caught() {
+    let seen = first_violation(&[(Fault::EditBad, 300)], planted(Bug::AnyEditMends));
+    // The failed content is not rolled back yet, or is rolled back although its policy only stops.
     assert!(matches!(seen, Some("R17" | "R22")), "{seen:?}");
 }
 
 #[test]
 fn r18_a_selection_by_another_policy_is_caught() {
     let faults = [(Fault::SelectSlow, 700), (Fault::EditPolicy, 600)];
-    // On some seeds an emergency that is over is seen first.
+    // On some seeds the judge first finds a move for an emergency that is over.
     let seen = (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
         scenario.busy(&faults);
@@ -105,10 +111,9 @@ fn r18_a_selection_by_another_policy_is_caught() {
 }
 
 #[test]
-fn r18_an_asset_selected_twice_is_caught() {
-    // Where edges tie assets together each selection would move all of them again, for ever.
-    // One selection follows the other for ever, or the rollout never ends; on some seeds nobody comes to take back what
-    // serves badly first.
+fn r18_an_asset_that_is_selected_twice_is_caught() {
+    // One selection follows the other without an end, or the rollout never ends. On some seeds the judge first finds
+    // bad content that is not rolled back. No edges (`knit` is 0): with edges each selection would move the whole tree.
     let seen = (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
         scenario.busy(&[(Fault::EditBad, 300)]);
@@ -121,9 +126,9 @@ fn r18_an_asset_selected_twice_is_caught() {
 }
 
 #[test]
-fn r19_what_waits_for_what_is_never_selected_is_caught() {
+fn r19_a_selection_that_is_not_closed_over_edges_is_caught() {
     let faults = [(Fault::EditResizes, 700), (Fault::EditMovesEdge, 300)];
-    let seen = seen(&faults, |scenario| {
+    let seen = first_violation(&faults, |scenario| {
         scenario.knit = 1000;
         scenario.planted_in_rollouts = Some(Bug::NotClosed);
     });
@@ -131,7 +136,7 @@ fn r19_what_waits_for_what_is_never_selected_is_caught() {
 }
 
 #[test]
-fn r20_what_is_in_sync_elsewhere_does_not_count() {
+fn r20_in_sync_at_another_pin_does_not_count_as_updated() {
     let faults = [(Fault::PersonPins, 900)];
     let seen = (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
@@ -145,8 +150,8 @@ fn r20_what_is_in_sync_elsewhere_does_not_count() {
 }
 
 #[test]
-fn r20_what_was_in_sync_before_its_pin_moved_does_not_count() {
-    // On some seeds whoever comes next comes too early first.
+fn r20_in_sync_before_the_pin_moved_does_not_count_as_updated() {
+    // On some seeds the judge first finds that the next target moves too early.
     let seen = (0..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
         scenario.busy(&[(Fault::EditBad, 100)]);
@@ -158,13 +163,13 @@ fn r20_what_was_in_sync_before_its_pin_moved_does_not_count() {
 }
 
 #[test]
-fn r20_what_was_to_move_and_did_not_is_no_different_after_a_crash() {
+fn r20_targets_that_did_not_move_are_the_same_after_a_crash() {
     let faults = [
         (Fault::EditBad, 300),
         (Fault::EditGroup, 400),
         (Fault::CrashAtPersist, 60),
     ];
-    let seen = seen(&faults, |scenario| {
+    let seen = first_violation(&faults, |scenario| {
         scenario.knit = 0;
         scenario.planted_in_rollouts = Some(Bug::TrustRows);
     });
@@ -174,18 +179,24 @@ fn r20_what_was_to_move_and_did_not_is_no_different_after_a_crash() {
 #[test]
 fn r21_unknown_health_that_passes_is_caught() {
     let faults = [(Fault::NoData, 950)];
-    assert_eq!(seen(&faults, planted(Bug::UnknownIsHealthy)), Some("R21"));
+    assert_eq!(
+        first_violation(&faults, planted(Bug::UnknownIsHealthy)),
+        Some("R21")
+    );
 }
 
 #[test]
 fn r21_an_old_verdict_that_passes_is_caught() {
     let faults = [(Fault::NoData, 300)];
-    assert_eq!(seen(&faults, planted(Bug::OldVerdict)), Some("R21"));
+    assert_eq!(
+        first_violation(&faults, planted(Bug::OldVerdict)),
+        Some("R21")
+    );
 }
 
 #[test]
-fn r22_what_never_settled_goes_back_too() {
-    let seen = seen(&[(Fault::EditBad, 300)], |scenario| {
+fn r22_targets_that_never_settled_are_rolled_back_too() {
+    let seen = first_violation(&[(Fault::EditBad, 300)], |scenario| {
         scenario.stubborn = 1000;
         scenario.planted_in_rollouts = Some(Bug::RollBackSettledOnly);
     });
@@ -193,19 +204,25 @@ fn r22_what_never_settled_goes_back_too() {
 }
 
 #[test]
-fn r22_what_moved_first_and_goes_back_first_is_caught() {
+fn r22_a_rollback_in_forward_order_is_caught() {
     let faults = [(Fault::EditBad, 300), (Fault::SelectSlow, 700)];
-    assert_eq!(seen(&faults, planted(Bug::BackFirstFirst)), Some("R22"));
+    assert_eq!(
+        first_violation(&faults, planted(Bug::BackFirstFirst)),
+        Some("R22")
+    );
 }
 
 #[test]
-fn r22_the_way_back_is_no_intent() {
+fn r22_a_rollback_pushed_as_intent_is_caught() {
     let faults = [(Fault::EditBad, 300)];
-    assert_eq!(seen(&faults, planted(Bug::RollBackAsIntent)), Some("R22"));
+    assert_eq!(
+        first_violation(&faults, planted(Bug::RollBackAsIntent)),
+        Some("R22")
+    );
 }
 
 #[test]
-fn r6_a_way_back_that_checks_hold_up_is_caught() {
+fn r6_a_rollback_that_waits_for_checks_of_intent_is_caught() {
     let faults = [(Fault::EditBad, 300), (Fault::CheckSaysNo, 1000)];
     let seen = (20..PATIENCE).find_map(|seed| {
         let mut scenario = Scenario::choose(seed);
@@ -220,65 +237,95 @@ fn r6_a_way_back_that_checks_hold_up_is_caught() {
 #[test]
 fn r21_an_unhealthy_verdict_that_passes_is_caught() {
     let faults = [(Fault::EditBad, 300)];
-    assert_eq!(seen(&faults, planted(Bug::IgnoreUnhealthy)), Some("R21"));
+    assert_eq!(
+        first_violation(&faults, planted(Bug::IgnoreUnhealthy)),
+        Some("R21")
+    );
 }
 
 #[test]
 fn r21_a_rollout_that_completes_early_is_caught() {
-    assert_eq!(seen(&[], planted(Bug::CompletesEarly)), Some("R21"));
+    assert_eq!(
+        first_violation(&[], planted(Bug::CompletesEarly)),
+        Some("R21")
+    );
 }
 
 #[test]
 fn r18_a_hold_that_is_ignored_is_caught() {
     let faults = [(Fault::EditPolicy, 400)];
-    assert_eq!(seen(&faults, careless(Careless::Hold)), Some("R18"));
+    assert_eq!(
+        first_violation(&faults, careless(Careless::Hold)),
+        Some("R18")
+    );
 }
 
 #[test]
 fn r18_waves_that_are_skipped_are_caught() {
-    assert_eq!(seen(&[], careless(Careless::Waves)), Some("R18"));
+    assert_eq!(first_violation(&[], careless(Careless::Waves)), Some("R18"));
 }
 
 #[test]
 fn r18_canaries_that_are_skipped_are_caught() {
-    assert_eq!(seen(&[], careless(Careless::Canary)), Some("R18"));
+    assert_eq!(
+        first_violation(&[], careless(Careless::Canary)),
+        Some("R18")
+    );
 }
 
 #[test]
-fn r18_domains_that_are_not_kept_apart_are_caught() {
-    assert_eq!(seen(&[], careless(Careless::Domains)), Some("R18"));
+fn r18_domains_out_of_order_are_caught() {
+    assert_eq!(
+        first_violation(&[], careless(Careless::Domains)),
+        Some("R18")
+    );
 }
 
 #[test]
-fn r18_more_on_their_way_than_there_may_be_are_caught() {
-    assert_eq!(seen(&[], careless(Careless::InFlight)), Some("R18"));
+fn r18_more_targets_in_flight_than_allowed_are_caught() {
+    assert_eq!(
+        first_violation(&[], careless(Careless::InFlight)),
+        Some("R18")
+    );
 }
 
 #[test]
-fn r18_more_of_a_domain_missing_than_may_be_are_caught() {
-    assert_eq!(seen(&[], careless(Careless::Unavailable)), Some("R18"));
+fn r18_more_unavailable_targets_of_a_domain_than_allowed_are_caught() {
+    assert_eq!(
+        first_violation(&[], careless(Careless::Unavailable)),
+        Some("R18")
+    );
 }
 
 #[test]
 fn r21_bakes_that_are_cut_short_are_caught() {
-    // Whoever comes next comes too early, or the whole is over too early.
-    let seen = seen(&[], careless(Careless::Bakes));
+    // The next target moves too early, or the rollout completes too early.
+    let seen = first_violation(&[], careless(Careless::Bakes));
     assert!(matches!(seen, Some("R18" | "R21")), "{seen:?}");
 }
 
 #[test]
 fn r18_a_first_turnup_that_is_not_gradual_is_caught() {
-    assert_eq!(seen(&[], careless(Careless::FirstTurnup)), Some("R18"));
+    assert_eq!(
+        first_violation(&[], careless(Careless::FirstTurnup)),
+        Some("R18")
+    );
 }
 
 #[test]
 fn r18_a_pause_that_is_ignored_is_caught() {
     let faults = [(Fault::PersonOnRollout, 600)];
-    assert_eq!(seen(&faults, planted(Bug::IgnorePause)), Some("R18"));
+    assert_eq!(
+        first_violation(&faults, planted(Bug::IgnorePause)),
+        Some("R18")
+    );
 }
 
 #[test]
-fn r22_what_failed_does_not_come_back() {
+fn r22_failed_content_that_is_rolled_out_again_is_caught() {
     let faults = [(Fault::EditBad, 300)];
-    assert_eq!(seen(&faults, planted(Bug::NoQuarantine)), Some("R22"));
+    assert_eq!(
+        first_violation(&faults, planted(Bug::NoQuarantine)),
+        Some("R22")
+    );
 }

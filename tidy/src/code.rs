@@ -1,47 +1,49 @@
-//! Rules about one file of Rust: its header, its size, its place, and what it must not say.
+//! Rules about one Rust file: its header, its size, its folder, and code that it must not contain.
 
 use proc_macro2::{Delimiter, LineColumn, TokenStream, TokenTree};
 use syn::{spanned::Spanned, visit::Visit};
 
 use crate::tree::File;
 
-/// Lines of a file, its tests apart.
+/// Maximum lines of a file, without its test modules.
 const FILE_LINES: usize = 500;
-/// Lines of a function, signature included.
+/// Maximum lines of a function, signature included.
 const FUNCTION_LINES: usize = 60;
-/// Folders beneath `src/`.
+/// Maximum depth of folders beneath `src/`.
 const FOLDERS: usize = 2;
 
-/// What each sequence of tokens is refused for.
+/// Refused sequences of tokens, each with the advice to fix it.
 const REFUSED: [(&str, &str); 4] = [
-    ("todo !", "finish it, or leave it out"),
-    ("unimplemented !", "finish it, or leave it out"),
-    ("dbg !", "take it away"),
+    ("todo !", "finish the code, or leave it out"),
+    ("unimplemented !", "finish the code, or leave it out"),
+    ("dbg !", "remove it"),
     ("# [ ignore", "make the test run, or delete it"),
 ];
-/// Waiting for time instead of for an event.
+/// Calls that wait for time instead of for an event.
 const SLEEPS: [&str; 2] = ["thread : : sleep", "time : : sleep"];
-/// Where time comes from, where real processes are, and where periods are measured.
+/// Places that may sleep: the runtime, programs with real processes, and measurements of periods.
 const MAY_SLEEP: [&str; 3] = ["control-plane/runtime/", "examples/", "benches/"];
 
-/// A program that shows text of others, and where it writes to its terminal: nowhere else, so that all of it is shown
-/// as text. Its processes that serve speak to their parents.
+/// A program that prints texts from outside. Only the files in [`MAY_SHOW`] may write to its terminal, so that control
+/// characters in those texts are always escaped (R73).
 const SHOWS: &str = "examples/shakespeare/src/";
+/// Files of [`SHOWS`] that may write to standard output: the module that escapes text, and the processes of the demo's
+/// production, which report to their parent process.
 const MAY_SHOW: [&str; 2] = [
     "examples/shakespeare/src/voice.rs",
     "examples/shakespeare/src/production/",
 ];
-/// Writing to the terminal. Macros that print are refused everywhere, by clippy.
+/// Calls that write to the terminal. Clippy refuses the printing macros everywhere.
 const TERMINAL: [&str; 2] = ["stdout ( )", "stderr ( )"];
 
-/// Every rule about one file.
+/// Applies every rule about a single file and lists the problems.
 pub fn check(file: &File) -> Vec<String> {
     let mut problems = Vec::new();
     header(file, &mut problems);
     place(file, &mut problems);
     match syn::parse_file(&file.text) {
         Ok(syntax) => sizes(file, &syntax, &mut problems),
-        Err(error) => problems.push(format!("{}: is no Rust: {error}", file.path)),
+        Err(error) => problems.push(format!("{}: cannot be parsed as Rust: {error}", file.path)),
     }
     words(file, &mut problems);
     problems
@@ -50,7 +52,7 @@ pub fn check(file: &File) -> Vec<String> {
 fn header(file: &File, problems: &mut Vec<String>) {
     if !file.is_test() && !file.text.starts_with("//!") {
         problems.push(format!(
-            "{}: begin it with `//!`: what this file is, and why it is its own module",
+            "{}: begin it with `//!`: say what the file contains, and why it is a module of its own",
             file.path
         ));
     }
@@ -96,7 +98,7 @@ fn words(file: &File, problems: &mut Vec<String>) {
     }
     for sleep in SLEEPS.into_iter().filter(|_| !may_sleep) {
         for line in find(&tokens, sleep) {
-            let advice = "wait for an event, or take a Runtime and hand in virtual time";
+            let advice = "wait for an event, or take a `Runtime` and pass virtual time in tests";
             problems.push(format!("{}:{line}: `{sleep}`: {advice}", file.path));
         }
     }
@@ -104,7 +106,7 @@ fn words(file: &File, problems: &mut Vec<String>) {
         file.path.starts_with(SHOWS) && !MAY_SHOW.iter().any(|place| file.path.starts_with(place));
     for terminal in TERMINAL.into_iter().filter(|_| shows) {
         for line in find(&tokens, terminal) {
-            let advice = "say it through the module `voice`, which shows text as text";
+            let advice = "print through the module `voice`, which escapes control characters";
             problems.push(format!("{}:{line}: `{terminal}`: {advice}", file.path));
         }
     }
@@ -113,19 +115,19 @@ fn words(file: &File, problems: &mut Vec<String>) {
             continue;
         };
         if before == "fn" && name.starts_with("get_") {
-            let advice = "drop the prefix: a reader is named after what it reads";
+            let advice = "drop the prefix: name a getter after the value that it returns";
             problems.push(format!("{}:{line}: `{name}`: {advice}", file.path));
         }
         let names = ["struct", "enum", "trait", "mod"].contains(&before.as_str());
         if names && vague(name) {
-            let advice = "name it after what it does, in the article's words";
+            let advice = "name the item after its purpose, with the article's words";
             problems.push(format!("{}:{line}: `{name}`: {advice}", file.path));
         }
     }
     for (at, line) in file.text.lines().enumerate() {
         let text = line.trim_start().trim_start_matches(['/', '!']).trim();
         if text.starts_with("```") && text.contains("ignore") {
-            let advice = "examples run: hide what is missing behind `# ` lines";
+            let advice = "examples must run: hide the missing lines behind `# `";
             problems.push(format!("{}:{}: {text}: {advice}", file.path, at + 1));
         }
     }
@@ -181,7 +183,8 @@ fn only_in_tests(attribute: &syn::Attribute) -> bool {
             .is_ok_and(|path| path.is_ident("test"))
 }
 
-/// The tokens of `text` with their lines, comments and the insides of literals left out. Empty if it is no Rust.
+/// The tokens of `text` with their lines, without comments and without the content of literals. Empty if `text` cannot
+/// be parsed.
 fn tokens(text: &str) -> Vec<(String, usize)> {
     let mut flat = Vec::new();
     if let Ok(stream) = text.parse() {
@@ -218,7 +221,7 @@ fn find(tokens: &[(String, usize)], sequence: &str) -> Vec<usize> {
     found.map(|window| window[0].1).collect()
 }
 
-/// The names of all test functions in `text`, those inside macros included.
+/// Lists the names of all test functions in `text`, also of those inside macros.
 pub fn test_names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     if let Ok(stream) = text.parse() {
@@ -248,7 +251,7 @@ fn tests_in(stream: TokenStream, names: &mut Vec<String>) {
     }
 }
 
-/// `test`, `tokio::test`, `tokio::test(...)`: the last name of the path is `test`.
+/// Whether an attribute marks a test: its last name is `test`, as in `test`, `tokio::test` and `tokio::test(...)`.
 fn is_test_attribute(stream: TokenStream) -> bool {
     let names = stream.into_iter().filter_map(|token| match token {
         TokenTree::Ident(ident) => Some(ident.to_string()),

@@ -1,4 +1,5 @@
-//! The one-way rule: which crate may depend on which, and what stays out of the model, the SDK and the engines.
+//! The one-way rule: which crates may depend on which, and which dependencies stay out of the model, the SDK and the
+//! engines.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +14,7 @@ const SDK: &str = "plugin-sdk";
 const STORE: &str = "plane-store";
 const RUNTIME: &str = "plane-runtime";
 
-/// Engines meet in the SDK's traits, in the store's records and in `control-plane`, never in each other.
+/// Engines share the SDK's traits, the store's records and `control-plane`; they never depend on each other.
 const ENGINES: [&str; 5] = [
     "prodspec-gen",
     "prodspec-serve",
@@ -24,7 +25,7 @@ const ENGINES: [&str; 5] = [
 const BACKENDS: [&str; 2] = ["plane-store-sqlite", "plane-store-postgres"];
 const PROGRAMS: [&str; 5] = ["anneal", "embedded", "shakespeare", "simulation", "benches"];
 
-/// Names, or beginnings of names, of crates that stay out of [`is_pure`] crates.
+/// Crates that [`is_pure`] crates must not be built from. An entry also covers names that begin with it and a `-`.
 const HEAVY: [&str; 15] = [
     "rusqlite",
     "libsqlite3-sys",
@@ -43,25 +44,25 @@ const HEAVY: [&str; 15] = [
     "k8s-openapi",
 ];
 
-/// One crate of the workspace, as `cargo metadata` tells it.
+/// One crate of the workspace, as `cargo metadata` reports it.
 #[derive(Debug, Clone, Default)]
 pub struct Member {
-    /// Its name.
+    /// Name of the crate in its manifest.
     pub name: String,
-    /// Its folder, relative to the root.
+    /// Folder of the crate, relative to the repository's root.
     pub folder: String,
-    /// The first file of each target, relative to the root.
+    /// First file of each target, relative to the repository's root.
     pub targets: Vec<String>,
-    /// Names of the crates it is built from.
+    /// Names of the crate's normal and build dependencies.
     pub built_from: Vec<String>,
-    /// Names of the crates its tests are built from.
+    /// Names of the crate's dev-dependencies, which only tests use.
     pub tested_with: Vec<String>,
 }
 
-/// The crates of this workspace.
+/// Reads the crates of this workspace with `cargo metadata`.
 ///
 /// # Errors
-/// When `cargo metadata` fails.
+/// When `cargo metadata` fails, or its output is not JSON.
 pub fn members() -> Result<Vec<Member>, Box<dyn Error>> {
     let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
         .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
@@ -103,7 +104,7 @@ fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     value[field].as_array().into_iter().flatten()
 }
 
-/// Edges between the workspace's crates that point the wrong way.
+/// Lists the dependencies between the workspace's crates that break the one-way rule.
 pub fn edges(members: &[Member]) -> Vec<String> {
     let ours: BTreeSet<&str> = members.iter().map(|member| &*member.name).collect();
     let mut problems = Vec::new();
@@ -111,7 +112,7 @@ pub fn edges(members: &[Member]) -> Vec<String> {
         let from = &*member.name;
         let Some(rank) = rank(from) else {
             problems.push(format!(
-                "{from}: has no place in the one-way rule; give it one in tidy/src/crates.rs and in ARCHITECTURE.md"
+                "{from}: is missing in the one-way rule; add it to tidy/src/crates.rs and to ARCHITECTURE.md"
             ));
             continue;
         };
@@ -119,15 +120,15 @@ pub fn edges(members: &[Member]) -> Vec<String> {
         for to in member.built_from.iter().filter(inner) {
             if !may_use(from, to) {
                 problems.push(format!(
-                    "{from} -> {to}: against the one-way rule; meet in {SDK}'s traits, in {STORE}'s records or in control-plane"
+                    "{from} -> {to}: breaks the one-way rule; use {SDK}'s traits, {STORE}'s records or control-plane instead"
                 ));
             }
         }
         for to in member.tested_with.iter().filter(inner) {
-            let itself = from == to; // to switch on a feature of its own for its tests
+            let itself = from == to; // a crate may enable its own features for its tests
             if !itself && self::rank(to).is_none_or(|to| to >= rank) {
                 problems.push(format!(
-                    "{from} -> {to} in tests: tests look downwards only; put this one into control-plane or simulation"
+                    "{from} -> {to} in tests: tests may use lower crates only; move the test to control-plane or simulation"
                 ));
             }
         }
@@ -135,7 +136,7 @@ pub fn edges(members: &[Member]) -> Vec<String> {
     problems
 }
 
-/// How high a crate stands. Tests may use what stands lower.
+/// Rank of a crate in the one-way rule; `None` for an unlisted crate. Tests may use crates of a lower rank.
 fn rank(name: &str) -> Option<u8> {
     Some(match name {
         "tidy" | MODEL => 0,
@@ -166,15 +167,16 @@ fn may_use(from: &str, to: &str) -> bool {
     }
 }
 
-/// Whether databases, gRPC, HTTP and Kubernetes stay out of the crate, however indirectly.
+/// Whether a crate must not depend on databases, gRPC, HTTP or Kubernetes, directly or indirectly.
 fn is_pure(name: &str) -> bool {
     [MODEL, SDK, STORE, RUNTIME, "annealing-checks"].contains(&name) || ENGINES.contains(&name)
 }
 
-/// Heavy crates that a pure crate is built from, with the way they come in. `lock` is the text of `Cargo.lock`.
+/// Lists the heavy crates that a pure crate is built from, each with its dependency path. `lock` is the text of
+/// `Cargo.lock`.
 ///
 /// # Errors
-/// When `lock` is no TOML.
+/// When `lock` is not valid TOML.
 pub fn heavy(members: &[Member], lock: &str) -> Result<Vec<String>, toml::de::Error> {
     let lock: toml::Table = toml::from_str(lock)?;
     let mut needs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -189,7 +191,7 @@ pub fn heavy(members: &[Member], lock: &str) -> Result<Vec<String>, toml::de::Er
             .or_default()
             .extend(names);
     }
-    // The lock file does not tell tests from builds; for our own crates the manifests do.
+    // The lock file mixes dev-dependencies with the others; for the workspace's crates the manifests separate them.
     for member in members {
         let built_from = member.built_from.iter().map(String::as_str).collect();
         needs.insert(&member.name, built_from);
@@ -212,7 +214,7 @@ fn ways(start: &str, needs: &BTreeMap<&str, Vec<&str>>) -> Vec<String> {
             if is_heavy(next) {
                 let way = way.join(" -> ");
                 found.push(format!(
-                    "{way}: belongs into a backend, a plugin or a program"
+                    "{way}: move this dependency into a backend, a plugin or a program"
                 ));
             } else {
                 waiting.push(way);
@@ -267,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn the_allowed_edges_are_no_problem() {
+    fn allowed_edges_give_no_problem() {
         let as_planned = workspace(member("tidy", &["syn"], &[]));
         assert_eq!(edges(&as_planned), [""; 0]);
     }
 
     #[test]
-    fn edges_that_point_the_wrong_way_are_found() {
+    fn edges_against_the_one_way_rule_are_found() {
         let wrong = [
             member("prodspec-gen", &["annealing-enforcer"], &[]),
             member("prodspec-gen", &[], &["annealing-enforcer"]),
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn heavy_crates_are_found_however_indirect() {
+    fn indirect_heavy_dependencies_are_found() {
         let lock = r#"
             [[package]]
             name = "nice"

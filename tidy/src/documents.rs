@@ -1,23 +1,24 @@
-//! What the documents promise and the tree must hold: rules and invariants with their tests, paths, commands.
+//! Rules that compare the documents with the tree: rules and invariants have existing tests, paths exist, and the
+//! README names the commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{crates::Member, tree::Tree};
 
-/// Longer than this, nobody reads it.
+/// Maximum lines of ARCHITECTURE.md; a longer page is not read.
 const ARCHITECTURE_LINES: usize = 250;
-/// The invariants guarded so far. The others come with what they speak of.
+/// Invariants that ARCHITECTURE.md has to list. The others follow with the features that they belong to.
 const INVARIANTS: [&str; 10] = ["S1", "S2", "S3", "S4", "S5", "S7", "S9", "S10", "L1", "L2"];
-/// The two commands that a newcomer types.
+/// The two commands of a newcomer, which the README has to name.
 const COMMANDS: [&str; 2] = ["cargo run -p shakespeare", "cargo test --workspace"];
 
-/// The rules in force.
+/// The rules that ARCHITECTURE.md has to list.
 fn rules() -> impl Iterator<Item = String> {
     let numbers = (1..=22).chain([44, 45, 70, 72, 73]);
     numbers.map(|number: u32| format!("R{number}"))
 }
 
-/// The rules and invariants that `architecture` lists, with the tests it names for each.
+/// The rules and invariants that `architecture` lists, each with the tests that it names.
 fn listed(architecture: &str) -> BTreeMap<String, Vec<String>> {
     let mut listed: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in architecture.lines() {
@@ -32,13 +33,13 @@ fn listed(architecture: &str) -> BTreeMap<String, Vec<String>> {
     listed
 }
 
-/// `R7`, `S1`, `L2`.
+/// Whether `name` is the number of a rule or an invariant, such as `R7`, `S1` or `L2`.
 fn is_numbered(name: &str) -> bool {
     let number = name.strip_prefix(['R', 'S', 'L']).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Rules and invariants without a test, and tests that are named but do not exist.
+/// Lists rules and invariants without a test, and named tests that do not exist.
 pub fn guarded(architecture: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let listed = listed(architecture);
     let mut problems = Vec::new();
@@ -50,7 +51,7 @@ pub fn guarded(architecture: &str, tests: &BTreeSet<String>) -> Vec<String> {
     for (name, named) in &listed {
         for missing in named.iter().filter(|test| !tests.contains(*test)) {
             problems.push(format!(
-                "ARCHITECTURE.md: {name}: there is no test `{missing}`; write it, or name the one that guards {name}"
+                "ARCHITECTURE.md: {name}: there is no test `{missing}`; write it, or name the test that guards {name}"
             ));
         }
         let prefix = format!("{}_", name.to_lowercase());
@@ -65,7 +66,7 @@ pub fn guarded(architecture: &str, tests: &BTreeSet<String>) -> Vec<String> {
     problems
 }
 
-/// Paths that `architecture` names and that do not exist, and crates that it does not name.
+/// Lists paths in the code map of `architecture` that do not exist, and crates that it does not name.
 pub fn code_map(architecture: &str, tree: &Tree, members: &[Member]) -> Vec<String> {
     let mut problems = Vec::new();
     let lines = architecture.lines().count();
@@ -101,17 +102,17 @@ fn looks_like_a_path(span: &str) -> bool {
     span.contains('/') && !span.contains(|c: char| c.is_whitespace() || "<>*:(".contains(c))
 }
 
-/// What the README must say and does not.
+/// Lists the commands that the README has to name and does not.
 pub fn readme(readme: &str) -> Vec<String> {
     let missing = COMMANDS
         .into_iter()
         .filter(|command| !readme.contains(command));
     missing
-        .map(|command| format!("README.md: say `{command}`"))
+        .map(|command| format!("README.md: name the command `{command}`"))
         .collect()
 }
 
-/// Paths of one person's machine. `root` is where the checkout is.
+/// Lists absolute paths that exist on one machine only: home folders, and the folder of this checkout.
 pub fn private_paths(tree: &Tree) -> Vec<String> {
     let homes = ["home", "Users", "root"].map(|name| format!("/{name}/"));
     let root = tree.root.to_string_lossy().into_owned();
@@ -137,7 +138,7 @@ pub fn private_paths(tree: &Tree) -> Vec<String> {
     problems
 }
 
-/// What stands between backticks, line by line.
+/// The texts between backticks, line by line.
 fn code_spans(markdown: &str) -> impl Iterator<Item = &str> {
     markdown
         .lines()

@@ -1,7 +1,7 @@
-//! House rules as tests: what review would otherwise have to say again and again.
+//! House rules as tests, so that reviewers need not repeat them.
 //!
-//! Every rule is a function from what it looks at to a list of problems, each of which says where and what to do, so
-//! that the rule itself can be tested on a bad example. `tests/` applies the rules to this repository.
+//! Every rule is a function that takes files or crates and returns a list of problems. Each problem names its place and
+//! the fix. So each rule can be tested with a bad example. The tests in `tests/` apply the rules to this repository.
 
 pub mod code;
 pub mod crates;

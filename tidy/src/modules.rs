@@ -1,14 +1,19 @@
-//! Every Rust file is part of a target: a file that no `mod` names is never compiled, and its tests never run.
+//! Every Rust file is part of a target: a file without a `mod` declaration is never compiled, and its tests never run.
 
 use std::collections::BTreeSet;
 
 use crate::tree::{File, Tree};
 
-/// Files that no target compiles. `roots` are the first files of all targets.
+/// Lists the files that no target compiles. `roots` are the first files of all targets.
 pub fn check(tree: &Tree, roots: &[String]) -> Vec<String> {
     let compiled = compiled(tree, roots);
     let lost = tree.rust().filter(|file| !compiled.contains(&file.path));
-    let problem = |file: &File| format!("{}: no target compiles it: name it in a `mod`", file.path);
+    let problem = |file: &File| {
+        format!(
+            "{}: no target compiles it: declare it with `mod`",
+            file.path
+        )
+    };
     lost.map(problem).collect()
 }
 
@@ -31,8 +36,8 @@ fn compiled(tree: &Tree, roots: &[String]) -> BTreeSet<String> {
     compiled
 }
 
-/// Puts each file that `items` may name, with the folder its own modules are in, on the list. Those that do not exist
-/// are left out later.
+/// Appends to `waiting` each file that `items` may declare, with the folder of its own modules. The caller skips files
+/// that do not exist.
 fn named(items: &[syn::Item], path: &str, folder: &str, waiting: &mut Vec<(String, String)>) {
     for item in items {
         let syn::Item::Mod(module) = item else {
@@ -74,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_nothing_names_are_found() {
+    fn files_without_a_mod_declaration_are_found() {
         let files = [
             ("a/src/lib.rs", "mod b; mod c { mod d; } mod e;"),
             ("a/src/b.rs", "#[cfg(test)] mod tests;"),

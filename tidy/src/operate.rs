@@ -1,5 +1,5 @@
-//! What the library tells those who run it, compared with `docs/operate.md`: every line of the log and every metric is
-//! explained there, and what is explained there exists.
+//! Compares the library's log lines and metrics with `docs/operate.md`: each one is explained there, and each explained
+//! one exists.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,23 +7,23 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use crate::tree::{File, Tree};
 
-/// The document.
+/// Path of the document for operators.
 pub const DOCUMENT: &str = "docs/operate.md";
-/// Its sections with the two tables.
+/// Headings of the document's sections with the two tables.
 const LINES: &str = "## Log lines";
 const METRICS: &str = "## Metrics";
-/// Macros that write a line of the log, those that people read; and those that make a metric.
+/// Macros that write a log line for operators, and macros that create a metric.
 const LEVELS: [&str; 3] = ["error", "warn", "info"];
 const KINDS: [&str; 3] = ["counter", "gauge", "histogram"];
-/// Programs and tests speak to other people.
+/// Folders that the document does not cover: programs and tests have other readers.
 const NO_LIBRARY: [&str; 4] = ["examples/", "benches/", "simulation/", "tidy/"];
 
-/// One thing that is told: a line of the log with its level, or a metric with its kind.
+/// A log line with its level, or a metric with its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Told {
-    /// The macro that tells it, such as `warn` or `gauge`.
+    /// Name of the macro, such as `warn` or `gauge`.
     pub by: String,
-    /// The line's message, or the metric's name.
+    /// Message of the log line, or name of the metric.
     pub what: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// What is told and not explained, and what is explained and not told.
+/// Lists log lines and metrics that the document does not explain, and explained ones that no code emits.
 pub fn check(tree: &Tree) -> Vec<String> {
     let mut problems = Vec::new();
     let document = tree.text(DOCUMENT).unwrap_or_default();
@@ -47,7 +47,7 @@ pub fn check(tree: &Tree) -> Vec<String> {
         told.extend(found.into_iter().map(|found| (found, file.path.clone())));
         problems.extend(without.into_iter().map(|line| {
             format!(
-                "{}:{line}: give it a message or a name as one literal, so that {DOCUMENT} can explain it",
+                "{}:{line}: give it a message or a name as a single literal, so that {DOCUMENT} can explain it",
                 file.path
             )
         }));
@@ -55,20 +55,18 @@ pub fn check(tree: &Tree) -> Vec<String> {
     let explained = explained(document);
     for (told, path) in &told {
         if !explained.contains(told) {
-            problems.push(format!("{DOCUMENT}: explain {told}, which {path} tells"));
+            problems.push(format!("{DOCUMENT}: explain {told}, which {path} emits"));
         }
     }
     for explained in &explained {
         if !told.iter().any(|(told, _)| told == explained) {
-            problems.push(format!(
-                "{DOCUMENT}: take {explained} away: no code tells it"
-            ));
+            problems.push(format!("{DOCUMENT}: remove {explained}: no code emits it"));
         }
     }
     problems
 }
 
-/// What the two tables of the document explain. Their rows begin with the level or the kind, then the message or name.
+/// Reads the two tables of the document. A row begins with the level or the kind, followed by the message or the name.
 fn explained(document: &str) -> BTreeSet<Told> {
     let mut explained = BTreeSet::new();
     for (section, known) in [(LINES, LEVELS), (METRICS, KINDS)] {
@@ -89,7 +87,7 @@ fn explained(document: &str) -> BTreeSet<Told> {
     explained
 }
 
-/// What a file tells outside of its tests; and the lines of what has no literal to be known by.
+/// The log lines and metrics of a file outside of its tests, and the line numbers of those without a literal.
 fn said(text: &str) -> (Vec<Told>, Vec<usize>) {
     let (mut found, mut without) = (Vec::new(), Vec::new());
     if let Ok(stream) = text.parse() {
@@ -130,7 +128,7 @@ fn only_in_tests(attribute: &Group) -> bool {
     attribute.stream().to_string().replace(' ', "") == "cfg(test)"
 }
 
-/// How many tokens the item at the front has.
+/// Number of tokens of the item at the front.
 fn item(tokens: &[TokenTree]) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
@@ -141,7 +139,8 @@ fn item(tokens: &[TokenTree]) -> usize {
     end.map_or(tokens.len(), |end| end + 1)
 }
 
-/// `None`: the macro tells nothing. `Some(None)`: it does, and there is no literal to know it by.
+/// The log line or metric of a macro call. `None`: the macro makes neither. `Some(None)`: it has no literal to be
+/// recognised by.
 fn told(name: &str, arguments: &Group) -> Option<Option<Told>> {
     let arguments: Vec<TokenTree> = arguments.stream().into_iter().collect();
     let what = if LEVELS.contains(&name) {
@@ -155,7 +154,7 @@ fn told(name: &str, arguments: &Group) -> Option<Option<Told>> {
     Some(what.map(|what| Told { by, what }))
 }
 
-/// The message of a line: the text that is not the value of a field.
+/// The message of a log line: the last literal text that is not the value of a field.
 fn message(arguments: &[TokenTree]) -> Option<String> {
     let is_value = |at: usize| {
         let before = at.checked_sub(1).and_then(|at| arguments.get(at));

@@ -1,36 +1,37 @@
-//! The files of the repository, read once: everything else here works on values.
+//! The files of the repository, read once. The rules work on these values and read no files.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// All texts that people write, by path.
+/// All text files of the repository that people write.
 #[derive(Debug)]
 pub struct Tree {
-    /// The root of the repository.
+    /// Absolute path of the repository's root.
     pub root: PathBuf,
-    /// Its files, sorted by path.
+    /// Text files of the repository, sorted by path.
     pub files: Vec<File>,
 }
 
-/// One file.
+/// One text file of the repository.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/` between folders.
     pub path: String,
-    /// What is in it.
+    /// Whole content of the file.
     pub text: String,
 }
 
-/// Build output and run-time state, as in `.gitignore`.
+/// Folders of build output and run-time state, as in `.gitignore`.
 const NOT_OURS: [&str; 2] = ["target", "state"];
+/// Extensions of text files.
 const TEXTS: [&str; 7] = ["rs", "toml", "md", "yaml", "json", "sh", "js"];
-/// Texts without an extension.
+/// Text files without an extension.
 const SCRIPTS: [&str; 1] = [".ci/run"];
 
 impl Tree {
-    /// Reads the repository that this crate is in.
+    /// Reads the repository that contains this crate.
     ///
     /// # Errors
     /// When a directory or a file cannot be read.
@@ -43,12 +44,12 @@ impl Tree {
         Ok(Self { root, files })
     }
 
-    /// The Rust files.
+    /// Iterates over the Rust files, sorted by path.
     pub fn rust(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.path.ends_with(".rs"))
     }
 
-    /// The text of the file at `path`.
+    /// The text of the file at `path`; `None` if there is no such file.
     pub fn text(&self, path: &str) -> Option<&str> {
         let file = self.files.iter().find(|file| file.path == path)?;
         Some(&file.text)
@@ -56,7 +57,7 @@ impl Tree {
 }
 
 impl File {
-    /// Whether the file holds tests only.
+    /// Whether the file contains tests only, by its path.
     pub fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }

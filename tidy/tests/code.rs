@@ -17,6 +17,6 @@ fn every_file_belongs_to_a_target() {
         .into_iter()
         .flat_map(|member| member.targets)
         .collect();
-    assert!(roots.len() > 10, "cargo metadata told of {roots:?} only");
+    assert!(roots.len() > 10, "cargo metadata reports {roots:?} only");
     all_clear(&modules::check(&tree, &roots));
 }

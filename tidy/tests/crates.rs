@@ -3,11 +3,11 @@
 use tidy::{all_clear, crates, tree::Tree};
 
 #[test]
-fn crates_depend_one_way_only() {
+fn crate_dependencies_follow_the_one_way_rule() {
     let members = crates::members().unwrap();
     let plane = members.iter().find(|member| member.name == "control-plane");
     let known = plane.is_some_and(|plane| plane.built_from.contains(&"plugin-sdk".to_owned()));
-    assert!(known, "cargo metadata does not tell the edges: {members:?}");
+    assert!(known, "cargo metadata reports no dependencies: {members:?}");
     all_clear(&crates::edges(&members));
 }
 

@@ -1,4 +1,4 @@
-//! What the documents promise, compared with this repository.
+//! The rules about documents, applied to this repository.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn every_rule_and_invariant_has_a_named_test() {
 }
 
 #[test]
-fn the_code_map_is_true_and_complete() {
+fn the_code_map_is_correct_and_complete() {
     let tree = Tree::read().unwrap();
     let architecture = tree.text("ARCHITECTURE.md").unwrap();
     let members = crates::members().unwrap();
@@ -24,18 +24,18 @@ fn the_code_map_is_true_and_complete() {
 }
 
 #[test]
-fn the_readme_says_the_two_commands() {
+fn the_readme_names_the_two_commands() {
     let tree = Tree::read().unwrap();
     let readme = tree.text("README.md").unwrap_or_default();
     all_clear(&documents::readme(readme));
 }
 
 #[test]
-fn no_path_of_one_machine_is_written_down() {
+fn no_file_contains_a_path_of_one_machine() {
     all_clear(&documents::private_paths(&Tree::read().unwrap()));
 }
 
 #[test]
-fn every_log_line_and_metric_is_explained_to_those_who_run_it() {
+fn every_log_line_and_metric_is_explained_in_operate_md() {
     all_clear(&operate::check(&Tree::read().unwrap()));
 }

@@ -1,6 +1,6 @@
-//! kube-runtime: its store, its scheduler and its applier, fed from memory; there is no API server.
+//! kube-runtime as a peer: its store, scheduler and applier, with objects from memory and without an API server.
 //!
-//! The reconciler does nothing and asks to be called again after a period, so that only the machinery is measured.
+//! The reconciler does nothing but request its next call after a period, so that only the machinery is measured.
 
 use std::{
     convert::Infallible,
@@ -36,28 +36,29 @@ use crate::{
     scenarios::event_latency::EVENTS,
 };
 
-/// An hour: nothing comes back while a burst or an event is measured.
+/// One hour, so that no object is reconciled again while a burst or an event is measured.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The multiples of it, without their whole parts, spread evenly over 0 to 1 however many they are.
+/// The golden ratio's fraction: the fractional parts of its multiples spread evenly over 0 to 1, for any number of
+/// them.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
 type Results = Pin<Box<dyn Stream<Item = Result<(), Error>>>>;
 
-/// What the reconciler knows.
+/// State of the reconciler.
 #[derive(Debug)]
 struct Context {
-    /// After how long each object is reconciled again.
+    /// The wait before an object is reconciled again.
     period: Duration,
-    /// How many reconciles there were.
+    /// Number of reconciles so far.
     reconciled: AtomicUsize,
-    /// How many of them, the first ones, spread their next one over the period.
+    /// Number of first reconciles whose next ones are spread over the period.
     spread: usize,
-    /// When the last reconcile started.
+    /// Start of the newest reconcile.
     started: Mutex<Option<Instant>>,
 }
 
-/// A controller with a filled store.
+/// A controller whose store is filled.
 struct World {
     n: usize,
     context: Arc<Context>,
@@ -67,8 +68,8 @@ struct World {
 }
 
 impl World {
-    /// `n` objects, each of which will be reconciled once, and again after `period`; the second time of the first
-    /// `spread` of them falls somewhere within it.
+    /// Makes `n` objects. Each is reconciled once, and again after `period`; for the first `spread` of them the second
+    /// time falls somewhere within the period.
     fn new(n: usize, period: Duration, spread: usize) -> Self {
         let (reader, mut writer) = store();
         writer.apply_watcher_event(&Event::Init);
@@ -114,7 +115,7 @@ impl World {
         self.results.next().await.ok_or("the applier has ended")?
     }
 
-    /// Changes one object; how long until its reconcile starts.
+    /// Changes one object and returns the time until its reconcile starts.
     async fn change(&mut self, no: usize, version: u64) -> Result<Duration, Error> {
         let changed = Event::Apply(object(no, version));
         let sealed = now();
@@ -171,7 +172,7 @@ fn runtime() -> Result<Runtime, Error> {
     Ok(builder.enable_time().build()?)
 }
 
-/// Every object is reconciled once.
+/// Measures one reconcile of each of `n` objects.
 pub(crate) fn burst(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut world = World::new(n, HOUR, 0);
@@ -181,7 +182,7 @@ pub(crate) fn burst(n: usize) -> Result<Vec<Sample>, Error> {
     })
 }
 
-/// Memory beside the store, then one round spread over a minute and one spread over an hour, in virtual time.
+/// Measures the memory beside the store, then a round spread over a minute and one over an hour, in virtual time.
 pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut samples = Vec::new();
@@ -202,7 +203,7 @@ pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
     })
 }
 
-/// Events one after the other, all other objects idle.
+/// Measures changes of single objects, one after the other, while all other objects are idle.
 pub(crate) fn latency(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut world = World::new(n, HOUR, 0);

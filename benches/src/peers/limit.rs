@@ -1,4 +1,4 @@
-//! An achievable bound: the same work as a hand-written loop, without anything that makes a control plane safe.
+//! A lower bound: a hand-written loop that does the same work without the safety of a control plane.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::{
     scenarios::event_latency::EVENTS,
 };
 
-/// A plugin behind a virtual call and a boxed future, as every plugin is.
+/// A plugin behind a virtual call and a boxed future, like the real plugins.
 trait Plugin {
     fn in_sync(&self, asset: Asset) -> BoxFuture<'static, bool>;
 }
 
-/// Production that has always been right.
+/// A plugin whose production always matches intent.
 struct Right;
 
 impl Plugin for Right {
@@ -27,7 +27,7 @@ impl Plugin for Right {
     }
 }
 
-/// The least that is remembered of an asset.
+/// The minimum of state that a loop keeps per asset.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     due: u64,
@@ -35,7 +35,7 @@ struct Slot {
     settled: bool,
 }
 
-/// Diffs every asset once, in the order of a permutation, and notes when it is due again.
+/// Diffs every asset once, in a scattered order, and notes when it is due again. Returns the number of settled assets.
 fn round(assets: &[Asset], slots: &mut [Slot], plugin: &dyn Plugin, due: u64) -> usize {
     let mut settled = 0;
     for turn in 0..assets.len() {
@@ -58,7 +58,7 @@ fn settle(n: usize, assets: &[Asset], slots: &mut [Slot], due: u64) -> Result<()
     Err(format!("{settled} of {n} assets are settled").into())
 }
 
-/// One round over `n` assets.
+/// Measures one round of diffs over `n` assets.
 pub(crate) fn burst(n: usize) -> Result<Vec<Sample>, Error> {
     let assets = jobs(n)?;
     let mut slots = vec![Slot::default(); n];
@@ -67,7 +67,7 @@ pub(crate) fn burst(n: usize) -> Result<Vec<Sample>, Error> {
     Ok(vec![meter.stop("all", n)?])
 }
 
-/// Slots for `n` assets, and one round per period.
+/// Measures the memory of the slots for `n` assets, and one round per period.
 pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
     let assets = jobs(n)?;
     let meter = Meter::start()?;
@@ -84,7 +84,7 @@ pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
     Ok(samples)
 }
 
-/// Events handed from one thread to a task on another.
+/// Measures how long an event takes from one thread to a task on another thread.
 pub(crate) fn latency(_: usize) -> Result<Vec<Sample>, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -1,4 +1,4 @@
-//! Those we compare with. None of them is needed to run a control plane.
+//! The peers in the comparison. A control plane needs none of them.
 
 pub(crate) mod kube;
 pub(crate) mod limit;

@@ -1,15 +1,15 @@
-//! The same engine without our layout: what one writes first, an ordered map that is copied whole for each change.
+//! The naive peer of snapshots: an ordered map that is copied whole for each change.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use prodspec_model::{Asset, AssetId};
 
-/// All assets of one incarnation as a plain map.
+/// All assets of one incarnation in a plain map.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Map(BTreeMap<Arc<str>, Asset>);
 
 impl Map {
-    /// A copy with `put` added or replaced and `removed` taken away.
+    /// Copies the map, adds or replaces the assets in `put`, and removes those in `removed`.
     pub(crate) fn edit(&self, put: Vec<Asset>, removed: &[AssetId]) -> Self {
         let mut copy = self.clone();
         for id in removed {
@@ -21,12 +21,12 @@ impl Map {
         copy
     }
 
-    /// The asset named `id`.
+    /// The asset with this id, if there is one.
     pub(crate) fn get(&self, id: &str) -> Option<Asset> {
         self.0.get(id).cloned()
     }
 
-    /// How many assets differ from this map to `newer`: both are read whole.
+    /// Number of assets that differ between this map and `newer`; reads both whole.
     pub(crate) fn diff(&self, newer: &Self) -> usize {
         let gone = |id: &&Arc<str>| !newer.0.contains_key(&**id);
         let differs = |(id, asset): &(&Arc<str>, &Asset)| {

@@ -1,6 +1,6 @@
-//! `enforce-burst`: an incarnation is published, every asset is found in sync.
+//! `enforce-burst`: an incarnation is published, and a diff finds every asset in sync.
 //!
-//! `ns_each` is the processor time from trigger to settled.
+//! `ns_each` is the processor time per asset from the publication until all are settled.
 
 use super::{Scenario, Sizes};
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
     report::OURS,
 };
 
+/// The scenario `enforce-burst` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "enforce-burst",
     about: "publish; every asset goes pin -> diff, in sync at once",

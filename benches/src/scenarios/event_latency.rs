@@ -1,4 +1,4 @@
-//! `event-latency`: one asset's intent changes while all others are idle; from there until its diff starts.
+//! `event-latency`: the time from a change of one asset's intent, while all others are idle, to the start of its diff.
 
 use super::{Scenario, Sizes};
 use crate::{
@@ -7,9 +7,10 @@ use crate::{
     report::OURS,
 };
 
-/// How many events, one after the other.
+/// Number of measured events, one after the other.
 pub(crate) const EVENTS: usize = 1_000;
 
+/// The scenario `event-latency` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "event-latency",
     about: "one asset changes while all are idle: sealed -> diff starts",

@@ -1,7 +1,7 @@
-//! `idle`: all in sync; what each asset costs while nothing happens.
+//! `idle`: the cost of an asset that is in sync while nothing changes.
 //!
-//! Phase `settled`: `bytes_each` beside the assets themselves. Phases `60s` and `1h`: one drift period in virtual
-//! time; `cpu_s / secs` is the share of a core.
+//! Phase `settled`: `bytes_each` is the memory beside the assets themselves. Phases `60s` and `1h`: one drift period in
+//! virtual time; `cpu_s / secs` is the share of a core.
 
 use super::{Scenario, Sizes};
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     report::OURS,
 };
 
+/// The scenario `idle` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "idle",
     about: "all in sync; memory per asset, and one drift scan per period",

@@ -1,4 +1,4 @@
-//! The scenarios, one file each. A new one is a file and a line in [`SCENARIOS`].
+//! The scenarios, one file each. A new scenario needs a file and a line in [`SCENARIOS`].
 
 mod enforce_burst;
 pub(crate) mod event_latency;
@@ -12,7 +12,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::{Error, measure::Sample};
 
-/// The name that stands for every scenario.
+/// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
 static SCENARIOS: [&Scenario; 7] = [
@@ -25,35 +25,35 @@ static SCENARIOS: [&Scenario; 7] = [
     &solver::SCENARIO,
 ];
 
-/// One side of a scenario: ours, a peer, a naive twin or a limit. Takes the number of assets, returns the phases.
+/// One side of a scenario: ours or a peer. It takes the number of assets and returns a sample per phase.
 pub(crate) type Side = fn(usize) -> Result<Vec<Sample>, Error>;
 
-/// A piece of work that several sides do.
+/// A piece of work that each side does, to compare the costs.
 #[derive(Debug)]
 pub(crate) struct Scenario {
-    /// What it is called on the command line.
+    /// Name of the scenario on the command line.
     pub(crate) name: &'static str,
-    /// One line for people.
+    /// Description in one line, for the table.
     pub(crate) about: &'static str,
-    /// How many assets, unless the user says so.
+    /// Default numbers of assets, if the command line names none.
     pub(crate) sizes: Sizes,
-    /// Who does it. Ours is called `ours`.
+    /// The sides by name. Our side is named `ours`.
     pub(crate) sides: &'static [(&'static str, Side)],
 }
 
-/// Numbers of assets.
+/// Default numbers of assets of a scenario.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
-    /// When the scenario is run by name.
+    /// Number of assets when the scenario runs by name.
     pub(crate) named: usize,
-    /// As a part of `all`.
+    /// Number of assets when the scenario runs as a part of `all`.
     pub(crate) all: usize,
-    /// To see that it runs.
+    /// Number of assets for `--smoke`, which only shows that the scenario runs.
     pub(crate) smoke: usize,
 }
 
 impl Sizes {
-    /// What to run: `asked` first, then the size that fits the occasion.
+    /// The sizes to run: those `asked` for on the command line, else the default for a smoke run, for `all` or by name.
     pub(crate) fn chosen(self, asked: &[usize], everything: bool, smoke: bool) -> Vec<usize> {
         match (asked, everything, smoke) {
             ([_, ..], ..) => asked.to_vec(),
@@ -64,13 +64,13 @@ impl Sizes {
     }
 }
 
-/// What may be asked for.
+/// Parser for the scenario's name: it accepts every scenario and [`ALL`].
 pub(crate) fn names() -> PossibleValuesParser {
     let names = SCENARIOS.iter().map(|scenario| scenario.name);
     names.chain([ALL]).collect::<Vec<_>>().into()
 }
 
-/// The scenario called `name`, or all of them.
+/// The scenario named `name`; all scenarios for [`ALL`].
 pub(crate) fn named(name: &str) -> impl Iterator<Item = &'static Scenario> {
     let wanted = move |scenario: &&Scenario| name == ALL || scenario.name == name;
     SCENARIOS.into_iter().filter(wanted)

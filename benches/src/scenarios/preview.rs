@@ -1,6 +1,6 @@
-//! `preview`: a rollout of four weeks played in virtual time, with windows in three zones.
+//! `preview`: a rollout of four weeks played in virtual time, with windows in three time zones.
 //!
-//! The phase `all` is a whole preview: `p50_us` is its time, `ns_each` its cost per target.
+//! The phase `all` is a whole preview: `p50_us` is its wall time, `ns_each` its processor time per target.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -21,6 +21,7 @@ use crate::{
     report::OURS,
 };
 
+/// The scenario `preview` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "preview",
     about: "a rollout of nearly four weeks in virtual time, windows in three zones",
@@ -32,16 +33,17 @@ pub(super) static SCENARIO: Scenario = Scenario {
     sides: &[(OURS, ours)],
 };
 
-/// How many previews are measured.
+/// Number of measured previews.
 const TIMES: usize = 20;
-/// A Monday.
+/// Start of the preview: a Monday.
 const NOW: Timestamp = Timestamp::constant(1_772_409_600, 0);
-/// Where the domains are.
+/// The failure domains with their time zones.
 const ZONES: [(&str, &str); 3] = [
     ("eu", "Europe/Zurich"),
     ("jp", "Asia/Tokyo"),
     ("us", "America/New_York"),
 ];
+/// Seconds of a day.
 const DAY: u64 = 24 * 3600;
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
@@ -106,7 +108,7 @@ fn rollout_policy(n: usize) -> RolloutPolicy {
         }),
         waves: [5, 20, 50].map(wave).into(),
         bake_secs: 4 * DAY,
-        // A few hundred steps, whatever the size.
+        // A few hundred steps for every number of targets.
         max_in_flight: Some((n / 250).max(1) as u32),
         ..RolloutPolicy::default()
     }

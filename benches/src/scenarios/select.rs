@@ -1,7 +1,8 @@
 //! `select`: one selection among the targets of a large rollout, through a policy of five layers.
 //!
-//! Phases: `start` with nothing selected, `middle` with half of it updated, `back` on the way back. `p50_us` is a whole
-//! selection, `ns_each` its cost per target. The limit is one look at each target and its domain, without a policy.
+//! Phases: `start` with no target selected, `middle` with half of the targets updated, `back` during a rollback.
+//! `p50_us` is the wall time of a whole selection, `ns_each` its processor time per target. The peer `limit` reads each
+//! target and its domain once, without a policy.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -28,6 +29,7 @@ use crate::{
     report::OURS,
 };
 
+/// The scenario `select` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "select",
     about: "one selection through domains, waves, canary and two limits",
@@ -39,11 +41,11 @@ pub(super) static SCENARIO: Scenario = Scenario {
     sides: &[(OURS, ours), ("limit", limit)],
 };
 
-/// How many selections are measured.
+/// Number of measured selections per phase.
 const TIMES: usize = 50;
-/// Any time.
+/// Wall clock time of the selections; any time would do.
 const NOW: Timestamp = Timestamp::constant(1_772_625_600, 0);
-/// How many failure domains there are.
+/// Number of failure domains among the targets.
 const DOMAINS: usize = 50;
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
@@ -99,7 +101,7 @@ fn measure(
     Ok(samples)
 }
 
-/// The first `updated` targets by domain have been updated, over an hour, a day ago.
+/// Marks the first `updated` targets, in the order of their domains, as updated within an hour a day ago.
 fn update(request: &mut SelectRequest, updated: usize) {
     let yesterday = NOW - Duration::from_secs(24 * 3600);
     let mut places: Vec<usize> = (0..request.targets.len()).collect();
@@ -154,7 +156,7 @@ fn domain(no: usize) -> String {
     format!("cluster-{no:02}")
 }
 
-/// Sorted by id, as a rollout has them.
+/// Makes `n` targets, sorted by id as in a real rollout.
 fn targets(n: usize) -> Result<Vec<Target>, Error> {
     let mut targets: Vec<Target> = (0..n)
         .map(|no| {

@@ -1,7 +1,7 @@
-//! `snapshot`: incarnations of a large partition as values: build, edit, diff, get.
+//! `snapshot`: the operations on incarnations of a large partition: build, edit, diff, get.
 //!
-//! A third of the changes each are edits, additions and removals. Digests are included on our side; the naive map has
-//! none. `bytes_each` is what is written beside the assets themselves, per entry (`build`) or per change.
+//! Edits, additions and removals are a third of the changes each. Our side computes digests; the naive map has none.
+//! `bytes_each` is the number of written bytes beside the assets themselves, per entry (`build`) or per change.
 
 use prodspec_model::{Asset, AssetId, IncarnationNo, Snapshot};
 
@@ -14,6 +14,7 @@ use crate::{
     report::OURS,
 };
 
+/// The scenario `snapshot` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "snapshot",
     about: "a new incarnation with 1 and with 1,000 changes; diff of both; get",
@@ -25,17 +26,17 @@ pub(super) static SCENARIO: Scenario = Scenario {
     sides: &[(OURS, run::<Snapshot>), ("naive", run::<naive::Map>)],
 };
 
-/// How many gets are measured.
+/// Number of measured gets.
 const GETS: usize = 100_000;
 
-/// What both sides can do.
+/// The operations that both sides have.
 trait Assets: Default {
-    /// How many edits of one change, and of a thousand, are measured.
+    /// Number of measured edits of one change, and of a thousand changes.
     const EDITS: [usize; 2];
     fn edit(&self, edit: Edit) -> Self;
     fn diff(&self, newer: &Self) -> usize;
     fn get(&self, id: &str) -> Option<Asset>;
-    /// The bytes that the latest edit wrote, if that is how it works.
+    /// Bytes that the newest edit wrote; `None` if this side writes none.
     fn written(&self) -> Option<u64>;
 }
 
@@ -79,17 +80,17 @@ impl Assets for naive::Map {
     }
 }
 
-/// What one incarnation changes.
+/// The changes of one incarnation.
 struct Edit {
     no: IncarnationNo,
     put: Vec<Asset>,
     removed: Vec<AssetId>,
 }
 
-/// Makes edits, none of which changes what one before has changed.
+/// Makes edits; no two of them change the same asset.
 struct Edits {
     n: usize,
-    /// Changes so far.
+    /// Number of changes so far.
     turn: usize,
     no: IncarnationNo,
 }
@@ -116,7 +117,7 @@ impl Edits {
 }
 
 impl Edit {
-    /// Everything at once.
+    /// The first incarnation: all `n` jobs in one edit.
     fn first(n: usize) -> Result<Self, Error> {
         Ok(Self {
             no: IncarnationNo(1),
@@ -144,7 +145,7 @@ fn run<M: Assets>(n: usize) -> Result<Vec<Sample>, Error> {
     let built = meter.stop("build", n)?;
     let mut samples = vec![with_bytes(built, last.written(), own)];
     for (phase, changes, times) in [("1", 1, M::EDITS[0]), ("1000", 1_000, M::EDITS[1])] {
-        // Small partitions see fewer and smaller edits, or the changes would run out.
+        // Small partitions get fewer and smaller edits, because each asset changes at most once.
         let changes = changes.min(n / 100);
         let made: Result<Vec<Edit>, Error> = (0..times.min(n / 10))
             .map(|_| edits.next(changes))
@@ -157,7 +158,7 @@ fn run<M: Assets>(n: usize) -> Result<Vec<Sample>, Error> {
     Ok(samples)
 }
 
-/// One incarnation per edit, then the diff of each with the one before.
+/// Measures one incarnation per edit, then the diff of each incarnation with the one before it.
 fn edit_and_diff<M: Assets>(
     phase: &str,
     first: M,
@@ -179,14 +180,14 @@ fn edit_and_diff<M: Assets>(
     let found: usize = differences.sum();
     let diffed = meter.stop(&format!("diff-{phase}"), all)?;
     if found != all {
-        return Err(format!("{found} differences, {all} changes were made").into());
+        return Err(format!("found {found} differences after {all} changes").into());
     }
     let newest = history.pop().ok_or("no incarnation is left")?;
     Ok((newest, [edited, diffed]))
 }
 
 fn gets<M: Assets>(last: &M, n: usize, changed: usize) -> Result<Sample, Error> {
-    // Those after the changed ones in the same order have never been removed.
+    // The assets that follow the changed ones in the scattered order were never removed.
     let turns = changed..n.min(changed + GETS);
     let ids: Vec<String> = turns.map(|turn| id(assets::shuffled(turn, n))).collect();
     let meter = Meter::start()?;

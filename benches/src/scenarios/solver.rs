@@ -1,10 +1,12 @@
-//! `solver --consumers N`: consumers of one provider with room for all grow at once.
+//! `solver --consumers N`: N consumers of one provider with capacity for all grow at once.
 //!
-//! `ns_each` is the processor time per consumer from the seal to settled, `diffs_each` how often each was compared.
+//! `ns_each` is the processor time per consumer from the seal until all are settled; `diffs_each` is the number of
+//! diffs per consumer.
 
 use super::{Scenario, Sizes};
 use crate::{report::OURS, shared};
 
+/// The scenario `solver` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "solver",
     about: "consumers of one provider with ample capacity grow at once",

@@ -1,4 +1,4 @@
-//! Time: true time, what nodes see of it, and waiting for it.
+//! True time, the clocks of the nodes, and timers.
 
 use std::{
     fmt,
@@ -16,15 +16,15 @@ use plugin_sdk::{Mono, Now};
 
 use super::{Executor, NodeId, locked};
 
-/// When the world begins: Wednesday, 2026-03-04 12:00 UTC.
+/// Wall clock time at the beginning of the world: Wednesday, 2026-03-04 12:00 UTC.
 const GENESIS: Timestamp = Timestamp::constant(1_772_625_600, 0);
 
-/// A point of true time: nanoseconds since the world began.
+/// A point of true time, in nanoseconds since the world began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// The time from `earlier` to this, zero if `earlier` is later.
+    /// The duration from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -38,7 +38,7 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// The runtime of one node: its clocks, its tasks.
+/// The runtime of one node, with its clocks and its tasks.
 #[derive(Debug, Clone)]
 pub struct NodeRuntime {
     executor: Executor,
@@ -46,12 +46,12 @@ pub struct NodeRuntime {
 }
 
 impl NodeRuntime {
-    /// The runtime that a process on `node` is handed.
+    /// Makes the runtime of a process on `node`.
     pub fn new(executor: Executor, node: NodeId) -> Self {
         Self { executor, node }
     }
 
-    /// What a right wall clock shows at `now`.
+    /// The time that a correct wall clock shows at `now`.
     pub fn wall(now: Instant) -> Timestamp {
         let passed = SignedDuration::from_nanos(now.0 as i64);
         GENESIS.checked_add(passed).unwrap_or(GENESIS)
@@ -83,7 +83,7 @@ impl Runtime for NodeRuntime {
     }
 }
 
-/// Waits for a point of true time.
+/// A future that completes at a point of true time.
 pub struct Sleep {
     executor: Executor,
     at: Instant,

@@ -1,7 +1,7 @@
-//! A single-threaded executor with virtual time: the seed chooses which of the runnable tasks goes next.
+//! A single-threaded executor with virtual time: the seed chooses the runnable task that runs next.
 //!
-//! Tasks belong to nodes, as threads belong to processes: a node can be killed, which drops all its tasks at whatever
-//! point they wait, or paused, which lets time go on without them.
+//! Tasks belong to nodes as threads belong to processes. Killing a node drops all its tasks where they wait; pausing a
+//! node stops its tasks while time goes on.
 
 mod clock;
 mod node;
@@ -27,11 +27,11 @@ use crate::random::Random;
 use node::{Condition, Node};
 use task::{Task, Wake};
 
-/// The executor. Cheap to clone.
+/// The executor of all tasks; clones share one state.
 #[derive(Clone)]
 pub struct Executor(Arc<Core>);
 
-/// So many steps are no hour any more, but a loop that never rests.
+/// Maximum number of steps of a run: more steps mean that tasks wake each other in an endless loop.
 const MOST: u64 = 1_000_000;
 
 struct Core {
@@ -43,7 +43,7 @@ struct Core {
     run: Mutex<Run>,
 }
 
-/// What a step changes.
+/// The state that a step changes.
 struct Run {
     random: Random,
     tasks: Vec<Option<Task>>,
@@ -52,7 +52,7 @@ struct Run {
     /// The node whose task is being polled.
     current: NodeId,
     steps: u64,
-    /// Folds in which task ran when.
+    /// Digest of the tasks that ran and their times.
     trace: u64,
     panicked: Option<String>,
 }
@@ -62,7 +62,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Executor {
-    /// An executor whose choices are those of `seed`. It has one node, [`NodeId::WORLD`].
+    /// Makes an executor whose choices depend on `seed` only. It has one node, [`NodeId::WORLD`].
     pub fn new(seed: u64) -> Self {
         let run = Run {
             random: Random::new(seed ^ 0x5eed_5eed),
@@ -84,37 +84,37 @@ impl Executor {
         }))
     }
 
-    /// True time, which no node can read.
+    /// The true time, which no node can read.
     pub fn now(&self) -> Instant {
         Instant(self.0.now.load(Ordering::Relaxed))
     }
 
-    /// How many polls and clock steps there were.
+    /// Number of steps so far: each one takes up one runnable task.
     pub fn steps(&self) -> u64 {
         locked(&self.0.run).steps
     }
 
-    /// A digest of which task ran when.
+    /// A digest of the tasks that ran and their times.
     pub fn trace(&self) -> u64 {
         locked(&self.0.run).trace
     }
 
-    /// What a task said when it panicked, if one did.
+    /// Message of the last task that panicked; `None` if no task did.
     pub fn panicked(&self) -> Option<String> {
         locked(&self.0.run).panicked.clone()
     }
 
-    /// The node whose task is running.
+    /// The node whose task is running now.
     pub fn current(&self) -> NodeId {
         locked(&self.0.run).current
     }
 
-    /// Ends [`Executor::run_until`] after the present step.
+    /// Ends [`Executor::run_until`] after the current step.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Runs a task on a node. On a dead one, nothing happens.
+    /// Runs a task on a node. Does nothing if the node is dead.
     pub fn spawn(&self, node: NodeId, future: BoxFuture<'static, ()>) {
         let mut run = locked(&self.0.run);
         if run.node(node).condition == Condition::Dead {
@@ -130,12 +130,12 @@ impl Executor {
         wake.wake_by_ref();
     }
 
-    /// Completes after `duration`.
+    /// A future that completes after `duration` of true time.
     pub fn sleep(&self, duration: Duration) -> clock::Sleep {
         clock::Sleep::new(self.clone(), self.now() + duration)
     }
 
-    /// Runs everything until `end`, or until [`Executor::stop`].
+    /// Runs tasks and advances the time until `end`, or until [`Executor::stop`] is called.
     pub fn run_until(&self, end: Instant) {
         while !self.0.stopped.load(Ordering::Relaxed) {
             if self.step() {
@@ -157,14 +157,14 @@ impl Executor {
         }
     }
 
-    /// Ends it: what its tasks hold, which is all the world, goes with them.
+    /// Stops the executor and drops its tasks, together with the values that they own.
     pub fn end(&self) {
         self.stop();
         let tasks = std::mem::take(&mut locked(&self.0.run).tasks);
         drop(tasks);
     }
 
-    /// Polls one runnable task. `false`: there is none.
+    /// Polls one runnable task. Returns false if there is none.
     fn step(&self) -> bool {
         let mut run = locked(&self.0.run);
         let Some(at) = run.choose(&self.0.ready) else {
@@ -175,7 +175,9 @@ impl Executor {
         };
         run.steps += 1;
         if run.steps > MOST {
-            run.panicked = Some("it goes round and round".to_owned());
+            run.panicked = Some(format!(
+                "no end after {MOST} steps; tasks wake each other in a loop"
+            ));
             self.stop();
         }
         let now = self.0.now.load(Ordering::Relaxed);

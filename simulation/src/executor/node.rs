@@ -1,19 +1,20 @@
-//! Nodes: what dies, sleeps and reads a clock on its own.
+//! Nodes: each one dies and pauses separately and has its own clocks.
 
 use std::time::Duration;
 
 use super::{Executor, Instant, Run, locked};
 use crate::random::Random;
 
-/// A process, or the world around the processes.
+/// Id of a process, or of the world around the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// Where production lives, and whoever makes trouble. Never dies.
+    /// The node of production and of the tasks that inject faults. It never dies.
     pub const WORLD: Self = Self(0);
 }
 
+/// Condition of a node: its tasks run, are paused, or are gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition {
     Up,
@@ -21,16 +22,18 @@ pub(super) enum Condition {
     Dead,
 }
 
+/// State of a node: its condition and its clocks.
 #[derive(Debug)]
 pub(super) struct Node {
+    /// Whether the node's tasks run now.
     pub(super) condition: Condition,
     /// Runnable tasks that wait for the end of a pause.
     pub(super) parked: Vec<u32>,
-    /// What its monotonic clock showed when the world began: two processes never agree on it.
+    /// Value of the monotonic clock when the world began. It differs between processes.
     pub(super) mono: u64,
-    /// How wrong its wall clock is, in nanoseconds.
+    /// Error of the wall clock, in nanoseconds.
     pub(super) wrong: i64,
-    /// Since when its wall clock stands still.
+    /// Time at which the wall clock stopped; `None` while the clock runs.
     pub(super) stopped: Option<Instant>,
 }
 
@@ -57,7 +60,7 @@ impl Run {
 }
 
 impl Executor {
-    /// A new node. Its wall clock is as wrong as `wrong` says.
+    /// Makes a new node whose wall clock is wrong by `wrong` nanoseconds.
     pub fn boot(&self, random: &mut Random, wrong: i64) -> NodeId {
         let mut run = locked(&self.0.run);
         let mut node = Node::new(random.below(1 << 50) as u64);
@@ -66,7 +69,7 @@ impl Executor {
         NodeId(run.nodes.len() as u32 - 1)
     }
 
-    /// Ends a node: its tasks are dropped where they are.
+    /// Kills a node: its tasks are dropped where they wait.
     pub fn kill(&self, node: NodeId) {
         let mut run = locked(&self.0.run);
         run.node_mut(node).condition = Condition::Dead;
@@ -81,16 +84,16 @@ impl Executor {
             }
         }
         drop(run);
-        // Without the lock: what is dropped may wake others.
+        // Drop the tasks without the lock, because their destructors may wake other tasks.
         drop(dropped);
     }
 
-    /// Whether a node lives, paused or not.
+    /// Whether a node is alive, paused or not.
     pub fn lives(&self, node: NodeId) -> bool {
         locked(&self.0.run).node(node).condition != Condition::Dead
     }
 
-    /// Stops a node's tasks, or lets them go on. Clocks go on in any case.
+    /// Pauses a node's tasks, or resumes them. Its clocks go on in either case.
     pub fn pause(&self, node: NodeId, paused: bool) {
         let mut run = locked(&self.0.run);
         let entry = run.node_mut(node);
@@ -108,33 +111,33 @@ impl Executor {
         }
     }
 
-    /// Whether a node is paused.
+    /// Whether a node is alive and paused.
     pub fn is_paused(&self, node: NodeId) -> bool {
         locked(&self.0.run).node(node).condition == Condition::Paused
     }
 
-    /// Makes a node's wall clock jump.
+    /// Makes a node's wall clock jump forwards, or backwards if `back` is set.
     pub fn jump(&self, node: NodeId, by: Duration, back: bool) {
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         let mut run = locked(&self.0.run);
         run.node_mut(node).wrong += if back { -by } else { by };
     }
 
-    /// Puts a node's wall clock right.
+    /// Corrects a node's wall clock and lets it run.
     pub fn correct(&self, node: NodeId) {
         let mut run = locked(&self.0.run);
         let node = run.node_mut(node);
         (node.wrong, node.stopped) = (0, None);
     }
 
-    /// Makes a node's wall clock stand still.
+    /// Stops a node's wall clock at its current time.
     pub fn stop_clock(&self, node: NodeId) {
         let now = self.now();
         let mut run = locked(&self.0.run);
         run.node_mut(node).stopped.get_or_insert(now);
     }
 
-    /// Lets a node's wall clock go on, as if it had never stood still.
+    /// Lets a node's wall clock run again and show the time as if it had never stopped.
     pub fn let_clock_go(&self, node: NodeId) {
         locked(&self.0.run).node_mut(node).stopped = None;
     }

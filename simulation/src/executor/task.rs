@@ -1,4 +1,4 @@
-//! A task and its waker.
+//! A task of the executor and its waker.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
 const FINISHED: u8 = 2;
 
-/// Something that runs on a node.
+/// A future that runs on a node.
 pub(super) struct Task {
     pub(super) node: NodeId,
     pub(super) future: BoxFuture<'static, ()>,
@@ -35,7 +35,7 @@ impl Task {
     }
 }
 
-/// Puts its task among the runnable ones, once.
+/// The waker of a task: adds the task to the runnable ones, at most once.
 pub(super) struct Wake {
     task: u32,
     state: AtomicU8,
@@ -51,12 +51,12 @@ impl Wake {
         })
     }
 
-    /// The task was taken out of the runnable ones.
+    /// Records that the task was removed from the runnable ones.
     pub(super) fn taken(&self) {
         self.state.store(IDLE, Ordering::Relaxed);
     }
 
-    /// The task is over: its number may be another one's now. Says nothing more.
+    /// Records that the task has ended. Further wakes do nothing, because another task may have its number now.
     pub(super) fn finish(&self) {
         if self.state.swap(FINISHED, Ordering::Relaxed) == QUEUED {
             locked(&self.ready).retain(|task| *task != self.task);

@@ -21,7 +21,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn one_seed_gives_one_order_and_another_seed_another() {
+fn equal_seeds_give_equal_orders_and_different_seeds_different_ones() {
     let order = |seed| {
         let (executor, log) = (Executor::new(seed), Log::default());
         for who in 0..10 {
@@ -37,7 +37,7 @@ fn one_seed_gives_one_order_and_another_seed_another() {
 }
 
 #[test]
-fn a_killed_node_does_nothing_more_and_a_paused_one_does_it_later() {
+fn a_killed_node_runs_no_task_and_a_paused_node_runs_them_later() {
     let (executor, log) = (Executor::new(1), Log::default());
     let mut random = Random::new(1);
     let nodes = [0, 1].map(|_| executor.boot(&mut random, 0));
@@ -49,15 +49,19 @@ fn a_killed_node_does_nothing_more_and_a_paused_one_does_it_later() {
     executor.kill(nodes[0]);
     executor.pause(nodes[1], true);
     executor.run_until(Instant::default() + Duration::from_millis(5500));
-    assert_eq!(log.lock().unwrap().len(), 2, "one each before");
+    assert_eq!(
+        log.lock().unwrap().len(),
+        2,
+        "one entry per node before the kill and the pause"
+    );
     executor.pause(nodes[1], false);
     executor.run_until(Instant::default() + Duration::from_millis(5600));
     let last = *log.lock().unwrap().last().unwrap();
-    assert_eq!(last, (1, 5_500_000_000), "it was due at 2 s");
+    assert_eq!(last, (1, 5_500_000_000), "the wait was due at 2 s");
 }
 
 #[test]
-fn a_jump_of_the_wall_clock_leaves_the_monotonic_one_alone() {
+fn a_jump_of_the_wall_clock_does_not_change_the_monotonic_clock() {
     let executor = Executor::new(1);
     let node = executor.boot(&mut Random::new(1), 0);
     let runtime = NodeRuntime::new(executor.clone(), node);
@@ -69,7 +73,7 @@ fn a_jump_of_the_wall_clock_leaves_the_monotonic_one_alone() {
 }
 
 #[test]
-fn a_panic_is_noticed() {
+fn a_panic_of_a_task_is_reported() {
     let executor = Executor::new(1);
     executor.spawn(
         NodeId::WORLD,

@@ -1,4 +1,4 @@
-//! Wall clocks go wrong: they jump, there and back, and stand still.
+//! Faults of wall clocks: they jump forwards or backwards, and stand still.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{executor::NodeId, world::World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What may happen to a process's wall clock at any time.
+/// Draws the faults that may strike the wall clock of a process at any time.
 pub fn disturb(world: &World, node: NodeId) {
     let (hour, month, back, stops) = {
         let mut state = world.state();
@@ -32,21 +32,21 @@ pub fn disturb(world: &World, node: NodeId) {
     }
 }
 
-/// Makes a clock stand still for a while. Then it shows again what it would have shown: one that stays behind takes old
-/// metrics for new ones, which nobody can tell who has no other clock.
+/// Stops a wall clock for a while. Afterwards it shows the correct time again: a clock that stayed behind would make
+/// old metrics look new, and a process without a second clock could not detect that.
 fn stop(world: &World, node: NodeId) {
     let long = {
         let mut state = world.state();
         let most = Duration::from_secs(if state.random.per_mille(300) { 900 } else { 90 });
         state.random.between(Duration::from_secs(1), most)
     };
-    world.note("clock stops", None, [u64::from(node.0), long.as_secs()]);
+    world.note("clock stopped", None, [u64::from(node.0), long.as_secs()]);
     world.executor.stop_clock(node);
     world.state().still_clocks += 1;
     let goes = world.clone();
     world.spawn(async move {
         goes.sleep(long).await;
-        goes.note("clock goes", None, [u64::from(node.0), 0]);
+        goes.note("clock runs again", None, [u64::from(node.0), 0]);
         if !goes.state().healed {
             goes.state().still_clocks -= 1;
             goes.executor.let_clock_go(node);

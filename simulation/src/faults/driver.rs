@@ -1,4 +1,4 @@
-//! Who makes trouble by the clock: processes, the store, production by hand, checks, people.
+//! The task that injects faults at intervals: in processes, the store, production, checks, and by operators.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     world::{State, World},
 };
 
-/// Makes trouble until it is told to stop.
+/// Injects faults at random intervals until the phase with faults is over.
 pub async fn drive(world: World) {
     loop {
         let wait = {
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// Somebody changes production by hand.
+    /// A person changes a resource in production by hand.
     fn drift(&mut self) {
         for fault in [
             Fault::DriftContent,
@@ -68,7 +68,7 @@ impl State {
             self.trace.note(
                 now,
                 crate::executor::NodeId::WORLD,
-                "by hand",
+                "changed by hand",
                 Some(at),
                 [fault as u64, 0],
             );
@@ -76,7 +76,7 @@ impl State {
             content.mark ^= 1;
             match fault {
                 Fault::DriftContent => {
-                    // Nobody depends on this: it blames nothing on anybody.
+                    // No other asset depends on the mark, so this change excuses no push: `hand_at` stays as it is.
                     let busy = Duration::from_secs(self.random.below(30) as u64);
                     let resource = &mut self.production.resources[at];
                     resource.content = Some(content);
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// The provider answers nothing but errors for a while.
+    /// Every call to the provider fails for a while.
     fn go_out(&mut self) {
         if self.strikes(Fault::Outage) {
             let most = Duration::from_secs(90);
@@ -102,7 +102,8 @@ impl State {
         }
     }
 
-    /// The plugin of an asset without neighbours starts to lie, or the asset is somebody else's for a while.
+    /// The plugin of an asset without neighbours gives wrong diffs for a while, or the asset is marked as another
+    /// system's.
     fn lie(&mut self) {
         let at = 2 + self.random.below(6);
         if self.plan.wishes[at].pool {

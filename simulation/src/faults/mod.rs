@@ -1,4 +1,4 @@
-//! Everything that can go wrong, how often it does on this seed, and how often it did.
+//! The faults and commands of a run, and their rates.
 
 pub mod clock;
 mod driver;
@@ -16,75 +16,75 @@ use crate::random::Random;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident $rate:literal,)*) => {
-        /// Something that goes wrong, or that somebody does.
+        /// Something that goes wrong, an edit of intent, or a command of an operator.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Fault { $($(#[$doc])* $name,)* }
 
         impl Fault {
-            /// Every one.
+            /// Every fault, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
-            /// Times in a thousand chances, on a seed of middling trouble.
+            /// Usual rate of each fault, per thousand chances.
             const RATES: &[u32] = &[$($rate,)*];
         }
     };
 }
 
 faults! {
-    /// The process dies before or after a write, a sync or an acknowledgement.
+    /// The process dies before or after a write, a sync or an acknowledgement of the store.
     CrashAtPersist 1,
-    /// The process dies at a plugin call.
+    /// The process dies during a call of the plugin.
     CrashAtCall 3,
-    /// The process dies at any other time.
+    /// The process dies at any other point in time.
     Crash 60,
-    /// The process stands still for three lease terms, at a store's point or a plugin's.
+    /// The process pauses for three lease terms during a call of the store or the plugin.
     PauseAtPoint 1,
-    /// The process stands still at any other time.
+    /// The process pauses for three lease terms at any other point in time.
     Pause 60,
-    /// All processes die at once, and the store loses what was not synced.
+    /// All processes die at once, and the store loses the writes that were not synced.
     PowerCut 40,
-    /// The wall clock jumps by an hour.
+    /// The wall clock of a process jumps by an hour.
     ClockHour 60,
-    /// The wall clock jumps by thirty days.
+    /// The wall clock of a process jumps by thirty days.
     ClockMonth 40,
-    /// The wall clock stands still for a while.
+    /// The wall clock of a process stands still for a while.
     ClockStops 60,
-    /// The store cannot be reached for a while.
+    /// No process can reach the store for a while.
     Unreachable 40,
-    /// The store cannot be reached by one of two processes for a while.
+    /// One of two processes cannot reach the store for a while.
     CutOff 60,
-    /// A hint comes late.
+    /// A change hint of the store comes up to 20 s late.
     LateHint 200,
-    /// A call takes a hundred times as long.
+    /// A call of a plugin or a check takes much longer than usual.
     Slow 40,
-    /// A diff never answers.
+    /// A diff call hangs until its deadline.
     HangDiff 8,
-    /// A push never answers, and may have taken effect.
+    /// A push call hangs until its deadline, and may have taken effect.
     HangPush 30,
-    /// A call fails, and may work the next time.
+    /// A plugin call fails with a transient error.
     Transient 30,
-    /// The provider wants to be left alone for a while.
+    /// A plugin call fails because the provider throttles calls.
     Throttled 15,
-    /// A call fails for good.
+    /// A plugin call fails with a permanent error.
     Permanent 8,
-    /// The asset's own health check says no.
+    /// A push fails because the asset's own health check fails.
     Unhealthy 15,
-    /// A push takes effect, and the answer is lost.
+    /// A push takes effect, and its answer is lost.
     LostAnswer 40,
-    /// A push reaches production long after it was sent.
+    /// A push arrives at production long after it was sent.
     LateMessage 40,
-    /// A plugin panics.
+    /// A plugin panics during a call.
     Panic 10,
-    /// A diff finds a difference where there is none.
+    /// Diffs of an asset report a difference where there is none.
     LieDirty 400,
-    /// A diff finds none where there is one.
+    /// Diffs of an asset report no difference where there is one.
     LieClean 300,
     /// The resource is marked as another system's for a while.
     Foreign 20,
-    /// A check says no for a while.
+    /// A check delays all assets of a scope for a while.
     CheckSaysNo 150,
-    /// A check never answers.
+    /// A check hangs until its deadline.
     CheckHangs 15,
-    /// A check fails.
+    /// A check fails with an error.
     CheckFails 15,
     /// A resource's content is changed by hand.
     DriftContent 150,
@@ -92,70 +92,70 @@ faults! {
     DriftCapacity 80,
     /// A resource is deleted by hand.
     DriftDeletion 40,
-    /// A person pauses pushes.
+    /// An operator pauses or resumes pushes.
     PersonPauses 60,
-    /// A person moves a pin.
+    /// An operator moves a pin.
     PersonPins 120,
-    /// A person acknowledges an orphan.
+    /// An operator acknowledges an orphan.
     PersonAcknowledges 60,
     /// An edit halves or doubles a consumer and its provider together.
     EditResizes 300,
-    /// An edit drops an edge and shrinks its provider at once, or adds one.
+    /// An edit drops an edge and shrinks its provider at once, or adds the edge again.
     EditMovesEdge 200,
     /// An edit moves versions up or down.
     EditVersions 100,
-    /// An edit changes contents that nobody depends on.
+    /// An edit changes content that no other asset depends on.
     EditRevises 300,
-    /// An edit adds an asset, or brings one back.
+    /// An edit adds an asset that is not in intent.
     EditAdds 150,
-    /// An edit removes an asset.
+    /// An edit removes an asset from intent.
     EditRemoves 100,
-    /// An edit turns an asset down.
+    /// An edit adds a turndown to an asset.
     EditTurnsDown 80,
-    /// Several edits follow each other at once.
+    /// Several edits follow each other without a wait.
     EditBurst 60,
-    /// An edit that validators refuse.
+    /// An edit makes an asset invalid, so that validators refuse the incarnation.
     EditInvalid 60,
-    /// A rollout policy is edited.
+    /// An edit changes a rollout policy.
     EditPolicy 60,
-    /// An asset joins a policy group, leaves it, or goes over to another.
+    /// An edit moves an asset into a policy group, out of it, or into another one.
     EditGroup 60,
-    /// An edit brings content that does not serve.
+    /// An edit gives an asset bad content, which does not serve correctly.
     EditBad 80,
-    /// An edit mends all content that does not serve.
+    /// An edit repairs all bad content.
     EditMends 250,
-    /// A person says something to a rollout.
+    /// An operator gives a command to a rollout.
     PersonOnRollout 200,
-    /// The rollout policies take their time, longer than anybody waits now and then.
+    /// The rollout policies answer slowly, sometimes later than the deadline.
     SelectSlow 100,
-    /// The rollout policies never answer.
+    /// The rollout policies hang until the deadline of the selection.
     SelectHangs 20,
-    /// The rollout policies fail.
+    /// The rollout policies fail with an error.
     SelectFails 30,
-    /// A rollout policy panics.
+    /// A rollout policy panics during a selection.
     SelectPanics 20,
-    /// A metric has no data.
+    /// A metric has no data at all.
     NoData 60,
-    /// A metric is not a number.
+    /// A metric has only samples that are not a number.
     NotANumber 60,
-    /// The source of metrics fails.
+    /// The source of metrics fails with an error.
     MetricsFail 40,
-    /// The source of metrics takes its time.
+    /// The source of metrics answers slowly.
     MetricsSlow 40,
-    /// The validator panics.
+    /// The health validator panics during a call.
     ValidatorPanics 20,
     /// A metric has old data only.
     MetricsStale 60,
-    /// A process is started that only observes.
+    /// A process starts in observe-only mode.
     Observes 60,
-    /// The provider answers nothing but errors for a while.
+    /// Every call to the provider fails for a while.
     Outage 60,
-    /// The process is told to stop. How often is left to the scenario.
+    /// The process is told to stop. The scenario sets the rate.
     Stop 0,
 }
 
 impl Fault {
-    /// Whether it is an edit of intent that people go on with when nothing goes wrong any more.
+    /// Whether this is an edit that continues after the phase with faults.
     pub(crate) fn goes_on(self) -> bool {
         matches!(
             self,
@@ -163,18 +163,18 @@ impl Fault {
         )
     }
 
-    /// Its name.
+    /// Name of the fault, as in counters.
     pub fn name(self) -> String {
         format!("{self:?}")
     }
 }
 
-/// How often each fault strikes on one seed.
+/// The rate of each fault on one seed.
 #[derive(Debug, Clone)]
 pub struct Rates(Vec<u32>);
 
 impl Rates {
-    /// Chooses, fault by fault: not at all, as usual, or often.
+    /// Chooses a rate for each fault: zero, the usual one, or three times as much.
     pub fn choose(random: &mut Random) -> Self {
         let mut of = |rate: &u32| match rate {
             0 => 0,
@@ -187,12 +187,12 @@ impl Rates {
         Self(Fault::RATES.iter().map(&mut of).collect())
     }
 
-    /// Nothing goes wrong.
+    /// Rates of zero for all faults.
     pub fn none() -> Self {
         Self(vec![0; Fault::ALL.len()])
     }
 
-    /// Nothing but these, in a thousand.
+    /// Only these faults, each with its rate per thousand chances.
     pub fn only(faults: &[(Fault, u32)]) -> Self {
         let mut rates = Self::none();
         for (fault, rate) in faults {
@@ -201,12 +201,12 @@ impl Rates {
         rates
     }
 
-    /// This one so often in a thousand chances, the others as they are.
+    /// Sets the rate of one fault, per thousand chances.
     pub fn set(&mut self, fault: Fault, rate: u32) {
         self.0[fault as usize] = rate;
     }
 
-    /// Times in a thousand chances.
+    /// Rate of a fault, per thousand chances.
     pub fn of(&self, fault: Fault) -> u32 {
         self.0[fault as usize]
     }

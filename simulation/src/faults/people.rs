@@ -1,4 +1,4 @@
-//! People: they approve, pause, move pins and acknowledge orphans, through the handle of whoever enforces.
+//! Operators: they approve changes, pause, move pins and acknowledge orphans, through the handle of an enforcer.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::{
     world::{State, World},
 };
 
-/// How long a person waits for an answer.
+/// Time after which an operator no longer waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Does what people feel like now.
+/// Draws the commands that operators give now.
 pub(super) fn meddle(world: &World) {
     let Some(handle) = world.state().anyone() else {
         return;
@@ -42,7 +42,7 @@ pub(super) fn meddle(world: &World) {
             handle.clone(),
             Command::Acknowledge {
                 asset: id(at),
-                by: by("known about"),
+                by: by("the orphan is known"),
             },
         );
     }
@@ -55,7 +55,7 @@ pub(super) fn meddle(world: &World) {
 }
 
 impl State {
-    /// Somebody who runs, and may be the owner.
+    /// Handle of a running process, which may or may not be the owner.
     fn anyone(&mut self) -> Option<Handle<NodeRuntime>> {
         let running: Vec<usize> = (0..2).filter(|at| self.processes[*at].is_some()).collect();
         let at = self.random.pick(&running)?;
@@ -102,7 +102,7 @@ fn pause(state: &mut State) -> Option<Command> {
     Some(Command::Pause {
         scope,
         until,
-        by: by("to look"),
+        by: by("to investigate"),
     })
 }
 
@@ -111,16 +111,16 @@ fn tell(world: &World, handle: Handle<NodeRuntime>, command: Command) {
     world.spawn(async move {
         let clock = NodeRuntime::new(says.executor.clone(), NodeId::WORLD);
         let deadline = clock.now().mono + PATIENCE;
-        // Whether it was heard or not: people say it again if need be.
+        // Ignore the answer: operators repeat a command if needed.
         let _ = timeout_at(&clock, deadline, handle.tell(command)).await;
     });
 }
 
-/// Moves a pin. The judge holds the enforcer to it once that was acknowledged.
+/// Moves a pin. The judge expects the enforcer to follow it once the move was acknowledged.
 async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<Incarnation>) {
     let governed = world.state().plan.wishes[at].pool;
     let remember = |state: &mut State, pinned| {
-        // Of others' pins the strategist thinks what it will.
+        // The strategist may move the pins of governed assets again, so the judge does not expect these.
         if !governed {
             state.judge.pins.insert(at, pinned);
         }
@@ -141,10 +141,11 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
     world.note("pinned", Some(at), [u64::from(done), 0]);
     let mut state = world.state();
     if !done && pinned != Pinned::Latest {
-        // Not acknowledged is not undone: it may take effect after what was acknowledged meanwhile.
+        // A move without an acknowledgement may still take effect, even after a move that was acknowledged meanwhile.
         remember(&mut state, Pinned::Moving);
     }
-    // Of two who move one pin at the same time nobody knows who was last; in the end all let go of it, again and again.
+    // When two operators move a pin at the same time, the order is unknown; only the last move to begin is expected.
+    // After the phase with faults all operators release their pins again and again.
     let lets_go = state.healed && pinned == Pinned::Latest;
     let last = lets_go || state.judge.moved_last(at, moves);
     if done && last {
@@ -152,7 +153,8 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
     }
 }
 
-/// Approves what waits for it, and puts everything right once nothing goes wrong any more.
+/// Approves changes that wait for an approval. After the phase with faults, also resumes paused types and the
+/// partition, and releases pins. Pauses of single assets expire.
 pub async fn care(world: World) {
     loop {
         let wait = {
@@ -173,7 +175,7 @@ pub async fn care(world: World) {
                     asset: id(at),
                     change,
                     until: None,
-                    by: by("it may go"),
+                    by: by("the removal is intended"),
                 };
                 tell(&world, process.handle.clone(), approve);
             }
@@ -186,14 +188,15 @@ pub async fn care(world: World) {
 }
 
 fn by(why: &str) -> By {
-    By::new("a person", why)
+    By::new("an operator", why)
 }
 
 fn resume(scope: Scope) -> Command {
-    let by = by("looked at");
+    let by = by("investigated");
     Command::Resume { scope, by }
 }
 
+/// Resumes paused types and the partition, and releases the pins that operators moved.
 fn put_right(world: &World, handle: &Handle<NodeRuntime>) {
     for kind in Kind::ENFORCED {
         if let Ok(name) = TypeName::new(kind.type_name()) {

@@ -1,5 +1,5 @@
-//! Crashes by number instead of by chance: each point at which a process may die has one, in the order in which they
-//! are passed, so that a test can go through all of them.
+//! Crashes at numbered points instead of random ones: the points at which a process may die are counted in the order in
+//! which they are passed, so that a test can try all of them.
 
 use crate::{
     executor::{Instant, NodeId},
@@ -7,27 +7,27 @@ use crate::{
     world::World,
 };
 
-/// What a crash takes with it.
+/// The extent of a crash at a numbered point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// The process that passes the point. The store goes on.
+    /// Only the process that passes the point dies. The store goes on.
     Process,
-    /// Every process, and what the store had not synced.
+    /// Every process dies, and the store loses the writes that were not synced.
     Power,
 }
 
-/// The points that were passed, and at which of them something dies.
+/// The number of passed points, and the points with a crash.
 #[derive(Debug, Clone)]
 pub struct Points {
-    /// Points are numbered while this is set.
+    /// Whether points are counted now.
     pub counting: bool,
-    /// How many were passed.
+    /// Number of points passed so far.
     pub passed: u64,
-    /// The numbers at which something dies, from 0 on.
+    /// Numbers of the points with a crash, counted from 0.
     pub deadly: Vec<u64>,
-    /// What dies.
+    /// Extent of the crashes at these points.
     pub crash: Crash,
-    /// When something last died.
+    /// Time of the last crash at a point.
     pub crashed: Instant,
 }
 
@@ -44,7 +44,7 @@ impl Default for Points {
 }
 
 impl Points {
-    /// Passes one more. Answers whether something dies there.
+    /// Passes the next point. Returns the crash that happens there, if any.
     fn pass(&mut self, now: Instant) -> Option<Crash> {
         if !self.counting {
             return None;
@@ -59,7 +59,7 @@ impl Points {
     }
 }
 
-/// A point at which the process on `node` may die. Says whether it did: then the caller must not go on.
+/// Passes a point at which the process on `node` may die. Returns true if it died: then the caller must not go on.
 pub fn dies_here(world: &World, node: NodeId) -> bool {
     if node == NodeId::WORLD {
         return false;

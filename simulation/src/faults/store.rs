@@ -1,4 +1,4 @@
-//! The store goes away: for everybody or for one process only, for a while or for long, or with what was not synced.
+//! Outages of the store: for all processes or for one of them, short or long, and power cuts that lose unsynced writes.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::{
     world::{State, World},
 };
 
-/// How long one process alone does without the store.
+/// Duration for which a single process is cut off from the store.
 const ALONE: Duration = Duration::from_secs(60);
 
-/// What may happen to the store at any time.
+/// Draws the faults that may strike the store at any time.
 pub(super) fn disturb(world: &World) {
     let (unreachable, long, cut, alone) = {
         let mut state = world.state();
@@ -34,7 +34,7 @@ pub(super) fn disturb(world: &World) {
     }
 }
 
-/// Nobody can reach the store for some time.
+/// Makes the store unreachable for all processes, for the duration `long`.
 pub fn go_away(world: &World, long: Duration) {
     world.note("unreachable", None, [long.as_secs(), 0]);
     world.state().store.set_unreachable(true);
@@ -49,7 +49,7 @@ pub fn go_away(world: &World, long: Duration) {
     });
 }
 
-/// One process cannot reach the store for a while. Others can, and production can be reached by all.
+/// Cuts one process off from the store for a while. Other processes reach it, and all of them reach production.
 fn cut_off(world: &World, node: NodeId) {
     world.note("cut off", None, [u64::from(node.0), 0]);
     world.state().cut_off.insert(node);
@@ -57,7 +57,7 @@ fn cut_off(world: &World, node: NodeId) {
     let back = world.clone();
     world.spawn(async move {
         back.sleep(ALONE).await;
-        back.note("reaches again", None, [u64::from(node.0), 0]);
+        back.note("reconnected", None, [u64::from(node.0), 0]);
         let mut state = back.state();
         state.cut_off.remove(&node);
         state.words_waited(since);
@@ -65,13 +65,13 @@ fn cut_off(world: &World, node: NodeId) {
 }
 
 impl State {
-    /// One of two processes, if it is to do without the store from now on.
+    /// Draws the process that is cut off from now on; `None` if there is only one, or if the fault does not strike.
     fn choose_lonely(&mut self) -> Option<NodeId> {
         let nodes: Vec<_> = self.processes.iter().flatten().map(|p| p.node).collect();
         if nodes.len() < 2 || !self.cut_off.is_empty() || !self.strikes(Fault::CutOff) {
             return None;
         }
-        // An owner has more to lose.
+        // Prefer the owner: its loss has more consequences.
         let owner = self.owner.filter(|owner| nodes.contains(owner));
         let any = self.random.pick(&nodes);
         if self.random.per_mille(700) {

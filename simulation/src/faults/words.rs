@@ -1,4 +1,4 @@
-//! What people say to rollouts: anything at any time while things go wrong, and what helps afterwards.
+//! Commands of operators to rollouts: random ones during the phase with faults, and helpful ones afterwards.
 
 use std::time::Duration;
 
@@ -15,12 +15,13 @@ use crate::{
     world::{Process, State, World},
 };
 
-/// How long a person waits for an answer.
+/// Time after which an operator no longer waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long people look on before they take what does not come back for lost.
+/// Time after which operators regard a target in flight as stuck.
 const ENOUGH: SignedDuration = SignedDuration::from_secs(120);
 
+/// The commands that are drawn during the phase with faults.
 const WORDS: [Command; 6] = [
     Command::Pause,
     Command::Resume,
@@ -30,7 +31,7 @@ const WORDS: [Command; 6] = [
     Command::RollBack,
 ];
 
-/// Somebody says something to a rollout.
+/// Draws a command of an operator to the rollout of a random group.
 pub(super) fn say(world: &World) {
     let said = {
         let mut state = world.state();
@@ -49,7 +50,7 @@ pub(super) fn say(world: &World) {
     }
 }
 
-/// Whatever people hold up goes on, once nothing goes wrong any more.
+/// After the phase with faults: gives each rollout that cannot go on by itself the command that helps.
 pub(super) fn put_right(world: &World, process: &Process) {
     let Some(handle) = process.rollouts.clone() else {
         return;
@@ -72,17 +73,19 @@ pub(super) fn put_right(world: &World, process: &Process) {
 }
 
 impl State {
+    /// The command that lets a rollout go on; `None` if it needs none.
     fn what_helps(&self, view: &View) -> Option<Command> {
         let group = policy_number(number(view.policy.as_str()))?;
         let stubborn = self.stubborn == Some(group);
         match &view.rollout.as_ref()?.state {
-            // What it waits for may be what nobody enforces any more; without edges there is no such thing.
+            // It may wait for an asset that it does not move and that is no longer enforced. Only edges cause that.
             Rolls::Running if !view.outside.is_empty() && is_stuck(view) => Some(Command::RollBack),
-            // What was new stays, and is left alone: it may use what is to go back. Nothing but a word leads out of that.
+            // An asset that was new in the rollout stays in production, is left alone, and may use an asset that is
+            // rolled back. Only a command ends that wait.
             Rolls::RollingBack { .. } if !view.outside.is_empty() && is_stuck(view) => {
                 Some(Command::Retry)
             }
-            // It got what never settles while it had no policy: there is no way back to that.
+            // An asset got content that never settles while it had no policy: a rollback to that content cannot end.
             Rolls::RollingBack { .. } if self.goes_nowhere(view) => Some(Command::Retry),
             Rolls::Paused => Some(Command::Resume),
             Rolls::Stopped { .. } => Some(Command::RollBack),
@@ -91,12 +94,12 @@ impl State {
         }
     }
 
-    /// Whether a target that is held up goes back to what never settles.
+    /// Whether a stuck target goes back to content that never settles.
     fn goes_nowhere(&self, view: &View) -> bool {
         held_up(view).any(|asset| self.never_settles(number(asset.as_str())))
     }
 
-    /// The last thing that people want does not serve, and they insist on it.
+    /// On some seeds, makes the last edit one with bad content, which stays in intent until the end.
     pub fn be_stubborn(&mut self) {
         let most = self.scenario.stubborn;
         let group = self.random.below(self.plan.groups.len());
@@ -119,12 +122,12 @@ impl State {
     }
 }
 
-/// Whether what goes back has been under way for longer than anybody waits.
+/// Whether any target has been in flight for too long.
 fn is_stuck(view: &View) -> bool {
     held_up(view).next().is_some()
 }
 
-/// The targets that have been under way for longer than anybody waits.
+/// The targets that have been in flight, or drifted, for longer than two minutes.
 pub fn held_up(view: &View) -> impl Iterator<Item = AssetId> {
     let held = |target: &&Target| match target.progress {
         Progress::InFlight { since } | Progress::Drifted { since } => {
@@ -144,17 +147,17 @@ fn tell(world: &World, handle: Handle<NodeRuntime>, group: usize, word: Command)
         let until = state.now + PATIENCE * 2;
         state.said(group, word, until)
     };
-    world.note("says", None, [group as u64, word as u64]);
+    world.note("command", None, [group as u64, word as u64]);
     let says = world.clone();
     world.spawn(async move {
         let clock = NodeRuntime::new(says.executor.clone(), NodeId::WORLD);
         let deadline = clock.now().mono + PATIENCE;
         let by = By {
-            who: "somebody".into(),
-            why: "it seems right".into(),
+            who: "an operator".into(),
+            why: "drawn at random".into(),
         };
         let answer = timeout_at(&clock, deadline, handle.tell(&policy_id(group), word, by)).await;
-        // Whether it fits or not: people say it again if need be.
+        // A refused or lost command is not repeated here: operators give it again if needed.
         match answer {
             Some(Ok(())) => says.state().heard(number),
             Some(Err(AskError::Refused(_))) => {

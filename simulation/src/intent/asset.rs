@@ -1,4 +1,4 @@
-//! Wishes as assets: payload, edges, addons.
+//! Builds assets from wishes: payload, edges and addons.
 
 use plugin_sdk::Capacity;
 use prodspec_model::{
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{CLUSTERS, Plan, policy_id};
 
-/// How an asset is enforced.
+/// Kind of an asset: how its provider treats pushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The provider refuses old tokens.
+    /// The provider refuses calls with old tokens.
     Guarded,
-    /// The provider cannot tell old tokens from new ones.
+    /// The provider cannot distinguish old tokens from new ones.
     Advisory,
-    /// Guarded, and a push answers that it is in progress.
+    /// A guarded provider whose pushes answer that they are in progress.
     Gradual,
-    /// Not enforced at all.
+    /// The asset is only modelled and has no plugin.
     Concept,
 }
 
 impl Kind {
-    /// Those with a plugin.
+    /// The kinds that are enforced by a plugin.
     pub const ENFORCED: [Self; 3] = [Self::Guarded, Self::Advisory, Self::Gradual];
 
-    /// The name of the asset type.
+    /// Name of the asset type of this kind.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Guarded => "simulation.v1.Guarded",
@@ -37,46 +37,46 @@ impl Kind {
     }
 }
 
-/// What production makes of a content.
+/// How production behaves with a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Bad {
-    /// It serves as it should.
+    /// The content is good: the resource serves without errors.
     #[default]
     Not,
-    /// It answers with errors.
+    /// The resource answers with errors.
     Errors,
-    /// It answers with errors, and its own health check fails whoever pushes it.
+    /// The resource answers with errors, and pushes fail because its own health check fails.
     Unhealthy,
-    /// It answers with errors, and production never is as the content says.
+    /// The resource answers with errors, and diffs always find a difference.
     NeverSettles,
 }
 
-/// What every asset here holds.
+/// Payload of every asset in the simulation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Payload {
-    /// Which asset it is of.
+    /// Number of the asset itself.
     pub number: usize,
-    /// Of whom it uses something.
+    /// Number of the provider that the asset uses; `None` without one.
     pub parent: Option<usize>,
-    /// What it provides.
+    /// Capacity that the asset provides to consumers.
     pub own: u64,
-    /// What it uses of its provider.
+    /// Capacity that the asset uses of its provider.
     pub uses: u64,
-    /// What runs.
+    /// Version that is meant to run.
     pub version: u64,
-    /// Content without effects.
+    /// Revision: changing it changes the content without any effect.
     pub rev: u64,
-    /// Whether validators let it pass.
+    /// Whether the validators accept the asset.
     pub valid: bool,
-    /// What production makes of it.
+    /// How production behaves with this content.
     #[serde(default)]
     pub bad: Bad,
-    /// What it belongs to.
+    /// The concept that the asset refers to; `None` for concepts themselves.
     pub concept: Option<AssetRef>,
 }
 
 impl Payload {
-    /// What it has and uses, by unit.
+    /// The capacity that the asset provides and uses, by unit.
     pub fn capacity(&self) -> Capacity {
         let own = (unit(self.number), self.own);
         let uses = self.parent.map(|parent| (unit(parent), self.uses));
@@ -84,19 +84,19 @@ impl Payload {
     }
 }
 
-/// The one partition.
-#[allow(clippy::expect_used, reason = "a constant")]
+/// Id of the simulation's only partition.
+#[allow(clippy::expect_used, reason = "the id is a valid constant")]
 pub fn partition() -> PartitionId {
-    PartitionId::new("simulated").expect("a partition id")
+    PartitionId::new("simulated").expect("the constant is a valid partition id")
 }
 
 /// The id of asset number `at`.
-#[allow(clippy::expect_used, reason = "digits are always an id")]
+#[allow(clippy::expect_used, reason = "digits form a valid id")]
 pub fn id(at: usize) -> AssetId {
-    AssetId::new(&format!("asset/{at:02}")).expect("an asset id")
+    AssetId::new(&format!("asset/{at:02}")).expect("digits form a valid asset id")
 }
 
-/// The number of an asset.
+/// The number at the end of an id; `usize::MAX` if there is none.
 pub fn number(id: &str) -> usize {
     id.rsplit('/')
         .next()
@@ -104,8 +104,8 @@ pub fn number(id: &str) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// The asset that `plan` wants as number `at`.
-#[allow(clippy::expect_used, reason = "all parts are made here, and valid")]
+/// Builds asset number `at` as `plan` wants it.
+#[allow(clippy::expect_used, reason = "all parts are built here and valid")]
 pub fn asset(plan: &Plan, at: usize) -> Asset {
     let wish = &plan.wishes[at];
     let uses = plan.uses(at);
@@ -133,37 +133,39 @@ pub fn asset(plan: &Plan, at: usize) -> Asset {
         provider: AssetRef::to(id(before)),
         need: Need::Order,
     }));
-    let name = TypeName::new(wish.kind.type_name()).expect("a type name");
-    let payload = serde_json::to_value(payload).expect("a payload is JSON");
+    let name = TypeName::new(wish.kind.type_name()).expect("the constant is a valid type name");
+    let payload = serde_json::to_value(payload).expect("the payload is valid JSON");
     let mut builder = Asset::builder(id(at))
         .payload_value(name, &payload)
-        .expect("a payload");
+        .expect("the payload is valid");
     if !edges.is_empty() {
-        builder = builder.addon(&DependsOn { edges }).expect("edges");
+        builder = builder
+            .addon(&DependsOn { edges })
+            .expect("the edges are valid");
     }
     if wish.pool {
         let cluster = CLUSTERS[wish.cluster].to_owned();
         builder = builder
             .addon(&PhysicalCluster { cluster })
-            .expect("a cluster");
+            .expect("the cluster is valid");
     }
     if let Some(group) = wish.group {
         let policy = AssetRef::to(policy_id(group));
         builder = builder
             .addon(&RolloutPolicyRef { policy })
-            .expect("a policy");
+            .expect("the policy reference is valid");
     }
     if wish.turndown {
         let turndown = Turndown {
             reason: "not needed".into(),
-            approved_by: "somebody".into(),
+            approved_by: "an operator".into(),
         };
-        builder = builder.addon(&turndown).expect("an addon");
+        builder = builder.addon(&turndown).expect("the turndown is valid");
     }
-    builder.build().expect("an asset")
+    builder.build().expect("the asset is complete")
 }
 
-/// The unit in which asset number `at` provides.
+/// The unit of the capacity that asset number `at` provides.
 pub fn unit(at: usize) -> String {
     format!("u{at:02}")
 }

@@ -1,9 +1,10 @@
-//! Edits of intent, each consistent in itself: what takes production from one to the other is not their business.
+//! Random edits of intent. Each result is consistent in itself; the way of production from one to the next is left to
+//! enforcement.
 
 use super::{Plan, group};
 use crate::{faults::Fault, world::State};
 
-/// Edits `state.plan` in one of the ways that are possible on this seed.
+/// Draws the kinds of edits that happen now and applies them to `state.plan`.
 pub fn edit(state: &mut State) {
     if let Some(bad) = state.plan.wishes.iter_mut().find(|wish| !wish.valid) {
         bad.valid = true;
@@ -37,7 +38,7 @@ fn any(state: &mut State, of: impl Fn(&Plan, usize) -> bool) -> Option<usize> {
     state.random.pick(&fits)
 }
 
-/// Halves or doubles one, or everything under one provider.
+/// Halves or doubles the capacity that one consumer uses, or all consumers of one provider.
 fn resize(state: &mut State) {
     let Some(at) = any(state, |plan, at| plan.uses(at).is_some()) else {
         return;
@@ -65,7 +66,7 @@ fn move_edge(state: &mut State) {
         state.plan.wishes[at].edge ^= true;
     }
     let fits = |plan: &Plan, at: usize| plan.wishes[at].order.is_some() && plan.is_up(at);
-    // Where there is no order, nothing is drawn.
+    // Without edges of order no random number is drawn, so that such seeds do not change.
     if state.plan.wishes.iter().any(|wish| wish.order.is_some())
         && let Some(at) = any(state, fits)
     {
@@ -73,14 +74,14 @@ fn move_edge(state: &mut State) {
     }
 }
 
-/// Versions up or down; nobody is wanted above the schema.
+/// Changes versions; no asset's version is above that of the schema.
 fn versions(state: &mut State) {
     let schema = state.plan.schema();
     let to = 1 + state.random.below(12) as u64;
     state.plan.wishes[schema].version = to;
     for at in 2..schema {
         let wish = &mut state.plan.wishes[at];
-        // Without a change of its own an orphan cannot follow.
+        // Orphans keep their version: they are not pushed.
         if wish.schema.is_some() && wish.exists {
             let low = state.random.below(to as usize + 1) as u64;
             wish.version = if state.random.per_mille(500) { to } else { low };
@@ -88,7 +89,7 @@ fn versions(state: &mut State) {
     }
 }
 
-/// Changes anything that nobody depends on.
+/// Changes revisions, on which no other asset depends.
 fn revise(state: &mut State) {
     for _ in 0..1 + state.random.below(4) {
         if let Some(at) = any(state, |plan, at| plan.wishes[at].exists) {
@@ -103,7 +104,7 @@ fn add(state: &mut State) {
     }
 }
 
-/// Only what nobody uses: what a removal leaves behind must be consistent too.
+/// Removes an asset that no other asset uses, because the rest must stay consistent.
 fn remove(state: &mut State) {
     let fits =
         |plan: &Plan, at: usize| plan.wishes[at].exists && !plan.is_used(at) && at != plan.schema();

@@ -1,4 +1,4 @@
-//! Policy groups: which assets are rolled out together, how slowly, and how that is edited meanwhile.
+//! Policy groups: their assets, their rollout policies, and edits of both.
 
 use prodspec_model::{
     Asset, AssetId,
@@ -8,41 +8,44 @@ use prodspec_model::{
 use super::{Bad, Plan};
 use crate::{random::Random, world::State};
 
-/// Failure domains.
+/// Names of the failure domains.
 pub const CLUSTERS: [&str; 3] = ["as", "eu", "us"];
 
-/// The number of the first policy asset: above those of all others.
+/// Number of the first policy asset, above the numbers of all other assets.
 const FIRST: usize = 90;
 
-/// One policy group.
+/// One policy group of the intent.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// How slowly it goes.
+    /// Rollout policy of the group.
     pub policy: RolloutPolicy,
-    /// None of its assets has edges.
+    /// Whether none of the group's assets has edges.
     pub loose: bool,
 }
 
 /// The id of a group's policy asset.
-#[allow(clippy::expect_used, reason = "digits are always an id")]
+#[allow(clippy::expect_used, reason = "digits form a valid id")]
 pub fn policy_id(group: usize) -> AssetId {
-    AssetId::new(&format!("policy/{}", FIRST + group)).expect("an asset id")
+    AssetId::new(&format!("policy/{}", FIRST + group)).expect("digits form a valid asset id")
 }
 
-/// The group whose policy asset has this id, or its number.
+/// The group whose policy asset has this number; `None` for other assets.
 pub fn policy_number(number: usize) -> Option<usize> {
     number.checked_sub(FIRST).filter(|group| *group < 2)
 }
 
 impl Group {
-    /// Its policy asset.
-    #[allow(clippy::expect_used, reason = "all parts are made here, and valid")]
+    /// Builds the policy asset of this group, whose number is `group`.
+    #[allow(clippy::expect_used, reason = "all parts are built here and valid")]
     pub fn asset(&self, group: usize) -> Asset {
         let builder = Asset::builder(policy_id(group)).payload(&self.policy);
-        builder.expect("a policy").build().expect("an asset")
+        builder
+            .expect("the policy is valid")
+            .build()
+            .expect("the asset is complete")
     }
 
-    /// Seconds that one rollout bakes at most.
+    /// Maximum total bake time of one rollout, in seconds.
     pub fn bakes(&self) -> u64 {
         let policy = &self.policy;
         let canary = policy.canary.as_ref().map_or(0, |canary| canary.bake_secs);
@@ -51,7 +54,7 @@ impl Group {
     }
 }
 
-/// Puts part of the assets in groups; on some seeds none.
+/// Puts some of the assets into groups; on some seeds there are no groups.
 pub(super) fn choose(random: &mut Random, plan: &mut Plan, knit: u32) {
     let groups = [0, 0, 1, 1, 2][random.below(5)];
     for group in 0..groups {
@@ -70,14 +73,14 @@ pub(super) fn choose(random: &mut Random, plan: &mut Plan, knit: u32) {
 }
 
 impl Plan {
-    /// An asset gets content that does not serve.
+    /// Gives an asset bad content of a random kind.
     pub fn spoil(&mut self, at: usize, random: &mut Random) {
         let wish = &mut self.wishes[at];
         wish.bad = [Bad::Errors, Bad::Unhealthy, Bad::NeverSettles][random.below(3)];
         wish.rev += 1;
     }
 
-    /// An asset without edges.
+    /// Puts an asset into a group and removes all its edges.
     fn cut_loose(&mut self, at: usize, group: usize) {
         for other in 0..self.wishes.len() {
             let wish = &mut self.wishes[other];
@@ -90,7 +93,8 @@ impl Plan {
         wish.join(group);
     }
 
-    /// An asset with all that capacity ties to it: rollouts of one group do not wait for those of another.
+    /// Puts an asset and its whole tree of capacity edges into a group, so that rollouts of different groups do not
+    /// wait for each other.
     fn put_tree(&mut self, at: usize, group: usize) {
         let root = self.root(at);
         for other in 8..self.schema() {
@@ -102,12 +106,12 @@ impl Plan {
         }
     }
 
-    /// Whether two assets are the same, or edges may tie them together.
+    /// Whether two assets are the same or belong to the same tree of capacity edges.
     pub fn is_tied(&self, one: usize, other: usize) -> bool {
         self.root(one) == self.root(other)
     }
 
-    /// The asset at the root of all that edges may tie to this one.
+    /// The root of the tree of capacity edges to which this asset belongs.
     pub fn root(&self, at: usize) -> usize {
         self.wishes[at]
             .parent
@@ -121,6 +125,7 @@ impl super::Wish {
     }
 }
 
+/// Draws a rollout policy.
 fn policy(random: &mut Random) -> RolloutPolicy {
     let secs = |random: &mut Random| 5 + random.below(20) as u64;
     let mut policy = RolloutPolicy::default();
@@ -153,7 +158,7 @@ fn policy(random: &mut Random) -> RolloutPolicy {
     policy
 }
 
-/// Another policy; a hold or an emergency now and then.
+/// Gives a group another policy, or adds a hold or an emergency to its policy.
 pub(super) fn edit_policy(state: &mut State) {
     let group = state.random.below(state.plan.groups.len());
     let random = &mut state.random;
@@ -168,7 +173,7 @@ pub(super) fn edit_policy(state: &mut State) {
         },
         _ => RolloutPolicy {
             emergency: Some(Emergency {
-                who: "somebody".into(),
+                who: "an operator".into(),
                 why: "it cannot wait".into(),
             }),
             ..group.policy.clone()
@@ -177,7 +182,7 @@ pub(super) fn edit_policy(state: &mut State) {
     group.policy = policy;
 }
 
-/// An asset joins a group, leaves it, or goes over to another.
+/// Moves an asset into a group, out of it, or into another group.
 pub(super) fn edit_group(state: &mut State) {
     let groups = state.plan.groups.len();
     let Some(at) = pick(state, |wish| wish.loose) else {
@@ -190,14 +195,14 @@ pub(super) fn edit_group(state: &mut State) {
     wish.group = to;
 }
 
-/// An asset of a group gets a content that does not serve.
+/// Gives an asset of a group bad content.
 pub(super) fn edit_bad(state: &mut State) {
     if let Some(at) = pick(state, |wish| wish.exists && wish.group.is_some()) {
         state.plan.spoil(at, &mut state.random);
     }
 }
 
-/// What does not serve is mended.
+/// Repairs all bad content in intent.
 pub(super) fn edit_mends(state: &mut State) {
     for wish in &mut state.plan.wishes {
         wish.mend();
@@ -205,7 +210,7 @@ pub(super) fn edit_mends(state: &mut State) {
 }
 
 impl super::Wish {
-    /// Serves again, with new content.
+    /// Replaces bad content by new good content; does nothing to good content.
     pub fn mend(&mut self) {
         if self.bad != Bad::Not {
             (self.bad, self.rev) = (Bad::Not, self.rev + 1);

@@ -1,4 +1,4 @@
-//! What people want: assets with edges, edited at random, always consistent in themselves; sealed by one process.
+//! The intent: assets with edges, edited at random and always consistent, and sealed by one process.
 
 mod asset;
 mod edit;

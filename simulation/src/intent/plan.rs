@@ -1,72 +1,75 @@
-//! The wish for each asset. Providers have what their consumers use, whatever is edited.
+//! The plan: a wish for each asset. The capacity of a provider always covers its consumers, whatever is edited.
 
 use super::{Bad, Group, Kind, group};
 use crate::random::Random;
 
-/// Assets in all, enforced or not.
+/// Minimum number of assets, enforced or not.
 const LEAST: usize = 22;
+/// Upper bound of the number of assets, exclusive.
 const MOST: usize = 34;
 
-/// What is wanted of one asset.
+/// The wanted state of one asset.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish {
-    /// How it is enforced.
+    /// Kind of the asset, such as guarded.
     pub kind: Kind,
-    /// Who provides for it, if it uses anything.
+    /// Number of the provider that the asset may use; `None` if it never has one.
     pub parent: Option<usize>,
-    /// Whose version has to be at least its own.
+    /// Number of the schema: the asset whose version must be at least this version. `None` without one.
     pub schema: Option<usize>,
-    /// What has to be in sync before it changes: of another tree, with a lower root.
+    /// Number of an asset that has to be in sync before this one changes. It is in another tree, with a lower root.
     pub order: Option<usize>,
-    /// The edge to that is there.
+    /// Whether intent has the edge to [`Wish::order`].
     pub ordered: bool,
-    /// It has no neighbours, and its plugin may lie.
+    /// Whether the asset never has neighbours. The diffs of such assets may be wrong.
     pub loner: bool,
-    /// It is part of intent.
+    /// Whether the asset is part of intent.
     pub exists: bool,
-    /// It is to be taken out of production.
+    /// Whether intent asks to remove the asset's resource from production.
     pub turndown: bool,
-    /// The edge to its parent is there.
+    /// Whether intent has the edge to [`Wish::parent`].
     pub edge: bool,
-    /// What it uses of its parent.
+    /// Capacity that the asset uses of its parent.
     pub uses: u64,
-    /// What it has beyond what is used of it.
+    /// Capacity of the asset beyond the demand of its consumers.
     pub slack: u64,
-    /// What runs.
+    /// Version that is meant to run.
     pub version: u64,
-    /// Content without effects.
+    /// Revision: changing it changes the content without any effect.
     pub rev: u64,
-    /// Whether validators accept it.
+    /// Whether the validators accept the asset.
     pub valid: bool,
-    /// What production makes of its content.
+    /// How production behaves with the asset's content.
     pub bad: Bad,
-    /// It may belong to a policy group: nobody but the strategist moves its pin, and its plugin does not lie.
+    /// Whether the asset may belong to a policy group. Then only the strategist moves its pin, and its diffs are never
+    /// wrong.
     pub pool: bool,
-    /// It has no edges, so that it may join and leave groups by itself.
+    /// Whether the asset never has edges, so that it may join and leave groups on its own.
     pub loose: bool,
-    /// The policy group that it belongs to.
+    /// Number of the asset's policy group; `None` without one.
     pub group: Option<usize>,
-    /// It has been in its group from the beginning.
+    /// Whether the asset has been in its group from the beginning.
     pub steady: bool,
-    /// Where it runs.
+    /// Index of the asset's failure domain in [`CLUSTERS`](super::CLUSTERS).
     pub cluster: usize,
 }
 
-/// Everybody's wishes.
+/// The whole intent, before it is sealed.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// By asset number.
+    /// The wishes, by asset number.
     pub wishes: Vec<Wish>,
-    /// The policy groups.
+    /// The policy groups, by group number.
     pub groups: Vec<Group>,
-    /// Assets without a group, of the first and of the second group come after those of a lower rank, if after any.
+    /// Ranks of the assets without a group, of the first and of the second group. Between them, edges of order lead to
+    /// lower ranks only.
     pub ranks: [usize; 3],
 }
 
 impl Plan {
-    /// A forest of consumers and providers, some loners, some concepts that are only modelled; the last asset holds the
-    /// version that others follow.
-    /// With edges between the assets of a policy group in `knit` of a thousand.
+    /// Draws a forest of consumers and providers, some assets without neighbours, and two concepts that are only
+    /// modelled. The last asset is the schema, whose version limits the others. The assets of a policy group have edges
+    /// in `knit` of a thousand groups.
     pub fn choose(random: &mut Random, knit: u32) -> Self {
         let count = LEAST + random.below(MOST - LEAST);
         let schema = count - 1;
@@ -116,9 +119,9 @@ impl Plan {
         }
     }
 
-    /// Draws what has to be in sync first for some assets, in other trees and policy groups: always in a tree with a lower
-    /// root, so that no wait ends where it began. What holds the version comes after nothing. If groups are `fluid`, assets
-    /// that may meet in one have no such edge: a rollout takes along what those that it moves wait for.
+    /// Draws edges of order between trees and policy groups. An edge always leads to a tree with a lower root, so that
+    /// there are no cycles; the schema has none. If groups are `fluid`, assets that may join the same group get no such
+    /// edge, because a rollout also selects the assets for which its targets wait.
     pub fn put_in_order(&mut self, random: &mut Random, fluid: bool) {
         let orders = [
             [0, 1, 2],
@@ -139,9 +142,9 @@ impl Plan {
         }
     }
 
-    /// What has to be in sync before `at` changes. Groups come one after the other: what is new in one of two that wait for
-    /// each other may have its turn only after what waits for it, which only an edit could end. Within a group its
-    /// rollout says what comes first.
+    /// The asset that has to be in sync before `at` changes, if any. Between groups, edges lead to lower ranks only: if
+    /// two groups waited for each other, one could need an asset that the other selects only later, and only an edit
+    /// would end that. Within a group the rollout decides the order.
     pub fn order(&self, at: usize) -> Option<usize> {
         let wish = &self.wishes[at];
         let before = wish.order?;
@@ -151,19 +154,20 @@ impl Plan {
         (wish.ordered && apart && !wish.turndown && self.is_up(before)).then_some(before)
     }
 
-    /// Whether `at` uses something of its parent, orphans included: production still has them.
+    /// The provider of `at` and the capacity used; `None` if it uses none. Orphans count, because production still has
+    /// them.
     pub fn uses(&self, at: usize) -> Option<(usize, u64)> {
         let wish = &self.wishes[at];
         let parent = wish.parent?;
         (wish.edge && !wish.turndown && self.is_up(parent)).then_some((parent, wish.uses))
     }
 
-    /// Part of intent, and not on its way out.
+    /// Whether an asset is part of intent without a turndown.
     pub fn is_up(&self, at: usize) -> bool {
         self.wishes[at].exists && !self.wishes[at].turndown
     }
 
-    /// What it needs to have: what is used of it, and some more.
+    /// The capacity that asset `at` needs: the demand of its consumers and its slack.
     pub fn capacity(&self, at: usize) -> u64 {
         let used: u64 = (0..self.wishes.len())
             .filter_map(|consumer| self.uses(consumer))
@@ -173,12 +177,12 @@ impl Plan {
         used + self.wishes[at].slack
     }
 
-    /// Whether anybody in intent, or left behind by it, uses `at`.
+    /// Whether any asset, in intent or not, may use `at` as its provider.
     pub fn is_used(&self, at: usize) -> bool {
         (0..self.wishes.len()).any(|other| self.wishes[other].parent == Some(at))
     }
 
-    /// The asset that holds the version.
+    /// Number of the schema: the asset whose version limits the versions of others.
     pub fn schema(&self) -> usize {
         self.wishes.len() - 1
     }

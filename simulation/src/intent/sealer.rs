@@ -1,4 +1,4 @@
-//! The one process that seals: edits, validates, puts in force, again and again; it may die at any point.
+//! The process that seals: it edits, validates and seals in a loop, and may die at any point.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 
 type Store_ = Incarnations<dyn Store>;
 
-/// Starts the sealer, on the store as it is open now.
+/// Starts the sealer, on the store as it was opened last.
 pub fn seal_for_ever(world: &World) {
     let node = {
         let mut state = world.state();
@@ -77,7 +77,7 @@ async fn run(world: World, node: NodeId) {
     }
 }
 
-/// Seals what is wanted now, if it is not in force already. `None`: it did not work.
+/// Seals the current intent if it differs from the newest incarnation. `None`: a read, a validator or the seal failed.
 async fn seal(world: &World, store: &Store_) -> Option<()> {
     let head = store.head().await.ok()?;
     let parent = match head {
@@ -106,7 +106,7 @@ async fn seal(world: &World, store: &Store_) -> Option<()> {
     submit(world, store, &candidate, head).await
 }
 
-/// What validators say. `None`: no.
+/// Runs the validators and records an accepted incarnation. `None`: they refuse it.
 async fn validated(world: &World, plan: &Plan, candidate: &Incarnation) -> Option<()> {
     world.sleep(Duration::from_millis(50)).await;
     let valid = plan.wishes.iter().all(|wish| wish.valid || !wish.exists);

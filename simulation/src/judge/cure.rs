@@ -1,7 +1,8 @@
-//! What the judge asks of changes by hand: each is put right in time, whatever is edited meanwhile (R6, R16).
+//! Conditions on manual changes: each one is repaired in time, whatever is edited meanwhile (R6, R16).
 //!
-//! In time is within two drift periods of one owner's time, and what a check and a push take. What an asset was in sync
-//! with is what production had, and intent wanted, for a whole drift period without trouble: from then on the owner knows.
+//! In time means within two drift periods of one owner, and the time of checks and a push. The content with which an
+//! asset was last in sync is one that production had, and intent wanted, for a whole drift period without an excuse:
+//! after that time the owner must know it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,46 +17,47 @@ use crate::{
     world::State,
 };
 
-/// How long checks, claims and pushes take beside each other, once an asset has been looked at.
+/// Maximum time of checks, claims and pushes together, after an asset was diffed.
 const PUSHED: Duration = Duration::from_secs(30);
 
-/// What the judge remembers of changes by hand.
+/// The judge's observations of manual changes and their repair.
 #[derive(Debug)]
 pub struct Cures {
-    /// What people changed by hand and nothing has changed since, by asset.
+    /// Manual changes that were not repaired yet, by asset.
     pub(super) drifted: BTreeMap<usize, Drifted>,
-    /// The content with which each asset was in sync last.
+    /// The content with which each asset was last in sync, by asset.
     settled: Vec<Option<Settled>>,
-    /// When something last stood in the way of each asset.
+    /// Time at which an excuse or a failed call last delayed each asset.
     pub(super) hindered: Vec<Instant>,
-    /// Pauses that people asked for, and until when.
+    /// Pauses that operators asked for, with their end.
     pub(super) pauses: Vec<(Scope, Instant)>,
-    /// How often what stood in the way of a cure, by name.
+    /// Number of seconds for which each excuse delayed a repair, by name.
     pub excused: BTreeMap<&'static str, u64>,
 }
 
-/// A change by hand.
+/// A manual change of a resource.
 #[derive(Debug)]
 pub(super) struct Drifted {
     since: Instant,
-    /// What there is since.
+    /// Content after the change.
     after: Option<Content>,
-    /// The content that it was in sync with before, if that is known.
+    /// The content with which the resource was in sync before; `None` unless the owner must know it.
     pub(super) before: Option<Content>,
-    /// Its intent was another than that while it lasted.
+    /// Whether intent differed from [`Drifted::before`] while the change lasted.
     edited: bool,
 }
 
-/// A content that an asset has, and is meant to have.
+/// A content that an asset has and that intent wants.
 #[derive(Debug, Clone, Copy)]
 struct Settled {
     content: Content,
     since: Instant,
-    /// For so long that its owner must have seen it.
+    /// Whether the asset has had the content for so long that the owner must know it.
     known: bool,
 }
 
 impl Cures {
+    /// Makes the observations for a number of assets, all empty.
     pub(super) fn new(assets: usize) -> Self {
         Self {
             drifted: BTreeMap::new(),
@@ -68,11 +70,11 @@ impl Cures {
 }
 
 impl State {
-    /// A person has changed a resource by hand that had `before`.
+    /// Records a manual change of a resource that had the content `before`.
     pub fn drifted(&mut self, at: usize, before: Option<Content>) {
         let (now, after) = (self.now, self.production.resources[at].content);
         let cures = &mut self.judge.cures;
-        // Twice is as it was.
+        // A second change may restore the content: then there is nothing to repair.
         let undone = |it: &mut Drifted| it.before.is_some() && it.before == after;
         if cures.drifted.get_mut(&at).is_some_and(undone) {
             cures.drifted.remove(&at);
@@ -90,7 +92,8 @@ impl State {
         drifted.after = after;
     }
 
-    /// A push begins. From a push of other intent on, production may have that or what it had: no content is known.
+    /// Records that a push begins. From the begin of a push of new intent on, production may have the old or the new
+    /// content, so no content is known.
     pub(super) fn begins_for(&mut self, at: usize, call: &Call<'_>) {
         if matches!(call.cause, Some(Cause::Intent | Cause::Emergency)) {
             self.judge.cures.settled[at] = None;
@@ -100,7 +103,7 @@ impl State {
         }
     }
 
-    /// A second has passed.
+    /// Judges the repair of all manual changes. Called every second.
     pub fn judge_cures(&mut self) {
         for at in 0..self.production.resources.len() {
             if self.production.resources[at].kind != Kind::Concept {
@@ -123,15 +126,15 @@ impl State {
         }
         let wanted = self.intended(at);
         if wanted.is_none() {
-            // What left intent, or is nowhere, is left alone, and begins anew when it is back.
+            // An asset that left intent, or whose pin is `NotYet`, is left alone; its time begins anew when it returns.
             self.judge.cures.settled[at] = None;
             if let Some(drifted) = self.judge.cures.drifted.get_mut(&at) {
                 drifted.before = None;
             }
         }
-        self.doubt_a_liar(at, wanted);
+        self.doubt_wrong_diffs(at, wanted);
         if there.is_none() && self.is_to_go(at) {
-            // People have done what was intended.
+            // The manual change has removed a resource that intent asks to remove.
             self.judge.cures.drifted.remove(&at);
         }
         let excuse = self.excuse(at);
@@ -156,15 +159,16 @@ impl State {
             let (there, wish) = (self.production.resources[at].clone(), self.plan.wishes[at]);
             let (pin, no) = (self.judge.pins.get(&at), self.intended_at(at));
             let what = format!(
-                "asset/{at:02} was changed by hand, and nothing puts it right for {long:?}; edited since: {edited}; \
-                 {before:?} was settled, there is {there:?}; it is meant to be {wish:?} as of @{no:?}, pinned {pin:?}"
+                "asset/{at:02} was changed by hand and is not repaired for {long:?}; edited since: {edited}; settled: \
+                 {before:?}; in production: {there:?}; wanted: {wish:?} at @{no:?}; pin: {pin:?}"
             );
             self.violated("R6", what);
         }
     }
 
-    /// While a plugin lies, its owner may take anything for what is there, newer intent too.
-    fn doubt_a_liar(&mut self, at: usize, wanted: Option<u64>) {
+    /// Forgets which content the owner settled, while the plugin returns wrong diffs: they may have shown the owner any
+    /// content as in sync, also newer intent.
+    fn doubt_wrong_diffs(&mut self, at: usize, wanted: Option<u64>) {
         let now = self.now;
         let lie = self.production.resources[at].lies;
         let lies = lie.is_some_and(|(lie, until)| lie != Lie::Dirty && now < until);
@@ -179,7 +183,7 @@ impl State {
         }
     }
 
-    /// What was changed by hand has changed again.
+    /// Records that the content has changed since a manual change: the change is repaired.
     fn is_cured(&mut self, at: usize) {
         let drifted = self.judge.cures.drifted.remove(&at);
         let Some(drifted) = drifted.filter(|it| it.before.is_some()) else {
@@ -191,7 +195,7 @@ impl State {
         }
     }
 
-    /// Sees whether an asset has what it is meant to have, and has had it for long.
+    /// Records whether an asset has the wanted content, and whether the owner must know it by now.
     fn follow(&mut self, at: usize, wanted: Option<u64>, calm_since: Instant) {
         let now = self.now;
         let resource = &self.production.resources[at];
@@ -210,18 +214,19 @@ impl State {
         self.judge.cures.settled[at] = Some(settled);
     }
 
-    /// The content that an asset is meant to have.
+    /// Mark of the content that an asset is meant to have, if there is one.
     pub(super) fn intended(&self, at: usize) -> Option<u64> {
         self.mark_at(self.intended_at(at)?, at)
     }
 
-    /// Whether an asset is meant to be taken out of production.
+    /// Whether intent asks to remove the asset's resource.
     fn is_to_go(&self, at: usize) -> bool {
         let plan = self.intended_at(at).and_then(|no| self.plan_at(no));
         plan.is_some_and(|plan| plan.wishes[at].turndown)
     }
 
-    /// The incarnation that says what an asset is meant to be: its pin, its group's head or the newest.
+    /// The incarnation of an asset's intent: that of its pin, its group's head, or the newest one. `None` if it is
+    /// unknown or there is none.
     fn intended_at(&self, at: usize) -> Option<u32> {
         let (wish, eye) = (&self.plan.wishes[at], &self.judge.eyes[at]);
         let newest = self.sealed.accepted.keys().last().copied()?;
@@ -232,7 +237,7 @@ impl State {
             Some(Pinned::At(no)) => Some(*no),
             _ if eye.nowhere => None,
             _ if !wish.pool => Some(newest),
-            // R17: what a policy governs is never at the newest by itself.
+            // R17: a governed asset never follows the newest incarnation by itself.
             _ if wish.group.is_some() => eye.pinned.map(|(no, _)| no).or(head),
             _ => eye.pinned.map(|(no, _)| no).or(Some(newest)),
         }

@@ -1,4 +1,4 @@
-//! What the judge asks in the end: does production match intent, did pushes stop, is what was acknowledged still there.
+//! Conditions at the end: production matches intent, pushes have stopped, and acknowledged incarnations are readable.
 
 use prodspec_model::{Asset, Incarnation, Message, addons::Turndown};
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl State {
-    /// L1: production is as `latest` wants it, and nothing was pushed for two drift periods.
+    /// L1: production matches `latest`, and no push has arrived for two drift periods.
     pub fn judge_rest(&mut self, latest: &Incarnation) {
         self.judge.look("L1");
         let assets: Vec<Asset> = latest.snapshot().iter().collect();
@@ -37,44 +37,54 @@ impl State {
         if quiet < self.scenario.drift_period * 2 {
             self.violated(
                 "L1",
-                format!("pushes go on: the last one was {quiet:?} ago"),
+                format!("pushes do not stop: the last one was {quiet:?} ago"),
             );
         }
     }
 
-    /// Production was compared with intent in the end, unless something was violated before.
+    /// L1: the audit has compared production with intent.
     pub fn judge_audited(&mut self) {
         if !self.judge.has_looked_at("L1") {
-            self.violated("L1", "nobody could read what was acknowledged".into());
+            self.violated(
+                "L1",
+                "the audit could not read the acknowledged intent".into(),
+            );
         }
     }
 
-    /// L2: nobody was forgotten until now.
+    /// L2: no asset has waited for its diff for too long until now.
     pub fn judge_punctual(&mut self) {
         for at in 0..self.judge.assets {
             let wish = self.plan.wishes[at];
             let old = self.now.since(self.unseen_since(at));
             let due = wish.kind != Kind::Concept && wish.exists && self.is_due(at);
             if due && old > self.scenario.drift_period * 2 {
-                self.violated("L2", format!("asset/{at:02} was not looked at for {old:?}"));
+                self.violated("L2", format!("asset/{at:02} was not diffed for {old:?}"));
             }
         }
     }
 
-    /// S7: an incarnation that was acknowledged reads as it was sealed.
+    /// S7: an acknowledged incarnation is read back as it was sealed.
     pub fn judge_kept(&mut self, sealed: &Incarnation, read: Result<Incarnation, String>) {
         self.judge.look("S7");
         let no = sealed.no();
         match read {
             Ok(read) if read.header() == sealed.header() => {
                 if read.snapshot().digest() != sealed.snapshot().digest() {
-                    self.violated("S7", format!("@{no} reads differently"));
+                    self.violated(
+                        "S7",
+                        format!("the content of @{no} differs from the sealed one"),
+                    );
                 }
             }
-            Ok(_) => self.violated("S7", format!("the header of @{no} reads differently")),
-            Err(error) => {
-                self.violated("S7", format!("@{no} was acknowledged and is lost: {error}"))
-            }
+            Ok(_) => self.violated(
+                "S7",
+                format!("the header of @{no} differs from the sealed one"),
+            ),
+            Err(error) => self.violated(
+                "S7",
+                format!("the acknowledged @{no} cannot be read: {error}"),
+            ),
         }
     }
 }

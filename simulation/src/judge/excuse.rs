@@ -1,5 +1,5 @@
-//! What may stand in the way of putting right a change by hand. Each excuse lasts for as long as it holds, and no longer:
-//! the owner's time begins anew when it ends.
+//! Excuses: conditions that may delay the repair of a manual change. While an excuse holds, the time for the repair
+//! does not run; it begins anew when the excuse ends.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     world::State,
 };
 
-/// Every excuse.
+/// Names of all excuses, as in counters.
 pub const EXCUSES: [&str; 11] = [
     "no lease",
     "observes",
@@ -30,32 +30,32 @@ pub const EXCUSES: [&str; 11] = [
 ];
 
 impl State {
-    /// What stands in the way of `at` now, other than a call that went wrong.
+    /// The excuse that holds for `at` now, if any; failed calls are recorded separately.
     pub(super) fn excuse(&self, at: usize) -> Option<&'static str> {
         let hindered = self.hindrance(at);
         let holds: [(&'static str, bool); 8] = [
-            // Who has not been heard of for so long starts nothing.
+            // Without a recent heartbeat the owner starts no push.
             ("no lease", !self.is_owned()),
-            // It diffs, and never pushes.
+            // The owner runs in observe-only mode.
             ("observes", self.observes()),
-            // The provider answers nothing but errors.
+            // Every call to the provider fails.
             ("outage", self.now < self.out_until),
-            // A person said so.
+            // An operator paused pushes.
             ("paused", self.is_paused(at)),
-            // It is on its way back to something else, which is no edit: that has a law of its own.
+            // A rollback moves it to other content. That is no edit, and other conditions cover it.
             ("goes back", self.goes_elsewhere(at)),
-            // A check that applies to every cause.
+            // The check for every cause delays it.
             ("checks say no", checks::is_closed(self, at)),
-            // What it had does not fit what its neighbours have: no order of pushes leads there (S4).
+            // Its former content does not fit its neighbours' contents: no order of pushes leads there (S4).
             ("no room", !self.has_room(at)),
-            // R16: what comes first is being put right, or goes back, itself.
+            // R16: the asset that comes first is being repaired or rolled back itself.
             ("not its turn", self.waits_for_its_turn(at)),
         ];
         let mut holds = holds.into_iter().filter(|(_, holds)| *holds);
         hindered.or(holds.next().map(|(name, _)| name))
     }
 
-    /// What keeps every process from seeing, or changing, a resource.
+    /// The excuse that keeps every process from diffing or pushing a resource, if any.
     fn hindrance(&self, at: usize) -> Option<&'static str> {
         let (now, resource) = (self.now, &self.production.resources[at]);
         if now < resource.foreign_until || now < resource.busy_until {
@@ -78,7 +78,8 @@ impl State {
         processes.any(|process| Some(process.node) == self.owner && process.observes)
     }
 
-    /// A pause ends by the owner's wall clock: when one has jumped, the judge cannot know when that is.
+    /// Whether an operator's pause covers the asset. A pause ends by the owner's wall clock, so after a jump of a clock
+    /// the judge does not know its end.
     fn is_paused(&self, at: usize) -> bool {
         let kind = self.production.resources[at].kind;
         let covers = |scope: &Scope| match scope {
@@ -95,7 +96,7 @@ impl State {
         pauses.any(|(scope, until)| covers(scope) && lasts(*until))
     }
 
-    /// Whether what an asset was in sync with last would fit its neighbours as they are.
+    /// Whether the content with which an asset was last in sync would fit its neighbours' current contents.
     fn has_room(&self, at: usize) -> bool {
         let drifted = self.judge.cures.drifted.get(&at);
         let Some(before) = drifted.and_then(|it| it.before) else {
@@ -125,7 +126,7 @@ impl State {
         self.is_taken_back(at) && before != self.intended(at)
     }
 
-    /// Whether its pin was moved for the sake of going back, by a person or by its rollout.
+    /// Whether an asset's pin was moved back, by an operator or by its rollout.
     fn is_taken_back(&self, at: usize) -> bool {
         let pinned = matches!(self.judge.pins.get(&at), Some(Pinned::At(_)));
         self.judge.eyes[at].goes_back || pinned
@@ -144,7 +145,8 @@ impl State {
         self.hindrance(first).is_some() || (!synced && (by_hand || self.is_taken_back(first)))
     }
 
-    /// A call about an asset went wrong, or may take until then: the asset or the neighbour that asked about it asks again.
+    /// Records that a call about an asset fails, or takes `long`. The repair of the asset and of its neighbours may be
+    /// delayed by it.
     pub fn hindered(&mut self, at: usize, long: Duration) {
         let until = self.now + long;
         for other in 0..self.plan.wishes.len() {
@@ -161,7 +163,7 @@ impl State {
         }
     }
 
-    /// A person asks for a pause.
+    /// Records a pause that an operator asks for.
     pub fn paused(&mut self, scope: Scope, until: Instant) {
         self.judge.cures.pauses.push((scope, until));
     }

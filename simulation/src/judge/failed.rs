@@ -1,4 +1,4 @@
-//! What the judge asks of content that fails: that it goes soon, goes to where the group was, and stays away.
+//! Conditions on failed content: it is rolled back soon, to the group's former content, and does not come back.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::{
     world::State,
 };
 
-/// Nobody serves badly for so long where nothing holds up the way back.
+/// Maximum time for which an asset may serve badly if nothing delays its rollback.
 const LONG: Duration = Duration::from_secs(240);
 
 impl State {
-    /// A rollout is written down.
+    /// Records an acknowledged record of a rollout.
     pub fn rollout_is(&mut self, rollout: &Rollout) {
         let Some(group) = policy_number(number(rollout.policy.as_str())) else {
             return;
@@ -26,7 +26,7 @@ impl State {
         let (to, now) = (rollout.to.0, self.now);
         let back = &mut self.judge.groups[group].goes_back;
         let before = back.filter(|(id, ..)| *id >= rollout.id.0);
-        // Of a group one is under way: whichever came later took its place.
+        // A group has one rollout at a time: a later rollout replaces an earlier one.
         *back = before.filter(|(id, ..)| *id > rollout.id.0);
         match rollout.state {
             How::RollingBack { .. } => {
@@ -41,8 +41,8 @@ impl State {
         }
     }
 
-    /// Everything that a rollout brings has failed, where it has not come yet too. With edges, what brings it may be more
-    /// than its content.
+    /// Records that the new content of a rollout has failed, also for targets that it has not reached. Only for groups
+    /// without edges: an edge may bring an asset's content for another reason.
     fn all_failed(&mut self, group: usize, to: u32) {
         let Some(head) = self.judge.groups[group].head else {
             return;
@@ -63,8 +63,8 @@ impl State {
         }
     }
 
-    /// R22: what is said to be rolled back is pinned to what failed no longer. What an owner before this one did with a pin
-    /// may not have been acknowledged.
+    /// R22: once a rollout is recorded as rolled back, no asset is pinned to its incarnation. Pins that moved under an
+    /// earlier owner do not count, because their moves may not have been acknowledged.
     fn judge_gone(&mut self, group: usize, to: u32) {
         let Some(head) = self.judge.groups[group].head else {
             return;
@@ -78,13 +78,15 @@ impl State {
         };
         let found = (0..self.plan.wishes.len()).find(still);
         if let Some(at) = found.filter(|_| !self.is_forgiven(group)) {
-            let what =
-                format!("@{to} is said to be rolled back, and asset/{at:02} is pinned to it");
+            let what = format!(
+                "the rollout of @{to} is rolled back, and asset/{at:02} is still pinned to it"
+            );
             self.violated("R22", what);
         }
     }
 
-    /// R22: what a rollout has moved, and is said to be rolled back, has got to where its pins say, whatever people did to it by hand since.
+    /// R22: once a rollout is recorded as rolled back, the assets that it moved have the content at their pins, except
+    /// after manual changes.
     fn judge_there(&mut self, group: usize, to: u32) {
         self.judge.look("back");
         let missing = |at: &usize| {
@@ -100,13 +102,14 @@ impl State {
             })
         };
         if let Some(at) = (0..self.plan.wishes.len()).find(missing) {
-            let what =
-                format!("a rollout is said to be rolled back, and asset/{at:02} is not back");
+            let what = format!(
+                "a rollout is rolled back, and asset/{at:02} does not have the content at its pin"
+            );
             self.violated("R22", what);
         }
     }
 
-    /// R22: once nothing goes wrong any more, what goes back gets there, whatever is edited meanwhile.
+    /// R22: after the phase with faults, each rollback ends in time, whatever is edited meanwhile.
     pub fn judge_ways_back(&mut self) {
         if !self.healed {
             return;
@@ -119,20 +122,20 @@ impl State {
             let since = since.max(self.judge.healed).max(self.judge.owned);
             let long = self.now.since(since);
             if long > self.scenario.drift_period * 4 + self.bakes() {
-                let what = format!("@{to} goes back, and is not back after {long:?}");
+                let what = format!("the rollback from @{to} has not ended after {long:?}");
                 self.violated("R22", what);
             }
         }
     }
 
-    /// Whether where an asset is pinned nothing settles.
+    /// Whether an asset is pinned to content that never settles.
     pub fn never_settles(&self, at: usize) -> bool {
         let pinned = self.judge.eyes[at].pinned;
         let plan = pinned.and_then(|(no, _)| self.plan_at(no));
         plan.is_some_and(|plan| plan.wishes[at].bad == Bad::NeverSettles)
     }
 
-    /// R22: what goes back goes to what its group has completed at some time.
+    /// R22: a rollback brings content that its group has completed at some time.
     pub(super) fn judge_where(&mut self, at: usize, group: usize, mark: u64) {
         let heads = &self.judge.groups[group].heads;
         if heads.is_empty() || !self.scenario.is_calm() || !self.follows(at, group) {
@@ -143,12 +146,13 @@ impl State {
             .any(|head| self.mark_at(*head, at) == Some(mark));
         self.judge.look("where");
         if !known && !self.is_forgiven(group) {
-            let what = format!("asset/{at:02} goes back to what its group never completed");
+            let what =
+                format!("asset/{at:02} is rolled back to content that its group never completed");
             self.violated("R22", what);
         }
     }
 
-    /// R21, R22: what serves badly goes back, unless its policy or a person wants it otherwise.
+    /// R21, R22: an asset that serves badly is rolled back in time, unless its policy or an operator decides otherwise.
     pub(super) fn judge_soon(&mut self, at: usize) {
         let Some(group) = self.plan.wishes[at].group else {
             return;
@@ -176,12 +180,12 @@ impl State {
         let new = arrived.filter(|(mark, _)| Some(*mark) == self.mark_at(to, at));
         let long = |(_, when): (u64, Instant)| when.max(since) + LONG < self.now;
         if resource.serves_badly() && new.is_some_and(long) {
-            let what = format!("asset/{at:02} serves badly at @{to}, and nobody takes it back");
+            let what = format!("asset/{at:02} serves badly at @{to} and is not rolled back");
             self.violated("R22", what);
         }
     }
 
-    /// R17: of a group one rollout is under way at a time, unless it has failed.
+    /// R17: a group has one rollout at a time; a newer one begins early only if the older one has failed.
     pub(super) fn judge_in_turn(&mut self, at: usize, group: usize, to: u32) {
         if self.judge.words.iter().any(|word| word.is_of(group)) {
             return;
@@ -202,13 +206,14 @@ impl State {
         let since = self.judge.eyes[other].pinned.map(|(_, since)| since);
         if !self.has_served_badly(group, since.unwrap_or_default()) {
             let what = format!(
-                "asset/{at:02} moves to @{to}, and asset/{other:02} is on its way to what is older and well"
+                "asset/{at:02} moves to @{to} while asset/{other:02} belongs to an older rollout that is healthy"
             );
             self.violated("R17", what);
         }
     }
 
-    /// Whether anything of a group, or that was of it, served badly a little before `since` or later.
+    /// Whether any asset of a group, or one that may have left it, serves badly or did so at `since`, less [`LONG`], or
+    /// later.
     fn has_served_badly(&self, group: usize, since: Instant) -> bool {
         let bad = |at: &usize| {
             let errors = &self.production.resources[*at].errors;
@@ -222,7 +227,7 @@ impl State {
         (0..self.plan.wishes.len()).filter(ours).any(|at| bad(&at))
     }
 
-    /// It goes back: what it had has failed.
+    /// Records a push of the cause `Rollback`: the asset's content before it has failed, unless an exception holds.
     pub(super) fn judge_back(&mut self, at: usize, group: usize) {
         if checks::is_red(self, at) {
             self.judge.look("R6");
@@ -230,10 +235,10 @@ impl State {
         self.goes_on(group);
         self.judge.look("R22");
         let from = self.judge.eyes[at].back_from.map(|(from, _)| from);
-        // The first time whatever is newer takes over at once: what goes back then may not have failed.
+        // A newer incarnation supersedes a first turnup at once: then the older content need not have failed.
         let head = self.judge.groups[group].head;
         let superseded = head.is_none() && from.is_none_or(|from| !self.is_gradual(group, from));
-        // What was completed since its pin moved back has let other content be forgotten.
+        // A completion since the pin moved back has released failed content.
         let completed = self.judge.groups[group].completed_at;
         let pinned = self.judge.eyes[at].pinned;
         let forgotten = pinned.is_some_and(|(_, since)| since < completed);
@@ -242,13 +247,13 @@ impl State {
         let failed = from.and_then(|from| self.mark_at(from, at));
         let eye = &mut self.judge.eyes[at];
         let was = eye.forward.take().map(|(_, mark)| mark);
-        // What it had may have been superseded already, by what failed before it was there.
+        // Its former content may have been superseded already by content that failed before it arrived.
         let was = was.filter(|mark| failed.is_none_or(|failed| failed == *mark));
         eye.failed = was.filter(|_| !forgiven && !eye.again).or(eye.failed);
     }
 
-    /// R17: the newest intent at that time had taken back what was new: then that has not failed. Which one was the newest
-    /// then is known but for [`SLACK`]: any of those that may have been.
+    /// R17: whether the newest intent at the time `then` had reverted the new content, which then has not failed. The
+    /// newest incarnation at that time is known only within [`SLACK`]; any possible one counts.
     fn is_reverted(&self, at: usize, head: Option<u32>, then: Instant) -> bool {
         let before = head.and_then(|head| self.mark_at(head, at));
         let sealed = self.sealed.acknowledged_at.iter().rev();
@@ -257,7 +262,7 @@ impl State {
             .clone()
             .take_while(|(_, since)| **since + SLACK > then);
         let newest = later.clone().find(|(_, since)| **since + SLACK <= then);
-        // One that is written is read before its seal is acknowledged.
+        // A written incarnation can be read before its seal is acknowledged.
         let sealed = &self.sealed;
         let acknowledged = |no: &&u32| sealed.acknowledged_at.contains_key(no);
         let written = sealed.written.keys().filter(|no| !acknowledged(no));
@@ -266,13 +271,13 @@ impl State {
         before.is_some() && newest.any(|wanted| wanted == before)
     }
 
-    /// R22: what failed does not come back by itself.
+    /// R22: failed content is not rolled out again without a command.
     pub(super) fn judge_failed(&mut self, at: usize, group: usize, mark: u64) {
         if self.is_forgiven(group) {
             self.judge.eyes[at].failed = None;
         }
         if self.judge.eyes[at].failed == Some(mark) {
-            let what = format!("asset/{at:02} gets content again that was taken back");
+            let what = format!("asset/{at:02} gets quarantined content again");
             self.violated("R22", what);
         }
     }

@@ -1,5 +1,5 @@
-//! The judge: says when something happened that must never happen. It looks at production, at what was sealed and at
-//! what people and checks said, never at the enforcer's own account.
+//! The judge: checks the invariants. It observes production, sealed incarnations, commands, answers of checks and
+//! acknowledged commits, but never the enforcer's own state.
 
 mod cure;
 mod ending;
@@ -26,7 +26,7 @@ pub use rollout::{Eye, GroupEye};
 pub use stop::Stops;
 pub use words::Word;
 
-/// Everything that the judge looks at.
+/// Names of all the conditions that the judge checks.
 pub const LOOKS: [&str; 36] = [
     "L1",
     "L2",
@@ -66,92 +66,91 @@ pub const LOOKS: [&str; 36] = [
     "where",
 ];
 
-/// Something that must never happen.
+/// A broken invariant or rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which invariant or rule.
+    /// Number of the invariant or rule, or name of the condition.
     pub invariant: &'static str,
-    /// What happened.
+    /// Description with the time, for people.
     pub what: String,
 }
 
-/// What a check said last about an asset to a process.
+/// The last answer of a check to a process about an asset.
 #[derive(Debug, Clone, Copy)]
 pub struct Said {
-    /// Yes. A check that was asked and has not answered says no.
+    /// Whether the check let the change proceed. A check that was called and has not answered counts as a delay.
     pub yes: bool,
-    /// When.
+    /// Time of the call or the answer.
     pub at: Instant,
-    /// About which incarnation.
+    /// Number of the incarnation of the request.
     pub incarnation: u32,
-    /// About which change.
+    /// Digest of the change of the request.
     pub change: Digest,
 }
 
-/// What is known of an asset's pin.
+/// The judge's knowledge of a pin that operators moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinned {
-    /// It may be here or there.
+    /// A move has begun and was not acknowledged: the pin may or may not have moved.
     Moving,
-    /// Acknowledged: at this incarnation.
+    /// The pin is at this incarnation, as acknowledged.
     At(u32),
-    /// Acknowledged: follows the newest.
+    /// The pin follows the newest incarnation, as acknowledged.
     Latest,
 }
 
-/// What the judge remembers.
+/// State of the judge during a run.
 pub struct Judge {
-    /// The first thing that must never happen.
+    /// The first violation, if there was any.
     pub violation: Option<Violation>,
-    /// What checks said, by process, check and asset.
+    /// Last answers of checks, by process, check and asset.
     pub said: BTreeMap<(u32, usize, usize), Said>,
-    /// The greatest token that production has heard of.
+    /// Greatest token of all calls to production.
     pub token: u64,
-    /// The newest incarnation that an owner has shown to know.
+    /// Newest incarnation of each owner's pushes, by token.
     pub known: BTreeMap<u64, u32>,
-    /// The contents that consumers were shown, by incarnation and asset.
+    /// Content marks that plugin calls have carried, by incarnation and asset.
     pub shown: BTreeMap<(u32, usize), u64>,
-    /// Pins that people moved.
+    /// Pins that operators moved, by asset number.
     pub pins: BTreeMap<usize, Pinned>,
-    /// Assets that a person said may be destroyed, with the change: how often that was said, and how many pushes began
-    /// since.
+    /// Approvals by asset and change: the number of approvals, and the number of pushes that began with them.
     pub approved: BTreeMap<(usize, Digest), (u64, u64)>,
-    /// Pushes that the store durably knows of, by asset: which change, as of which incarnation, by which owner.
+    /// Durable records of open pushes, by asset: change, incarnation and token.
     pub open: BTreeMap<usize, (Digest, u32, u64)>,
-    /// Processes that are told to stop, and what they have under way.
+    /// Processes that were told to stop, and their pushes.
     pub stops: Stops,
-    /// How many pushes were begun, follow-ups not counted.
+    /// Number of pushes that began, without follow-ups.
     pub begun: u64,
-    /// How often each of these was looked at, to see that the judge is awake.
+    /// Number of times that each condition was checked, to prove that the judge works.
     pub looked: BTreeMap<&'static str, u64>,
-    /// From when on every asset has to be looked at in time.
+    /// Time from which on every asset has to be diffed in time (L2); `None` before.
     pub punctual_from: Option<Instant>,
-    /// The longest time between two looks at an asset, since then.
+    /// Longest time between two diffs of an asset since then.
     pub longest: Duration,
-    /// What was seen of each asset's rollouts.
+    /// Observations of each asset's rollouts, by asset number.
     pub eyes: Vec<Eye>,
-    /// What was seen of each policy group.
+    /// Observations of each policy group, by group number.
     pub groups: [GroupEye; 2],
-    /// When the present commit was made, as far as known.
+    /// Time at which the current commit was made, as far as known.
     pub made_at: Instant,
-    /// Whose pins the present commit moves.
+    /// Assets whose pins the current commit moves.
     moved: Vec<usize>,
-    /// What people said to rollouts.
+    /// Commands of operators to rollouts.
     pub words: Vec<Word>,
-    /// When a wall clock jumped last: a bake that outlives it in another process is measured wrong.
+    /// Time of the last jump of a wall clock: a bake that continues in another process after it is measured wrong.
     pub jumped: Option<Instant>,
-    /// Since when production has heard of the newest owner.
+    /// Time of the newest owner's first call.
     pub owned: Instant,
-    /// When everything was put right.
+    /// End of the phase with faults.
     pub healed: Instant,
-    /// What people changed by hand.
+    /// Manual changes of production and their repair.
     pub cures: Cures,
     assets: usize,
     moves: BTreeMap<usize, u64>,
 }
 
 impl Judge {
-    /// A judge who has seen nothing yet.
+    /// Makes a judge for a number of assets, without any observation.
     pub fn new(assets: usize) -> Self {
         Self {
             violation: None,
@@ -181,31 +180,32 @@ impl Judge {
         }
     }
 
-    /// A person begins to move a pin. Numbers the moves of each.
+    /// Records that an operator begins to move a pin. Returns the number of the move, counted per asset.
     pub fn move_pin(&mut self, at: usize) -> u64 {
         let moves = self.moves.entry(at).or_default();
         *moves += 1;
         *moves
     }
 
-    /// A person says that a change may destroy.
+    /// Records that an operator approves a destructive change.
     pub fn approved(&mut self, at: usize, change: Digest) {
         let (said, _) = self.approved.entry((at, change)).or_default();
         *said += 1;
     }
 
-    /// Whether nobody has begun to move it since.
+    /// Whether no other move of the pin has begun since the move with this number.
     pub fn moved_last(&self, at: usize, number: u64) -> bool {
         self.moves.get(&at) == Some(&number)
     }
 
-    /// Whether what began at `since` may be measured by two clocks that differ.
+    /// Whether a bake since `since` may be measured wrong: a wall clock has jumped, and the jump or the change of the
+    /// owner came after `since`.
     fn is_shaky(&self, since: Instant) -> bool {
         self.jumped
             .is_some_and(|jumped| since <= jumped.max(self.owned))
     }
 
-    /// Whether it has looked at this.
+    /// Whether the judge has checked this condition at least once.
     pub fn has_looked_at(&self, look: &str) -> bool {
         self.looked.contains_key(look)
     }
@@ -217,7 +217,8 @@ impl Judge {
 }
 
 impl State {
-    /// S4: a change of `at` that took effect has not made anything worse than it was.
+    /// S4: a push of `at` takes effect. It must not increase the excess demand on a provider, nor the number of
+    /// versions above a schema.
     pub fn flip(&mut self, at: usize, push: Push) {
         let Push { to, started, .. } = push;
         let (providers, schemas) = self.production.touched(at, to);
@@ -244,7 +245,8 @@ impl State {
                 self.violated(
                     "S4",
                     format!(
-                        "a push of asset/{at:02} took effect: (asset, use) {users:?} of asset/{provider:02} are {excess} more than it has"
+                        "a push of asset/{at:02} took effect: the demand on asset/{provider:02} exceeds its \
+                         capacity by {excess}; (consumer, demand): {users:?}"
                     ),
                 );
             }
@@ -255,14 +257,15 @@ impl State {
                 self.violated(
                     "S4",
                     format!(
-                        "a push of asset/{at:02} took effect: {newer} run a version above that of asset/{schema:02}"
+                        "a push of asset/{at:02} took effect: {newer} assets run a version above \
+                         that of asset/{schema:02}"
                     ),
                 );
             }
         }
     }
 
-    /// L2: an asset is looked at.
+    /// L2: an asset is diffed. The time since its last diff must not exceed two drift periods.
     pub fn looked_at(&mut self, at: usize) {
         let now = self.now;
         self.judge_soon(at);
@@ -278,7 +281,7 @@ impl State {
         self.judge.longest = self.judge.longest.max(gap);
         self.judge.look("L2");
         if gap > self.scenario.drift_period * 2 {
-            self.violated("L2", format!("asset/{at:02} was not looked at for {gap:?}"));
+            self.violated("L2", format!("asset/{at:02} was not diffed for {gap:?}"));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What the judge asks when pins move: whether it is their turn, and that what failed goes first, the last of it first.
+//! Conditions on moves of pins: moves forward come in turn, and rollbacks of failed content come first, in reverse
+//! order.
 
 use prodspec_model::rollout::{OnUnhealthy, RolloutPolicy};
 
@@ -6,7 +7,7 @@ use super::turn::SLACK;
 use crate::{executor::Instant, intent::Bad, plugin::push, world::State};
 
 impl State {
-    /// A commit is made that moves pins.
+    /// Judges the pins that the current commit moved.
     pub fn judge_moves(&mut self) {
         for at in std::mem::take(&mut self.judge.moved) {
             let wish = self.plan.wishes[at];
@@ -26,7 +27,8 @@ impl State {
         }
     }
 
-    /// R22: what a policy only stops goes back when a person says so, or what it had is wanted no more.
+    /// R22: with a policy that only stops on bad health, an asset is rolled back only on a command, or if intent has
+    /// changed again.
     fn judge_stops(&mut self, at: usize, group: usize) {
         let Some((from, _)) = self.judge.eyes[at].back_from else {
             return;
@@ -46,13 +48,14 @@ impl State {
         let had = self.mark_at(from, at);
         if newer.all(|it| it.marks.get(&at).copied() == had) {
             let what = format!(
-                "asset/{at:02} goes back from @{from}, which only stops, and nobody said so"
+                "asset/{at:02} is rolled back from @{from} without a command, although the policy only stops"
             );
             self.violated("R22", what);
         }
     }
 
-    /// R22: of what a rollout moved, the last goes back first, as far as there is room.
+    /// R22: the targets of a rollout are rolled back in reverse order, unless a limit on unavailable targets prevents
+    /// it.
     fn judge_order(&mut self, at: usize, group: usize) {
         let eye = &self.judge.eyes[at];
         let Some((from, since)) = eye.back_from.filter(|_| !eye.again) else {
@@ -76,14 +79,14 @@ impl State {
         let mut all = 0..self.plan.wishes.len();
         if let Some(earlier) = all.find(|other| gone(other) && settled(other)) {
             let what = format!(
-                "asset/{at:02} goes back from @{from} after asset/{earlier:02}, which moved before it"
+                "asset/{at:02} is rolled back from @{from} after asset/{earlier:02}, which had moved before it"
             );
             self.violated("R22", what);
         }
     }
 
-    /// Whether it had settled at an incarnation long before then. What had not when everything turned back goes at once,
-    /// and what does not serve may never settle.
+    /// Whether an asset had settled at an incarnation long before `then`. Targets that had not settled are rolled back
+    /// at once, and bad content may never settle.
     fn had_settled(&self, at: usize, incarnation: u32, then: Instant) -> bool {
         let plan = self.plan_at(incarnation);
         let serves = plan.is_some_and(|plan| plan.wishes[at].bad == Bad::Not);
@@ -91,7 +94,8 @@ impl State {
         serves && since.is_some_and(|since| since + push::LONGEST + SLACK < then)
     }
 
-    /// R17, R18: what is newer has its turn when its policy does not hold it, and what failed is back or mended.
+    /// R17, R18: an asset moves to newer content only if its policy has no hold, and after failed content was rolled
+    /// back or replaced.
     fn judge_newer(&mut self, at: usize, group: usize, to: u32) {
         let head = self.judge.groups[group].head;
         if !self.scenario.is_calm() || head.is_none_or(|head| to <= head) {
@@ -99,7 +103,7 @@ impl State {
         }
         self.judge.look("newer");
         if self.is_held(group) {
-            let what = format!("asset/{at:02} moves to @{to}, and its policy holds");
+            let what = format!("asset/{at:02} moves to @{to} although its policy has a hold");
             return self.violated("R18", what);
         }
         self.judge_urgent(at, group, to);
@@ -114,12 +118,13 @@ impl State {
         };
         let late = (0..self.plan.wishes.len()).find(late);
         if let Some(late) = late.filter(|_| !self.is_forgiven(group)) {
-            let what = format!("asset/{at:02} moves to @{to} before asset/{late:02} is back");
+            let what =
+                format!("asset/{at:02} moves to @{to} before asset/{late:02} is rolled back");
             self.violated("R17", what);
         }
     }
 
-    /// R6, R18: only where its policy says that it is an emergency does anything move as in one.
+    /// R6, R18: a pin moves for the cause `Emergency` only if a policy declares an emergency.
     fn judge_urgent(&mut self, at: usize, group: usize, to: u32) {
         if !self.judge.eyes[at].urgent {
             return;
@@ -127,19 +132,20 @@ impl State {
         self.judge.look("emergency");
         let mut policies = self.policies_now(group).into_iter();
         if policies.all(|policy| policy.emergency.is_none()) {
-            let what =
-                format!("asset/{at:02} moves to @{to} as in an emergency, and there is none");
+            let what = format!(
+                "asset/{at:02} moves to @{to} as in an emergency, and no policy declares one"
+            );
             self.violated("R6", what);
         }
     }
 
-    /// Whether the oldest policy that may still be gone by says hold, and every newer one.
+    /// Whether the oldest policy that may still be in use has a hold, and every newer one too.
     fn is_held(&self, group: usize) -> bool {
         let mut policies = self.policies_now(group).into_iter();
         policies.all(|policy| policy.hold.is_some())
     }
 
-    /// The policies that may be gone by now.
+    /// The policies that may be in use now.
     fn policies_now(&self, group: usize) -> Vec<&RolloutPolicy> {
         let in_force = self.sealed.acknowledged_at.iter().rev();
         let mut in_force = in_force.filter(|(_, since)| **since + SLACK < self.now);
@@ -147,7 +153,7 @@ impl State {
         self.policies(group, oldest)
     }
 
-    /// Whether an asset has been of the group all the time, and goes the way of its rollouts.
+    /// Whether an asset has been in the group all the time and moves with its rollouts.
     pub(super) fn follows(&self, at: usize, group: usize) -> bool {
         let wish = self.plan.wishes[at];
         wish.steady && wish.group == Some(group) && !self.judge.eyes[at].again

@@ -1,4 +1,4 @@
-//! What the judge asks at the moment when a push, or a diff, is begun.
+//! Conditions on the begin of a push or a diff.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use crate::{
     world::State,
 };
 
-/// A call of a plugin.
+/// A call of a plugin, as the judge sees it.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// From which process.
+    /// Node of the process that calls.
     pub node: u32,
-    /// The asset, as the call's incarnation has it.
+    /// The asset at the incarnation of the call.
     pub asset: &'a Asset,
-    /// That incarnation.
+    /// Number of the incarnation of the call.
     pub incarnation: u32,
-    /// The owner.
+    /// Fencing token of the owner.
     pub token: u64,
-    /// The change, of a push.
+    /// Digest of a push's change; `None` for a diff.
     pub change: Option<Digest>,
-    /// Why, of a push.
+    /// Cause of a push; `None` for a diff.
     pub cause: Option<Cause>,
-    /// A follow-up of a push in progress.
+    /// Whether the call is a follow-up of a push in progress.
     pub continuation: bool,
-    /// A removal.
+    /// Whether the call is a turndown.
     pub turndown: bool,
 }
 
-/// No verdict may be older when a push begins.
+/// Maximum age of a verdict when a push begins.
 const AGE: Duration = Duration::from_secs(60);
 
 impl State {
-    /// S2, S7: whatever a consumer is shown was accepted, is durable and never changes.
+    /// S2, S7: the incarnation of a call was accepted, was written, and its contents never change.
     pub fn judge_intent(&mut self, call: &Call<'_>) {
         let at = number(call.asset.id_str());
         let mark = self.production.content(call.asset).mark;
@@ -48,7 +48,7 @@ impl State {
             self.violated(
                 "S2",
                 format!(
-                    "asset/{at:02} at @{} was never accepted by validators",
+                    "asset/{at:02} at @{} was never accepted by the validators",
                     call.incarnation
                 ),
             );
@@ -56,7 +56,7 @@ impl State {
         if !self.sealed.written.contains_key(&call.incarnation) {
             self.violated(
                 "S2",
-                format!("@{} is used, and was never written", call.incarnation),
+                format!("@{} is used and was never written", call.incarnation),
             );
         }
         self.judge.look("S7");
@@ -68,20 +68,23 @@ impl State {
         if shown != mark {
             self.violated(
                 "S7",
-                format!("asset/{at:02} at @{} is not what it was", call.incarnation),
+                format!(
+                    "the content of asset/{at:02} at @{} has changed",
+                    call.incarnation
+                ),
             );
         }
         if call.token > self.judge.token {
             (self.judge.token, self.judge.owned) = (call.token, self.now);
         }
-        // A person may pin what the owner has not heard of, and checks look at others as of that.
+        // An operator may pin an asset to an incarnation that the owner does not know yet.
         if call.change.is_some() && !self.judge.moves.contains_key(&at) {
             let known = self.judge.known.entry(call.token).or_default();
             *known = (*known).max(call.incarnation);
         }
     }
 
-    /// Everything that must hold when a push is begun.
+    /// Judges all conditions on a push that begins.
     pub fn judge_push(&mut self, call: &Call<'_>) {
         let at = number(call.asset.id_str());
         self.judge_begun(at, call);
@@ -91,7 +94,7 @@ impl State {
             self.violated(
                 "S5",
                 format!(
-                    "owner {token} begins a push of asset/{at:02}; production has heard of {newest}"
+                    "owner {token} begins a push of asset/{at:02} after calls of the newer owner {newest}"
                 ),
             );
         }
@@ -113,12 +116,12 @@ impl State {
         if self.judge.open.get(&at).copied() != open {
             self.violated(
                 "R13",
-                format!("a push of asset/{at:02} begins that the store does not know of"),
+                format!("a push of asset/{at:02} begins without a durable record in the store"),
             );
         }
     }
 
-    /// R8, R14: a pin that was moved, and acknowledged, is heeded.
+    /// R8, R14: pushes follow an acknowledged move of a pin.
     fn judge_pin(&mut self, at: usize, call: &Call<'_>) {
         self.judge.look("R8");
         if let Some(Pinned::At(pinned)) = self.judge.pins.get(&at).copied()
@@ -128,12 +131,12 @@ impl State {
             let pushed = call.incarnation;
             self.violated(
                 "R8",
-                format!("asset/{at:02} is pinned at @{pinned}, a push is begun at @{pushed}"),
+                format!("asset/{at:02} is pinned to @{pinned}, and a push begins at @{pushed}"),
             );
         }
     }
 
-    /// S1: every check that covers the asset said yes to this very change, less than a minute ago, and not no since.
+    /// S1: the last answer of every check that covers the asset let this very change proceed, less than a minute ago.
     fn judge_verdicts(&mut self, at: usize, call: &Call<'_>) {
         for check in checks::covering(call.cause) {
             self.judge.look("S1");
@@ -147,13 +150,15 @@ impl State {
             if !said.is_some_and(passes) {
                 self.violated(
                     "S1",
-                    format!("a push of asset/{at:02} begins, and check {check} said {said:?}"),
+                    format!(
+                        "a push of asset/{at:02} begins without a valid answer of check {check}: {said:?}"
+                    ),
                 );
             }
         }
     }
 
-    /// S5: no two pushes of one resource at once.
+    /// S5: a resource has one push at a time.
     fn judge_alone(&mut self, at: usize) {
         let resource = &self.production.resources[at];
         let advisory = resource.kind == Kind::Advisory;
@@ -167,7 +172,7 @@ impl State {
         }
     }
 
-    /// R9: of gradual resources that exclude each other one is pushed at a time.
+    /// R9: gradual resources with the same key are pushed one at a time.
     fn judge_claim(&mut self, at: usize) {
         if self.production.resources[at].kind != Kind::Gradual {
             return;
@@ -184,12 +189,12 @@ impl State {
         if let Some(other) = other {
             self.violated(
                 "R9",
-                format!("asset/{at:02} is pushed while asset/{other:02} is, which excludes it"),
+                format!("asset/{at:02} is pushed at the same time as asset/{other:02}, which has the same key"),
             );
         }
     }
 
-    /// S3: nothing is removed, or pushed at all, because it left intent.
+    /// S3: a resource is removed only with a turndown and an approval, and an asset that left intent is not pushed.
     fn judge_removal(&mut self, at: usize, call: &Call<'_>) {
         self.judge.look("S3");
         let asked = call.asset.has_addon(Turndown::TYPE);
@@ -204,14 +209,17 @@ impl State {
             if begun > said {
                 self.violated(
                     "R12",
-                    format!("asset/{at:02} is destroyed {begun} times, {said} were approved"),
+                    format!("asset/{at:02} is turned down {begun} times with {said} approvals"),
                 );
             }
         }
         if call.turndown != asked || (call.turndown && !approved) {
             self.violated(
                 "S3",
-                format!("asset/{at:02} is turned down: asked for {asked}, approved {approved}"),
+                format!(
+                    "asset/{at:02}: turndown is {}, intent asks for it: {asked}, approved: {approved}",
+                    call.turndown
+                ),
             );
         }
         let known = self
@@ -226,7 +234,7 @@ impl State {
             self.violated(
                 "S3",
                 format!(
-                    "asset/{at:02} left intent in @{known} at the latest, and is pushed as of @{} for {:?}",
+                    "asset/{at:02} left intent in @{known} at the latest and is pushed at @{} for the cause {:?}",
                     call.incarnation, call.cause
                 ),
             );

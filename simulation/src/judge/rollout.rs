@@ -1,5 +1,5 @@
-//! What the judge remembers of rollouts, and what it asks of their ways back. It knows the contents that were
-//! sealed, the policies that people wanted, and what production had when; nothing of what the strategist thinks.
+//! The judge's observations of rollouts, and conditions on rollbacks. They rest on sealed contents and policies, on
+//! acknowledged records and on the history of production, not on the strategist's state in memory.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -15,62 +15,65 @@ use crate::{
     world::{Accepted, State},
 };
 
-/// What was seen of one asset.
+/// Observations of the rollouts of one asset.
 #[derive(Debug, Clone, Default)]
 pub struct Eye {
-    /// The content that it was last pushed to.
+    /// Mark of the content of the last push; `None` after a turndown.
     last: Option<u64>,
-    /// The incarnation and content that a rollout moved it to.
+    /// Incarnation and content mark of the last push forward by a rollout.
     pub(super) forward: Option<(u32, u64)>,
-    /// Since when it has had its content.
+    /// Mark of the asset's content, and the time at which the content took effect.
     pub(super) arrived: Option<(u64, Instant)>,
-    /// The content that it had before, from when to when.
+    /// Mark of the content before that, with the times of its begin and its end.
     pub(super) left: Option<(u64, Instant, Instant)>,
-    /// Until when somebody could see that it serves as it should.
+    /// Time of the newest sample that was read and healthy; `None` if the last one read was unhealthy.
     pub(super) seen: Option<Instant>,
-    /// The content that it was taken back from.
+    /// Mark of the content from which the asset was rolled back.
     pub(super) failed: Option<u64>,
-    /// A person has asked to try again since it moved, or stopped it: it may have been sent back to nowhere, and begin anew.
+    /// Whether an operator gave the command to retry or to abort since the asset last moved forward. Then the asset may
+    /// be pinned to `NotYet` and begin anew.
     pub(super) again: bool,
-    /// It was where its group was, and well, when that completed something: that is where it goes back to.
+    /// Whether the asset had its group's content, and was healthy, when the group completed a rollout. Then it can be
+    /// rolled back.
     arrived_once: bool,
-    /// Where its pin stands, and since when.
+    /// Incarnation of the asset's pin, and the time of the last move.
     pub(super) pinned: Option<(u32, Instant)>,
-    /// Its pin stands there for the sake of an emergency.
+    /// Whether the last move of the pin had the cause `Emergency`.
     pub(super) urgent: bool,
-    /// Where its pin stood before it was last taken back, and since when.
+    /// Incarnation of the pin before the last rollback, and the time of the move to that incarnation.
     pub(super) back_from: Option<(u32, Instant)>,
-    /// It was taken back, and its pin has not moved since.
+    /// Whether the last move of the pin was a rollback.
     pub(super) goes_back: bool,
-    /// It is pinned to nowhere, and left alone.
+    /// Whether the pin is `NotYet`, so that the asset is left alone.
     pub nowhere: bool,
-    /// When it was last pinned to somewhere again.
+    /// Time at which the pin last moved from `NotYet` to an incarnation.
     pub(super) reached: Instant,
-    /// Content of it has failed before, and is kept away: by the names of the records that say so.
+    /// Keys of the quarantine records of the asset's content.
     pub held: BTreeSet<String>,
 }
 
-/// What was seen of one policy group.
+/// Observations of one policy group.
 #[derive(Debug, Clone, Default)]
 pub struct GroupEye {
-    /// The incarnation that it completed last.
+    /// Head of the group: the incarnation that it completed last.
     pub head: Option<u32>,
-    /// All that it has completed.
+    /// All incarnations that the group has completed, oldest first.
     pub(super) heads: Vec<u32>,
-    /// The rollout that goes back, from which incarnation, and since when.
+    /// The rollout that is being rolled back: its id, the incarnation it rolls back from, and the start.
     pub(super) goes_back: Option<(u64, u32, Instant)>,
-    /// What people have stopped, and since when.
+    /// The incarnation whose rollout an operator paused or aborted, and the time.
     pub(super) stopped: Option<(u32, Instant)>,
-    /// When something last began to go back, or was completed, or was let go on.
+    /// Time of the last completion, rollback, or command to go on.
     pub(super) turned: Instant,
-    /// How often it has completed something, and when that was last.
+    /// Number of rollouts that the group has completed.
     pub(super) completed: u64,
+    /// Time of the last completion.
     pub(super) completed_at: Instant,
 }
 
 impl Eye {
-    /// Samples up to this time were shown to somebody: all of them `well`, or not. Whoever saw that one was not does not
-    /// go on by what was seen before.
+    /// Records that samples up to `at` were read, and whether all of them were healthy. An unhealthy sample voids the
+    /// healthy ones before it.
     pub fn seen(&mut self, at: Instant, well: bool) {
         self.seen = match well {
             true => self.seen.max(Some(at)),
@@ -78,7 +81,8 @@ impl Eye {
         };
     }
 
-    /// Since when it has had a content, or had it until it got the present one.
+    /// Time at which the asset got the content with this mark; `None` unless that is its current content or the one
+    /// before.
     pub(super) fn had(&self, mark: Option<u64>) -> Option<Instant> {
         let left = self.left.map(|(left, since, _)| (left, since));
         let mut had = self.arrived.into_iter().chain(left);
@@ -88,23 +92,24 @@ impl Eye {
 }
 
 impl State {
-    /// The content of an asset at an incarnation, if it was ever accepted with one.
+    /// Content mark of an asset at an incarnation; `None` if the incarnation does not contain it or was never accepted.
     pub fn mark_at(&self, incarnation: u32, at: usize) -> Option<u64> {
         self.accepted(incarnation)?.marks.get(&at).copied()
     }
 
+    /// The plan of an incarnation; `None` if it was never accepted.
     pub(super) fn plan_at(&self, incarnation: u32) -> Option<&Arc<Plan>> {
         Some(&self.accepted(incarnation)?.plan)
     }
 
-    /// Of those accepted with one number the one that was written, or may be.
+    /// The accepted incarnation with this number: the one that was written, else the newest accepted one.
     fn accepted(&self, incarnation: u32) -> Option<&Accepted> {
         let all = self.sealed.accepted.get(&incarnation)?;
         let written = self.sealed.written.get(&incarnation);
         written.and_then(|nth| all.get(*nth)).or(all.last())
     }
 
-    /// Whether an asset has to be looked at: one that no rollout has reached is left alone.
+    /// Whether L2 requires diffs of an asset. Assets that no rollout has reached are left alone.
     pub fn is_due(&self, at: usize) -> bool {
         let wish = &self.plan.wishes[at];
         let group = wish.group.map(|group| &self.judge.groups[group]);
@@ -116,15 +121,15 @@ impl State {
         !wish.pool || group.is_some_and(reached)
     }
 
-    /// Since when an asset that has to be looked at was not: what is pinned to nowhere is left alone (R17), and its owner's
-    /// time begins when that ends.
+    /// Time of the last diff of an asset. While its pin is `NotYet` it is left alone (R17), so the time begins when
+    /// that ends.
     pub(super) fn unseen_since(&self, at: usize) -> Instant {
         let looked_at = self.production.resources[at].looked_at;
         let reached = self.judge.eyes[at].reached;
         looked_at.unwrap_or_default().max(reached)
     }
 
-    /// A group has completed a rollout: content that failed, and is no longer wanted, is forgotten.
+    /// Records that a group has completed a rollout. Failed content that is no longer wanted is forgotten.
     pub fn completed(&mut self, group: usize, head: u32) {
         self.goes_on(group);
         let now = self.now;
@@ -143,10 +148,10 @@ impl State {
         }
     }
 
-    /// R18: what was pushed, took effect and has not changed since does not take effect once more.
+    /// R18: a push does not apply content that the resource has already.
     pub(super) fn judge_once(&mut self, at: usize, push: Push) {
         let wish = self.plan.wishes[at];
-        // What never settles is pushed for ever.
+        // Content that never settles is pushed for ever.
         let Some(to) = push
             .to
             .filter(|to| wish.pool && to.bad != Bad::NeverSettles)
@@ -155,16 +160,16 @@ impl State {
         };
         self.judge.look("once");
         let resource = &self.production.resources[at];
-        // Somebody may have put right by hand what a push was on its way to put right.
+        // A person may have reverted a change by hand while the push that repairs it was on its way.
         let by_hand = resource.changed_by_hand;
         let known = by_hand.is_none_or(|by_hand| by_hand + EVIDENCE < push.started);
         if resource.content == Some(to) && known {
-            let what = format!("asset/{at:02} is changed to what it has");
+            let what = format!("a push of asset/{at:02} applies the content that it has already");
             self.violated("R18", what);
         }
     }
 
-    /// A pin has moved, and that was acknowledged.
+    /// Records an acknowledged write or removal of a pin.
     pub fn pin_moved(&mut self, at: usize, to: Option<PinRecord>) {
         let made_at = self.judge.made_at;
         let cause = match to {
@@ -197,7 +202,7 @@ impl State {
         }
     }
 
-    /// A push took effect.
+    /// Records that a push of an asset took effect.
     pub(super) fn arrived(&mut self, at: usize) {
         let now = self.now;
         let there = self.production.resources[at].content.map(|it| it.mark);
@@ -209,7 +214,7 @@ impl State {
         }
     }
 
-    /// R17, R18, R21, R22: a push of a governed asset that brings other content is one whose turn it is.
+    /// R17, R18, R21, R22: judges a push of a governed asset that brings other content than the push before.
     pub(super) fn judge_rollout(&mut self, at: usize, call: &Call<'_>) {
         let mark = self.production.content(call.asset).mark;
         let mark = (!call.asset.has_addon(Turndown::TYPE)).then_some(mark);
@@ -230,7 +235,9 @@ impl State {
         if back && let Some((no, _)) = forward.filter(|(no, _)| *no >= call.incarnation) {
             self.judge.eyes[at].forward = None;
             if cause == Cause::Intent {
-                let what = format!("asset/{at:02} goes back from @{no} as if that were intent");
+                let what = format!(
+                    "asset/{at:02} is rolled back from @{no} for the cause Intent, not Rollback"
+                );
                 self.violated("R22", what);
             }
             return;
@@ -242,7 +249,7 @@ impl State {
         self.judge_failed(at, group, mark);
     }
 
-    /// R6: what applies to intent only has said no; a way back does not ask it.
+    /// R6: the check for the cause `Intent` delays a push; it must not be asked about a rollback.
     pub fn judge_red(&mut self, at: usize, incarnation: u32) {
         let wish = self.plan.wishes[at];
         let Some(group) = wish.group.filter(|_| wish.steady) else {
@@ -255,12 +262,13 @@ impl State {
         let forward = forward.filter(|(no, mark)| *no > incarnation && Some(*mark) != there);
         if let Some((no, _)) = forward.filter(|_| there.is_some() && there == back) {
             let what =
-                format!("asset/{at:02} goes back from @{no}, and waits for what holds up intent");
+                format!("the rollback of asset/{at:02} from @{no} waits for a check of intent");
             self.violated("R6", what);
         }
     }
 
-    /// R22: in the end everything that was with its group is back at what the group completed last, and serves as it did.
+    /// R22: at the end, the assets of the group that keeps bad content in intent are back at the group's head, and
+    /// healthy.
     pub(super) fn judge_stubborn(&mut self, at: usize) {
         self.judge.look("R22");
         let head = self.plan.wishes[at]
@@ -278,12 +286,12 @@ impl State {
         let left_out = left_out.is_some_and(|(no, _)| has == self.mark_at(no, at));
         if failed || (stays && has != before && !left_out) {
             let there = resource.clone();
-            let what = format!("asset/{at:02} still has what failed: {there:?}");
+            let what = format!("asset/{at:02} was not rolled back from failed content: {there:?}");
             self.violated("R22", what);
         }
     }
 
-    /// How long the rollouts of all groups bake, and are looked at, at most.
+    /// Maximum duration of the bakes of a rollout, with 100 s for its observation, over all groups.
     pub fn bakes(&self) -> Duration {
         let groups = self.plan.groups.iter();
         let bakes = groups.map(|group| Duration::from_secs(group.bakes() + 100));

@@ -1,4 +1,4 @@
-//! What the judge knows of orderly stops: nothing new starts, and what ends in time is not left unknown (R13).
+//! Conditions on orderly stops: no new push begins, and no push that ends in time is left unknown (R13).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,24 +8,25 @@ use plugin_sdk::{Pushed, plugin};
 use super::Call;
 use crate::{executor::Instant, executor::NodeId, process::PUSH, world::State};
 
-/// Writing takes less: to admit a push, from when its deadline counts, and to say how it went.
+/// Maximum time to record the admission of a push, or its outcome.
 const RECORDED: Duration = Duration::from_secs(10);
-/// A process has ended so long after its drain.
+/// Maximum time between the end of the drain and the end of the process.
 const ENDED: Duration = Duration::from_secs(10);
 
-/// Processes that are told to stop, and what they have under way.
+/// Processes that were told to stop, and their pushes.
 #[derive(Debug, Default)]
 pub struct Stops {
+    /// Time at which each process was told to stop.
     told: BTreeMap<NodeId, Instant>,
-    /// The last push of each asset, by process.
+    /// The last push of each asset, by process and asset.
     pushes: BTreeMap<(NodeId, usize), Sent>,
-    /// When the store last did not take what a process wrote, and when that was begun.
+    /// Begin of the last failed commit of each process.
     refused: BTreeMap<NodeId, Instant>,
-    /// Until when a process stands still, or stood still last.
+    /// End of the current or last pause of each process.
     sleeps: BTreeMap<NodeId, Instant>,
 }
 
-/// A push, as its sender knows it.
+/// A push, as far as its sender knows.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     begun: Instant,
@@ -33,28 +34,29 @@ struct Sent {
     known: Known,
 }
 
+/// A sender's knowledge of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// It has not answered.
+    /// The push has not answered.
     UnderWay,
-    /// It has, and how it went is known since then.
+    /// The push has answered with its outcome at this time.
     Over(Instant),
-    /// How it went cannot be known, or it goes on.
+    /// The outcome cannot be known, or the push is in progress.
     Open,
 }
 
 impl Stops {
-    /// The store did not take what `node` began to write at `begun`.
+    /// Records that a commit failed that `node` began at `begun`.
     pub fn refused(&mut self, node: NodeId, begun: Instant) {
         self.refused.insert(node, begun);
     }
 
-    /// The process on `node` stands still.
+    /// Records that the process on `node` is paused.
     pub fn sleeps(&mut self, node: NodeId, until: Instant) {
         self.sleeps.insert(node, until);
     }
 
-    /// The last push of an asset by `node` will never answer.
+    /// Records that the last push of an asset by `node` will never answer.
     pub fn lost(&mut self, node: NodeId, at: usize) {
         if let Some(sent) = self.pushes.get_mut(&(node, at)) {
             sent.known = Known::Open;
@@ -63,12 +65,12 @@ impl Stops {
 }
 
 impl State {
-    /// A process is told to stop.
+    /// Records that a process was told to stop.
     pub fn told_to_stop(&mut self, node: NodeId) {
         self.judge.stops.told.entry(node).or_insert(self.now);
     }
 
-    /// A push is begun: nothing new is, once its process was told to stop.
+    /// Records the begin of a push, and judges that its process was not told to stop before.
     pub(super) fn judge_begun(&mut self, at: usize, call: &Call<'_>) {
         let node = NodeId(call.node);
         let sent = Sent {
@@ -91,7 +93,7 @@ impl State {
         }
     }
 
-    /// A push answers.
+    /// Records the answer of a push.
     pub fn answered(&mut self, node: NodeId, at: usize, answer: &Result<Pushed, plugin::Error>) {
         let now = self.now;
         let Some(sent) = self.judge.stops.pushes.get_mut(&(node, at)) else {
@@ -104,7 +106,7 @@ impl State {
         };
     }
 
-    /// Whoever was told to stop has, some time after its drain.
+    /// Judges that each process has ended in time after it was told to stop.
     pub fn judge_drains(&mut self) {
         let most = Config::default().drain + ENDED;
         let nodes: Vec<_> = self.processes.iter().flatten().map(|p| p.node).collect();
@@ -115,13 +117,17 @@ impl State {
                 let since = self.now.since(told);
                 self.violated(
                     "drain",
-                    format!("process {} was told to stop {since:?} ago", node.0),
+                    format!(
+                        "process {} was told to stop {since:?} ago and still runs",
+                        node.0
+                    ),
                 );
             }
         }
     }
 
-    /// The process on `node` has ended, by itself or because it was told to: what it knows of its pushes is recorded.
+    /// Judges a process that has ended; `well` is true if it ended without an error. If it was told to stop, it has
+    /// recorded the outcomes of its pushes.
     pub fn judge_drained(&mut self, node: NodeId, well: bool) {
         let told = self.judge.stops.told.get(&node).copied();
         let Some(told) = told.filter(|told| well && !self.is_excused(node, *told)) else {
@@ -138,27 +144,29 @@ impl State {
             self.judge.look("drain");
             let open = self.judge.open.get(&at);
             let own = open.is_some_and(|(.., token)| *token == sent.token);
-            // Who has lost the partition since has nothing to wait for.
+            // A process that has lost the partition since need not wait for its pushes.
             if !own || self.is_excused(node, sent.begun) {
                 continue;
             }
             let in_time = self.now + RECORDED < sent.begun + PUSH;
             let wrong = match sent.known {
-                Known::UnderWay if self.now < drained && in_time => "is not waited for",
-                Known::Over(since) if since + RECORDED < drained => "is over and left open",
+                Known::UnderWay if self.now < drained && in_time => "was not awaited",
+                Known::Over(since) if since + RECORDED < drained => {
+                    "has ended and is still recorded as open"
+                }
                 _ => continue,
             };
             self.violated(
                 "drain",
                 format!(
-                    "process {} stops, and its push of asset/{at:02} {wrong}",
+                    "process {} has stopped, and its push of asset/{at:02} {wrong}",
                     node.0
                 ),
             );
         }
     }
 
-    /// Whether a process stood still since, or the store did not take what it wrote.
+    /// Whether a process was paused since `since`, is cut off from the store, or had a failed commit since then.
     fn is_excused(&self, node: NodeId, since: Instant) -> bool {
         let refused = self.judge.stops.refused.get(&node);
         self.has_slept_since(node, since)
@@ -166,7 +174,7 @@ impl State {
             || refused.is_some_and(|begun| *begun + RECORDED > since)
     }
 
-    /// Whether a process stood still since.
+    /// Whether a process was paused at `since` or later.
     fn has_slept_since(&self, node: NodeId, since: Instant) -> bool {
         let until = self.judge.stops.sleeps.get(&node);
         until.is_some_and(|until| *until >= since)

@@ -1,5 +1,5 @@
-//! What the judge asks of who goes first: canaries, domains, room. A policy may be edited while pins are on their way, so
-//! the least caution counts that any policy asked for which may have been read.
+//! Conditions on the order of a rollout: canaries, waves, domains and limits. A policy may be edited while pins move,
+//! so the judge requires only the least caution of all policies that the strategist may have read.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,38 +11,44 @@ use crate::{
     world::State,
 };
 
-/// By how much two right clocks differ at most.
+/// Tolerance for the difference between two correct clocks.
 pub(super) const SLACK: Duration = Duration::from_millis(2500);
 
 /// The least caution of several policies.
 pub(super) struct Least {
-    /// The fewest and the most targets that go first, and how long they bake at least.
+    /// Minimum and maximum number of canary targets, and their minimum bake time.
     canary: Option<(usize, usize, Duration)>,
+    /// Maximum number of unavailable targets per domain.
     unavailable: Option<usize>,
+    /// Maximum number of targets in flight.
     in_flight: Option<usize>,
+    /// Order of the domains; `None` if the policies differ or have none.
     order: Option<Vec<String>>,
-    /// Of each wave: how many are new when it is over, as each policy has it, and how long it bakes at least.
+    /// For each wave: its size as each policy gives it, and its minimum bake time.
     waves: Vec<(Vec<Amount>, Duration)>,
-    /// How long the whole, and each domain, bakes at least.
+    /// Minimum bake time of the whole rollout and of each domain.
     pub(super) bake: Duration,
 }
 
-/// An asset that gets what is new.
+/// A push that brings the new content of a rollout to an asset.
 struct Turn {
+    /// Number of the asset.
     at: usize,
+    /// Incarnation of the new content.
     to: u32,
-    /// Everything of its group that is new.
+    /// All assets of its group with new content.
     targets: Vec<usize>,
-    /// Where each asset runs.
+    /// Failure domain of each asset.
     clusters: Vec<usize>,
-    /// How many leave the group with it: they are rolled out like the others, and the judge does not follow them.
+    /// Number of assets that leave the group with the new incarnation. They are rolled out too, but not judged.
     leaving: usize,
-    /// How many the group has.
+    /// Number of assets in the group.
     members: usize,
 }
 
 impl State {
-    /// R18, R21: canaries first, then domain by domain, each when those before it have arrived, baked and were seen.
+    /// R18, R21: canaries come first, then domain by domain. Each step follows when the targets before it have arrived,
+    /// baked and were observed healthy.
     pub(super) fn judge_turn(&mut self, at: usize, group: usize, to: u32, cause: Cause) {
         let head = self.judge.groups[group].head;
         self.judge_held(at, group, to);
@@ -89,7 +95,7 @@ impl State {
         self.judge_room(&turn, least.in_flight, |_, _| true, "of a group");
     }
 
-    /// A wave is the first so many, of as many as there may be.
+    /// Judges a wave like a canary, with the smallest and the largest size that the wave may have.
     fn judge_wave(&mut self, turn: &Turn, upto: &[Amount], bake: Duration) {
         let all = turn.members + turn.leaving;
         let most = upto.iter().map(|upto| upto.of(all)).max();
@@ -103,7 +109,7 @@ impl State {
         self.judge_first(turn, range, "wave");
     }
 
-    /// Whether an asset is a target for certain: it has, or had, to move.
+    /// Whether an asset is certainly a target: it has to move, or it has moved.
     fn is_target(&self, at: usize, to: u32) -> bool {
         let eye = &self.judge.eyes[at];
         let there = eye.arrived.map(|(mark, _)| mark) == self.mark_at(to, at);
@@ -111,6 +117,7 @@ impl State {
         self.moved(at, to) || (steady && !there)
     }
 
+    /// R18: at least `fewest` targets have baked before more than `most` are pushed.
     fn judge_first(
         &mut self,
         turn: &Turn,
@@ -119,22 +126,23 @@ impl State {
     ) {
         self.judge.look(who);
         let (at, to) = (turn.at, turn.to);
-        // A whole that edges tie together counts once: one of it was selected, and took the others with it.
+        // A tree of edges counts once: one of its assets was selected, and the closure added the others.
         let moved = self.untied(turn).filter(|it| self.moved(*it, to));
         let moved: BTreeSet<usize> = moved.map(|it| self.plan.root(it)).collect();
         let moved = moved.len();
-        // What went elsewhere before, and comes back to what the group had, goes first like any other.
+        // Assets that were elsewhere and return to the group's content count as first targets too.
         let back = |it: &usize| self.judge.eyes[*it].pinned.is_some_and(|(no, _)| no == to);
         let there = (0..turn.clusters.len()).filter(|it| turn.targets.contains(it) || back(it));
         let over = there.filter(|it| *it != at && self.is_over(*it, to, bake));
         let over = over.count();
-        // Who has left the group since may count, wherever it went.
+        // Assets that have left the group since may have been among the first targets.
         let left = |it: &&usize| !self.plan.wishes[**it].steady;
         let left = turn.targets.iter().filter(left).count();
         let fewest = fewest.saturating_sub(turn.leaving + left);
         if moved >= most && over < fewest {
             let what = format!(
-                "asset/{at:02} gets what is new in @{to}, after {moved} others of which {over} have baked: the {who} comes first"
+                "asset/{at:02} gets the new content of @{to} after {moved} others, of which {over} have baked: \
+                 the {who} comes first"
             );
             self.violated("R18", what);
         }
@@ -148,7 +156,7 @@ impl State {
             (listed.unwrap_or(order.len()), cluster)
         };
         let steady = |it: usize| self.plan.wishes[it].steady && !self.is_left_out(it);
-        // Whom edges tie to an earlier domain goes with that.
+        // An asset with edges to an earlier domain is selected with that domain.
         let first = self.tied(turn.at).map(rank).min();
         let first = first.unwrap_or(rank(turn.at));
         let before = |it: &usize| rank(*it) < first && steady(*it);
@@ -156,14 +164,14 @@ impl State {
         if let Some(early) = before.find(|it| !self.is_over(*it, turn.to, bake)) {
             let (at, to) = (turn.at, turn.to);
             let what = format!(
-                "asset/{at:02} gets what is new in @{to} before the domain of asset/{early:02} is over"
+                "asset/{at:02} gets the new content of @{to} before the domain of asset/{early:02} is complete"
             );
             self.violated("R18", what);
         }
     }
 
-    /// Of those that count not more are on their way than the limit says. What is tied together may go beyond it, if there
-    /// was room for one of it.
+    /// R18: not more targets are in flight than the limit allows. A tree of edges may exceed it if there was room for
+    /// one of its assets.
     fn judge_room(
         &mut self,
         turn: &Turn,
@@ -179,30 +187,30 @@ impl State {
         let away: Vec<usize> = away.filter(alone).collect();
         let full = |it: usize| away.iter().filter(|other| counts(it, **other)).count() >= most;
         if self.pinned_with(turn, at).chain([at]).all(full) {
-            let what = format!("more than {most} {of} are pushed to @{to} at once");
+            let what = format!("more than {most} assets {of} are pushed to @{to} at once");
             self.violated("R18", what);
         }
     }
 
-    /// The others that are new, without those that edges tie to the asset: what is tied together moves together.
+    /// The other assets with new content, without those of the same tree of edges, which move together with the asset.
     fn untied<'a>(&'a self, turn: &'a Turn) -> impl Iterator<Item = usize> + 'a {
         let tied = |it: usize| self.plan.is_tied(it, turn.at);
         turn.targets.iter().copied().filter(move |it| !tied(*it))
     }
 
-    /// Those with new pins that edges tie to an asset, itself among them.
+    /// The assets of an asset's tree, itself included, whose pins have moved to the new incarnation.
     fn pinned_with(&self, turn: &Turn, at: usize) -> impl Iterator<Item = usize> {
         let to = turn.to;
         let pinned = move |it: &usize| self.judge.eyes[*it].pinned.is_some_and(|(no, _)| no == to);
         self.tied(at).filter(pinned)
     }
 
-    /// Those that edges may tie to an asset, itself among them.
+    /// The assets of an asset's tree of edges, itself included.
     fn tied(&self, at: usize) -> impl Iterator<Item = usize> {
         (0..self.plan.wishes.len()).filter(move |it| self.plan.is_tied(*it, at))
     }
 
-    /// R18: nothing moves while every policy that may be read says hold.
+    /// R18: no asset gets new content while every policy that may be in use has a hold.
     fn judge_held(&mut self, at: usize, group: usize, to: u32) {
         let head = self.judge.groups[group].head;
         let other = |head| to > head && self.mark_at(to, at) != self.mark_at(head, at);
@@ -214,24 +222,27 @@ impl State {
             self.judge.look("hold");
         }
         if new && holds > 0 && holds == all {
-            let what = format!("asset/{at:02} gets what is new in @{to}, which is on hold");
+            let what = format!(
+                "asset/{at:02} gets the new content of @{to} although its policy has a hold"
+            );
             self.violated("R18", what);
         }
     }
 
-    /// Whether every policy that may be read brings up bit by bit what was not there before.
+    /// Whether every policy that may be in use asks for a gradual first turnup.
     pub(super) fn is_gradual(&self, group: usize, to: u32) -> bool {
         let policies = self.policies(group, to);
         let gradual = |policy: &&RolloutPolicy| policy.first_turnup == FirstTurnup::Gradual;
         !policies.is_empty() && policies.iter().all(gradual)
     }
 
-    /// The policies that may be in force since `to` was wanted.
+    /// The group's policies in `to` and all later incarnations.
     pub(super) fn policies(&self, group: usize, to: u32) -> Vec<&RolloutPolicy> {
         let accepted = self.sealed.accepted.range(to..).flat_map(|(_, all)| all);
         accepted.map(|it| &it.plan.groups[group].policy).collect()
     }
 
+    /// Number of assets that were in the group at its head and are not in `plan`.
     fn leaving(&self, group: usize, head: u32, plan: &Plan) -> usize {
         let was = self.plan_at(head).map(|plan| plan.wishes.iter());
         let both = was.into_iter().flatten().zip(&plan.wishes);
@@ -239,21 +250,23 @@ impl State {
         both.filter(|(was, is)| here(was) && !here(is)).count()
     }
 
+    /// Whether a rollout has pushed an asset to the incarnation `to`.
     pub(super) fn moved(&self, at: usize, to: u32) -> bool {
         let eye = &self.judge.eyes[at];
         !eye.again && eye.forward.is_some_and(|(no, _)| no == to)
     }
 
+    /// Whether an asset was pushed to `to` and its new content has not arrived.
     fn is_away(&self, at: usize, to: u32) -> bool {
         let eye = &self.judge.eyes[at];
         let arrived = eye.arrived.map(|(mark, _)| mark);
-        // Who has left its group since is nobody's.
+        // An asset that has left its group since counts for no group.
         let stays = self.plan.wishes[at].steady;
         stays && self.moved(at, to) && arrived != self.mark_at(to, at)
     }
 
-    /// Whether an asset has had what is new for `bake`, and somebody could see since that it is well, or a person has let
-    /// it go on. It may have left it again: whoever followed it was selected before.
+    /// Whether an asset has had its new content for `bake` and was observed healthy since, or an operator promoted it.
+    /// The content may have changed again: then the assets that follow were selected before that.
     pub(super) fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
         let eye = &self.judge.eyes[at];
         let now = self.now;
@@ -268,7 +281,8 @@ impl State {
         })
     }
 
-    /// The policies that may be in force since `to` was wanted. `None`: one of them asks for no caution.
+    /// The least caution of the group's policies in `to` and all later incarnations. `None`: there are none, or one of
+    /// them declares an emergency.
     pub(super) fn least(&self, group: usize, to: u32) -> Option<Least> {
         let policies = self.policies(group, to);
         if policies.iter().any(|policy| policy.emergency.is_some()) {
@@ -304,7 +318,7 @@ impl State {
     }
 }
 
-/// The waves of policies that all have as many of them.
+/// The waves of the policies; empty if the policies differ in their number of waves.
 fn waves(policies: &[&RolloutPolicy]) -> Vec<(Vec<Amount>, Duration)> {
     let Some(first) = policies.first() else {
         return Vec::new();

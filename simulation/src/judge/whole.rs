@@ -1,10 +1,10 @@
-//! What the judge asks when a group's head moves on: that the whole has arrived, baked and was seen.
+//! Conditions on a new head of a group: all new content has arrived, baked and was observed healthy.
 
 use crate::world::State;
 
 impl State {
-    /// R21: a group completes `to`: everything that is new in it has arrived, baked, and was found well since. Answers
-    /// what speaks against it.
+    /// R21: when a group completes `to`, all its new content has arrived, baked, and was observed healthy since.
+    /// Returns the violation, if there is one.
     pub fn judge_whole(&mut self, group: usize, to: u32) -> Option<String> {
         let head = self.judge.groups[group].head?;
         let plan = self.plan_at(to).cloned()?;
@@ -19,20 +19,20 @@ impl State {
             self.judge.look("whole");
             let eye = &self.judge.eyes[at];
             let arrived = eye.arrived.map(|(mark, _)| mark);
-            // What it had before already, and has kept, need not be looked at again.
+            // Content that the asset had already before the rollout needs no bake.
             let over = match self.moved(at, to) {
                 true => self.is_over(at, to, bake),
                 false => arrived == self.mark_at(to, at),
             };
             if !over && !self.is_left_out(at) {
-                let what = format!("@{to} is completed before asset/{at:02} is over");
+                let what = format!("@{to} is completed before asset/{at:02} has baked");
                 return Some(what);
             }
         }
         None
     }
 
-    /// Whether an asset is kept where it is, because content of its own has failed or of one that edges tie it to.
+    /// Whether the rollout leaves an asset out: its pin is `NotYet`, or content in its tree of edges is quarantined.
     pub(super) fn is_left_out(&self, at: usize) -> bool {
         let eyes = self.judge.eyes.iter().enumerate();
         let mut held = eyes

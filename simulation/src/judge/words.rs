@@ -1,5 +1,5 @@
-//! What people said to rollouts, as far as the judge goes by it: a word counts from the moment when it is said, since it
-//! may be heard any time; one that was refused counts for nothing.
+//! Commands of operators to rollouts, as far as the judge considers them. A command counts from the moment when it is
+//! given, because it may take effect at any time; a refused one does not count.
 
 use std::time::Duration;
 
@@ -7,32 +7,34 @@ use annealing_strategist::Command;
 
 use crate::{executor::Instant, world::State};
 
-/// How long after a word was heard, and the store is there, it is done at the latest.
+/// Maximum time until a received command takes effect, while the store is reachable.
 const LATE: Duration = Duration::from_secs(60);
 
-/// A person's word to the rollout of a group. Kept unless it was refused.
+/// An operator's command to the rollout of a group. Kept unless it was refused.
 #[derive(Debug, Clone)]
 pub struct Word {
     number: u64,
+    /// Time at which the command was given.
     at: Instant,
     group: usize,
     word: Command,
-    /// Until when it may be heard.
+    /// Until this time the command may take effect.
     until: Instant,
-    /// The newest incarnation that was there then.
+    /// Newest accepted incarnation when the command was given.
     newest: u32,
-    /// How much the group had completed.
+    /// Number of rollouts that the group had completed when the command was given.
     completed: u64,
-    /// What was failed, and was not tried again, before somebody said so.
+    /// Values of [`Eye::failed`](super::Eye) and [`Eye::again`](super::Eye) that it changed, by asset.
     undone: Vec<(usize, Option<u64>, bool)>,
 }
 
 impl Word {
-    /// Whether it was said to the rollouts of `group`.
+    /// Whether the command is for the rollouts of `group`.
     pub(super) fn is_of(&self, group: usize) -> bool {
         self.group == group
     }
 
+    /// Whether the command lets a stopped rollout go on.
     fn goes_on(&self) -> bool {
         !matches!(
             self.word,
@@ -42,12 +44,13 @@ impl Word {
 }
 
 impl State {
-    /// A person says something to a rollout; it may be heard until then. Answers the word's number.
+    /// Records a command of an operator to a rollout, which may take effect until `until`. Returns the command's
+    /// number.
     pub fn said(&mut self, group: usize, word: Command, until: Instant) -> u64 {
         let newest = self.sealed.accepted.keys().last().copied().unwrap_or(0);
         let number = self.judge.words.last().map_or(0, |last| last.number + 1);
         let mut undone = Vec::new();
-        // What a person stops has not failed, and may come again after newer intent.
+        // Content that an operator stops has not failed, and may come again with newer intent.
         if matches!(word, Command::Retry | Command::Abort) {
             let here = |at: &usize| self.plan.wishes[*at].group == Some(group);
             for at in (0..self.judge.eyes.len()).filter(here) {
@@ -74,7 +77,7 @@ impl State {
         number
     }
 
-    /// The store was away, for whom it may concern: what was heard in that time is done when it is back.
+    /// Records that the store was unreachable from `since` until now: commands received in that time take effect later.
     pub fn words_waited(&mut self, since: Instant) {
         let until = self.now + LATE;
         let waited = self.judge.words.iter_mut().filter(|it| it.until >= since);
@@ -83,7 +86,7 @@ impl State {
         }
     }
 
-    /// A word was refused: it excuses nothing any more.
+    /// Removes a refused command, and undoes the changes of [`State::said`].
     pub fn refused(&mut self, number: u64) {
         let words = &mut self.judge.words;
         let Some(at) = words.iter().position(|word| word.number == number) else {
@@ -100,14 +103,15 @@ impl State {
         for (at, failed, again) in word.undone {
             let eye = &mut self.judge.eyes[at];
             eye.again &= again;
-            // What was completed meanwhile may have let it be forgotten.
+            // A completion meanwhile may have released the failed content.
             if completed == word.completed {
                 eye.failed = eye.failed.or(failed);
             }
         }
     }
 
-    /// A word was obeyed. After a pause, or an end, nothing more of what the group was rolling out gets its turn.
+    /// Records that a command was accepted. After a pause or an abort, no further target of the current rollout may
+    /// move.
     pub fn heard(&mut self, number: u64) {
         let words = &self.judge.words;
         let Some(at) = words.iter().position(|word| word.number == number) else {
@@ -122,7 +126,7 @@ impl State {
         if !stops || since.any(|it| it.goes_on()) || self.judge.groups[group].turned >= word.at {
             return;
         }
-        // What it was rolling out when that was said: what came after it is not what was stopped.
+        // The command stops the rollout of the time when it was given, not a later one.
         let (wishes, eyes) = (self.plan.wishes.iter(), &self.judge.eyes);
         let here = wishes
             .zip(eyes)
@@ -136,13 +140,13 @@ impl State {
         self.judge.groups[group].stopped = to.filter(new).map(|to| (to, self.now));
     }
 
-    /// What was stopped is stopped no longer: a person said so, or it went back, or was completed.
+    /// Ends a stop: because of a command, a rollback or a completion.
     pub(super) fn goes_on(&mut self, group: usize) {
         let eye = &mut self.judge.groups[group];
         (eye.stopped, eye.turned) = (None, self.now);
     }
 
-    /// What a person has stopped stands: an asset may only be pushed to it if its pin had moved before.
+    /// R18: in a stopped rollout, an asset is pushed only if its pin had moved before the stop.
     pub(super) fn judge_stopped(&mut self, at: usize, group: usize, to: u32) {
         let Some((what, since)) = self.judge.groups[group].stopped else {
             return;
@@ -150,13 +154,14 @@ impl State {
         self.judge.look("stopped");
         let pinned = self.judge.eyes[at].pinned;
         if what == to && pinned.is_some_and(|(no, when)| no == to && when > since) {
-            let what = format!("asset/{at:02} gets its turn in @{to}, which people have stopped");
+            let what =
+                format!("asset/{at:02} moves to @{to} although an operator stopped its rollout");
             self.violated("R18", what);
         }
     }
 
-    /// Whether what an asset has had since `since`, new in `to`, may have been let go on, baked and well or not: what comes
-    /// after a person's word is not meant by it.
+    /// Whether an operator may have promoted the content that an asset has had since `since`, new in `to`. A promotion
+    /// does not cover content that comes after the command.
     pub(super) fn is_promoted(&self, at: usize, to: u32, since: Instant) -> bool {
         let group = self.plan.wishes[at].group;
         let mut words = self.judge.words.iter();
@@ -166,7 +171,7 @@ impl State {
         })
     }
 
-    /// Whether somebody has said, since `group` last completed something, that what it rolls out shall go back.
+    /// Whether an operator has given the command to roll back or to retry since `group` last completed a rollout.
     pub(super) fn is_told_back(&self, group: usize) -> bool {
         let back = |word| matches!(word, Command::RollBack | Command::Retry);
         let completed = self.judge.groups[group].completed;
@@ -177,7 +182,7 @@ impl State {
         })
     }
 
-    /// Whether what failed in `group` may just be tried again.
+    /// Whether a command to retry in `group` may take effect now.
     pub(super) fn is_forgiven(&self, group: usize) -> bool {
         let mut words = self.judge.words.iter();
         words.any(|it| it.group == group && it.word == Command::Retry && self.now < it.until)

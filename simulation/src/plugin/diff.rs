@@ -1,4 +1,4 @@
-//! Diffs: what production has against what an asset says, as it is when the question arrives.
+//! Diff calls: they compare an asset with production as it is when the call arrives.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::{
 };
 
 impl Network {
+    /// Carries out a diff call with the faults of the network.
     pub(super) async fn compare(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
         let asset = request.reader.asset(&request.asset)?;
         let at = number(asset.id_str());
@@ -71,7 +72,7 @@ impl Network {
 }
 
 impl State {
-    /// What production answers to a diff.
+    /// Production's answer to a diff call.
     fn diff(
         &mut self,
         asset: &Asset,
@@ -84,14 +85,14 @@ impl State {
         let wanted = (!turndown).then_some(content);
         let resource = &mut self.production.resources[at];
         if resource.hear(token, n).is_err() {
-            return Err(plugin::Error::fenced("a newer call was heard"));
+            return Err(plugin::Error::fenced("a newer call was received"));
         }
         if resource.applying.is_some() || self.now < resource.busy_until {
             let check_again_in = Duration::from_millis(500);
             return Ok(Diff::InProgress { check_again_in });
         }
         if self.now < resource.foreign_until {
-            let owner = "somebody else".to_owned();
+            let owner = "another system".to_owned();
             return Ok(Diff::Foreign { owner });
         }
         let there = resource.content;
@@ -103,7 +104,7 @@ impl State {
             Some(Lie::Dirty) => false,
             Some(Lie::Flapping) => n.is_multiple_of(2),
         };
-        // Nothing that is ever there is what such content says.
+        // Content that never settles differs from production for ever.
         let settles = wanted.is_none_or(|wanted| wanted.bad != Bad::NeverSettles);
         if clean && settles {
             self.unapproved.remove(&at);

@@ -1,4 +1,4 @@
-//! The asset plugin: compares with production and pushes to it, over a network and with all the faults of one.
+//! The asset plugin: it diffs and pushes over a network with faults.
 
 mod diff;
 pub mod push;
@@ -14,12 +14,12 @@ use crate::{
     world::{State, World},
 };
 
-/// The plugin of one process, for every type.
+/// The plugin of one process, for all asset types.
 #[derive(Clone)]
 pub struct Network {
-    /// Where production is.
+    /// The world that contains production.
     pub world: World,
-    /// Where this is.
+    /// Node of the process that uses the plugin.
     pub node: NodeId,
 }
 
@@ -41,7 +41,7 @@ impl Turndown for Network {
     }
 }
 
-/// How a call fails.
+/// The outcome of a call: success, or one of the faults.
 #[derive(Debug)]
 enum Fate {
     Fine,
@@ -56,19 +56,19 @@ impl Network {
             Fate::Fine => Ok(()),
             Fate::Fails(error) => Err(error),
             Fate::Hangs => futures::future::pending().await,
-            // Not `panic!`: the hook would print every one of thousands.
+            // `resume_unwind` instead of `panic!`: the panic hook would print thousands of these panics.
             Fate::Panics => std::panic::resume_unwind(Box::new("a plugin panicked")),
         }
     }
 
-    /// A point at which the process may die by number.
+    /// Passes a numbered point at which the process may die.
     async fn pass(&self) {
         if dies_here(&self.world, self.node) {
             futures::future::pending::<()>().await;
         }
     }
 
-    /// The process may die, or stand still, at this very call.
+    /// Draws the faults that kill or pause the process during this call.
     async fn endanger(&self) {
         let (dies, stands) = {
             let mut state = self.world.state();
@@ -90,7 +90,7 @@ impl Network {
 }
 
 impl State {
-    /// How long a call takes to production or back. Most take no time worth waiting for.
+    /// Draws the time of a message to production or back; `None` if it takes no time.
     fn latency(&mut self) -> Option<Duration> {
         if self.strikes(Fault::Slow) {
             let (least, most) = (Duration::from_millis(200), Duration::from_secs(4));
@@ -103,15 +103,15 @@ impl State {
         })
     }
 
-    /// Errors that a call of either kind may end in.
+    /// Draws the error of a diff or a push, or none.
     fn fate(&mut self) -> Fate {
         if self.now < self.out_until || self.strikes(Fault::Transient) {
-            Fate::Fails(plugin::Error::transient("the cell does not answer"))
+            Fate::Fails(plugin::Error::transient("the provider does not answer"))
         } else if self.strikes(Fault::Throttled) {
             let after = Duration::from_secs(1 + self.random.below(20) as u64);
             Fate::Fails(plugin::Error::throttled("too many calls", after))
         } else if self.strikes(Fault::Permanent) {
-            Fate::Fails(plugin::Error::permanent("no such cell"))
+            Fate::Fails(plugin::Error::permanent("the provider refuses the call"))
         } else if self.strikes(Fault::Panic) {
             Fate::Panics
         } else {

@@ -1,4 +1,4 @@
-//! Pushes: a message to production, which takes its time, outlives its sender, and may arrive when nobody expects it.
+//! Push calls: messages to production that take time, outlive their sender, and may arrive late.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::{
 
 type Answer = Result<Pushed, plugin::Error>;
 
-/// How long a push goes on at most.
+/// Maximum duration of a push in production, after its arrival.
 pub const LONGEST: Duration = Duration::from_secs(12);
 
-/// How a push goes, decided when it is sent.
+/// The course of a push, drawn when it is sent.
 struct Course {
     push: Push,
     kind: Kind,
@@ -32,6 +32,7 @@ struct Course {
 }
 
 impl Network {
+    /// Carries out a push or turndown call and reports its answer to the judge.
     pub(super) async fn change(&self, request: PushRequest, turndown: bool) -> Answer {
         let at = number(request.asset.as_str());
         let answer = self.carry(request, turndown).await;
@@ -62,7 +63,7 @@ impl Network {
         let (course, fate) = self.admit(&call, request.run.n);
         self.world.verdict();
         if let Fate::Fails(error) = fate {
-            // Of a failure with a class the caller knows that nothing happened; a follow-up cannot know that.
+            // An error of a known class means that the push did nothing. A follow-up cannot know that.
             return Err(match request.continuation {
                 true => plugin::Error::unknown(error.to_string()),
                 false => error,
@@ -109,7 +110,7 @@ impl Network {
 }
 
 impl State {
-    /// Decides how a push will go. An advisory provider is done within half of a call's deadline, whatever happens.
+    /// Draws the course of a push. An advisory provider always completes it within half of the call's deadline.
     fn send(&mut self, at: usize, token: u64, n: u32, to: Option<Content>) -> (Course, Fate) {
         let kind = self.production.resources[at].kind;
         let mut travel = self.latency().unwrap_or_default();
@@ -146,11 +147,11 @@ impl State {
         (course, fate)
     }
 
-    /// What a gradual provider says to a follow-up, unless it has never heard of the push.
+    /// A gradual provider's answer to a follow-up; `None` if it does not know the push.
     fn progress(&mut self, at: usize, course: &Course) -> Option<Answer> {
         let resource = &mut self.production.resources[at];
         if resource.hear(course.push.token, course.push.n).is_err() {
-            return Some(Err(plugin::Error::fenced("a newer call was heard")));
+            return Some(Err(plugin::Error::fenced("a newer call was received")));
         }
         if resource.applying.is_some() {
             return Some(in_progress());
@@ -162,7 +163,7 @@ impl State {
         })
     }
 
-    /// A push arrives. Answers whether it is let in.
+    /// A push arrives at production. Returns whether production accepts it.
     fn arrive(&mut self, at: usize, push: Push) -> bool {
         let now = self.now;
         let resource = &mut self.production.resources[at];
@@ -195,7 +196,7 @@ fn is_sick(content: Option<Content>) -> bool {
 }
 
 fn unhealthy() -> plugin::Error {
-    plugin::Error::unhealthy("the health check says no")
+    plugin::Error::unhealthy("the health check fails")
 }
 
 fn in_progress() -> Answer {
@@ -204,7 +205,7 @@ fn in_progress() -> Answer {
     })
 }
 
-/// The way of one push, from its sender to its end.
+/// Carries one push from its sender to its end in production.
 async fn travel(world: World, at: usize, course: Course, reply: oneshot::Sender<Answer>) {
     let push = course.push;
     if course.travel > Duration::ZERO {
@@ -214,7 +215,7 @@ async fn travel(world: World, at: usize, course: Course, reply: oneshot::Sender<
     world.note("arrived", Some(at), [push.token, u64::from(let_in)]);
     world.verdict();
     if !let_in {
-        let refused = plugin::Error::fenced("a newer call was heard");
+        let refused = plugin::Error::fenced("a newer call was received");
         return answer(&world, &course, reply, Err(refused)).await;
     }
     let (until_flip, until_done) = (course.until_flip, course.until_done);
@@ -232,7 +233,7 @@ async fn travel(world: World, at: usize, course: Course, reply: oneshot::Sender<
     answer(&world, &course, reply, outcome).await;
 }
 
-/// The change takes effect at one instant, and is over at a later one.
+/// Applies a push: the change takes effect at one instant, and the push ends at a later one.
 async fn apply(world: World, at: usize, push: Push, until_flip: Duration, until_done: Duration) {
     world.sleep(until_flip).await;
     {
@@ -260,7 +261,7 @@ async fn answer(world: &World, course: &Course, reply: oneshot::Sender<Answer>, 
     if let Some(back) = course.back {
         world.sleep(back).await;
     }
-    // A sender that is gone is told nothing.
+    // Ignore the error of a sender that is gone.
     let _ = reply.send(if lost {
         Err(plugin::Error::unknown("the connection was lost"))
     } else {

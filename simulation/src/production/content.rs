@@ -1,4 +1,4 @@
-//! What a resource holds, as production reads it.
+//! The content of a resource, as production reads it from an asset.
 
 use prodspec_model::{
     Asset,
@@ -7,25 +7,25 @@ use prodspec_model::{
 
 use crate::intent::{Bad, Payload, number};
 
-/// The content of one resource.
+/// The content of one resource in production.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
-    /// Tells contents apart.
+    /// A number that differs between different contents.
     pub mark: u64,
-    /// What it provides.
+    /// Capacity that the resource provides.
     pub own: u64,
-    /// Of whom it uses how much.
+    /// Number of the provider, and the used capacity; `None` without a provider.
     pub uses: Option<(usize, u64)>,
-    /// Whose version has to be at least its own.
+    /// Number of the schema: the asset whose version must be at least this version. `None` without one.
     pub schema: Option<usize>,
-    /// What runs.
+    /// Version that runs in production.
     pub version: u64,
-    /// How it serves.
+    /// How well the content serves.
     pub bad: Bad,
 }
 
 impl Content {
-    /// What `asset` says. An asset that cannot be read says nothing.
+    /// Reads the content of `asset`. An asset that cannot be read gives a content without capacity, edges and version.
     pub fn of(asset: &Asset) -> Self {
         let mut content = Self {
             mark: u64::from_le_bytes(asset.digest().0[..8].try_into().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Production: resources with contents, applied slowly. It knows of contents, tokens and time, of nothing else.
+//! Production: resources whose contents change slowly. It knows only contents, tokens and time.
 
 mod content;
 mod resource;
@@ -12,26 +12,26 @@ pub use resource::{Applying, Lie, Push, Refused, Resource};
 
 use crate::{executor::Instant, intent::Plan};
 
-/// All resources.
+/// All resources of the simulated production.
 pub struct Production {
-    /// By asset number.
+    /// The resources, by asset number.
     pub resources: Vec<Resource>,
-    /// How many changes took effect.
+    /// Number of pushes that took effect.
     pub effective: u64,
-    /// What took effect where, in order. Nothing for a turndown.
+    /// The pushes that took effect, in order: asset number and content, `None` for a turndown.
     pub took_effect: Vec<(usize, Option<Content>)>,
-    /// How many resources were taken out on request.
+    /// Number of turndowns that took effect.
     pub removed: u64,
-    /// When something was last changed on request.
+    /// Time at which the last accepted push arrived.
     pub last_push: Instant,
     contents: BTreeMap<Digest, Content>,
 }
 
-/// For how long evidence from before a change by hand may still be acted on (R10).
+/// Time for which a push may still rest on evidence from before a manual change (R10).
 pub const EVIDENCE: Duration = Duration::from_secs(61);
 
 impl Production {
-    /// Nothing is there yet.
+    /// Makes a production without any content.
     pub fn new(plan: &Plan) -> Self {
         Self {
             resources: plan
@@ -47,7 +47,7 @@ impl Production {
         }
     }
 
-    /// What an asset says. Remembered, since the same contents come again and again.
+    /// The content of an asset. It is cached, because equal assets are read again and again.
     pub fn content(&mut self, asset: &Asset) -> Content {
         *self
             .contents
@@ -55,14 +55,14 @@ impl Production {
             .or_insert_with(|| Content::of(asset))
     }
 
-    /// By how much more is used of a provider than it has.
+    /// Demand on a provider beyond its capacity; 0 if the demand fits.
     pub fn excess(&self, provider: usize) -> u64 {
         let has = |content: &Content| content.own;
         let there = self.resources[provider].content.as_ref().map_or(0, has);
         self.used(provider).saturating_sub(there)
     }
 
-    /// Who uses a provider, and how much.
+    /// The consumers of a provider, with the capacity that each uses.
     pub fn users(&self, provider: usize) -> Vec<(usize, u64)> {
         let uses = |(at, resource): (usize, &Resource)| {
             let (of, uses) = resource.content.as_ref()?.uses?;
@@ -71,12 +71,12 @@ impl Production {
         self.resources.iter().enumerate().filter_map(uses).collect()
     }
 
-    /// What is used of a provider, by the contents that are in production.
+    /// Total demand on a provider by the contents in production.
     pub fn used(&self, provider: usize) -> u64 {
         self.users(provider).iter().map(|(_, uses)| uses).sum()
     }
 
-    /// Who runs a version above that of the schema it needs.
+    /// Number of resources that run a version above that of their schema.
     pub fn too_new(&self, schema: usize) -> usize {
         let version = |content: &Content| content.version;
         let there = self.resources[schema].content.as_ref().map_or(0, version);
@@ -86,7 +86,7 @@ impl Production {
             .count()
     }
 
-    /// Whose balance a change from one content to another may upset.
+    /// The providers, and the schemas, whose limits a change of a resource to the content `to` may break.
     pub fn touched(&self, at: usize, to: Option<Content>) -> (Vec<usize>, Vec<usize>) {
         let from = self.resources[at].content;
         let contents = || [from, to].into_iter().flatten();
@@ -99,7 +99,7 @@ impl Production {
         (providers, schemas)
     }
 
-    /// Somebody changes a resource by hand.
+    /// A person changes a resource by hand. `None` deletes it.
     pub fn by_hand(&mut self, now: Instant, at: usize, to: Option<Content>) {
         let (providers, schemas) = self.touched(at, to);
         for touched in providers.into_iter().chain(schemas) {
@@ -111,8 +111,8 @@ impl Production {
         resource.put(now, to);
     }
 
-    /// People put right what they changed by hand: what nobody enforces stays as it is otherwise, and its neighbours may
-    /// wait for that for ever.
+    /// Reverts manual changes. Otherwise a resource that is no longer enforced would keep its change, and its
+    /// neighbours could wait for it for ever.
     pub fn undo_by_hand(&mut self, now: Instant) {
         for at in 0..self.resources.len() {
             let before = self.resources[at].before_hand;
@@ -122,7 +122,7 @@ impl Production {
         }
     }
 
-    /// Whether a push that started at `started` cannot have known of what was done to `at` by hand.
+    /// Whether a push that began at `started` may rest on evidence from before the last manual change of `at`.
     pub fn is_innocent(&self, at: usize, started: Instant) -> bool {
         let hand = self.resources[at].hand_at;
         hand.is_some_and(|hand| started <= hand + EVIDENCE)

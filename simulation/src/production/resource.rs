@@ -1,4 +1,4 @@
-//! One resource: its content, what is being applied, and the guard that keeps old owners out.
+//! One resource: its content, the push that is being applied, and the guard that refuses old owners.
 
 use super::Content;
 use crate::{
@@ -6,73 +6,73 @@ use crate::{
     intent::{Bad, Kind},
 };
 
-/// One resource.
+/// One resource of the simulated production.
 #[derive(Debug, Clone)]
 pub struct Resource {
-    /// How it is enforced.
+    /// Kind of the provider, such as guarded.
     pub kind: Kind,
-    /// What is there.
+    /// Current content; `None` if the resource does not exist.
     pub content: Option<Content>,
-    /// Since when it answers with errors, or not any more, oldest first.
+    /// Times at which the resource began (true) or ceased (false) to answer with errors, oldest first.
     pub errors: Vec<(Instant, bool)>,
-    /// The greatest token and call heard of.
+    /// Greatest token and call number of all calls so far.
     pub heard: (u64, u32),
-    /// The greatest token of a push that was accepted.
+    /// Greatest token of all accepted pushes.
     pub accepted: u64,
-    /// What is being applied.
+    /// The push that is being applied, if any.
     pub applying: Option<Applying>,
-    /// Pushes that were sent and have not arrived.
+    /// Pushes that were sent and have not arrived yet.
     pub sent: Vec<Push>,
-    /// When it, or whom it depends on, was last changed by hand.
+    /// Time of the last manual change of this resource or of one of its consumers.
     pub hand_at: Option<Instant>,
-    /// When a person last changed it by hand, if no push took effect since.
+    /// Time of the last manual change; `None` if a push took effect since.
     pub changed_by_hand: Option<Instant>,
-    /// What it had before somebody changed it by hand, until it is pushed again.
+    /// Content before the first manual change; `None` if a push took effect since.
     pub before_hand: Option<Content>,
-    /// When it was last compared.
+    /// Start of the last diff, if there was any.
     pub looked_at: Option<Instant>,
-    /// Until when it is marked as another system's.
+    /// Until this time the resource is marked as another system's.
     pub foreign_until: Instant,
-    /// Until when somebody works on it by hand.
+    /// Until this time a person works on the resource by hand, and diffs answer `InProgress`.
     pub busy_until: Instant,
-    /// Until when its plugin tells lies, and what.
+    /// Kind and end of the wrong answers of diffs; `None` if diffs are correct.
     pub lies: Option<(Lie, Instant)>,
 }
 
-/// A lie about a resource.
+/// A kind of wrong answers of diffs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// Something differs.
+    /// Diffs report a difference, whether there is one or not.
     Dirty,
-    /// Nothing differs.
+    /// Diffs report no difference, whether there is one or not.
     Clean,
-    /// Now this, now that.
+    /// Diffs report a difference in every other call.
     Flapping,
 }
 
-/// A push that is on its way or under way.
+/// A push that was sent, or is being applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Push {
-    /// Which one.
+    /// Unique number of the push.
     pub number: u64,
-    /// Whose.
+    /// Fencing token of the owner that sent it.
     pub token: u64,
-    /// The call.
+    /// Call number of the owner's request.
     pub n: u32,
-    /// When it was begun.
+    /// Time at which the plugin was called.
     pub started: Instant,
-    /// What is wanted; nothing for a turndown.
+    /// Content to apply; `None` for a turndown.
     pub to: Option<Content>,
 }
 
-/// A push that has arrived.
+/// A push that has arrived and is being applied.
 #[derive(Debug, Clone, Copy)]
 pub struct Applying {
-    /// Which one.
+    /// The push that is applied.
     pub push: Push,
 }
 
-/// An old owner, or an old call.
+/// The error of a call with an old token, or with an old call number.
 #[derive(Debug, Clone, Copy)]
 pub struct Refused;
 
@@ -96,7 +96,7 @@ impl Resource {
         }
     }
 
-    /// Hears of a call. Advisory resources let everybody in.
+    /// Checks the token and the number of a call, and remembers them. Advisory resources accept every call.
     pub fn hear(&mut self, token: u64, n: u32) -> Result<(), Refused> {
         if self.kind == Kind::Advisory {
             return Ok(());
@@ -108,7 +108,7 @@ impl Resource {
         Ok(())
     }
 
-    /// Puts a content there.
+    /// Replaces the content; `None` removes the resource.
     pub fn put(&mut self, now: Instant, content: Option<Content>) {
         self.content = content;
         let bad = self.serves_badly();
@@ -117,18 +117,18 @@ impl Resource {
         }
     }
 
-    /// Whether it answers with errors.
+    /// Whether the resource answers with errors now.
     pub fn serves_badly(&self) -> bool {
         self.content.is_some_and(|there| there.bad != Bad::Not)
     }
 
-    /// Whether it answered with errors at some time.
+    /// Whether the resource answered with errors at the time `at`.
     pub fn served_badly(&self, at: Instant) -> bool {
         let before = self.errors.iter().rev().find(|(since, _)| *since <= at);
         before.is_some_and(|(_, bad)| *bad)
     }
 
-    /// Whether this very content is there, and nothing is being put there.
+    /// Whether the resource has exactly this content and no push is being applied.
     pub fn has(&self, to: Option<Content>) -> bool {
         self.applying.is_none() && self.content == to
     }

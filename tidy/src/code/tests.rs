@@ -7,6 +7,7 @@ fn problems(path: &str, text: &str) -> Vec<String> {
     })
 }
 
+/// Asserts that `text` has exactly one problem, and that it contains `wanted`.
 fn only(path: &str, text: &str, wanted: &str) {
     let found = problems(path, text);
     assert!(
@@ -22,14 +23,14 @@ fn a_good_file_has_no_problem() {
 }
 
 #[test]
-fn a_missing_header_is_found_but_not_in_tests() {
+fn a_missing_header_is_found_except_in_test_files() {
     only("a/src/lib.rs", "fn f() {}\n", "begin it with `//!`");
     assert_eq!(problems("a/src/tests.rs", "fn f() {}\n"), [""; 0]);
     assert_eq!(problems("a/tests/it.rs", "fn f() {}\n"), [""; 0]);
 }
 
 #[test]
-fn a_long_file_is_found_unless_its_tests_make_it_long() {
+fn a_long_file_is_found_and_its_test_modules_do_not_count() {
     let lines = "const A: u8 = 0;\n".repeat(500);
     only("a/src/lib.rs", &format!("//! Long.\n{lines}"), "501 lines");
     let tests = format!("//! Fine.\n#[cfg(test)]\nmod tests {{\n{lines}}}\n");
@@ -37,7 +38,7 @@ fn a_long_file_is_found_unless_its_tests_make_it_long() {
 }
 
 #[test]
-fn a_long_function_is_found_wherever_it_is() {
+fn a_long_function_is_found_in_modules_and_impls() {
     let body = "    let _ = 0;\n".repeat(59);
     only(
         "a/src/lib.rs",
@@ -56,7 +57,7 @@ fn a_deep_folder_is_found() {
 }
 
 #[test]
-fn refused_words_are_found_in_code_only() {
+fn refused_code_is_found_outside_comments_and_literals() {
     let sayings = [
         ("fn f() { todo!() }", "todo"),
         ("fn f() { dbg!(1); }", "dbg"),
@@ -69,7 +70,7 @@ fn refused_words_are_found_in_code_only() {
         ("fn get_it() {}", "get_it"),
         ("struct PushManager;", "PushManager"),
         ("mod utils;", "utils"),
-        ("/// ```ignore\n/// ```\nfn f() {}", "examples run"),
+        ("/// ```ignore\n/// ```\nfn f() {}", "examples must run"),
     ];
     for (text, wanted) in sayings {
         only("a/src/lib.rs", &format!("//! Said.\n{text}\n"), wanted);
@@ -81,7 +82,7 @@ fn refused_words_are_found_in_code_only() {
 }
 
 #[test]
-fn r73_a_terminal_is_written_to_in_one_place_only() {
+fn r73_writing_to_the_terminal_is_found_outside_of_voice() {
     let text = "//! Says.\nfn f() { let _ = io::stdout().write_all(b\"x\"); child.stdout(log); }\n";
     only("examples/shakespeare/src/command/ask.rs", text, "voice");
     assert_eq!(problems("examples/shakespeare/src/voice.rs", text), [""; 0]);
@@ -89,7 +90,7 @@ fn r73_a_terminal_is_written_to_in_one_place_only() {
 }
 
 #[test]
-fn tests_are_found_in_every_shape() {
+fn test_functions_are_found_in_every_form() {
     let text = "
         #[test] fn r1_plain() {}
         #[tokio::test(start_paused = true)] async fn r2_async() {}

@@ -24,13 +24,13 @@ fn complete() -> (String, BTreeSet<String>) {
 }
 
 #[test]
-fn a_complete_table_is_no_problem() {
+fn a_complete_table_gives_no_problem() {
     let (table, tests) = complete();
     assert_eq!(guarded(&table, &tests), [""; 0]);
 }
 
 #[test]
-fn a_rule_that_is_not_listed_is_found() {
+fn an_unlisted_rule_is_found() {
     let (table, tests) = complete();
     for rule in ["R7", "R17", "R22"] {
         let found = guarded(
@@ -43,7 +43,7 @@ fn a_rule_that_is_not_listed_is_found() {
 }
 
 #[test]
-fn a_test_that_does_not_exist_or_has_the_wrong_number_is_found() {
+fn a_missing_test_or_one_with_a_wrong_number_is_found() {
     let (table, mut tests) = complete();
     tests.remove("r9_holds");
     let found = guarded(&table, &tests);
@@ -61,7 +61,7 @@ fn a_test_that_does_not_exist_or_has_the_wrong_number_is_found() {
 }
 
 #[test]
-fn the_code_map_names_what_is_there_and_all_crates() {
+fn the_code_map_names_existing_paths_and_every_crate() {
     let members = [Member {
         name: "one".into(),
         folder: "src".into(),
@@ -77,7 +77,7 @@ fn the_code_map_names_what_is_there_and_all_crates() {
     let found = check("## Code map\n`src/lib.rs`\n## Later\n`src/`");
     assert_eq!(found, ["ARCHITECTURE.md: code map: say what `src/` is for"]);
     let long = format!("{good}{}", "\n".repeat(250)).replace("`A/B`", "it");
-    assert!(check(&long)[0].contains("lines"), "a long one is refused");
+    assert!(check(&long)[0].contains("lines"), "a long page is refused");
 }
 
 #[test]

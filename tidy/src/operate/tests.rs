@@ -56,12 +56,12 @@ fn problems(code: &str, document: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_told_and_explained_is_no_problem() {
+fn explained_lines_and_metrics_give_no_problem() {
     assert_eq!(problems(CODE, EXPLAINED), [""; 0]);
 }
 
 #[test]
-fn whatever_is_told_and_not_explained_is_found() {
+fn unexplained_lines_and_metrics_are_found() {
     for line in EXPLAINED.lines().filter(|line| line.contains("| `")) {
         if line.contains("not a line") {
             continue;
@@ -75,7 +75,7 @@ fn whatever_is_told_and_not_explained_is_found() {
 }
 
 #[test]
-fn whatever_is_explained_and_not_told_is_found() {
+fn explanations_of_missing_lines_and_metrics_are_found() {
     let gone = [
         ("\"owns it\"", "\"owns that\""),
         ("\"unsettled\"", "\"settled\""),
@@ -85,12 +85,12 @@ fn whatever_is_explained_and_not_told_is_found() {
     for (is, becomes) in gone {
         let found = problems(&CODE.replace(is, becomes), EXPLAINED);
         assert_eq!(found.len(), 2, "{is}: {found:?}");
-        assert!(found[1].contains("no code tells it"), "{found:?}");
+        assert!(found[1].contains("no code emits it"), "{found:?}");
     }
 }
 
 #[test]
-fn what_has_no_name_is_found() {
+fn lines_and_metrics_without_a_literal_are_found() {
     for code in [
         "fn it() { info!(%error); }",
         "fn it() { counter!(NAME); }",
