@@ -1,19 +1,21 @@
-//! A check of the team's own: whoever works on the pages by hand keeps the service away with a file.
+//! The team's own check: while a freeze file exists, the service pushes no page.
+//!
+//! A person who edits pages by hand creates the file first, with their name in it, and deletes it afterwards.
 
 use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use plugin_sdk::{BoxError, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Recheck, Verdict};
 
-/// How soon it is looked at again.
+/// Delay before the check runs again for a push that it delayed.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Nothing is pushed while a file is there.
+/// A check that delays every push while a freeze file exists.
 #[derive(Debug, Clone)]
 pub struct Freeze(PathBuf);
 
 impl Freeze {
-    /// Nothing is pushed while `file` is there.
+    /// Creates the check. Every push is delayed while `file` exists; its content names the person who created it.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self(file.into())
     }
@@ -34,10 +36,10 @@ impl CheckPlugin for Freeze {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Verdict::proceed(request.now));
             }
-            // Whatever else goes wrong means no.
+            // If the file exists but cannot be read, fail the check: a check that fails delays the push.
             Err(error) => return Err(error.into()),
         };
-        let reason = format!("{} is there, by {}", self.0.display(), by.trim());
+        let reason = format!("frozen by {}: {} exists", by.trim(), self.0.display());
         let delay = Delay::new(reason, Recheck::After(AGAIN));
         Ok(Verdict::delay(request.now, delay))
     }

@@ -1,11 +1,11 @@
-//! A small service with a control plane inside: web sites written in a YAML file, kept on disk as real files.
+//! A small service with a control plane inside: a YAML file describes web sites, the service keeps their pages on disk.
 //!
-//! It is built from the engines alone, without the `control-plane` crate:
+//! The service uses the engines directly, without the `control-plane` crate:
 //!
-//! - `model`: what the team writes about its intent: payload, generator, validator.
-//! - `sites`: production: the asset plugin, which writes files.
-//! - `check`: one check of the team's own.
-//! - `service`: puts it together. Start reading there.
+//! - `service`: puts the parts together. Start reading here.
+//! - `model`: the intent: payload, generator and validator.
+//! - `sites`: production: the asset plugin, which compares and writes files.
+//! - `check`: the team's own check.
 
 pub mod check;
 pub mod model;

@@ -1,7 +1,8 @@
-//! `cargo run -p embedded`: pages written, frozen, edited, repaired. Says what it does and ends by itself.
+//! `cargo run -p embedded`: a short tour. The program writes pages, freezes them, edits their source, repairs a page
+//! that was changed by hand, and refuses a bad source. It prints each step and then exits.
 #![allow(
     clippy::print_stdout,
-    reason = "a program whose purpose is to tell what it does"
+    reason = "a demonstration program that prints its steps"
 )]
 
 use std::{
@@ -23,6 +24,7 @@ use plugin_sdk::{BoxError, text::shown};
 use prodspec_gen::YamlFile;
 use prodspec_model::{AssetId, IncarnationNo};
 
+/// Maximum time that one step of the tour may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main(flavor = "current_thread")]
@@ -38,7 +40,7 @@ async fn main() -> Result<(), BoxError> {
     let handle = service.handle();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(service.run(async {
-        // An error means that nobody will ask for more either.
+        // An error means that the sender was dropped: the tour is over, or it failed. Shut down in both cases.
         let _ = stopped.await;
     }));
 
@@ -48,7 +50,7 @@ async fn main() -> Result<(), BoxError> {
     change_by_hand(&place, &handle).await?;
     place.write("")?;
     if let Err(problems) = handle.settle(PATIENCE).await {
-        println!("\nrefused, the last good intent stays in force:");
+        println!("\nthe source is refused; the last good intent stays in force:");
         for problem in problems.to_string().lines() {
             println!("{}", shown(problem));
         }
@@ -58,7 +60,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The check keeps the service away, and says so; then it does not.
+/// Edits the source while the pages are frozen, shows the delay, then removes the freeze file.
 async fn edit_while_frozen(place: &Place, handle: &Handle) -> Result<(), BoxError> {
     std::fs::write(&place.freeze, "ann")?;
     place.write("Good evening")?;
@@ -72,9 +74,13 @@ async fn edit_while_frozen(place: &Place, handle: &Handle) -> Result<(), BoxErro
         let explained = handle.enforcer.explain(&index).await?;
         if let Some(Waiting::Checks(delays)) = &explained.chain[0].waiting {
             let delay = &delays[0];
-            // Text that others wrote is shown as text: a terminal would obey its escape sequences.
+            // The reason may contain text from a file. `shown` escapes control characters before the terminal sees
+            // them.
             let reason = shown(&delay.reason);
-            println!("\nedited, but the check {} says: {reason}", delay.check);
+            println!(
+                "\nthe source was edited, but the check `{}` delays the push: {reason}",
+                delay.check
+            );
         }
     }
     std::fs::remove_file(&place.freeze)?;
@@ -82,20 +88,21 @@ async fn edit_while_frozen(place: &Place, handle: &Handle) -> Result<(), BoxErro
     Ok(place.show("after the freeze")?)
 }
 
-/// What somebody changes behind the service's back is put back.
+/// Changes a page by hand; the service restores it.
 async fn change_by_hand(place: &Place, handle: &Handle) -> Result<(), BoxError> {
     let about = AssetId::new("page/home/about")?;
     std::fs::write(Files::new(&place.pages).path(&about), "changed by hand")?;
     place.show("changed by hand")?;
-    // Without being told, the service would notice within its drift period.
-    let by = annealing_enforcer::store::records::By::new("the tour", "it was changed by hand");
+    // Without this command, the service would notice the change within its drift period.
+    let by =
+        annealing_enforcer::store::records::By::new("the tour", "the page was changed by hand");
     let look = Command::LookNow { asset: about, by };
     handle.enforcer.tell(look).await?;
     handle.settle(PATIENCE).await?;
-    Ok(place.show("put back")?)
+    Ok(place.show("repaired")?)
 }
 
-/// Where everything is.
+/// The paths that the tour uses, all in one temporary directory.
 struct Place {
     source: PathBuf,
     freeze: PathBuf,

@@ -1,4 +1,4 @@
-//! Intent: how `sites.yaml` becomes assets, and what must hold of them.
+//! The intent: how `sites.yaml` becomes assets, and which assets are refused.
 
 use plugin_sdk::{
     AssetView, Drafts, Generator, GeneratorInfo, Input, Problems, Validator, document::Located,
@@ -6,16 +6,16 @@ use plugin_sdk::{
 use prodspec_model::{Asset, AssetId, Message};
 use serde::{Deserialize, Serialize};
 
-/// The name of the source of truth.
+/// Name of the source of truth: the file that the team edits.
 pub const SOURCE: &str = "sites.yaml";
 
-/// One page of one site, as production shall have it.
+/// The payload of an asset: one page of one site, as it should be in production.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
-    /// The site it belongs to.
+    /// Name of the site that the page belongs to.
     pub site: String,
-    /// Its text.
+    /// Whole text of the page.
     pub text: String,
 }
 
@@ -23,7 +23,7 @@ impl Message for Page {
     const TYPE: &'static str = "embedded.v1.Page";
 }
 
-/// What people write: one document per site.
+/// One document of the source: a site with its pages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Site {
@@ -32,7 +32,7 @@ struct Site {
     pages: Vec<Located<String>>,
 }
 
-/// Makes a page asset for each page of each site.
+/// Generator that makes one [`Page`] asset for each page of each site.
 pub struct Sites;
 
 impl Generator for Sites {
@@ -57,7 +57,7 @@ impl Generator for Sites {
     }
 }
 
-/// No page without a text worth reading.
+/// Validator that refuses pages without a greeting.
 pub struct Readable;
 
 impl Validator for Readable {
@@ -70,7 +70,7 @@ impl Validator for Readable {
             return;
         };
         if page.text.starts_with(',') {
-            let problem = view.problem("greets nobody; give the site a greeting");
+            let problem = view.problem("the greeting is empty: give the site a greeting");
             problems.push(problem.field("payload.text"));
         }
     }

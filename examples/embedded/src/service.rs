@@ -1,4 +1,4 @@
-//! The service: generation and enforcement side by side, with the team's plugins in tower's layers.
+//! The service: generation and enforcement side by side, with the team's plugins inside tower layers.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -20,31 +20,31 @@ use tower::ServiceBuilder;
 
 use crate::model::{Page, Readable, Sites};
 
-/// The service, ready to run.
+/// The assembled service, ready to run.
 pub struct Service {
     generation: Regeneration<TokioRuntime>,
     enforcer: Enforcer<TokioRuntime>,
     handle: Handle,
 }
 
-/// The service from outside.
+/// A cloneable handle for asking and commanding the running service.
 #[derive(Clone)]
 pub struct Handle {
-    /// Reads the source, and says what is wrong with it.
+    /// Reads the source on request and reports its problems.
     pub generation: prodspec_gen::Handle,
-    /// Says how production stands, and takes orders.
+    /// Reports the state of production and accepts commands.
     pub enforcer: annealing_enforcer::Handle<TokioRuntime>,
 }
 
 impl Service {
-    /// Puts the service together, inside a tokio runtime.
+    /// Puts the service together. Must be called inside a tokio runtime.
     ///
-    /// It keeps nothing but pages: incarnations and decisions are in memory, and what production has is seen by looking
-    /// at it. For memory over restarts, put another store here; for more than one process generation has to be fenced too,
-    /// as `control-plane` does.
+    /// Incarnations and decisions are kept in memory only, so a restart forgets them; the state of production is read
+    /// from the pages. To keep them, use another store here. To run more than one process, generation has to be fenced
+    /// as well, as the `control-plane` crate does.
     ///
     /// # Errors
-    /// When the parts do not fit together.
+    /// When the pipeline or the enforcer refuses its configuration.
     pub fn new(
         source: impl SourceOfTruth,
         pages: impl AssetPlugin,
@@ -65,7 +65,7 @@ impl Service {
         let seals = Arc::new(Durable::new(store.clone(), partition.clone()));
         let (generation, of_generation) = Regeneration::new(runtime.clone(), pipeline, seals);
 
-        // Stock tower around a plugin is a plugin still.
+        // A plugin inside stock tower layers is still a plugin.
         let pages = ServiceBuilder::new()
             .concurrency_limit(8)
             .timeout(Duration::from_secs(5))
@@ -73,7 +73,8 @@ impl Service {
         let enforcer = Enforcer::builder(runtime, partition, store)
             .asset_plugin::<Page>(pages)
             .checks(|base| {
-                // Read from above: an answer in time, few at once, nobody working by hand, not too many a second.
+                // From the outside in: a time limit for each check, at most 64 checks at once, the team's own check,
+                // and a limit on pushes per second.
                 ServiceBuilder::new()
                     .timeout(Duration::from_secs(2))
                     .concurrency_limit(64)
@@ -93,7 +94,7 @@ impl Service {
         })
     }
 
-    /// What others may ask of it.
+    /// Returns a handle to this service.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -101,7 +102,7 @@ impl Service {
     /// Generates and enforces until `shutdown` completes.
     ///
     /// # Errors
-    /// When the store is broken.
+    /// When the enforcer stops, for instance because the store fails.
     pub async fn run(
         self,
         shutdown: impl Future<Output = ()> + Send + 'static,
@@ -113,17 +114,17 @@ impl Service {
     }
 }
 
-/// Twenty pages at once, then one in 50 ms.
+/// Push rate: a burst of 20 pages, then one page every 50 ms.
 const GENTLE: Quota = Quota {
     burst: 20,
     every: Duration::from_millis(50),
 };
 
 impl Handle {
-    /// Reads the source now, and waits until production is as it says.
+    /// Reads the source now, then waits until every page is settled, for at most `within`.
     ///
     /// # Errors
-    /// Every problem of the source; or that it took longer than `within`.
+    /// All problems of the source, or an error when the pages are not settled in time.
     pub async fn settle(&self, within: Duration) -> Result<(), BoxError> {
         let status = self.generation.next_run().await;
         if status.problems.any_error() {

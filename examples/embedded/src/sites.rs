@@ -1,4 +1,4 @@
-//! Production: a directory with one file per page, and the plugin that compares and writes them.
+//! Production: a directory with one file per page, and the plugin that compares and writes these files.
 
 use std::{
     io::{Error, ErrorKind},
@@ -14,21 +14,21 @@ use prodspec_model::AssetId;
 
 use crate::model::Page;
 
-/// Keeps pages as files of one directory.
+/// Asset plugin that keeps each page as a file in one directory.
 #[derive(Debug, Clone)]
 pub struct Files {
     directory: PathBuf,
 }
 
 impl Files {
-    /// Pages are files of `directory`, which must be there.
+    /// Creates the plugin for the pages in `directory`, which must exist.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
         }
     }
 
-    /// The file of a page. An id is no path: its `/` become `+`, which no id has.
+    /// Path of a page's file. Each `/` of the id becomes `+`, a character that no id contains, so names are unique.
     pub fn path(&self, page: &AssetId) -> PathBuf {
         self.directory.join(page.as_str().replace('/', "+"))
     }
@@ -42,7 +42,7 @@ impl Files {
         }
     }
 
-    /// Writes beside and renames: nobody ever reads half a page.
+    /// Writes a temporary file in the same directory and renames it, so that a reader never sees half a page.
     async fn write(&self, page: &AssetId, text: &str) -> Result<(), plugin::Error> {
         let path = self.path(page);
         let beside = self

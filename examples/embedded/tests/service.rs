@@ -1,4 +1,4 @@
-//! The service against real files, and against mocks of the plugin traits.
+//! Tests of the service with real files, and with mocks of the plugin traits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -23,7 +23,7 @@ use prodspec_model::AssetId;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A source with one site of these pages.
+/// Creates a source with one site that has these pages.
 fn source(directory: &Path, pages: &str) -> YamlFile {
     let path = directory.join("sites.yaml");
     std::fs::write(
@@ -45,7 +45,8 @@ fn running(
     handle
 }
 
-/// What was called, in order. A mock's own panics would end in the enforcer, which takes them for failures.
+/// The calls of a mock, in order. They are compared at the end of a test: the enforcer would catch a panic inside a
+/// mock and treat it as a failed call.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<&'static str>>>);
 
@@ -59,7 +60,7 @@ impl Calls {
     }
 }
 
-/// A check that says what `verdict` says.
+/// A mock check that returns the result of `verdict`.
 fn check(
     calls: &Calls,
     verdict: impl Fn(&CheckRequest) -> Verdict + Send + 'static,
@@ -76,12 +77,12 @@ fn check(
     check
 }
 
-/// A check with nothing against anything.
-fn agreeable(calls: &Calls) -> MockCheckPlugin {
+/// A mock check that delays no push.
+fn always_proceeds(calls: &Calls) -> MockCheckPlugin {
     check(calls, |request| Verdict::proceed(request.now))
 }
 
-/// A plugin that answers diffs with `diff`, and pushes with `push`.
+/// A mock plugin that answers diffs with `diff` and pushes with `push`.
 fn pages(
     calls: &Calls,
     mut diff: impl FnMut(&DiffRequest) -> Result<Diff, plugin::Error> + Send + 'static,
@@ -111,7 +112,7 @@ fn differs(request: &DiffRequest) -> Result<Diff, plugin::Error> {
 }
 
 #[tokio::test]
-async fn pages_become_files_and_stay_so() {
+async fn pages_are_written_as_files() {
     let directory = tempfile::tempdir().unwrap();
     let files = Files::new(directory.path());
     let freeze = Freeze::new(directory.path().join("FREEZE"));
@@ -130,13 +131,13 @@ async fn pages_become_files_and_stay_so() {
 }
 
 #[tokio::test]
-async fn a_bad_site_is_refused_with_its_place() {
+async fn bad_page_name_is_refused_with_its_place() {
     let (directory, calls) = (tempfile::tempdir().unwrap(), Calls::default());
     let plugin = pages(&calls, differs, || Ok(Pushed::Done));
     let handle = running(
         source(directory.path(), "index, ../passwd"),
         plugin,
-        agreeable(&calls),
+        always_proceeds(&calls),
     );
     let refused = handle.settle(LONG).await.unwrap_err().to_string();
     assert!(refused.contains("sites.yaml#0"), "{refused}");
@@ -145,16 +146,20 @@ async fn a_bad_site_is_refused_with_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_sync_is_never_pushed() {
+async fn page_in_sync_is_never_pushed() {
     let (directory, calls) = (tempfile::tempdir().unwrap(), Calls::default());
     let plugin = pages(&calls, |_| Ok(Diff::in_sync()), || Ok(Pushed::Done));
-    let handle = running(source(directory.path(), "index"), plugin, agreeable(&calls));
+    let handle = running(
+        source(directory.path(), "index"),
+        plugin,
+        always_proceeds(&calls),
+    );
     handle.settle(LONG).await.unwrap();
     assert_eq!(calls.all(), ["diff"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_push_is_tried_again_after_another_look() {
+async fn failed_push_is_repeated_after_another_diff() {
     let (directory, calls) = (tempfile::tempdir().unwrap(), Calls::default());
     let pushes = Arc::new(AtomicU32::new(0));
     let so_far = pushes.clone();
@@ -169,7 +174,7 @@ async fn a_failed_push_is_tried_again_after_another_look() {
     let handle = running(
         source(directory.path(), "index"),
         pages(&calls, diff, push),
-        agreeable(&calls),
+        always_proceeds(&calls),
     );
     handle.settle(LONG).await.unwrap();
     let once = ["diff", "check", "push"];
@@ -177,7 +182,7 @@ async fn a_failed_push_is_tried_again_after_another_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_pushed_while_a_check_delays() {
+async fn page_is_not_pushed_while_a_check_delays() {
     let (directory, calls) = (tempfile::tempdir().unwrap(), Calls::default());
     let plugin = pages(&calls, differs, || Ok(Pushed::Done));
     let never = check(&calls, |request| {
@@ -197,12 +202,12 @@ async fn nothing_is_pushed_while_a_check_delays() {
     let asked = calls.iter().filter(|call| **call == "check").count();
     assert!(
         (30..=61).contains(&asked),
-        "asked {asked} times in a minute"
+        "the check ran {asked} times in a minute"
     );
 }
 
 #[tokio::test]
-async fn the_plugin_keeps_the_laws() {
+async fn files_plugin_passes_the_conformance_suite() {
     let directory = tempfile::tempdir().unwrap();
     let page = embedded::model::Page {
         site: "home".into(),
@@ -220,16 +225,16 @@ async fn the_plugin_keeps_the_laws() {
 }
 
 #[test]
-fn the_tour_ends_by_itself() {
+fn tour_shows_every_step_and_exits() {
     let mut tour = std::process::Command::new(env!("CARGO_BIN_EXE_embedded"));
     let ended = tour.output().unwrap();
     let said = String::from_utf8(ended.stdout).unwrap();
     assert!(ended.status.success(), "{said}");
-    let after: Vec<_> = said.split("\nput back:\n").collect();
+    let after: Vec<_> = said.split("\nrepaired:\n").collect();
     assert!(
         after[1].contains("page+home+about: Good evening, this is about."),
         "{said}"
     );
-    assert!(after[0].contains("the check freeze says"), "{said}");
-    assert!(after[1].contains("greets nobody"), "{said}");
+    assert!(after[0].contains("the check `freeze` delays"), "{said}");
+    assert!(after[1].contains("the greeting is empty"), "{said}");
 }

@@ -1,5 +1,5 @@
-//! What fires: a file in the state directory with one alert per line, such as `LatencyHigh`, or `LatencyHigh eu` for one
-//! about a single cluster. It stands for an alerting system that people would have; without the file, all is quiet.
+//! Firing alerts: a file in the state directory with one alert per line, such as `LatencyHigh`, or `LatencyHigh eu` for
+//! an alert about a single cluster. The file stands in for a real alerting system. Without the file, no alert fires.
 
 use std::{fs, io, path::PathBuf};
 
@@ -10,10 +10,10 @@ use control_plane::{
 
 use crate::production::clock::now_micros;
 
-/// The label of an alert that is about one cluster.
+/// Name of the label that holds the cluster of an alert.
 pub(crate) const CLUSTER: &str = "cluster";
 
-/// The file, looked at whenever somebody asks.
+/// Signal source that reads the alerts file at each query.
 #[derive(Debug, Clone)]
 pub(crate) struct AlertFile(pub(crate) PathBuf);
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_line_is_an_alert_and_no_file_is_quiet() {
+    async fn alert_file_gives_one_alert_per_line_and_none_when_missing() {
         let dir = tempfile::tempdir().unwrap();
         let file = AlertFile(dir.path().join("alerts"));
         assert_eq!(file.firing().await.unwrap().firing, []);
@@ -58,6 +58,9 @@ mod tests {
         assert_eq!(firing, expected);
         fs::remove_file(&file.0).unwrap();
         fs::create_dir(&file.0).unwrap();
-        assert!(file.firing().await.is_err(), "unreadable is not quiet");
+        assert!(
+            file.firing().await.is_err(),
+            "an unreadable file is an error"
+        );
     }
 }

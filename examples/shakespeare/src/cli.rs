@@ -1,4 +1,4 @@
-//! What the program can be asked to do: its own module, so that adding a command never touches `main`.
+//! The command line: its own module, so that adding a command does not touch `main`.
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
@@ -14,13 +14,13 @@ use shakespeare::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// The Shakespeare service on real processes, and the control plane that keeps it as its manifest says.
+/// Run the Shakespeare service on real processes, with a control plane that keeps it equal to its manifest.
 ///
-/// Without a command: `run`.
+/// Without a command, the program does `run`.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// The state directory.
+    /// The state directory: manifest, store, control socket and the directories of the cells.
     #[arg(long, global = true, default_value = "state")]
     state: PathBuf,
     #[command(subcommand)]
@@ -29,64 +29,64 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Turn everything up, heal it and follow edits until Ctrl-C.
+    /// Start the service, repair it and follow edits of the manifest until Ctrl-C.
     Run,
-    /// Stop controlling, and remove everything that runs and all state.
+    /// Stop the control plane, then remove all processes and all state.
     Down,
-    /// What incarnation a manifest would give, or every problem found. Touches nothing.
+    /// Show the incarnation that a manifest would give, or all its problems. Changes nothing.
     Check {
-        /// The manifest.
+        /// Path of the manifest file.
         file: PathBuf,
     },
-    /// What becomes of every asset that is not in sync: pushed now, in turn, held, leaving intent, or destroyed.
+    /// Show what happens to each asset that is not in sync: pushed now, in turn, held, leaving intent, or destroyed.
     Plan,
-    /// Why an asset, or each, is or is not being pushed.
+    /// Show why an asset is, or is not, being pushed.
     Explain {
-        /// Which asset.
+        /// Id of the asset, such as `job/eu`. Without it, all assets.
         asset: Option<AssetId>,
     },
-    /// How things stand.
+    /// Show the state of the control plane and of production.
     Status {
-        /// As JSON.
+        /// Print the whole state as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// How the rollout of the last edit is, and what people say to it.
+    /// Show the rollout of the last edit, or give it a command.
     Rollout {
-        /// Without one: `status`.
+        /// What to do. Without it: `status`.
         #[command(subcommand)]
         verb: Option<rollout::Verb>,
     },
-    /// Send requests until Ctrl-C, so that there is something to judge a rollout by.
+    /// Send requests until Ctrl-C. The health of a rollout is judged by their answers.
     Load,
-    /// Let a change that destroys through.
+    /// Approve one destructive change of an asset.
     Approve(tell::Approve),
-    /// Lift a guard or a check for one change.
+    /// Override a guard or a check for one change.
     Override(tell::Override),
-    /// Forget an orphan that is known about; it is left running.
+    /// Remove an orphan from the list of orphans. Its processes are left running.
     Acknowledge(tell::About),
-    /// Vouch that a push whose outcome is unknown does not run any more.
+    /// Confirm that a push with an unknown outcome is over and will not take effect any more.
     Over(tell::About),
-    /// Enforce again what stopped itself because an invariant did not hold: you have looked at why.
+    /// Start enforcement again after a violated invariant stopped it. Find out why it stopped first.
     Clear(tell::Clear),
-    /// Stop pushes.
+    /// Pause pushes: no new push starts.
     Pause(tell::Pause),
-    /// Push again.
+    /// End a pause, so that pushes start again.
     Resume(tell::Resume),
-    /// A scripted session in a directory of its own, judged from outside.
+    /// Play a scripted session in a directory of its own, and judge it from outside.
     Demo(demo::Options),
-    /// One cluster: started by whoever needs it.
+    /// Run one cell: all processes of one cluster. Started by the control plane.
     #[command(hide = true)]
     Cell(cell::Options),
-    /// One task of a job: started by its cell.
+    /// Run one task of a job. Started by its cell.
     #[command(hide = true)]
     Frontend(frontend::Options),
-    /// The proxy in front of a cell: started by its cell.
+    /// Run the balancer of a cell. Started by its cell.
     #[command(hide = true)]
     Balancer(balancer::Options),
 }
 
-/// Runs what the command line asks for.
+/// Parses the command line and runs its command.
 pub(crate) fn run() -> ExitCode {
     voice::complain_of_panics();
     let Cli { state, command } = Cli::parse();
@@ -116,7 +116,7 @@ fn perform(place: Place, command: Command) -> Result<ExitCode, Failure> {
         .with_ansi(false)
         .init();
     let done = runtime.block_on(dispatch(place, command));
-    // A read of standard input may still be waiting: do not wait for it.
+    // A blocking read of standard input may still be waiting; it must not delay the exit.
     runtime.shutdown_background();
     done
 }
@@ -146,7 +146,7 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line for each cause, and for each detail of a cause.
+/// Prints an error: a line for each cause, followed by the details of that cause.
 fn report(error: &(dyn Error + 'static)) {
     let mut next = Some(error);
     let mut lead = "error";

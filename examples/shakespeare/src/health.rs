@@ -1,4 +1,4 @@
-//! Whether what was updated is well: by what its own processes count, under the load that is there.
+//! The health of updated assets: judged by the counters of their own processes, under the load at that time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,16 +10,19 @@ use control_plane::{
 
 use crate::model::{FrontendJob, LoadBalancer};
 
-/// More of the answers of a job or of a balancer than this share must not be errors.
+/// Maximum share of a job's or balancer's answers that may be errors.
 const ERRORS: f64 = 0.02;
-/// What is older says nothing any more.
+/// How far back samples are used.
 const WINDOW: Duration = Duration::from_secs(5);
-/// A second apart: fewer samples, or requests, are no evidence.
+/// Minimum number of samples, taken one second apart. With fewer, health is unknown.
 const SAMPLES: usize = 3;
+/// Minimum number of requests in the window. With fewer, health is unknown.
 const REQUESTS: u64 = 20;
 
-/// At most one in fifty of the answers of an updated job or balancer is an error, each by its own counters: what a
-/// balancer refuses, no job has seen. Without requests nobody can tell.
+/// Judges an updated job or balancer by its own counters: at most one in fifty of its answers may be an error.
+///
+/// Jobs and balancers are judged separately, because a request that a balancer refuses never reaches a job. Without
+/// requests, health is unknown.
 pub(crate) fn errors(metrics: Arc<dyn MetricSource>) -> impl HealthValidator {
     let requests = of("http_requests_total");
     let errors = requests.clone().beginning("code", "5");

@@ -1,14 +1,15 @@
-//! The article's Shakespeare service: a manifest, a control plane that keeps production equal to it, and production,
-//! which is real processes. A library beside its program, so that tests and the demo can reach the pieces.
+//! The article's Shakespeare service: a manifest, production made of real processes, and a control plane that keeps
+//! production equal to the manifest. It is a library beside its program, so that tests and the demo can use the parts.
 //!
-//! - [`model`]: the manifest, the assets it stands for, and the generator between them.
-//! - [`plugins`]: how each type of asset is compared with production and changed.
-//! - [`metrics`]: what production counts about itself, scraped.
-//! - [`plane`]: the control plane, put together: from `alerts`, what fires, and `health`, whether an update is well.
-//! - [`control`]: asking and telling the running control plane.
-//! - [`command`]: what the program can be asked to do. [`demo`]: a scripted session, judged from outside.
-//! - [`voice`]: what it says to people, as text.
-//! - [`production`]: cells, frontends, balancers. It knows nothing of the others.
+//! - [`plane`]: assembles the control plane, with the alerts of `alerts` and the health rule of `health`.
+//! - [`model`]: the manifest, its assets, and the generator that makes the assets.
+//! - [`plugins`]: for each asset type, how an asset is compared with production and pushed.
+//! - [`metrics`]: scrapes the counters of production's processes.
+//! - [`control`]: the socket on which the running control plane takes questions and commands.
+//! - [`command`]: the commands of the program. [`demo`]: a scripted session, judged from outside.
+//! - [`voice`]: all output to the terminal.
+//! - [`place`]: the layout of the state directory.
+//! - [`production`]: cells, frontends and balancers. It uses no other module of this crate.
 
 mod alerts;
 pub mod command;

@@ -1,4 +1,4 @@
-//! The `shakespeare` program: the command line only, so that everything else can be tested as a library.
+//! The `shakespeare` program. It contains the command line only; everything else is in the library, where it is tested.
 
 use std::process::ExitCode;
 

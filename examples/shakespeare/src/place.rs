@@ -1,4 +1,4 @@
-//! Where things are: the state directory's layout, known here only.
+//! The layout of the state directory. Other modules get the paths of its files from here.
 
 use std::{
     fs, io,
@@ -11,21 +11,22 @@ use crate::{
     model::{Manifest, SOURCE},
 };
 
-/// A state directory.
+/// A state directory, and the paths of the files in it.
 #[derive(Debug, Clone)]
 pub struct Place(PathBuf);
 
 impl Place {
-    /// The state directory at `dir`, which need not exist.
+    /// Creates the layout for the state directory `dir`, which need not exist yet.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self(dir.into())
     }
 
-    /// Makes the directory, for its user alone, and a manifest if there is none. Says whether it made one.
+    /// Creates the directory with mode 0700, and the default manifest if there is none. Returns true if it wrote the
+    /// manifest.
     ///
     /// # Errors
-    /// When the directory or the manifest cannot be written, when other users may write to the directory, and when its
-    /// path is too long for the socket in it.
+    /// When the directory or the manifest cannot be written, when other users may write to the directory, or when its
+    /// path is too long for the control socket in it.
     pub fn prepare(&mut self) -> io::Result<bool> {
         let mut directory = fs::DirBuilder::new();
         directory.recursive(true).mode(0o700).create(&self.0)?;
@@ -40,7 +41,7 @@ impl Place {
         Ok(missing)
     }
 
-    /// Other users must not be able to put their own files in place of ours.
+    /// Refuses a directory in which other users could replace files.
     fn is_ours(&self) -> io::Result<()> {
         let mode = self.0.metadata()?.mode();
         if mode & 0o022 == 0 {
@@ -50,57 +51,57 @@ impl Place {
         Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "other users may write to {dir} (mode {:o}), and so act as the control plane: `chmod go-w {dir}`, or \
-                 name another directory with --state",
+                "other users may write to {dir} (mode {:o}) and could replace the control plane's files: run \
+                 `chmod go-w {dir}`, or choose another directory with --state",
                 mode & 0o7777
             ),
         ))
     }
 
-    /// The directory itself.
+    /// Path of the state directory itself.
     pub fn dir(&self) -> &Path {
         &self.0
     }
 
-    /// The source of truth.
+    /// Path of the manifest, the source of truth.
     pub fn manifest(&self) -> PathBuf {
         self.0.join(SOURCE)
     }
 
-    /// What the control plane remembers.
+    /// Path of the directory with the control plane's store.
     pub fn store(&self) -> PathBuf {
         self.0.join("store")
     }
 
-    /// The socket that the running control plane listens on.
+    /// Path of the socket that the running control plane listens on.
     pub fn control(&self) -> PathBuf {
         self.0.join("control.sock")
     }
 
-    /// What fires, one alert per line. Nothing, without it.
+    /// Path of the file with the firing alerts, one per line. If the file is missing, no alert fires.
     pub fn alerts(&self) -> PathBuf {
         self.0.join("alerts")
     }
 
-    /// The directories of all cells.
+    /// Path of the directory that holds the directories of all cells.
     pub fn cells(&self) -> PathBuf {
         self.0.join("cells")
     }
 
-    /// The directory of one cell.
+    /// Path of the directory of the cell `name`.
     pub fn cell(&self, name: &str) -> PathBuf {
         self.cells().join(name)
     }
 
-    /// The service's database.
+    /// Path of the service's SQLite database.
     pub fn database(&self) -> PathBuf {
         self.0.join("database.sqlite")
     }
 
-    /// The cells that there are or were, by name.
+    /// Returns the names of all cells that have a directory here, sorted. A cell need not be running.
     ///
     /// # Errors
-    /// When the directory is there and cannot be read.
+    /// When the directory of the cells exists but cannot be read.
     pub fn cell_names(&self) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(self.cells()) {
             Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! The control plane of Shakespeare, put together: start reading here.
+//! Assembles the control plane of the Shakespeare service. Start reading here.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,13 +23,13 @@ use crate::{
     voice::say,
 };
 
-/// One look at the alerts serves for so long: an edit saved after an alert is checked against it.
+/// How long one reading of the alerts file is used. It is short, so that an edit saved after an alert meets that alert.
 const ALERTS: Duration = Duration::from_millis(200);
 
-/// Puts the control plane of `place` together. Missing cells are started from `program`.
+/// Assembles the control plane for the state directory `place`. Missing cells are started as processes of `program`.
 ///
 /// # Errors
-/// When its parts do not fit, which would be a mistake here.
+/// When the builder refuses the configuration. That would be a defect of this function.
 pub fn build(
     place: &Place,
     program: PathBuf,
@@ -52,7 +52,8 @@ pub fn build(
         .asset_type(model::schema_type())
         .asset_type(model::domain_type())
         .asset_type(model::policy_type())
-        // Cells and database refuse the calls of old owners, so a lost push is known as soon as it is looked at.
+        // Cells and database refuse calls of earlier owners. A push with an unknown outcome is therefore over as soon
+        // as the current owner has read production once.
         .asset_plugin::<FrontendJob>(Plugin::new(jobs.clone()).turndown(jobs).guarded())
         .asset_plugin::<LoadBalancer>(Plugin::new(balancers.clone()).turndown(balancers).guarded())
         .asset_plugin::<GlobalBalancer>(Plugin::new(GlobalBalancers::new(cells)).guarded())
@@ -61,17 +62,17 @@ pub fn build(
         )
         .checks(|base| {
             ServiceBuilder::new()
-                // Demand never exceeds capacity, and no task runs against a schema older than it needs.
+                // Keeps demand below capacity, and starts no task before the schema that it needs.
                 .layer(DependencySolverLayer::standard())
-                // Nothing new starts where an alert fires. What heals, goes back, or cannot wait does.
+                // Delays intent changes in clusters where an alert fires. Repairs, rollbacks and emergencies go on.
                 .layer(MonitoringLayer::new(alerts))
                 .service(base)
         })
-        // Which cluster follows when is for the manifest to say: without a stack of our own, the standard one goes by
-        // the policy asset.
+        // The manifest decides the order of the clusters: the standard selection stack follows the policy asset, so no
+        // stack is given here.
         .health(|base| {
             ServiceBuilder::new()
-                // The tasks' and balancers' own counts, and no word of the control plane about itself.
+                // Judges by the counters of tasks and balancers. Reports of the control plane itself are not used.
                 .layer(HealthLayer::new(health::errors(metrics)))
                 .service(base)
         })
@@ -85,7 +86,7 @@ pub fn build(
     builder.build()
 }
 
-/// The manifest as it must be, wherever it is read from.
+/// Returns `file` as a manifest source: with the name, the end marker and the size limit that every manifest has.
 pub fn source(file: YamlFile) -> YamlFile {
     let limits = Limits {
         bytes: model::MANIFEST_LIMIT,
@@ -94,7 +95,7 @@ pub fn source(file: YamlFile) -> YamlFile {
     file.named(model::SOURCE).with_end_marker().limits(limits)
 }
 
-/// A service of a dozen assets on one machine can look often, and wait little.
+/// Timing of enforcement. With a dozen assets on one machine, frequent diffs and short waits cost little.
 fn config() -> Config {
     Config {
         drift_period: Duration::from_secs(2),
@@ -106,7 +107,7 @@ fn config() -> Config {
     }
 }
 
-/// Its rollouts bake for seconds, so they are looked at more than once a second.
+/// Timing of rollouts. They bake for a few seconds only, so health is validated twice a second.
 fn rollout_config() -> strategist::Config {
     strategist::Config {
         validate_every: Duration::from_millis(500),
@@ -117,7 +118,7 @@ fn rollout_config() -> strategist::Config {
     }
 }
 
-/// Says what is being pushed, once per push.
+/// Prints a line when a push begins, but not for the follow-up calls of the same push.
 fn narrated(request: PushRequest) -> PushRequest {
     if !request.continuation {
         let PushRequest {

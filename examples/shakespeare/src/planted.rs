@@ -1,11 +1,11 @@
-//! Faults that can be planted in the control plane and in production, to see that the demo notices each. Only with the
-//! feature `planted-faults`, and only when the environment asks for one:
+//! Faults that can be planted in the control plane and in production, to test that the demo notices them. A fault needs
+//! the feature `planted-faults`, and an environment variable that names it:
 //!
 //! ```text
 //! SHAKESPEARE_PLANTED=canary-skipped cargo run -p shakespeare --features planted-faults -- demo
 //! ```
 //!
-//! `tests/planted.rs` plants each, and sees its step broken.
+//! `tests/planted.rs` plants each fault and expects that the step about it fails.
 
 use std::sync::Arc;
 
@@ -17,57 +17,61 @@ use control_plane::{
     strategist::policy,
 };
 
-/// The variable that names a fault.
+/// The environment variable that names a fault.
 const VARIABLE: &str = "SHAKESPEARE_PLANTED";
 
+/// The faults that can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Planted {
-    /// A rollout moves everything at once, whatever the policy says.
+    /// A rollout selects all targets at once and ignores its policy.
     CanarySkipped,
-    /// What was updated is always found healthy.
+    /// Every updated asset is judged healthy.
     HealthIgnored,
-    /// What is to go back never does.
+    /// A rollback selects no target.
     RollbackSuppressed,
-    /// A hold holds nothing.
+    /// The `hold` of a policy is ignored.
     HoldIgnored,
-    /// Nothing waits for an alert.
+    /// Firing alerts delay no push.
     AlertIgnored,
-    /// As many are on their way at once as there are, whatever the policy says.
+    /// The limits `max_in_flight` and `max_unavailable` are ignored.
     LimitsIgnored,
-    /// A wave does not wait for the one before it.
+    /// The waves of a policy are ignored.
     WavesIgnored,
-    /// A person's word that it is good enough changes nothing.
+    /// An operator's `promote` command is ignored.
     PromoteIgnored,
-    /// A balancer says that it lets less through while more is still in flight.
+    /// A balancer acknowledges a lower limit while more requests are still in flight.
     LimitToldEarly,
-    /// Every other answer of a balancer counts as an error, though it is none: only its own counters know.
+    /// A balancer counts one error for each request that it answers, although the client saw no error.
     BalancerErrs,
 }
 
 impl Planted {
-    /// The one that the environment names.
+    /// Returns the fault that the environment names, if any.
     fn named() -> Option<Self> {
         let name = std::env::var(VARIABLE).ok()?;
         Self::from_str(&name, false).ok()
     }
 }
 
-/// Whether balancers say too early what they let through.
+/// Returns true if balancers shall acknowledge a lower limit too early.
 pub(crate) fn limit_told_early() -> bool {
     Planted::named() == Some(Planted::LimitToldEarly)
 }
 
-/// Whether balancers count errors that nobody sees.
+/// Returns true if balancers shall count errors that no client sees.
 pub(crate) fn balancer_errs() -> bool {
     Planted::named() == Some(Planted::BalancerErrs)
 }
 
-/// The same control plane with the fault that the environment names, if it names one.
+/// Adds the fault that the environment names to the control plane, if it names one.
 pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
     let Some(fault) = Planted::named() else {
         return builder;
     };
-    tracing::warn!(?fault, "a fault is planted");
+    tracing::warn!(
+        ?fault,
+        "this process runs with a planted fault; use it for tests only"
+    );
     match fault {
         Planted::HealthIgnored => builder.health(|healthy| healthy),
         Planted::AlertIgnored => builder.checks(|base| {
@@ -75,13 +79,13 @@ pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
                 .layer(control_plane::checks::DependencySolverLayer::standard())
                 .service(base)
         }),
-        // In production, not here.
+        // These two faults are in production, not in the control plane.
         Planted::LimitToldEarly | Planted::BalancerErrs => builder,
         _ => careless(builder, fault),
     }
 }
 
-/// Rollouts whose policy lacks something.
+/// Plants a fault in the selection of rollouts.
 fn careless(builder: ControlPlaneBuilder, fault: Planted) -> ControlPlaneBuilder {
     match fault {
         Planted::RollbackSuppressed => builder.rollouts(|_| {
@@ -102,7 +106,7 @@ fn careless(builder: ControlPlaneBuilder, fault: Planted) -> ControlPlaneBuilder
     }
 }
 
-/// The request without what the fault takes from it.
+/// Removes from the request the part that the fault ignores.
 fn lacking(mut request: SelectRequest, fault: Planted) -> SelectRequest {
     let policy = Arc::make_mut(&mut request.policy);
     match fault {

@@ -1,8 +1,8 @@
-//! Speaking to people: the one module that writes to the terminal, a line at a time, so that no text which comes from
-//! plugins, people or sources gets there but as text.
+//! Output to the terminal. No other module of the control plane writes there, so that text from plugins, people and
+//! sources cannot reach the terminal as control sequences.
 //!
-//! What is said is one line, whatever is in it: line ends and escape sequences of it are shown (R73). It never fails
-//! because the terminal has gone.
+//! Each call prints one line: line ends and escape sequences in the text are shown as visible characters (R73).
+//! Printing lines does not fail when the terminal is gone.
 
 use std::{
     fmt::Display,
@@ -13,18 +13,18 @@ use std::{
 use control_plane::sdk::text::{shown, shown_json};
 use serde::Serialize;
 
-/// Says a line on standard output.
+/// Prints a line on standard output.
 pub(crate) fn say(line: impl Display) {
-    // A closed pipe is no reason to stop controlling.
+    // The control plane goes on when standard output is closed.
     let _ = writeln!(io::stdout().lock(), "{}", shown(&line.to_string()));
 }
 
-/// Says several lines.
+/// Prints several lines on standard output.
 pub(crate) fn say_all(lines: impl IntoIterator<Item = impl Display>) {
     lines.into_iter().for_each(say);
 }
 
-/// Says data as JSON: for programs, and all the same no terminal obeys it.
+/// Prints data as indented JSON on standard output. Control characters are escaped, as in all other output.
 ///
 /// # Errors
 /// When the data cannot be written as JSON.
@@ -34,28 +34,28 @@ pub(crate) fn say_json(data: &impl Serialize) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// Says a line on standard error.
+/// Prints a line on standard error, with control characters made visible.
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", shown(&line.to_string()));
 }
 
-/// Whether a person looks at standard output.
+/// Returns true if standard output is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stdout().is_terminal()
 }
 
-/// The lines at the end of a terminal that are replaced whenever they change.
+/// The last lines of a terminal, which are redrawn when they change.
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
-    /// As they are there.
+    /// The lines that the terminal shows now.
     shown: Vec<String>,
 }
 
 impl Screen {
-    /// Shows these lines in place of the last ones, as far as they fit.
+    /// Replaces the lines on the terminal by `lines`, cut to the size of the terminal.
     ///
     /// # Errors
-    /// When the terminal has gone.
+    /// When the terminal cannot be written.
     pub(crate) fn show(&mut self, lines: &[String]) -> io::Result<()> {
         let now = fitting(lines, size());
         if now == self.shown {
@@ -63,7 +63,7 @@ impl Screen {
         }
         let mut out = io::stdout().lock();
         if !self.shown.is_empty() {
-            // Up to where the last one began, and everything from there on away.
+            // Move up to the first of the old lines and clear everything from there on.
             write!(out, "\x1b[{}F\x1b[J", self.shown.len())?;
         }
         writeln!(out, "{}", now.join("\n"))?;
@@ -73,7 +73,7 @@ impl Screen {
     }
 }
 
-/// Rows and columns of the terminal.
+/// Returns the rows and columns of the terminal, 24 and 80 if they are unknown.
 fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout());
     let known = size.ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
@@ -81,7 +81,7 @@ fn size() -> (usize, usize) {
     (rows.into(), columns.into())
 }
 
-/// What a terminal of so many rows and columns shows of these lines without wrapping or scrolling, ready to be written.
+/// Cuts lines to a terminal's rows and columns, so that it neither wraps nor scrolls. Control characters are escaped.
 fn fitting(lines: &[String], (rows, columns): (usize, usize)) -> Vec<String> {
     let fitting = |line: &String| {
         let mut line = shown(line).into_owned();
@@ -94,12 +94,12 @@ fn fitting(lines: &[String], (rows, columns): (usize, usize)) -> Vec<String> {
     lines.iter().take(rows - 1).map(fitting).collect()
 }
 
-/// Where the log goes: each event is a line on standard error.
+/// Writer for the log: each event becomes one line on standard error.
 #[derive(Debug)]
 pub struct Log;
 
 impl Write for Log {
-    /// Takes a whole event, as `tracing` hands it over.
+    /// Prints one event. `tracing` passes each event in a single call.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         complain(text.strip_suffix('\n').unwrap_or(&text));
@@ -111,7 +111,7 @@ impl Write for Log {
     }
 }
 
-/// Panics are said as everything else is: their messages may quote what production answered.
+/// Installs a panic hook that prints through this module, because a panic message may quote an answer of production.
 pub fn complain_of_panics() {
     std::panic::set_hook(Box::new(|panic| {
         complain(said_by(panic));
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r73_a_live_line_is_shown_before_it_is_cut() {
+    fn r73_live_line_is_escaped_before_it_is_cut() {
         let lines = ["\x1b[2J".repeat(10), "short\n".into(), "not seen".into()];
         let fitting = fitting(&lines, (3, 20));
         assert_eq!(fitting, [r"\u{1b}[2J\u{1b}[2J…", r"short\u{a}"]);

@@ -1,4 +1,4 @@
-//! The program's commands, each as a process of its own, as people type them.
+//! Tests of the program's commands. Each command runs as a process of its own, as from a shell.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,12 +25,12 @@ use shakespeare::{command::processes, model::Manifest, place::Place};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shakespeare");
 
-/// A state directory; whatever happens, no cell outlives it.
+/// A temporary state directory. Dropping it kills all its cells.
 struct Town {
     dir: tempfile::TempDir,
 }
 
-/// What a command said, and whether it succeeded.
+/// The output of a command, and whether it succeeded.
 struct Said {
     good: bool,
     text: String,
@@ -47,7 +47,7 @@ impl Town {
         self.dir.path().join("state")
     }
 
-    /// A command that ends soon, or is killed and fails.
+    /// Runs a command. It is killed and counts as failed if it takes more than 20 seconds.
     fn say(&self, arguments: &[&str]) -> Said {
         let output = Command::new("timeout")
             .args(["20", PROGRAM, "--state"])
@@ -62,14 +62,14 @@ impl Town {
         }
     }
 
-    /// Requests, without which nobody can tell whether a version is well.
+    /// Starts to send requests. Without requests, the health of a version is unknown.
     fn load(&self) -> Child {
         let mut load = Command::new(PROGRAM);
         load.arg("--state").arg(self.state()).arg("load");
         load.stdout(Stdio::null()).spawn().unwrap()
     }
 
-    /// Says it until it fits: what it is about takes a moment to begin.
+    /// Repeats a command until it succeeds: for instance, until the rollout that it is about has begun.
     fn until(&self, arguments: &[&str]) {
         let mut said = self.say(arguments);
         for _ in 0..200 {
@@ -81,7 +81,7 @@ impl Town {
         panic!("{arguments:?}: {}", said.text);
     }
 
-    /// Asks until the answer has these words.
+    /// Repeats a command until its output contains `words`.
     fn sees(&self, arguments: &[&str], words: &str) {
         let mut said = self.say(arguments);
         for _ in 0..200 {
@@ -99,7 +99,7 @@ impl Town {
         self.say(&["check", file.to_str().unwrap()])
     }
 
-    /// What a terminal is sent first by the live view of a rollout.
+    /// Returns the first output of the live view of a rollout in a terminal.
     fn live(&self) -> String {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
@@ -127,11 +127,11 @@ impl Town {
         while !said.contains("paused (") {
             sent.read_line(&mut said).unwrap();
         }
-        // A terminal's own line ends.
+        // A terminal turns each line end into two characters.
         said.replace("\r\n", "\n")
     }
 
-    /// A running control plane, and what it says from now on.
+    /// Starts a control plane. Returns its process and the lines of its output.
     fn run(&self) -> (Child, impl Iterator<Item = String> + use<>) {
         let mut plane = Command::new(PROGRAM)
             .arg("--state")
@@ -166,7 +166,7 @@ fn alias_bomb() -> String {
 }
 
 #[test]
-fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touched() {
+fn hostile_manifest_is_one_clear_error_with_its_place_and_changes_nothing() {
     let good = Manifest::DEFAULT;
     let town = Town::new();
     let edited = |from: &str, to: &str| good.replacen(from, to, 1);
@@ -223,18 +223,18 @@ fn each_hostile_manifest_is_one_clear_error_with_its_place_and_nothing_is_touche
         assert_eq!(said.text.lines().count(), 2, "{what}: {}", said.text);
     }
     assert!(town.check(good).good);
-    assert!(!town.state().exists(), "nothing was touched");
+    assert!(!town.state().exists(), "`check` creates no state");
 }
 
 const CANARY: &str = "canary: {count: 1, bake: 10}";
 
-/// What is replaced in the section, with what, and the one error that this is.
+/// Replacements in the section `rollout`, and the error that each must give: old text, new text, error.
 const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
     ("rollout:", "rollouts:", "16:1: rollouts: unknown field"),
     (
         "bake: 5",
         "hold: wait\n  emergency: {who: jane, why: CVE}",
-        "rollout: payload.hold: an emergency on hold",
+        "rollout: payload.hold: a hold also stops an emergency",
     ),
     (CANARY, "canary: 1", "20:11: rollout.canary: invalid type"),
     (
@@ -245,7 +245,7 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
     (
         CANARY,
         "canary: {count: 0}",
-        "20:19: rollout.canary.count: 0: nothing would ever move",
+        "20:19: rollout.canary.count: 0: no asset would ever be updated",
     ),
     (
         CANARY,
@@ -260,7 +260,7 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
     (
         CANARY,
         "canary: {count: 1, bake: 18446744073709551615}",
-        "20:28: rollout.canary.bake: 18446744073709551615: bake 1209600 seconds at most",
+        "20:28: rollout.canary.bake: 18446744073709551615: use at most 1209600 seconds",
     ),
     (
         CANARY,
@@ -275,7 +275,7 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
     (
         "[eu, us]",
         "[eu, eu]",
-        "18:17: rollout.domains[1]: `eu` stands twice",
+        "18:17: rollout.domains[1]: `eu` is listed twice",
     ),
     ("[eu, us]", "eu", "18:12: rollout.domains: invalid type"),
     ("bake: 5", "bake: soon", "22:9: rollout.bake: invalid type"),
@@ -283,32 +283,32 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
     (
         "bake: 5",
         "max_in_flight: 0",
-        "22:18: rollout.max_in_flight: 0: nothing would ever move",
+        "22:18: rollout.max_in_flight: 0: no asset would ever be updated",
     ),
     (
         "bake: 5",
         "max_unavailable: 0",
-        "22:20: rollout.max_unavailable: 0: nothing would ever move",
+        "22:20: rollout.max_unavailable: 0: no asset would ever be updated",
     ),
     (
         "bake: 5",
         "waves: [{percent: 101}]",
-        "22:21: rollout.waves[0].percent: 101 per cent are more than all of it",
+        "22:21: rollout.waves[0].percent: 101: use at most 100 percent",
     ),
     (
         "bake: 5",
         "waves: [{count: 2}, {count: 2}]",
-        "22:31: rollout.waves[1].count: each wave is at least 1, and more",
+        "22:31: rollout.waves[1].count: each wave must be at least 1, and larger",
     ),
     (
         "bake: 5",
         "waves: [{count: 2, percent: 5}]",
-        "22:11: rollout.waves[0]: say either `count` or `percent`",
+        "22:11: rollout.waves[0]: give exactly one of `count` and `percent`",
     ),
     (
         "bake: 5",
         "hold: \"\"",
-        "22:9: rollout.hold: say it in words",
+        "22:9: rollout.hold: the text is empty",
     ),
     ("bake: 5", "hold: true", "22:9: rollout.hold: invalid type"),
     (
@@ -329,12 +329,12 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
     (
         "bake: 5",
         "emergency: {who: \" \", why: CVE}",
-        "22:20: rollout.emergency.who: say it in words",
+        "22:20: rollout.emergency.who: the text is empty",
     ),
 ];
 
 #[test]
-fn each_hostile_rollout_section_is_one_clear_error_with_line_column_and_field() {
+fn hostile_rollout_section_is_one_clear_error_with_line_column_and_field() {
     let town = Town::new();
     let long = format!("bake: 5\n  hold: {}", "x".repeat(501));
     let long = [("bake: 5", &*long, "23:9: rollout.hold: 501 bytes")];
@@ -348,18 +348,21 @@ fn each_hostile_rollout_section_is_one_clear_error_with_line_column_and_field() 
     let said = town.check(&without);
     assert!(
         !said.good,
-        "caution is not left out by accident: {}",
+        "a manifest without a rollout section is refused: {}",
         said.text
     );
-    assert!(!town.state().exists(), "nothing was touched");
+    assert!(!town.state().exists(), "`check` creates no state");
 }
 
 #[test]
-fn it_turns_up_answers_and_goes_down_without_a_trace() {
+fn service_turns_up_answers_commands_and_goes_down_completely() {
     let town = Town::new();
-    assert!(!town.say(&["status"]).good, "nobody runs yet");
+    assert!(
+        !town.say(&["status"]).good,
+        "no control plane is running yet"
+    );
     let (mut plane, mut lines) = town.run();
-    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
     assert!(
         !town.say(&["run"]).good,
         "one control plane per state directory"
@@ -368,7 +371,7 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
     let status = town.say(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status.text).unwrap();
     assert_eq!(status["enforcement"]["unsettled"], 0);
-    rollouts_are_told_and_told_to(&town, &status);
+    completed_rollout_is_shown_and_takes_no_commands(&town, &status);
     assert!(
         town.say(&["plan"])
             .text
@@ -381,7 +384,7 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
             .contains("modelled only")
     );
     assert!(!town.say(&["explain", "job/mars"]).good);
-    checks_against_the_present_one(&town);
+    checks_against_the_incarnation_in_force(&town);
 
     assert!(town.say(&["pause", "job/eu", "--why", "a test"]).good);
     assert!(town.say(&["resume", "job/eu"]).good);
@@ -389,7 +392,7 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
     assert!(!town.say(&["pause", "--for", "0"]).good);
     let refused = town.say(&["approve", "job/eu"]);
     assert!(
-        refused.text.contains("not about to be changed"),
+        refused.text.contains("has no pending change"),
         "{}",
         refused.text
     );
@@ -401,8 +404,8 @@ fn it_turns_up_answers_and_goes_down_without_a_trace() {
     assert!(town.say(&["down"]).good, "nothing to do");
 }
 
-/// The first turnup is over: it can be looked at, and nothing is left to say to it.
-fn rollouts_are_told_and_told_to(town: &Town, status: &serde_json::Value) {
+/// The rollout of the first turnup is shown as completed and refuses all commands.
+fn completed_rollout_is_shown_and_takes_no_commands(town: &Town, status: &serde_json::Value) {
     assert_eq!(status["rollouts"][0]["policy"], "rollout");
     let json = town.say(&["rollout", "status", "--json"]);
     let rolling: serde_json::Value = serde_json::from_str(&json.text).unwrap();
@@ -441,8 +444,8 @@ fn rollouts_are_told_and_told_to(town: &Town, status: &serde_json::Value) {
     }
 }
 
-/// Running or not, a check compares with what is in force.
-fn checks_against_the_present_one(town: &Town) {
+/// `check` compares with the incarnation in force, whether or not a control plane is running.
+fn checks_against_the_incarnation_in_force(town: &Town) {
     let same = town.check(Manifest::DEFAULT);
     assert!(
         same.good && same.text.contains("@1:\n  none"),
@@ -460,7 +463,7 @@ fn checks_against_the_present_one(town: &Town) {
     assert!(town.check(&less).text.contains("is meant to have 16"));
 }
 
-/// What ends at the end of a test, however that ends.
+/// A process that is killed at the end of a test, even if the test fails.
 struct Background(Child);
 
 impl Drop for Background {
@@ -480,13 +483,13 @@ fn a_manifest_that_bakes_fast(town: &Town) -> (PathBuf, String) {
 }
 
 #[test]
-fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
+fn rollout_is_followed_line_by_line_and_obeys_commands() {
     let town = Town::new();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let _plane = Background(plane);
-    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
-    // Somebody has to read what it says.
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
+    // Read the output, so that the pipe does not fill up and block the control plane.
     let reader = std::thread::spawn(move || lines.count());
     let _load = Background(town.load());
     let edit = |version: &str| {
@@ -494,21 +497,21 @@ fn a_rollout_is_followed_line_by_line_and_heeds_what_people_say() {
         fs::write(&manifest, edited).unwrap();
     };
     edit("2");
-    it_is_paused_resumed_and_followed_to_its_end(&town);
+    rollout_is_paused_resumed_and_followed_to_its_end(&town);
     edit("4");
-    it_is_rolled_back_retried_and_aborted(&town);
-    an_alert_holds_what_is_new_and_a_person_lifts_that(&town, || edit("5"));
+    rollout_is_rolled_back_retried_and_aborted(&town);
+    alert_delays_a_change_until_the_check_is_overridden(&town, || edit("5"));
     assert!(town.say(&["down"]).good);
     reader.join().unwrap();
 }
 
 #[test]
-fn a_rollout_is_followed_over_a_restart_of_the_control_plane() {
+fn rollout_is_followed_over_a_restart_of_the_control_plane() {
     let town = Town::new();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let plane = Background(plane);
-    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
     let reader = std::thread::spawn(move || lines.count());
     let _load = Background(town.load());
     fs::write(
@@ -538,7 +541,7 @@ fn a_rollout_is_followed_over_a_restart_of_the_control_plane() {
     reader.join().unwrap();
 }
 
-fn it_is_paused_resumed_and_followed_to_its_end(town: &Town) {
+fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Town) {
     town.until(&["rollout", "pause", "--who", "jane", "--why", "lunch"]);
     let said = town.say(&["rollout", "status", "--once"]).text;
     assert!(said.contains("rollout 2 paused, "), "{said}");
@@ -574,9 +577,13 @@ fn it_is_paused_resumed_and_followed_to_its_end(town: &Town) {
     }
 }
 
-fn it_is_rolled_back_retried_and_aborted(town: &Town) {
+fn rollout_is_rolled_back_retried_and_aborted(town: &Town) {
     let waited = town.say(&["rollout", "wait", "--within", "1"]);
-    assert!(!waited.good, "that was the one before: {}", waited.text);
+    assert!(
+        !waited.good,
+        "the previous rollout must not count: {}",
+        waited.text
+    );
     town.until(&["rollout", "rollback", "--who", "jane", "--why", "wrong day"]);
     let followed = town.say(&["rollout"]).text;
     assert!(
@@ -597,7 +604,7 @@ fn it_is_rolled_back_retried_and_aborted(town: &Town) {
     );
     let explained = town.say(&["explain", "job/eu"]).text;
     assert!(
-        explained.contains("its content failed before"),
+        explained.contains("failed in an earlier rollout"),
         "{explained}"
     );
     town.until(&["rollout", "retry"]);
@@ -606,7 +613,7 @@ fn it_is_rolled_back_retried_and_aborted(town: &Town) {
     assert!(aborted.contains("rollout 4 stopped"), "{aborted}");
 }
 
-fn an_alert_holds_what_is_new_and_a_person_lifts_that(town: &Town, edit: impl Fn()) {
+fn alert_delays_a_change_until_the_check_is_overridden(town: &Town, edit: impl Fn()) {
     fs::write(town.state().join("alerts"), "LatencyHigh eu\n").unwrap();
     edit();
     let explain = ["explain", "job/eu"];
@@ -628,31 +635,35 @@ fn an_alert_holds_what_is_new_and_a_person_lifts_that(town: &Town, edit: impl Fn
     town.sees(&explain, "rollout 5 running, here updated");
 }
 
-/// Clears the screen, goes home, and says that all is well: with two kinds of line ends, and letters turned round.
+/// Text with escape sequences that clear the screen, line ends, a forged line of output, and a change of text
+/// direction.
 const HOSTILE: &str =
-    "\u{1b}[2J\u{1b}[H\u{9b}2J\r\nproduction is as shakespeare@9 says\u{2028}\u{202e}DELTTES LLA";
+    "\u{1b}[2J\u{1b}[H\u{9b}2J\r\nproduction matches shakespeare@9\u{2028}\u{202e}DELTTES LLA";
 
-/// Whether a terminal shows this as the lines that it is made of.
+/// Returns true if the text contains no control characters and no forged line.
 fn is_plain(text: &str) -> bool {
     let hostile = |c: char| (c.is_control() && c != '\n') || "\u{2028}\u{202e}".contains(c);
-    !text.contains(hostile) && !text.lines().any(|line| line.starts_with("production is"))
+    !text.contains(hostile)
+        && !text
+            .lines()
+            .any(|line| line.starts_with("production matches"))
 }
 
 #[test]
-fn r73_what_people_and_sources_write_does_not_drive_the_terminal() {
+fn r73_text_of_people_and_sources_cannot_control_the_terminal() {
     let town = Town::new();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let plane = Background(plane);
-    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
     let reader = std::thread::spawn(move || lines.collect::<Vec<_>>().join("\n"));
     let paused = town.say(&["pause", "job/eu", "--why", HOSTILE]);
     assert!(paused.good, "{}", paused.text);
     fs::write(&manifest, fast.replacen("replicas: 2", "replicas: 3", 1)).unwrap();
     town.sees(&["explain", "job/eu"], "paused by");
     town.until(&["rollout", "pause", "--why", HOSTILE]);
-    let whole = r"\u{1b}[2J\u{1b}[H\u{9b}2J\u{d}\u{a}production is";
-    // What is said to a rollout is kept without line ends and escapes.
+    let whole = r"\u{1b}[2J\u{1b}[H\u{9b}2J\u{d}\u{a}production matches";
+    // The reason of a rollout command is stored without line ends and escape sequences.
     let turned = r"\u{2028}\u{202e}DELTTES";
     for (arguments, visible) in [
         (&["explain", "job/eu"][..], whole),
@@ -671,7 +682,7 @@ fn r73_what_people_and_sources_write_does_not_drive_the_terminal() {
     }
     let live = town.live();
     assert!(live.contains(turned) && is_plain(&live), "{live:?}");
-    // For programs it is what it was.
+    // As JSON, programs get the original text.
     let json = town.say(&["rollout", "status", "--json"]);
     assert!(is_plain(&json.text), "{:?}", json.text);
     let rolling: serde_json::Value = serde_json::from_str(&json.text).unwrap();
@@ -682,14 +693,14 @@ fn r73_what_people_and_sources_write_does_not_drive_the_terminal() {
     drop(plane);
     let said = reader.join().unwrap();
     assert!(
-        is_plain(&said.replace("production is as shakespeare@1", "")),
+        is_plain(&said.replace("production matches shakespeare@1", "")),
         "{said:?}"
     );
     assert!(town.say(&["down"]).good);
 }
 
 fn a_hostile_manifest_is_shown_plainly(town: &Town) {
-    let key = "  \"u\\e[2J\\nproduction is\\u202e\": 1\n  us:";
+    let key = "  \"u\\e[2J\\nproduction matches\\u202e\": 1\n  us:";
     let checked = town.check(&Manifest::DEFAULT.replacen("  us:", key, 1));
     assert!(
         !checked.good && is_plain(&checked.text),
@@ -697,25 +708,25 @@ fn a_hostile_manifest_is_shown_plainly(town: &Town) {
         checked.text
     );
     assert!(
-        checked.text.contains("u\\u{1b}[2J\\u{a}production is"),
+        checked.text.contains("u\\u{1b}[2J\\u{a}production matches"),
         "{}",
         checked.text
     );
 }
 
 #[test]
-fn r72_the_control_plane_is_reached_through_a_socket_of_its_user_alone() {
+fn r72_control_plane_is_reached_only_through_a_socket_of_its_user() {
     let town = Town::new();
     let (plane, mut lines) = town.run();
     let plane = Background(plane);
-    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     let socket = town.state().join("control.sock");
     assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
     assert_eq!((mode(&town.state()), mode(&socket)), (0o700, 0o600));
     let pid = plane.0.id();
-    assert_eq!(tcp_listeners(pid), 0, "it listens nowhere else");
-    strangers_are_refused(&town, &socket);
+    assert_eq!(tcp_listeners(pid), 0, "it must not listen on TCP");
+    other_users_are_refused(&town, &socket);
 
     drop(plane);
     assert!(socket.exists(), "left behind by kill -9");
@@ -733,7 +744,7 @@ fn r72_the_control_plane_is_reached_through_a_socket_of_its_user_alone() {
     reader.join().unwrap();
 }
 
-/// How many TCP sockets a process listens on.
+/// Returns the number of TCP sockets on which a process listens.
 fn tcp_listeners(pid: u32) -> usize {
     let mut listening: Vec<String> = Vec::new();
     for table in ["tcp", "tcp6"] {
@@ -751,8 +762,8 @@ fn tcp_listeners(pid: u32) -> usize {
         .count()
 }
 
-/// With the doors wide open, a process of another user gets no answer. Only root can try that.
-fn strangers_are_refused(town: &Town, socket: &Path) {
+/// Even if all file modes allow it, a process of another user gets no answer. Only root can run this part of the test.
+fn other_users_are_refused(town: &Town, socket: &Path) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -783,7 +794,7 @@ fn strangers_are_refused(town: &Town, socket: &Path) {
     assert!(status.good, "{}", status.text);
 }
 
-/// How the control plane calls the user that runs these tests.
+/// Returns the text with which the control plane records the user that runs these tests.
 fn me() -> String {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let users = fs::read_to_string("/etc/passwd").unwrap();
@@ -794,12 +805,12 @@ fn me() -> String {
 }
 
 #[test]
-fn r70_the_speaker_is_the_user_of_the_process_whatever_it_says() {
+fn r70_command_is_recorded_with_the_user_of_the_process_and_the_given_name() {
     let town = Town::new();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let _plane = Background(plane);
-    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
     let reader = std::thread::spawn(move || lines.count());
     let me = me();
     assert!(
@@ -815,7 +826,7 @@ fn r70_the_speaker_is_the_user_of_the_process_whatever_it_says() {
 }
 
 #[test]
-fn a_state_directory_that_a_socket_cannot_be_in_is_refused_with_what_to_do() {
+fn unusable_state_directory_is_refused_with_advice() {
     let town = Town::new();
     let deep = town.dir.path().join("d".repeat(100));
     let run = |state: &Path, from: &Path| {
@@ -832,7 +843,7 @@ fn a_state_directory_that_a_socket_cannot_be_in_is_refused_with_what_to_do() {
         said.contains("at most 107 bytes") && said.contains("--state"),
         "{said}"
     );
-    assert!(!deep.join("store").exists(), "nothing was begun");
+    assert!(!deep.join("store").exists(), "no store was created");
 
     let shared = town.dir.path().join("shared");
     fs::create_dir(&shared).unwrap();
@@ -842,23 +853,23 @@ fn a_state_directory_that_a_socket_cannot_be_in_is_refused_with_what_to_do() {
     assert_eq!(
         fs::read_dir(&shared).unwrap().count(),
         0,
-        "nothing was begun"
+        "no file was created"
     );
 }
 
 #[test]
-fn a_control_plane_that_was_killed_leaves_a_store_that_can_be_checked_against() {
+fn check_works_with_the_store_of_a_killed_control_plane() {
     let town = Town::new();
     let (mut plane, mut lines) = town.run();
-    assert!(lines.any(|line| line == "production is as shakespeare@1 says"));
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
     plane.kill().unwrap();
     plane.wait().unwrap();
     let files = listing(&town.state().join("store"));
-    checks_against_the_present_one(&town);
+    checks_against_the_incarnation_in_force(&town);
     assert_eq!(
         listing(&town.state().join("store")),
         files,
-        "nothing was touched"
+        "`check` changes no file of the store"
     );
     let down = town.say(&["down"]);
     assert!(down.good && !town.state().exists(), "{}", down.text);

@@ -1,4 +1,4 @@
-//! Each fault that can be planted is noticed by the demo, in the step that is about it, and by that step alone.
+//! The demo notices each planted fault, in the step that tests the faulty feature and in no other step.
 //!
 //! ```text
 //! cargo test -p shakespeare --features planted-faults --test planted
@@ -11,7 +11,7 @@
 
 use std::process::Command;
 
-/// Plays one step with a fault, and expects that the step with this title does not hold.
+/// Plays `step` with a planted fault, and expects that only the step with this title fails.
 fn noticed(fault: &str, step: &str, title: &str) {
     let played = Command::new(env!("CARGO_BIN_EXE_shakespeare"))
         .args(["demo", "--seed", "1", "--only", step])
@@ -19,7 +19,9 @@ fn noticed(fault: &str, step: &str, title: &str) {
         .output()
         .unwrap();
     let said = String::from_utf8(played.stdout).unwrap();
-    let table = said.rsplit_once("looked at").map_or("", |(_, table)| table);
+    let table = said
+        .rsplit_once("time  evidence")
+        .map_or("", |(_, table)| table);
     let broken = table.lines().filter(|line| line.contains("BROKEN"));
     let broken: Vec<&str> = broken.collect();
     assert!(!played.status.success(), "{fault}: {said}");
@@ -30,12 +32,12 @@ fn noticed(fault: &str, step: &str, title: &str) {
 }
 
 #[test]
-fn a_canary_that_is_skipped() {
+fn skipped_canary_is_noticed() {
     noticed("canary-skipped", "version-two", "version 2 rolls out");
 }
 
 #[test]
-fn health_that_is_ignored() {
+fn ignored_health_is_noticed() {
     noticed(
         "health-ignored",
         "version-three",
@@ -44,7 +46,7 @@ fn health_that_is_ignored() {
 }
 
 #[test]
-fn a_way_back_that_is_not_taken() {
+fn suppressed_rollback_is_noticed() {
     noticed(
         "rollback-suppressed",
         "version-three",
@@ -53,36 +55,36 @@ fn a_way_back_that_is_not_taken() {
 }
 
 #[test]
-fn a_hold_that_holds_nothing() {
+fn ignored_hold_is_noticed() {
     noticed("hold-ignored", "policy-changed", "a policy changed midway");
 }
 
 #[test]
-fn an_alert_that_is_ignored() {
+fn ignored_alert_is_noticed() {
     noticed("alert-ignored", "emergency", "an emergency under alert");
 }
 
 #[test]
-fn limits_that_limit_nothing() {
-    noticed("limits-ignored", "limited", "limits of what is on its way");
+fn ignored_limits_are_noticed() {
+    noticed("limits-ignored", "limited", "limits on assets in flight");
 }
 
 #[test]
-fn waves_that_do_not_wait() {
-    noticed("waves-ignored", "promoted", "waves, passed by a word");
+fn ignored_waves_are_noticed() {
+    noticed("waves-ignored", "promoted", "waves, promoted by command");
 }
 
 #[test]
-fn a_word_that_is_not_heard() {
-    noticed("promote-ignored", "promoted", "waves, passed by a word");
+fn ignored_promotion_is_noticed() {
+    noticed("promote-ignored", "promoted", "waves, promoted by command");
 }
 
 #[test]
-fn a_limit_that_is_told_before_it_is_in_force() {
+fn limit_acknowledged_too_early_is_noticed() {
     noticed("limit-told-early", "halved", "job and balancer halved");
 }
 
 #[test]
-fn a_balancer_that_only_its_own_counters_find_bad() {
+fn errors_in_a_balancers_own_counters_are_noticed() {
     noticed("balancer-errs", "halved", "job and balancer halved");
 }

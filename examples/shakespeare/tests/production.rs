@@ -1,4 +1,4 @@
-//! Production by itself, on real processes: what a control plane may rely on.
+//! Tests of production on real processes, without a control plane: the properties on which a control plane relies.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +31,7 @@ use shakespeare::production::{
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shakespeare");
 const JOB: &str = "frontend";
 
-/// A directory for cells; whatever happens, none outlives it.
+/// A temporary directory for cells. Dropping it kills all its cells.
 struct Town {
     dir: tempfile::TempDir,
 }
@@ -43,17 +43,17 @@ impl Town {
         }
     }
 
-    fn seat(&self, name: &str) -> PathBuf {
+    fn cell_dir(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     async fn cell(&self, name: &str) -> Cell {
-        Cell::ensure(Path::new(PROGRAM), &self.seat(name), name)
+        Cell::ensure(Path::new(PROGRAM), &self.cell_dir(name), name)
             .await
             .unwrap()
     }
 
-    /// A cell with a job of three tasks and a balancer in front of them.
+    /// Starts a cell with a job of three tasks and a balancer in front of them.
     async fn cluster(&self, name: &str) -> Cell {
         let cell = self.cell(name).await;
         cell.put_job(JOB, &job(3, "1"), &by_hand()).await.unwrap();
@@ -63,7 +63,7 @@ impl Town {
         cell
     }
 
-    /// The global balancer over these cells.
+    /// Starts the global balancer in front of these cells.
     async fn global(&self, cells: &[&str]) -> (Cell, SocketAddr) {
         let global = self.cell("global").await;
         let spec = BalancerSpec {
@@ -82,7 +82,7 @@ impl Town {
     }
 
     fn journal(&self, name: &str) -> Vec<Line> {
-        let text = fs::read_to_string(self.seat(name).join("journal.jsonl")).unwrap();
+        let text = fs::read_to_string(self.cell_dir(name).join("journal.jsonl")).unwrap();
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
@@ -133,7 +133,7 @@ fn in_front(max_capacity: u32) -> BalancerSpec {
 }
 
 fn kill(pid: u32) {
-    // It may be gone already.
+    // The process may have exited already.
     let _ = Command::new("sh")
         .arg("-c")
         .arg(format!("kill -9 {pid}"))
@@ -145,7 +145,7 @@ fn running(pid: u32) -> bool {
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Asks again until there is an answer.
+/// Repeats `ask` until it returns a value, for at most a minute.
 async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
     let asking = async {
         loop {
@@ -157,7 +157,7 @@ async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F
     };
     tokio::time::timeout(Duration::from_secs(60), asking)
         .await
-        .unwrap_or_else(|_| panic!("not within a minute: {what}"))
+        .unwrap_or_else(|_| panic!("waited a minute in vain until {what}"))
 }
 
 async fn settled(cell: &Cell) -> JobView {
@@ -180,7 +180,7 @@ fn hammer(address: SocketAddr) -> Load {
     Load::start(address, &Method::GET, 8, Duration::from_millis(1))
 }
 
-/// With requests that no balancer may send twice.
+/// Sends `POST` requests, which a balancer may not send twice.
 fn hammer_once_each(address: SocketAddr) -> Load {
     Load::start(address, &Method::POST, 8, Duration::ZERO)
 }
@@ -196,7 +196,7 @@ fn failures(log: &[Attempt]) -> Vec<&Attempt> {
 }
 
 #[tokio::test]
-async fn a_cell_turns_up_three_tasks_and_serves() {
+async fn cell_turns_up_three_tasks_and_serves() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let view = settled(&cell).await;
@@ -222,24 +222,24 @@ async fn a_cell_turns_up_three_tasks_and_serves() {
 }
 
 #[tokio::test]
-async fn one_process_per_cell_is_found_again_and_a_second_exits() {
+async fn cell_has_one_process_which_is_found_again_and_a_second_one_exits() {
     let town = Town::new();
     let cell = town.cell("eu").await;
     let second = Command::new(PROGRAM)
         .args(["cell", "--name", "eu", "--dir"])
-        .arg(town.seat("eu"))
+        .arg(town.cell_dir("eu"))
         .output()
         .unwrap();
     assert!(!second.status.success());
     let again = town.cell("eu").await;
     assert_eq!(again.instance(), cell.instance());
     assert_eq!(again.pid(), cell.pid());
-    // What is typed at the terminal of whoever started it does not reach it.
+    // A process group of its own: Ctrl-C in the terminal of its parent does not reach it.
     let stat = fs::read_to_string(format!("/proc/{}/stat", cell.pid())).unwrap();
     let group = stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap();
     assert_eq!(group, cell.pid().to_string());
     assert!(matches!(
-        Cell::connect(&town.seat("eu"), "us").await,
+        Cell::connect(&town.cell_dir("eu"), "us").await,
         Err(Error::Unreachable { .. })
     ));
 }
@@ -264,7 +264,7 @@ async fn killed_frontends_are_replaced_and_no_request_fails() {
         .await;
     }
     passed(&mut load, 50).await;
-    // Even requests in flight on the killed frontend: the balancer sends a GET elsewhere.
+    // No exception for requests in flight on the killed frontend: the balancer repeats a GET on another endpoint.
     assert_eq!(failures(&load.stop().await), Vec::<&Attempt>::new());
     let healed = town
         .journal("eu")
@@ -275,7 +275,7 @@ async fn killed_frontends_are_replaced_and_no_request_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_balancer_is_replaced_where_it_was() {
+async fn killed_balancer_is_replaced_at_the_same_address() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let address = balanced(&cell).await;
@@ -304,7 +304,7 @@ async fn a_killed_balancer_is_replaced_where_it_was() {
     assert_eq!(balanced(&cell).await, address);
     passed(&mut load, 200).await;
     let log = load.stop().await;
-    // Those in flight on it when it was killed, and no other.
+    // Only requests in flight on the balancer when it was killed may fail.
     for attempt in failures(&log) {
         assert!(attempt.in_flight_during(before, after), "{attempt:?}");
     }
@@ -323,7 +323,7 @@ async fn no_request_fails_behind_the_global_balancer_when_a_clusters_balancer_is
 }
 
 #[tokio::test]
-async fn an_update_goes_task_by_task_and_no_request_fails() {
+async fn update_replaces_task_by_task_and_no_request_fails() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let mut load = hammer_once_each(balanced(&cell).await);
@@ -340,7 +340,7 @@ async fn an_update_goes_task_by_task_and_no_request_fails() {
     least_serving(&town.journal("eu"), 3);
 }
 
-/// From when so many serve, the journal never shows fewer.
+/// Expects that once `least` tasks serve, the journal never shows fewer.
 fn least_serving(journal: &[Line], least: usize) {
     let mut serving = std::collections::BTreeSet::new();
     let mut there = false;
@@ -365,7 +365,7 @@ async fn shrinking_and_growing_under_load_fails_no_request_and_keeps_capacity_ab
     let cell = town.cluster("eu").await;
     let mut load = hammer_once_each(balanced(&cell).await);
     passed(&mut load, 50).await;
-    // As a careful caller does: the consumer shrinks first and grows last.
+    // The safe order: the consumer shrinks first and grows last.
     cell.put_balancer(&in_front(8), &by_hand()).await.unwrap();
     balanced(&cell).await;
     cell.put_job(JOB, &job(1, "1"), &by_hand()).await.unwrap();
@@ -400,7 +400,7 @@ async fn shrinking_and_growing_under_load_fails_no_request_and_keeps_capacity_ab
 }
 
 #[tokio::test]
-async fn a_delisted_task_stays_until_the_balancer_has_nothing_in_flight_on_it() {
+async fn delisted_task_stays_until_it_has_no_request_in_flight() {
     let town = Town::new();
     let cell = town.cell("eu").await;
     let slow = |version| JobSpec {
@@ -427,7 +427,7 @@ async fn a_delisted_task_stays_until_the_balancer_has_nothing_in_flight_on_it() 
 }
 
 #[tokio::test]
-async fn a_balancers_maximum_has_shrunk_only_when_no_more_is_in_flight() {
+async fn lower_balancer_maximum_is_in_force_only_when_the_requests_in_flight_fit() {
     let town = Town::new();
     let cell = town.cell("eu").await;
     let slow = JobSpec {
@@ -449,7 +449,7 @@ async fn a_balancers_maximum_has_shrunk_only_when_no_more_is_in_flight() {
     .await;
     let log = load.stop().await;
     assert_eq!(failures(&log), Vec::<&Attempt>::new());
-    // What was let through before takes 400 ms of work; what waited behind it takes longer.
+    // A request that was admitted before the change takes 400 ms; one that had to wait takes longer.
     let let_through = |attempt: &&Attempt| {
         attempt.in_flight_during(asked, asked)
             && attempt.end_micros - attempt.start_micros < 700_000
@@ -462,7 +462,7 @@ async fn a_balancers_maximum_has_shrunk_only_when_no_more_is_in_flight() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_no_good_stays_visible() {
+async fn bad_version_passes_its_errors_to_the_client() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let bad = JobSpec {
@@ -484,7 +484,7 @@ async fn a_version_that_is_no_good_stays_visible() {
 }
 
 #[tokio::test]
-async fn a_version_that_does_not_start_leaves_the_old_one_serving_and_says_why() {
+async fn version_that_does_not_start_leaves_the_old_one_serving_and_reports_why() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let broken = JobSpec {
@@ -510,7 +510,7 @@ async fn a_version_that_does_not_start_leaves_the_old_one_serving_and_says_why()
 }
 
 #[tokio::test]
-async fn calls_of_an_older_owner_are_refused_even_by_a_cell_that_came_back_empty() {
+async fn calls_of_an_older_owner_are_refused_even_after_a_restart_of_the_cell() {
     let town = Town::new();
     let cell = town.cell("eu").await;
     cell.put_job(JOB, &job(1, "1"), &owner(7, 3)).await.unwrap();
@@ -519,14 +519,14 @@ async fn calls_of_an_older_owner_are_refused_even_by_a_cell_that_came_back_empty
     assert!(refused(cell.put_job(JOB, &job(2, "1"), &owner(6, 9)).await));
     assert!(refused(cell.put_job(JOB, &job(2, "1"), &owner(7, 2)).await));
     assert!(refused(cell.delete_job(JOB, &owner(7, 2)).await));
-    // A read is enough to hear of a new owner.
+    // A read of a new owner is enough to fence the old one.
     cell.job(JOB, &owner(8, 0)).await.unwrap().unwrap();
     assert!(refused(cell.put_job(JOB, &job(2, "1"), &owner(7, 4)).await));
     assert!(matches!(
         cell.job(JOB, &owner(7, 4)).await,
         Err(Error::Fenced { seen: 8, .. })
     ));
-    // Other resources have fences of their own.
+    // Each resource has a fence of its own.
     cell.put_balancer(&in_front(8), &owner(1, 1)).await.unwrap();
 
     kill(cell.pid());
@@ -540,7 +540,7 @@ async fn calls_of_an_older_owner_are_refused_even_by_a_cell_that_came_back_empty
 }
 
 #[tokio::test]
-async fn a_killed_cell_takes_its_processes_along_and_comes_back_empty_while_others_serve() {
+async fn killed_cell_loses_its_processes_and_restarts_empty_while_others_serve() {
     let town = Town::new();
     let (eu, us) = tokio::join!(town.cluster("eu"), town.cluster("us"));
     let (_global, address) = town.global(&["eu", "us"]).await;
@@ -570,7 +570,7 @@ async fn a_killed_cell_takes_its_processes_along_and_comes_back_empty_while_othe
     assert_eq!(journal[0].instance, eu.instance());
     assert_eq!(journal.last().unwrap().instance, again.instance());
 
-    // Turned up again, it serves again: the global balancer finds it by itself.
+    // After a new turnup the cell serves again: the global balancer finds it without a call.
     let again = town.cluster("eu").await;
     let tasks = settled(&again).await.tasks;
     until("the cell that came back answers", async || {
@@ -584,12 +584,12 @@ async fn a_killed_cell_takes_its_processes_along_and_comes_back_empty_while_othe
     })
     .await;
     assert!(running(us.pid()));
-    // Even requests in flight there: the global balancer sends a GET elsewhere.
+    // No exception for requests in flight there: the global balancer repeats a GET on another endpoint.
     assert_eq!(failures(&load.stop().await), Vec::<&Attempt>::new());
 }
 
 #[tokio::test]
-async fn changes_by_hand_are_made_and_written_down_and_what_changes_nothing_is_not() {
+async fn changes_by_hand_are_journalled_and_calls_without_effect_are_not() {
     let town = Town::new();
     let cell = town.cell("eu").await;
     cell.put_job(JOB, &job(2, "1"), &owner(1, 1)).await.unwrap();
@@ -612,7 +612,7 @@ async fn changes_by_hand_are_made_and_written_down_and_what_changes_nothing_is_n
 }
 
 #[tokio::test]
-async fn turning_down_under_load_fails_no_request_and_leaves_nothing() {
+async fn turndown_under_load_fails_no_request_and_leaves_no_process() {
     let town = Town::new();
     let (eu, us) = tokio::join!(town.cluster("eu"), town.cluster("us"));
     let (_global, address) = town.global(&["eu", "us"]).await;
@@ -623,14 +623,14 @@ async fn turning_down_under_load_fails_no_request_and_leaves_nothing() {
     eu.turn_down(&by_hand()).await.unwrap();
     until("the cell is gone", async || (!running(pid)).then_some(())).await;
     assert!(!tasks.iter().any(|task| running(task.pid)));
-    assert!(!town.seat("eu").join("address").exists());
+    assert!(!town.cell_dir("eu").join("address").exists());
     passed(&mut load, 50).await;
     assert_eq!(failures(&load.stop().await), Vec::<&Attempt>::new());
     assert_eq!(settled(&us).await.tasks.len(), 3);
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_with_a_reason() {
+async fn invalid_calls_are_refused() {
     let town = Town::new();
     let cell = town.cell("eu").await;
     let invalid = |answer: Result<Progress, Error>| matches!(answer, Err(Error::Invalid(_)));
@@ -684,7 +684,7 @@ async fn bodies_up_to_64_kib_pass_the_balancer_and_larger_ones_are_refused() {
 }
 
 #[tokio::test]
-async fn a_balancer_that_is_removed_and_put_again_lets_drained_tasks_go() {
+async fn drained_tasks_exit_after_a_balancer_is_removed_and_created_again() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let address = balanced(&cell).await;
@@ -696,11 +696,11 @@ async fn a_balancer_that_is_removed_and_put_again_lets_drained_tasks_go() {
     })
     .await;
     cell.put_balancer(&in_front(8), &by_hand()).await.unwrap();
-    assert_eq!(balanced(&cell).await, address, "its clients find it again");
+    assert_eq!(balanced(&cell).await, address, "the address stays the same");
     assert_eq!(settled(&cell).await.tasks.len(), 1);
 }
 
-/// What production says about an asset's requests, from the beginning until now.
+/// Returns the request counters of an asset's processes, over all time.
 async fn requests(scraper: &Scraper, asset: &str, labels: &[(&str, &str)]) -> Vec<Series> {
     let query = MetricQuery {
         metric: "http_requests_total".into(),
@@ -715,7 +715,7 @@ async fn requests(scraper: &Scraper, asset: &str, labels: &[(&str, &str)]) -> Ve
     scraper.read(query).await.unwrap()
 }
 
-/// How many answers all processes of an asset have counted in all; none while one of them is silent.
+/// Returns the total number of answers that an asset's processes have counted; none while a process does not answer.
 async fn counted(scraper: &Scraper, asset: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let series = requests(scraper, asset, labels).await;
     let last = |series: &Series| series.samples.last().map(|(_, value)| *value);
@@ -724,7 +724,7 @@ async fn counted(scraper: &Scraper, asset: &str, labels: &[(&str, &str)]) -> Opt
 }
 
 #[tokio::test]
-async fn the_defective_version_gets_ready_and_a_third_of_its_answers_are_errors() {
+async fn defective_version_gets_ready_and_a_third_of_its_answers_are_errors() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let address = balanced(&cell).await;
@@ -741,7 +741,7 @@ async fn the_defective_version_gets_ready_and_a_third_of_its_answers_are_errors(
 }
 
 #[tokio::test]
-async fn tasks_and_balancers_count_what_a_client_saw() {
+async fn tasks_and_balancers_count_the_answers_that_a_client_saw() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let (_global, address) = town.global(&["eu"]).await;
@@ -758,7 +758,7 @@ async fn tasks_and_balancers_count_what_a_client_saw() {
     assert!(saw(500) > 0.0);
     for asset in ["job/eu", "balancer/eu", "global"] {
         for code in [200, 500] {
-            until("production counts what the client saw", async || {
+            until("production has counted the client's answers", async || {
                 let label = code.to_string();
                 let labels = [("code", label.as_str())];
                 let counted = counted(&scraper, asset, &labels).await;
@@ -774,12 +774,12 @@ async fn tasks_and_balancers_count_what_a_client_saw() {
 }
 
 #[tokio::test]
-async fn what_does_not_answer_is_missing_and_not_zero() {
+async fn counters_of_a_process_that_does_not_answer_are_missing_and_not_zero() {
     let town = Town::new();
     let cell = town.cluster("eu").await;
     let scraper = Scraper::start(town.dir.path().into());
     let zero = [("code", "500")];
-    until("nothing has failed", async || {
+    until("both counters are zero", async || {
         let both = (
             counted(&scraper, "job/eu", &zero).await,
             counted(&scraper, "balancer/eu", &zero).await,
@@ -788,7 +788,7 @@ async fn what_does_not_answer_is_missing_and_not_zero() {
     })
     .await;
     kill(cell.pid());
-    until("nobody can tell", async || {
+    until("the counters are missing", async || {
         let silent = async |asset| {
             let series = requests(&scraper, asset, &zero).await;
             series.iter().filter(|it| it.samples.is_empty()).count()
@@ -796,9 +796,9 @@ async fn what_does_not_answer_is_missing_and_not_zero() {
         ((silent("job/eu").await, silent("balancer/eu").await) == (3, 1)).then_some(())
     })
     .await;
-    // Other processes than before, and they say so again.
+    // The new processes report their counters again.
     town.cluster("eu").await;
-    until("it is known again", async || {
+    until("the counters are known again", async || {
         let series = requests(&scraper, "job/eu", &zero).await;
         let known = series.iter().all(|it| !it.samples.is_empty());
         (known && series.len() >= 3).then_some(())

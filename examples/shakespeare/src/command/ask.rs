@@ -24,10 +24,10 @@ use crate::{
     voice::{say, say_all, say_json},
 };
 
-/// How the partition stands, for people or as JSON.
+/// Prints the state of the partition, as text or as JSON.
 ///
 /// # Errors
-/// When no control plane runs.
+/// When no control plane is running.
 pub async fn status(place: &Place, json: bool) -> Result<(), Failure> {
     let status = Control::find(place).await?.status().await?;
     if json {
@@ -46,23 +46,23 @@ fn show_status(standing: &Standing) {
                 "in force   {}, {} assets, sealed {:.0}",
                 header.id, header.assets, header.sealed_at
             )),
-            None => say("in force   nothing yet"),
+            None => say("in force   no incarnation yet"),
         }
         if !generation.problems.is_empty() {
-            say("the manifest is not followed:");
+            say("the manifest has problems and is not followed:");
             say_all(generation.problems.iter());
         }
     }
     if let Some(stopped) = &status.stopped {
         say(format_args!(
-            "STOPPED    enforcement {stopped}; look at production, then `clear`"
+            "STOPPED    enforcement {stopped}; inspect production, then run `clear`"
         ));
     }
     for trouble in &status.troubles {
         say(format_args!("trouble    {trouble}"));
     }
     match &status.intended {
-        AsIntended::Yes => say("intended   yes: production is as the manifest says"),
+        AsIntended::Yes => say("intended   yes: production matches the manifest"),
         AsIntended::No(why) => {
             say("intended   NO");
             say_all(why.iter().map(|why| format!("           {why}")));
@@ -86,7 +86,7 @@ fn show_status(standing: &Standing) {
 fn paused(pause: &Pause) -> String {
     let until = match pause.until {
         Some(until) => format!("until {until:.0}"),
-        None => "until a person resumes it".into(),
+        None => "until an operator resumes it".into(),
     };
     format!(
         "paused     {}, {until}, by {} since {:.0}",
@@ -94,7 +94,7 @@ fn paused(pause: &Pause) -> String {
     )
 }
 
-/// What a policy group waits for, and what it leaves where it is.
+/// Returns lines about a policy group: why its rollout waits for an operator, its held assets and its left-out assets.
 fn group(group: &GroupStatus) -> Vec<String> {
     let policy = &group.policy;
     let awaits = group.awaits_person.iter();
@@ -112,41 +112,41 @@ fn held((asset, why): (&AssetId, &String)) -> String {
     format!("held       {asset}: {why}")
 }
 
-/// The assets, and the types, that are not as they should be, or about which there is something to do.
+/// Returns a line for each asset or plugin that may need an operator's attention.
 fn by_name(enforcement: &enforcer::Status) -> Vec<String> {
     let mut lines: Vec<String> = enforcement.held.iter().map(held).collect();
     for push in &enforcement.unknown {
         let look = push.next_look.map(|at| format!(" by {at:.0}"));
         lines.push(format!(
-            "unknown    {}: a push may still be under way; it is looked at again{}",
+            "unknown    {}: the outcome of a push is unknown; production is read again{}",
             push.asset,
             look.unwrap_or_default()
         ));
     }
     for name in &enforcement.open_breakers {
         lines.push(format!(
-            "breaker    {name}: its plugin only fails, calls are held back; look at it"
+            "breaker    {name}: its plugin keeps failing, calls to it are held back; inspect the plugin"
         ));
     }
     for orphan in &enforcement.orphans {
         lines.push(format!(
-            "orphaned   {orphan}: left running; acknowledge it, or put it back"
+            "orphaned   {orphan}: left running; acknowledge it, or put it back into the manifest"
         ));
     }
     for asset in &enforcement.left_running {
         lines.push(format!(
-            "left       {asset}: runs on as it is until its rollout gets there"
+            "left       {asset}: left running as it is until its rollout reaches it"
         ));
     }
     for asset in &enforcement.turned_down {
         lines.push(format!(
-            "gone       {asset}: gone from production; its entry may leave the manifest"
+            "gone       {asset}: removed from production; its entry can be deleted from the manifest"
         ));
     }
     lines
 }
 
-/// The names that are listed, and how many more there are.
+/// Returns the listed names, and the number of names that are not listed.
 fn some(named: &Named) -> String {
     let names: Vec<&str> = named.first.iter().map(|id| id.as_str()).collect();
     let more = (named.many as usize).saturating_sub(names.len());
@@ -156,10 +156,10 @@ fn some(named: &Named) -> String {
     }
 }
 
-/// Why an asset, or each, is or is not being pushed.
+/// Prints why an asset is, or is not, being pushed; without `asset`, a line for each asset.
 ///
 /// # Errors
-/// When no control plane runs, or it does not know the asset.
+/// When no control plane is running, or the control plane does not know the asset.
 pub async fn explain(place: &Place, asset: Option<&AssetId>) -> Result<(), Failure> {
     let control = Control::find(place).await?;
     match asset {
@@ -214,7 +214,10 @@ fn show_whole(explained: &Explained) {
     }
     if !enforced.cycle.is_empty() {
         let names: Vec<&str> = enforced.cycle.iter().map(|id| id.as_str()).collect();
-        say(format_args!("  wait for each other: {}", names.join(", ")));
+        say(format_args!(
+            "  these wait for each other: {}",
+            names.join(", ")
+        ));
     }
     for end in &enforced.dead_ends {
         say(format_args!(
@@ -233,7 +236,7 @@ fn show_whole(explained: &Explained) {
     }
 }
 
-/// What was decided, in words.
+/// Returns the outcome of a decision as text.
 fn became(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Admitted => "admitted".into(),
@@ -250,7 +253,8 @@ fn became(outcome: &Outcome) -> String {
     }
 }
 
-/// What a cell itself says about tasks that never start: an update of theirs goes on and on.
+/// Prints the problem that the cell of a job reports, if any. If tasks fail to start, an update stays in progress, and
+/// only the cell knows why.
 async fn show_cell(place: &Place, asset: &AssetId) {
     let Some(name) = asset.as_str().strip_prefix("job/") else {
         return;
@@ -264,11 +268,11 @@ async fn show_cell(place: &Place, asset: &AssetId) {
     if let Ok(Some(job)) = cell.job(JOB, &Caller::default()).await
         && let Some(problem) = job.problem
     {
-        say(format_args!("  cell {name} says: {problem}"));
+        say(format_args!("  cell {name} reports: {problem}"));
     }
 }
 
-/// What the rollout of its group has to do with the asset.
+/// Prints the asset's place in the rollout of its policy group.
 fn show_rollout(rollout: &InRollout) {
     let place = match (rollout.progress, rollout.left_out) {
         (Some(progress), _) => format!(", here {}", word(progress)),
@@ -301,7 +305,7 @@ fn standing(link: &Explanation) -> Vec<String> {
     lines
 }
 
-/// What an asset waits for, a line for each.
+/// Returns a line for each thing that an asset waits for.
 fn waits(waiting: &Waiting) -> Vec<String> {
     let one = |why: &str| vec![format!("  {why}")];
     match waiting {
@@ -314,10 +318,14 @@ fn waits(waiting: &Waiting) -> Vec<String> {
             let behind = by.iter().map(|other| format!("  behind {other}"));
             one(why).into_iter().chain(behind).collect()
         }
-        Waiting::UnknownOutcome => one("a push may still be under way"),
-        Waiting::Production => one("work on it is under way"),
-        Waiting::Time => one("falls due by time"),
-        Waiting::Ownership => one("it is not certain that this process owns the partition"),
+        Waiting::UnknownOutcome => {
+            one("the outcome of a push is unknown; it may still take effect")
+        }
+        Waiting::Production => one("production is working on it"),
+        Waiting::Time => one("its next change is due at a later time"),
+        Waiting::Ownership => {
+            one("waits until this process has confirmed that it owns the partition")
+        }
         other => one(&format!("waits for {other:?}")),
     }
 }

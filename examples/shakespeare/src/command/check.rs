@@ -1,5 +1,5 @@
-//! `check FILE`: what incarnation a manifest would give, or every problem found. Touches nothing: a running control
-//! plane is asked; without one, a copy of what it remembers is.
+//! `check FILE`: shows the incarnation that a manifest would give, or all its problems. It changes nothing: it asks a
+//! running control plane; if none is running, it checks against a copy of the store.
 
 use std::{fs, io, path::Path, process::ExitCode};
 
@@ -17,10 +17,10 @@ use crate::{
     voice::{say, say_all},
 };
 
-/// Says what `file` would give. Fails if it would give nothing.
+/// Prints the incarnation that `file` would give, or its problems. The exit code is a failure if there are problems.
 ///
 /// # Errors
-/// When the state directory cannot be read.
+/// When the state directory cannot be read, or the control plane does not answer.
 pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
     match would_give(place, file).await? {
         Ok(checked) => {
@@ -29,7 +29,7 @@ pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
         }
         Err(problems) => {
             let many = match problems.len() {
-                1 => "a problem".to_owned(),
+                1 => "1 problem".to_owned(),
                 n => format!("{n} problems"),
             };
             say(format_args!("{} has {many}:", file.display()));
@@ -40,7 +40,7 @@ pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
 }
 
 async fn would_give(place: &Place, file: &Path) -> Result<Result<Checked, Problems>, Failure> {
-    // Read within the limits first, whoever is to look at it.
+    // Apply the size limits first, whether or not a control plane is running.
     if let Err(problems) = plane::source(YamlFile::new(file)).read().await {
         return Ok(Err(problems));
     }
@@ -48,7 +48,7 @@ async fn would_give(place: &Place, file: &Path) -> Result<Result<Checked, Proble
         match control.check(read(file)?).await {
             Ok(checked) => return Ok(Ok(checked)),
             Err(client::Error::Problems(problems)) => return Ok(Err(problems)),
-            // It was killed meanwhile.
+            // The control plane ended in the meantime: check against its store.
             Err(client::Error::NotRunning(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -96,7 +96,7 @@ fn show(file: &Path, checked: &Checked) {
         changes,
     } = checked;
     say(format_args!(
-        "{} is good: it gives {incarnation}, {} assets, digest {digest}",
+        "{} is valid: it gives {incarnation}, {} assets, digest {digest}",
         file.display(),
         assets.len()
     ));
@@ -111,8 +111,10 @@ fn show(file: &Path, checked: &Checked) {
         ));
     }
     match parent {
-        Some(no) => say(format_args!("difference from the present one, @{no}:")),
-        None => say("there is no present one; all of it is new:"),
+        Some(no) => say(format_args!(
+            "changes from the incarnation in force, @{no}:"
+        )),
+        None => say("no incarnation is in force; all assets are new:"),
     }
     for change in changes {
         let sign = match change.outcome {

@@ -1,4 +1,4 @@
-//! `down`: removes everything that `run` brought up. The manifest stays if somebody has edited it.
+//! `down`: removes everything that `run` started and stored. An edited manifest is kept.
 
 use std::{fs, io, path::Path, time::Duration};
 
@@ -14,19 +14,19 @@ use crate::{
     voice::say,
 };
 
-/// A control plane stops, and a cell goes, within this long; then it is killed.
+/// Maximum time for the control plane or a cell to exit. After that, its process is killed.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks whether a process is gone.
+/// Pause between two checks whether a process has exited.
 const REST: Duration = Duration::from_millis(20);
 
-/// Stops the control plane of `place`, turns every cell down, and removes what is left.
+/// Stops the control plane of `place`, turns every cell down, and removes the files of the state directory.
 ///
 /// # Errors
-/// When something cannot be removed.
+/// When the control plane refuses to stop, or a file cannot be removed.
 pub async fn down(place: &Place) -> Result<(), Failure> {
     if !place.dir().exists() {
         say(format_args!(
-            "{} is not there: nothing to do",
+            "{} does not exist: nothing to do",
             place.dir().display()
         ));
         return Ok(());
@@ -55,7 +55,7 @@ async fn stop_controlling(place: &Place) -> Result<(), Failure> {
             say("stopped the control plane");
             Ok(())
         }
-        // It was killed meanwhile.
+        // The control plane ended in the meantime.
         Err(Error::NotRunning(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -64,7 +64,7 @@ async fn stop_controlling(place: &Place) -> Result<(), Failure> {
 async fn turn_down(place: &Place, name: &str) {
     let dir = place.cell(name);
     if let Ok(cell) = Cell::connect(&dir, name).await {
-        // Whether it went is seen in the process table.
+        // The result does not matter: the process table shows below whether the cell exited.
         let _ = tokio::time::timeout(PATIENCE, cell.turn_down(&Caller::default())).await;
     }
     if let Some(pid) = processes::cell(name, &dir) {
@@ -72,7 +72,7 @@ async fn turn_down(place: &Place, name: &str) {
     }
 }
 
-/// Waits until a process is gone, and kills it if it takes too long.
+/// Waits until a process has exited, and kills it after [`PATIENCE`].
 async fn gone(pid: u32) {
     let waiting = async {
         while processes::running(pid) {
@@ -101,7 +101,7 @@ fn remove(place: &Place) -> io::Result<()> {
         Ok(_) => say(format_args!("kept your manifest: {}", manifest.display())),
         Err(_) => {}
     }
-    // Somebody's own files may be in it: then it stays.
+    // The directory stays if the user has other files in it.
     if fs::remove_dir(place.dir()).is_ok() {
         say(format_args!("removed {}", place.dir().display()));
     }

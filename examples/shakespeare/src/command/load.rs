@@ -1,5 +1,5 @@
-//! `load`: a client that sends requests to the front door, so that a rollout has something to be judged by. Without
-//! requests nobody can tell whether a new version is well, and the rollout holds.
+//! `load`: a client that sends requests to the global balancer. The health of a rollout is judged by their answers:
+//! without requests, health is unknown and the rollout waits.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -15,20 +15,24 @@ use crate::{
     voice::say,
 };
 
-/// Connections, and how long each rests between two requests: some 80 requests a second in all.
+/// Number of connections. Together they send about 80 requests per second.
 const CONNECTIONS: usize = 2;
+/// Pause of a connection between an answer and its next request.
 const REST: Duration = Duration::from_millis(20);
-/// Between two lines.
+/// Interval between two lines of output.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Sends requests until Ctrl-C, and says who answers.
+/// Sends requests until Ctrl-C and prints how many answers came from each version.
 ///
 /// # Errors
-/// When there is nowhere to send them.
+/// When the service is not running.
 pub async fn load(place: &Place) -> Result<(), Failure> {
     let Some(address) = front_door(place).await else {
         let (me, state) = (called(), place.dir().display());
-        return Err(format!("nothing serves yet: start it with `{me} --state {state} run`").into());
+        return Err(format!(
+            "the service is not running: start it with `{me} --state {state} run`"
+        )
+        .into());
     };
     say(format_args!(
         "sending requests to http://{address}/ until Ctrl-C"
@@ -47,11 +51,11 @@ pub async fn load(place: &Place) -> Result<(), Failure> {
         }
     }
     all.add(&load.stop().await);
-    say(format_args!("in all: {all}"));
+    say(format_args!("total: {all}"));
     Ok(())
 }
 
-/// How many answers each version gave, and how many of them were errors.
+/// Number of answers per version, and how many of them were errors.
 #[derive(Default)]
 struct Answers(BTreeMap<String, (u64, u64)>);
 
@@ -65,7 +69,8 @@ impl Answers {
     fn add(&mut self, log: &[Attempt]) {
         for attempt in log {
             let version = attempt.version.as_deref();
-            let version = version.map_or("nobody".into(), |version| format!("version {version}"));
+            let version =
+                version.map_or("no version".into(), |version| format!("version {version}"));
             let (all, errors) = self.0.entry(version).or_default();
             *all += 1;
             *errors += u64::from(attempt.failed());
@@ -77,8 +82,8 @@ impl fmt::Display for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requests: u64 = self.0.values().map(|(all, _)| all).sum();
         let words = self.0.iter().map(|(version, (all, errors))| match errors {
-            0 => format!("{all} by {version}"),
-            errors => format!("{all} by {version}, {errors} of them errors"),
+            0 => format!("{all} answered by {version}"),
+            errors => format!("{all} answered by {version}, {errors} of them errors"),
         });
         let words: Vec<String> = words.collect();
         write!(f, "{requests} requests: {}", words.join("; "))
@@ -90,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_counted_by_version() {
+    fn answers_are_counted_per_version() {
         let attempt = |version: Option<&str>, status| Attempt {
             start_micros: 0,
             end_micros: 1,
@@ -106,7 +111,8 @@ mod tests {
             attempt(Some("3"), Some(500)),
             attempt(None, None),
         ];
-        let said = "4 requests: 1 by nobody, 1 of them errors; 1 by version 1; 2 by version 3, 1 of them errors";
+        let said = "4 requests: 1 answered by no version, 1 of them errors; 1 answered by version 1; \
+                    2 answered by version 3, 1 of them errors";
         assert_eq!(Answers::of(&log).to_string(), said);
     }
 }

@@ -1,4 +1,4 @@
-//! What the program can be asked to do, one module per command.
+//! The commands of the program, one module per command.
 
 pub mod ask;
 pub mod check;
@@ -13,23 +13,23 @@ pub mod tell;
 
 use std::path::PathBuf;
 
-/// Why a command could not do its work: shown with its causes.
+/// The error of a command. It is printed with all its causes.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A failure that takes several lines to say.
+/// An error whose message has several lines.
 #[derive(Debug, thiserror::Error)]
 #[error("{first}")]
 pub struct Several {
-    /// What failed.
+    /// First line of the message: the failure.
     pub first: String,
-    /// What else there is to say.
+    /// Further lines, printed after the first one.
     pub rest: Vec<String>,
 }
 
-/// This very program, even if the file it was started from has been replaced since.
+/// Returns the path of this program. On Linux it stays valid if the file was replaced since the start.
 ///
 /// # Errors
-/// When the system does not say which it is.
+/// When the operating system does not know the path.
 pub fn this_program() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         Ok("/proc/self/exe".into())
@@ -38,7 +38,7 @@ pub fn this_program() -> std::io::Result<PathBuf> {
     }
 }
 
-/// What people type to call this program again, from where they are: it need not be on their path.
+/// Returns the name by which the user started this program, for hints about further commands.
 pub fn called() -> String {
     let name = std::env::args().next();
     name.unwrap_or_else(|| "shakespeare".into())

@@ -1,14 +1,14 @@
-//! `plan`: what would become of every asset.
+//! `plan`: shows what would happen to each asset.
 
 use control_plane::enforcer::Outcome;
 
 use super::Failure;
 use crate::{control::client::Control, place::Place, voice::say};
 
-/// What becomes of every asset that is not in sync.
+/// Prints what would happen to each asset that is not in sync, and the totals.
 ///
 /// # Errors
-/// When no control plane runs.
+/// When no control plane is running.
 pub async fn plan(place: &Place) -> Result<(), Failure> {
     let plan = Control::find(place).await?.plan().await?;
     for prospect in &plan.assets {

@@ -1,11 +1,11 @@
-//! The process table: who runs for a state directory, and how to end one of them. What is killed is always named by its
-//! process id, found by what its command line says.
+//! The process table: finds the processes of a state directory by their command lines, and kills single processes by
+//! their process id.
 
 use std::{fs, path::Path};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Every process whose command line begins with these arguments after the program's name.
+/// Returns the ids of all processes whose arguments begin with `wanted`.
 fn with_arguments(wanted: &[&str]) -> Vec<u32> {
     let Ok(table) = fs::read_dir("/proc") else {
         return vec![];
@@ -24,7 +24,7 @@ fn with_arguments(wanted: &[&str]) -> Vec<u32> {
     found
 }
 
-/// The process of a cell whose directory is `dir`.
+/// Returns the process id of the cell `name` with the directory `dir`; none if it is not running.
 pub fn cell(name: &str, dir: &Path) -> Option<u32> {
     let dir = dir.to_string_lossy();
     with_arguments(&["cell", "--name", name, "--dir", &dir])
@@ -32,13 +32,13 @@ pub fn cell(name: &str, dir: &Path) -> Option<u32> {
         .copied()
 }
 
-/// Whether a process is there and not merely waiting to be buried.
+/// Returns true if the process exists and is not a zombie.
 pub fn running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// The children of a process, by their command lines.
+/// Returns the child processes of `parent`: their ids and command lines.
 pub fn children(parent: u32) -> Vec<(u32, String)> {
     let Ok(table) = fs::read_dir("/proc") else {
         return vec![];
@@ -54,7 +54,7 @@ pub fn children(parent: u32) -> Vec<(u32, String)> {
     table.flatten().filter_map(child).collect()
 }
 
-/// Ends a process at once: it has no say in it. One that is gone already is fine.
+/// Kills a process with SIGKILL. Does nothing if the process does not exist.
 pub fn kill(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {

@@ -1,4 +1,4 @@
-//! `rollout`: how the rollout is, live in a terminal and line by line elsewhere, and what people say to it.
+//! `rollout`: shows the rollout, live in a terminal and line by line elsewhere, and passes on commands of operators.
 
 use std::time::Duration;
 
@@ -20,58 +20,58 @@ use crate::{
     voice::{Screen, is_watched, say, say_all, say_json},
 };
 
-/// The longest wait, in seconds: a day.
+/// Maximum of `rollout wait --within`, in seconds: one day.
 const LONGEST_WAIT: u64 = 24 * 3600;
-/// Between two looks at a running control plane.
+/// Pause between two questions to the control plane.
 const REST: Duration = Duration::from_millis(300);
-/// What was heard longer ago may be true no longer: the live view says so.
+/// Without an answer for this long, the live view warns that its content may be out of date.
 const SILENT: Duration = Duration::from_secs(3);
-/// A control plane that does not answer for so long is not being restarted.
+/// Without an answer for this long, following a rollout fails. A restart takes less time.
 const GONE: Duration = Duration::from_secs(60);
-/// So much of the history is shown live.
+/// Maximum number of history entries shown per rollout.
 const RECENT: usize = 12;
-/// Why an asset is left out, and what helps.
-pub(super) const LEFT_OUT: &str =
-    "its content failed before, or that of one it waits for; change that, or say `rollout retry`";
-/// So many rollouts before the present one are shown.
+/// Why an asset is left out, and what an operator can do.
+pub(super) const LEFT_OUT: &str = "its content, or that of an asset it waits for, failed in an earlier rollout; change \
+     the content, or run `rollout retry`";
+/// Maximum number of earlier rollouts shown per policy group.
 const EARLIER: usize = 5;
 
-/// What may be asked and said.
+/// The subcommands of `rollout`: to show it, to wait for it, and the operator's commands.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Verb {
-    /// How it is: live in a terminal, until Ctrl-C; elsewhere a line for each change, until it is over.
+    /// Show the rollout: live in a terminal until Ctrl-C, elsewhere a line for each change until the rollout is over.
     Status {
-        /// All of it once, as JSON.
+        /// Print everything once, as JSON.
         #[arg(long)]
         json: bool,
-        /// Once, also in a terminal.
+        /// Print the text once and exit, even in a terminal.
         #[arg(long)]
         once: bool,
     },
-    /// Wait until the rollout of what the manifest says now is over. Fails unless it was completed.
+    /// Wait until the rollout of the current manifest is over. Fails unless the rollout completed.
     Wait {
-        /// For how many seconds at most.
+        /// Maximum time to wait, in seconds.
         #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(..=LONGEST_WAIT))]
         within: u64,
     },
-    /// Nothing more is updated. What is on its way goes on, and health is watched.
+    /// Start no more updates. Updates in flight go on, and health is still watched.
     Pause(Signed),
     /// Go on after a pause.
     Resume(Signed),
-    /// What has settled so far is good enough: go on without bake and verdict.
+    /// Accept the updates that have settled so far: go on without their bake and health verdict.
     Promote(Signed),
-    /// Stop, and leave everything where it is.
+    /// Stop the rollout and leave every asset where it is.
     Abort(Signed),
-    /// Try what stopped or was rolled back once more.
+    /// Try again the content of a rollout that was stopped or rolled back.
     Retry(Signed),
-    /// Everything that moved goes back.
+    /// Roll back every asset that the rollout has moved.
     Rollback(Signed),
 }
 
-/// Does what was asked for; without a verb, shows how it is.
+/// Performs a subcommand of `rollout`; without one, shows the rollout.
 ///
 /// # Errors
-/// When no control plane runs, or it says no.
+/// When no control plane is running, or it refuses the command.
 pub async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
     let (command, signed) = match verb {
         None => return status(place, false, false).await,
@@ -98,7 +98,7 @@ async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
         true => {
             let completed = |rollout: &Rollout| rollout.state == State::Completed;
             if !rested.rollout.is_some_and(|rollout| completed(&rollout)) {
-                lines.push("everything is as the manifest says".into());
+                lines.push("all assets follow the manifest".into());
             }
             say_all(lines);
             Ok(())
@@ -127,7 +127,7 @@ async fn status(place: &Place, json: bool, once: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Redraws whenever something changes. A control plane that is restarted is found again.
+/// Redraws the view when something changes. Reconnects after a restart of the control plane.
 async fn live(
     place: &Place,
     mut control: Control,
@@ -142,7 +142,7 @@ async fn live(
             let secs = silent.as_secs();
             now.insert(
                 0,
-                format!("no answer for {secs} s ({unheard}); this is how it was"),
+                format!("no answer for {secs} s ({unheard}); below is the last known state"),
             );
         }
         screen.show(&now)?;
@@ -158,7 +158,7 @@ async fn live(
     }
 }
 
-/// Says each line that is new, until no rollout is under way. A control plane that is restarted is found again.
+/// Prints each new line until no rollout is under way. Reconnects after a restart of the control plane.
 async fn log(
     place: &Place,
     mut control: Control,
@@ -184,7 +184,7 @@ async fn log(
     }
 }
 
-/// All that there is to say, without anything that changes merely because time passes.
+/// Returns all lines of the view. They contain no elapsed times, so a line changes only when the rollout changes.
 fn lines(rolling: &[Rolling]) -> Vec<String> {
     let mut lines = Vec::new();
     for Rolling { view, past } in rolling {
@@ -204,12 +204,12 @@ fn lines(rolling: &[Rolling]) -> Vec<String> {
         }
     }
     if lines.is_empty() {
-        lines.push("nothing is governed by a rollout policy yet".into());
+        lines.push("no asset is governed by a rollout policy yet".into());
     }
     lines
 }
 
-/// How a rollout is, and why.
+/// Returns the id and state of a rollout.
 fn outcome(rollout: &Rollout) -> String {
     format!("{} {}", rollout.id, rollout.state)
 }
@@ -218,7 +218,7 @@ fn left_out(asset: &AssetId) -> String {
     format!("  left out   {asset}: {LEFT_OUT}")
 }
 
-/// A policy group in one line.
+/// Returns a policy group as one line.
 pub(super) fn summary(view: &View) -> String {
     let Some(rollout) = &view.rollout else {
         return format!("{}: no rollout yet", view.policy);
@@ -233,7 +233,7 @@ pub(super) fn summary(view: &View) -> String {
         let counts = view.counts;
         for (many, what) in [
             (counts.updated, "updated"),
-            (counts.in_flight, "on their way"),
+            (counts.in_flight, "in flight"),
             (counts.drifted, "drifted"),
             (counts.waiting, "waiting"),
         ] {
@@ -245,11 +245,11 @@ pub(super) fn summary(view: &View) -> String {
     line
 }
 
-/// How far a target is, in a word or two.
+/// Returns the progress of a target as a short text.
 pub(super) fn word(progress: Progress) -> &'static str {
     match progress {
         Progress::Waiting => "waiting",
-        Progress::InFlight { .. } => "on its way",
+        Progress::InFlight { .. } => "in flight",
         Progress::Updated { .. } => "updated",
         Progress::Drifted { .. } => "drifted",
     }
@@ -268,29 +268,29 @@ fn target(view: &View, target: &Target) -> String {
     }
 }
 
-/// What edges drew along with what was selected.
+/// Returns a line about targets that were selected only because of their edges to other selected targets.
 fn drawn(rollout: &Rollout) -> Option<String> {
     let drawn = rollout.drawn.as_ref()?;
-    Some(format!("  drawn      {drawn}"))
+    Some(format!("  added      {drawn}"))
 }
 
 fn wait(wait: &Wait) -> String {
-    // Times are in the words already.
+    // `wait.why` already contains the times.
     let until = match wait.until {
-        Until::Person => " (until somebody says so)",
+        Until::Person => " (until an operator gives a command)",
         _ => "",
     };
     format!("  waits      {}{until}", wait.why)
 }
 
-/// The last verdict, and what it rests on.
+/// Returns lines about the last health verdict and its findings.
 fn verdict(rollout: &Rollout) -> Vec<String> {
     let Some(health) = &rollout.health else {
         return vec![];
     };
     let word = match health.judgement {
         Judgement::Healthy if health.findings.is_empty() => {
-            "nothing has settled that could be judged, and nothing under way does badly"
+            "no settled target to judge yet, and no unhealthy target in flight"
         }
         Judgement::Healthy => "healthy",
         Judgement::Unknown => "unknown",
@@ -306,7 +306,7 @@ fn verdict(rollout: &Rollout) -> Vec<String> {
     lines
 }
 
-/// Something that happened, as a line.
+/// Returns an entry of a rollout's history as one line.
 pub(super) fn entry(entry: &Entry) -> String {
     let by = entry.by.as_ref();
     let by = by.map(|by| format!(" ({}: {})", by.who, by.why));

@@ -1,4 +1,4 @@
-//! `run`: turns everything up from nothing, heals it, follows edits, until told to stop controlling.
+//! `run`: the control plane. It starts the service, repairs it and follows edits of the manifest until it is stopped.
 
 use std::{fmt::Display, net::SocketAddr, time::Duration};
 
@@ -19,16 +19,16 @@ use crate::{
     voice::{say, say_all},
 };
 
-/// How long to follow one incarnation until production is as it says, before saying that it is not.
+/// Maximum time to wait until production matches a new incarnation, before a line says that it does not match yet.
 const FOLLOW: Duration = Duration::from_secs(60);
 
-/// Between two looks at rollouts: they are for people to read, and nothing follows from them.
+/// Pause between two looks at the rollouts, which are printed only.
 const REST: Duration = Duration::from_millis(500);
 
-/// Controls the production of `place` until a signal or `down` comes.
+/// Runs the control plane of the state directory `place` until a termination signal, Ctrl-C, or the command `down`.
 ///
 /// # Errors
-/// When another process controls it, or the state directory cannot be used.
+/// When another control plane is running there, or the state directory cannot be used.
 pub async fn run(mut place: Place) -> Result<(), Failure> {
     let fresh = place.prepare()?;
     let store = SqliteStore::open(place.store())?;
@@ -52,12 +52,16 @@ pub async fn run(mut place: Place) -> Result<(), Failure> {
     drop(server);
     say("");
     say(
-        "stopped controlling; still running, while whole cells are not healed and edits not followed:",
+        "the control plane has stopped; the service goes on, but lost cells are not restarted and edits are ignored:",
     );
     say_all(running::describe(&place).await);
     let (me, state) = (called(), place.dir().display());
-    say(format_args!("control it again: {me} --state {state} run"));
-    say(format_args!("remove all of it: {me} --state {state} down"));
+    say(format_args!(
+        "start the control plane again: {me} --state {state} run"
+    ));
+    say(format_args!(
+        "remove the service:            {me} --state {state} down"
+    ));
     Ok(ended?)
 }
 
@@ -66,28 +70,29 @@ fn greet(place: &Place, fresh: bool) {
     let manifest = place.manifest();
     let manifest = manifest.display();
     if fresh {
-        say(format_args!("wrote a manifest to begin with: {manifest}"));
+        say(format_args!("wrote a default manifest: {manifest}"));
     }
     say(format_args!(
-        "controlling what {manifest} says. Edit it, kill what runs: see it followed and healed."
+        "keeping production equal to {manifest}. Try it: edit the manifest, or kill a process of the service."
     ));
     let verb =
         |verb: &str, what: &str| say(format_args!("  {verb:<8} {me} --state {state} {what}"));
     verb("ask", "status | plan | explain [ASSET] | check FILE");
-    let slowly = "rollout: a new version goes slowly, and goes back if it answers with errors";
+    let slowly =
+        "rollout: a new version rolls out slowly, and rolls back if it answers with errors";
     verb("follow", slowly);
     verb(
         "load",
-        "load: requests, without which the health of a version is unknown",
+        "load: sends requests; without requests, the health of a version is unknown",
     );
     say(format_args!(
-        "  look     {state}/cells/*/journal.jsonl: all that ever changed, on whose word"
+        "  look     {state}/cells/*/journal.jsonl: every change of production, and who asked for it"
     ));
-    say("  stop     Ctrl-C: production goes on without being controlled");
+    say("  stop     Ctrl-C: the service goes on without the control plane");
     say("");
 }
 
-/// Returns at Ctrl-C or a termination signal.
+/// Waits for Ctrl-C or a termination signal.
 pub(crate) async fn signalled() {
     let mut terminate = match signal(SignalKind::terminate()) {
         Ok(terminate) => terminate,
@@ -99,7 +104,7 @@ pub(crate) async fn signalled() {
     }
 }
 
-/// Says what generation finds, and when production is there.
+/// Prints new incarnations, problems of the manifest, and when production matches an incarnation.
 async fn tell_news(place: Place, handle: Handle) {
     let generation = handle.owned().await;
     let mut status = generation.watch();
@@ -121,7 +126,7 @@ async fn tell_news(place: Place, handle: Handle) {
         }
         if now.problems != told.1 {
             if !now.problems.is_empty() {
-                say("the manifest is not followed, the last good one is:");
+                say("the manifest has problems; the last good one stays in force:");
                 say_all(now.problems.iter());
             }
             told.1 = now.problems;
@@ -132,11 +137,11 @@ async fn tell_news(place: Place, handle: Handle) {
     }
 }
 
-/// Says what happens to rollouts, each thing once.
+/// Prints each new entry in the history of a rollout once.
 async fn tell_rollouts(handle: Handle) {
     let mut told = None;
     loop {
-        // Without an answer nobody rolls out here, for now.
+        // An error means that no rollout runs in this process for now, for instance because it is not the owner.
         for view in handle.rollouts().await.unwrap_or_default() {
             let Some(rollout) = view.rollout else {
                 continue;
@@ -160,16 +165,16 @@ async fn follow(
 ) {
     match handle.wait_settled(Settle::All(no), FOLLOW).await {
         Ok(()) => {
-            say(format_args!("production is as {id} says"));
+            say(format_args!("production matches {id}"));
             if let Some(address) = front_door(&place).await {
                 say(format_args!("  try      curl http://{address}/"));
             }
         }
-        Err(error) => say(format_args!("not yet as {id} says: {error}")),
+        Err(error) => say(format_args!("production does not match {id} yet: {error}")),
     }
 }
 
-/// Where to send requests.
+/// Returns the address of the global balancer; none if it is not running.
 pub(crate) async fn front_door(place: &Place) -> Option<SocketAddr> {
     let dir = place.cell(GLOBAL_CELL).canonicalize().ok()?;
     let cell = Cell::connect(&dir, GLOBAL_CELL).await;

@@ -1,4 +1,4 @@
-//! What runs in production, asked of the cells themselves: for people who start and stop the control plane.
+//! Lists what runs in production, as the cells themselves report it. Printed when the control plane stops.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::{
     production::{api::Caller, client::Cell},
 };
 
-/// One line per cell, and where to send requests.
+/// Returns one line per running cell: its process, its tasks and the address of its balancer.
 pub async fn describe(place: &Place) -> Vec<String> {
     let mut lines = Vec::new();
     for name in place.cell_names().unwrap_or_default() {
@@ -17,26 +17,26 @@ pub async fn describe(place: &Place) -> Vec<String> {
         lines.push(format!("  {}", cell_line(&cell).await));
     }
     if lines.is_empty() {
-        lines.push("  nothing".into());
+        lines.push("  no cell is running".into());
     }
     lines
 }
 
 async fn cell_line(cell: &Cell) -> String {
-    let nobody = Caller::default();
+    let by_hand = Caller::default();
     let mut line = format!(
         "cell {:<8} {} (process {})",
         cell.name(),
         cell.url(),
         cell.pid()
     );
-    let jobs = cell.identity(&nobody).await.map(|identity| identity.jobs);
+    let jobs = cell.identity(&by_hand).await.map(|identity| identity.jobs);
     for job in jobs.unwrap_or_default() {
-        if let Ok(Some(view)) = cell.job(&job, &nobody).await {
+        if let Ok(Some(view)) = cell.job(&job, &by_hand).await {
             let _ = write!(line, ", {} tasks of {job}", view.tasks.len());
         }
     }
-    if let Ok(Some(balancer)) = cell.balancer(&nobody).await {
+    if let Ok(Some(balancer)) = cell.balancer(&by_hand).await {
         let _ = write!(line, ", balancer http://{}/", balancer.address);
     }
     line

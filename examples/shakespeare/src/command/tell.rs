@@ -1,4 +1,5 @@
-//! `approve`, `override`, `acknowledge`, `pause`, `resume`: what people say to the running control plane.
+//! `approve`, `override`, `acknowledge`, `over`, `clear`, `pause`, `resume`: an operator's commands to the running
+//! control plane.
 
 use control_plane::model::{AssetId, Digest};
 
@@ -9,17 +10,17 @@ use crate::{
     voice::say,
 };
 
-/// The longest pause that ends by itself, in seconds: a year.
+/// Maximum of `pause --for`, in seconds: one year.
 const LONGEST_PAUSE: u64 = 365 * 24 * 3600;
 
-/// Who says it, and why.
+/// The name and the reason that an operator gives with a command.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Signed {
-    /// What you call yourself: noted beside the user that runs this command.
+    /// Your name. It is recorded beside the user that runs this command.
     #[arg(long)]
     who: Option<String>,
-    /// Why.
-    #[arg(long, default_value = "said at the command line")]
+    /// The reason, which is recorded with the command.
+    #[arg(long, default_value = "given at the command line")]
     why: String,
 }
 
@@ -29,55 +30,56 @@ impl From<Signed> for Said {
     }
 }
 
-/// Lets a change that destroys through.
+/// Approves one destructive change of an asset.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Approve {
-    /// Which asset.
+    /// Id of the asset to change.
     asset: AssetId,
-    /// Which change, as `explain` shows it; the present one if not said.
+    /// Digest of the change, as `explain` shows it. Default: the pending change.
     #[arg(long)]
     change: Option<Digest>,
     #[command(flatten)]
     signed: Signed,
 }
 
-/// Lifts a guard (with the digest that its problem names), or a check for one asset.
+/// Overrides a guard for one seal, or a check for one change of an asset.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Override {
-    /// The guard or check, such as `shrink-guard` or `dependency-solver`.
+    /// Name of the guard or check, such as `shrink-guard` or `dependency-solver`.
     name: String,
-    /// What may pass.
+    /// Digest of what may pass. For a guard, its problem names the digest. For a check, the default is the pending
+    /// change.
     #[arg(long, required_unless_present = "asset")]
     change: Option<Digest>,
-    /// For a check: of which asset.
+    /// For a check: id of the asset whose change may pass.
     #[arg(long)]
     asset: Option<AssetId>,
     #[command(flatten)]
     signed: Signed,
 }
 
-/// Stops pushes.
+/// Pauses pushes: no new push starts.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Pause {
-    /// Of one asset only.
+    /// Id of the asset to pause. Default: all assets.
     asset: Option<AssetId>,
-    /// For so long, in seconds; until `resume`, if not said.
+    /// Length of the pause, in seconds. Default: until `resume`.
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=LONGEST_PAUSE))]
     seconds: Option<u64>,
     #[command(flatten)]
     signed: Signed,
 }
 
-/// Lets pushes start again.
+/// Ends a pause, so that pushes start again.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Resume {
-    /// One asset only.
+    /// Id of the asset to resume. Default: the pause of all assets.
     asset: Option<AssetId>,
     #[command(flatten)]
     signed: Signed,
 }
 
-/// Says that what stopped enforcement has been looked at.
+/// Starts enforcement again after a violated invariant stopped it.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Clear {
     #[command(flatten)]
@@ -92,17 +94,17 @@ impl From<Clear> for Word {
     }
 }
 
-/// Says something of one asset.
+/// Names the asset that a command is about.
 #[derive(Debug, Clone, clap::Args)]
 pub struct About {
-    /// Which asset.
+    /// Id of the asset, such as `job/eu`.
     asset: AssetId,
     #[command(flatten)]
     signed: Signed,
 }
 
 impl About {
-    /// The orphan is known about.
+    /// Makes the command that acknowledges the asset as an orphan.
     pub fn acknowledged(self) -> Word {
         Word::Acknowledge {
             asset: self.asset,
@@ -110,7 +112,7 @@ impl About {
         }
     }
 
-    /// The push of unknown outcome does not run any more.
+    /// Makes the command that confirms that the asset's push with unknown outcome is over.
     pub fn is_over(self) -> Word {
         Word::PushIsOver {
             asset: self.asset,
@@ -150,7 +152,7 @@ impl From<Override> for Word {
             },
             (None, digest) => Self::OverrideGuard {
                 guard: said.name,
-                // The command line asks for it.
+                // The command line requires a digest if there is no asset.
                 digest: digest.unwrap_or(Digest([0; 32])),
                 said: signed,
             },
@@ -168,12 +170,12 @@ impl From<Pause> for Word {
     }
 }
 
-/// Passes a word on.
+/// Sends a command to the running control plane and prints that it was accepted.
 ///
 /// # Errors
-/// When no control plane runs, or it says no.
+/// When no control plane is running, or it refuses the command.
 pub async fn tell(place: &Place, word: Word) -> Result<(), Failure> {
     Control::find(place).await?.tell(&word).await?;
-    say("noted");
+    say("done");
     Ok(())
 }

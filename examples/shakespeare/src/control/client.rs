@@ -1,4 +1,5 @@
-//! The other side: finds the running control plane of a state directory, asks and tells it.
+//! The client of the control socket: finds the running control plane of a state directory, and sends it questions and
+//! commands.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -17,42 +18,46 @@ use super::{
 };
 use crate::{command::called, place::Place, production::http};
 
-/// A plan looks at everything; it may take a while.
+/// Maximum time for an answer. The slowest question is a plan, which reads all of production.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why there is no answer.
+/// Why a call to the control plane failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No control plane runs in this state directory.
     #[error("no control plane is running in {0}: start one with `{me} --state {0} run`", me = called())]
     NotRunning(String),
-    /// The manifest makes no incarnation. Shown without its problems: each of them is a line of its own.
+    /// The manifest makes no incarnation. The message does not contain the problems; the caller prints one per line.
     #[error("the manifest makes no incarnation")]
     Problems(Problems),
-    /// It said no.
+    /// The control plane refused the command; the text says why.
     #[error("{0}")]
     Refused(String),
-    /// It is another user's.
-    #[error("the control plane in {dir} is run by {by}, and answers that user only")]
+    /// The control plane is run by another user.
+    #[error(
+        "the control plane in {dir} is run by {by} and answers that user only: run this command as that user"
+    )]
     Foreign {
-        /// Which.
+        /// Path of its state directory.
         dir: String,
-        /// The user that runs it.
+        /// The user that runs the control plane.
         by: String,
     },
-    /// It does not answer, or not what it should.
-    #[error("the control plane in {dir} does not answer as it should: is it of another version?")]
+    /// The control plane gave no answer in time, or one that cannot be read.
+    #[error(
+        "the control plane in {dir} gave no usable answer: check that it has the same version as this program"
+    )]
     Garbled {
-        /// Which.
+        /// Path of its state directory.
         dir: String,
-        /// What was wrong.
+        /// Why the answer cannot be used.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// The running control plane.
+/// A client of the running control plane of one state directory.
 #[derive(Debug, Clone)]
 pub struct Control {
     socket: PathBuf,
@@ -61,10 +66,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// The control plane that runs in `place`.
+    /// Finds the control plane that is running in `place`.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when there is none, [`Error::Foreign`] when another user runs it.
+    /// [`Error::NotRunning`] when none is running, [`Error::Foreign`] when another user runs it.
     pub async fn find(place: &Place) -> Result<Self, Error> {
         let mut control = Self {
             socket: place.control(),
@@ -79,7 +84,7 @@ impl Control {
         Ok(control)
     }
 
-    /// A connection to it, and to no process of another user.
+    /// Connects to the control plane. Refuses a socket that belongs to a process of another user.
     async fn connect(&self) -> Result<UnixStream, Error> {
         let foreign = |by: String| {
             let dir = self.dir.clone();
@@ -99,12 +104,12 @@ impl Control {
         }
     }
 
-    /// Its process, where the system says which it is.
+    /// Returns the process id of the control plane; none if the operating system does not tell it.
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// How the partition stands.
+    /// Returns the state of the partition and of its rollouts.
     ///
     /// # Errors
     /// See [`Error`].
@@ -112,7 +117,7 @@ impl Control {
         self.call(Method::GET, "status", Bytes::new()).await
     }
 
-    /// Every rollout, by policy group.
+    /// Returns the rollouts of every policy group.
     ///
     /// # Errors
     /// See [`Error`].
@@ -120,17 +125,17 @@ impl Control {
         self.call(Method::GET, "rollouts", Bytes::new()).await
     }
 
-    /// How the frontends are once the rollout of the newest edit is over.
+    /// Waits until the rollout of the newest edit is over, and returns how it ended.
     ///
     /// # Errors
-    /// See [`Error`]. It says no when it is not over `within`.
+    /// See [`Error`]. [`Error::Refused`] when it is not over `within` this time.
     pub async fn rolled_out(&self, within: Duration) -> Result<Rested, Error> {
         let path = format!("rolled-out/{}", within.as_secs());
         self.call_for(within + PATIENCE, Method::GET, &path, Bytes::new())
             .await
     }
 
-    /// What would be pushed now.
+    /// Returns what would happen to each asset now.
     ///
     /// # Errors
     /// See [`Error`].
@@ -138,7 +143,7 @@ impl Control {
         self.call(Method::GET, "plan", Bytes::new()).await
     }
 
-    /// Why an asset is, or is not, being pushed.
+    /// Returns why an asset is, or is not, being pushed.
     ///
     /// # Errors
     /// See [`Error`].
@@ -147,7 +152,7 @@ impl Control {
         self.call(Method::GET, &path, Bytes::new()).await
     }
 
-    /// The same of every asset.
+    /// Returns for every asset why it is, or is not, being pushed.
     ///
     /// # Errors
     /// See [`Error`].
@@ -155,7 +160,7 @@ impl Control {
         self.call(Method::GET, "explain", Bytes::new()).await
     }
 
-    /// What this manifest would give.
+    /// Returns the incarnation that this manifest would give, without sealing it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -163,7 +168,7 @@ impl Control {
         self.call(Method::POST, "check", manifest.into()).await
     }
 
-    /// A person's word.
+    /// Sends a command of an operator.
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,8 +1,8 @@
-//! Asking and telling the running control plane, over HTTP on a unix socket in the state directory: `control.sock`.
+//! Questions and commands to the running control plane: HTTP on a unix socket in the state directory, `control.sock`.
 //!
-//! It is for the user that runs the control plane, and root: the socket's mode keeps others out, and each side looks at
-//! the user of the process at the other end. That user is the speaker of every word; a name that a request gives is
-//! noted beside it (R70, R72).
+//! Only the user that runs the control plane, and root, can use the socket: its mode keeps other users out, and each
+//! side checks the user of the process at the other end. That user is recorded with every command; a name that the
+//! request gives is recorded beside it (R70, R72).
 
 pub mod client;
 mod server;
@@ -18,23 +18,23 @@ use control_plane::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a request says about itself.
+/// The name and the reason that a request gives for its command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Said {
-    /// What the speaker calls itself; noted beside the user of its process.
+    /// Name that the operator gives. It is recorded beside the user of the calling process; none if not given.
     pub who: Option<String>,
-    /// Why.
+    /// Reason for the command, as the operator gives it.
     pub why: String,
 }
 
-/// How the partition stands, rollouts and all.
+/// The state of the partition, with its rollouts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// What is in force, and how far production is.
+    /// State of generation and enforcement.
     #[serde(flatten)]
     pub status: Status,
-    /// Every policy group.
+    /// Every policy group with its newest rollout.
     pub rollouts: Vec<View>,
 }
 
@@ -43,95 +43,95 @@ pub struct Standing {
 pub struct Rolling {
     /// The group as it is now, its newest rollout included.
     pub view: View,
-    /// The rollouts before that one which are remembered, oldest first.
+    /// Earlier rollouts that the store still has, oldest first.
     pub past: Vec<Rollout>,
 }
 
-/// A person's word.
+/// A command of an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Word {
-    /// A change of an asset may destroy.
+    /// Approves one destructive change of an asset.
     Approve {
-        /// Which asset.
+        /// Id of the asset concerned.
         asset: AssetId,
-        /// Which change; the one that it would be pushed with now, if not said.
+        /// Digest of the change. None means the change that a push would make now.
         change: Option<Digest>,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// A check does not delay a change of an asset.
+    /// Overrides a check for one change of an asset.
     OverrideCheck {
-        /// Which check.
+        /// Name of the check to override.
         check: String,
-        /// Which asset.
+        /// Id of the asset concerned.
         asset: AssetId,
-        /// Which change; the one that it would be pushed with now, if not said.
+        /// Digest of the change. None means the change that a push would make now.
         change: Option<Digest>,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// A guard lets one seal pass.
+    /// Overrides a guard for one seal.
     OverrideGuard {
-        /// Which guard.
+        /// Name of the guard to override.
         guard: String,
-        /// What may pass, as the guard's problem names it.
+        /// Digest of the seal that may pass, as the guard's problem names it.
         digest: Digest,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// An orphan is known about.
+    /// Acknowledges an orphan, so that it is no longer listed.
     Acknowledge {
-        /// Which asset.
+        /// Id of the asset concerned.
         asset: AssetId,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// A push whose outcome is unknown does not run any more.
+    /// Confirms that a push with an unknown outcome is over and will not take effect any more.
     PushIsOver {
         /// The asset that was pushed.
         asset: AssetId,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// What stopped enforcement has been looked at: it starts again.
+    /// Starts enforcement again after a violated invariant stopped it.
     ClearStop {
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// No pushes, of one asset or at all.
+    /// Pauses the pushes of one asset, or of all.
     Pause {
-        /// Which asset; all, if not said.
+        /// Id of the asset. None means all assets.
         asset: Option<AssetId>,
-        /// For so many seconds; until somebody resumes it, if not said.
+        /// Length of the pause in seconds. None means until [`Word::Resume`].
         seconds: Option<u64>,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// Pushes again.
+    /// Ends a pause, so that pushes start again.
     Resume {
-        /// Which asset; all, if not said.
+        /// Id of the asset. None means the pause of all assets.
         asset: Option<AssetId>,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// Something to the rollout.
+    /// Gives a command to the rollout.
     Rollout {
-        /// What.
+        /// Which command to give to the rollout.
         command: Command,
-        /// Who says so, and why.
+        /// Name and reason given by the operator.
         said: Said,
     },
-    /// Stop controlling. Production goes on.
+    /// Stops the control plane. Production goes on.
     Stop,
 }
 
-/// Why a question has no answer.
+/// The body of an answer that refuses a question or a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// The manifest makes no incarnation: every problem found.
+    /// The manifest makes no incarnation. Contains all its problems.
     Problems(Problems),
-    /// Anything else.
+    /// Any other reason, as text.
     Other(String),
 }

@@ -1,4 +1,4 @@
-//! The control plane's ear: translates between HTTP and [`Handle`], decides nothing.
+//! The server of the control socket: translates between HTTP and [`Handle`]. It makes no decisions.
 
 use std::{io, time::Duration};
 
@@ -32,24 +32,24 @@ use crate::{
     production::clock::now_micros,
 };
 
-/// Tells whoever waits that the control plane shall stop.
+/// A signal that tells the control plane to stop. Clones share the signal.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    /// Not yet.
+    /// Creates a signal that is not yet given.
     pub fn new() -> Self {
         Self(watch::Sender::new(false))
     }
 
-    /// Now.
+    /// Gives the signal: the control plane stops.
     pub fn now(&self) {
         self.0.send_replace(true);
     }
 
-    /// Returns once it shall stop.
+    /// Waits until the signal is given.
     pub async fn wait(&self) {
-        // It fails only when there is no sender, and `self` is one.
+        // This fails only when all senders are dropped, and `self` holds one.
         let _ = self.0.subscribe().wait_for(|stop| *stop).await;
     }
 }
@@ -60,7 +60,7 @@ impl Default for Stop {
     }
 }
 
-/// Listens until it is dropped, and takes its socket along.
+/// The running server. Dropping it stops the server and removes the socket.
 #[derive(Debug)]
 pub struct Server {
     _socket: Socket,
@@ -68,10 +68,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a socket in the state directory.
+    /// Starts the server on the control socket of `place`.
     ///
     /// # Errors
-    /// When it cannot listen there.
+    /// When the socket cannot be created, for instance because another control plane listens on it.
     pub fn start(place: &Place, handle: Handle, stop: Stop) -> io::Result<Self> {
         let (listener, socket) = Socket::listen(&place.control())?;
         let router = Router::new()
@@ -85,11 +85,11 @@ impl Server {
             .route("/tell", post(tell))
             .layer(DefaultBodyLimit::max(MANIFEST_LIMIT as usize))
             .layer(middleware::from_fn(known))
-            .with_state(Ear { handle, stop })
+            .with_state(Shared { handle, stop })
             .into_make_service_with_connect_info::<Peer>();
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "the control socket failed; restart the control plane to be able to ask it");
+                tracing::error!(%error, "the control socket failed and takes no commands; restart the control plane");
             }
         });
         Ok(Self {
@@ -105,13 +105,14 @@ impl Drop for Server {
     }
 }
 
+/// State shared by all request handlers.
 #[derive(Clone)]
-struct Ear {
+struct Shared {
     handle: Handle,
     stop: Stop,
 }
 
-/// The user at the other end of a connection, if the system says who it is.
+/// The user of the process at the other end of a connection; none if the operating system does not tell it.
 #[derive(Debug, Clone, Copy)]
 struct Peer(Option<User>);
 
@@ -121,7 +122,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-/// Turns away requests of other users, before anything is made of them.
+/// Refuses requests of other users before they are parsed.
 async fn known(
     ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
     request: Request,
@@ -135,76 +136,79 @@ async fn known(
                 || "a process without a user".into(),
                 |user| user.to_string(),
             );
-            let why = format!("this control plane answers {own} only, and was asked by {peer}");
+            let why = format!("this control plane answers {own} only; refused a request of {peer}");
             tracing::warn!("{why}");
             (StatusCode::FORBIDDEN, Json(Refusal::Other(why))).into_response()
         }
     }
 }
 
-/// The speaker of a word: the user of the process it comes from, with what it calls itself beside it.
+/// Returns the record of who gave a command: the user of the calling process, with the name that the request gives.
 fn spoken(peer: Peer, said: Said) -> Result<By, Refusal> {
     let Some(user) = peer.0 else {
-        return Err(Refusal::Other("who says so is unknown".into()));
+        return Err(Refusal::Other(
+            "the command is refused: the user of the calling process is unknown".into(),
+        ));
     };
     Ok(By::new(user.speaking(said.who.as_deref()), said.why))
 }
 
 type Answer<T> = Result<Json<T>, Refused>;
 
-async fn status(State(ear): State<Ear>) -> Answer<Standing> {
-    let status = ear.handle.status().await?;
-    // Nobody rolls out before the first incarnation, or without owning the partition: that is in the status.
-    let rollouts = ear.handle.rollouts().await.unwrap_or_default();
+async fn status(State(shared): State<Shared>) -> Answer<Standing> {
+    let status = shared.handle.status().await?;
+    // Rollouts fail before the first incarnation, and without ownership of the partition. The status contains the
+    // reason.
+    let rollouts = shared.handle.rollouts().await.unwrap_or_default();
     Ok(Json(Standing { status, rollouts }))
 }
 
-async fn rollouts(State(ear): State<Ear>) -> Answer<Vec<Rolling>> {
+async fn rollouts(State(shared): State<Shared>) -> Answer<Vec<Rolling>> {
     let mut all = Vec::new();
-    for view in ear.handle.rollouts().await? {
+    for view in shared.handle.rollouts().await? {
         let newest = view.rollout.as_ref().map(|rollout| rollout.id);
-        let mut past = ear.handle.past_rollouts(&view.policy).await?;
+        let mut past = shared.handle.past_rollouts(&view.policy).await?;
         past.retain(|rollout| Some(rollout.id) != newest);
         all.push(Rolling { view, past });
     }
     Ok(Json(all))
 }
 
-/// Reads the manifest now, and answers when the rollout of what it gives is over, or after so many seconds.
-async fn rolled_out(State(ear): State<Ear>, Path(within): Path<u32>) -> Answer<Rested> {
-    let status = ear.handle.generation().await?.next_run().await;
+/// Reads the manifest now and answers when its rollout is over, after `within` seconds at the latest.
+async fn rolled_out(State(shared): State<Shared>, Path(within): Path<u32>) -> Answer<Rested> {
+    let status = shared.handle.generation().await?.next_run().await;
     if status.problems.any_error() {
         return Err(Refusal::Problems(status.problems).into());
     }
-    let newest = ear.handle.latest().await?.no();
+    let newest = shared.handle.latest().await?.no();
     let (policy, within) = (policy()?, Duration::from_secs(within.into()));
-    let ended = ear.handle.wait_rollout(&policy, newest, within);
+    let ended = shared.handle.wait_rollout(&policy, newest, within);
     Ok(Json(ended.await?))
 }
 
-async fn plan(State(ear): State<Ear>) -> Answer<Plan> {
-    Ok(Json(ear.handle.plan().await?))
+async fn plan(State(shared): State<Shared>) -> Answer<Plan> {
+    Ok(Json(shared.handle.plan().await?))
 }
 
-async fn explain_all(State(ear): State<Ear>) -> Answer<Vec<Explained>> {
-    Ok(Json(ear.handle.explain_all().await?))
+async fn explain_all(State(shared): State<Shared>) -> Answer<Vec<Explained>> {
+    Ok(Json(shared.handle.explain_all().await?))
 }
 
-async fn explain(State(ear): State<Ear>, Path(asset): Path<String>) -> Answer<Explained> {
+async fn explain(State(shared): State<Shared>, Path(asset): Path<String>) -> Answer<Explained> {
     let asset = AssetId::new(&asset).map_err(|error| Refusal::Other(error.to_string()))?;
-    Ok(Json(ear.handle.explain(&asset).await?))
+    Ok(Json(shared.handle.explain(&asset).await?))
 }
 
-/// What the manifest in the body would give.
-async fn check(State(ear): State<Ear>, body: axum::body::Bytes) -> Answer<Checked> {
+/// Returns the incarnation that the manifest in the body would give.
+async fn check(State(shared): State<Shared>, body: axum::body::Bytes) -> Answer<Checked> {
     let file = plane::source(YamlFile::new(SOURCE));
     let reading = file.parse(&body).map_err(Refusal::Problems)?;
     let given = Given::new(SOURCE, reading);
-    Ok(Json(ear.handle.check(&[&given]).await?))
+    Ok(Json(shared.handle.check(&[&given]).await?))
 }
 
 async fn tell(
-    State(Ear { handle, stop }): State<Ear>,
+    State(Shared { handle, stop }): State<Shared>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     Json(word): Json<Word>,
 ) -> Answer<()> {
@@ -270,7 +274,7 @@ fn scope(asset: Option<AssetId>) -> Scope {
     asset.map_or(Scope::Partition, Scope::Asset)
 }
 
-/// The change that was named, or the one that a push of the asset would be now.
+/// Returns the digest given by the operator, or else that of the asset's pending change.
 async fn present(
     handle: &Handle,
     asset: &AssetId,
@@ -286,7 +290,7 @@ async fn present(
     let change = first.and_then(|first| first.change.as_ref());
     change.map(|change| change.digest).ok_or_else(|| {
         Refused(Refusal::Other(format!(
-            "{asset} is not about to be changed: look at `explain {asset}`"
+            "{asset} has no pending change: see `explain {asset}`"
         )))
     })
 }

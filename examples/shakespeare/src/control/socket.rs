@@ -1,7 +1,7 @@
 //! The socket that a control plane listens on, and the users at its two ends.
 //!
-//! Nothing but its file's mode and the system's own record of who is at the other end is relied on: the user of a process
-//! cannot be made up.
+//! Access rests on two things only: the mode of the socket's file, and the user that the operating system reports for
+//! the process at the other end. A process cannot forge its user.
 
 use std::{
     fmt, fs, io,
@@ -15,30 +15,30 @@ use std::{
 use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 
-/// The longest path of a unix socket, in bytes.
+/// Maximum length of a unix socket's path, in bytes.
 const LONGEST: usize = 107;
 
-/// A user of this machine.
+/// A user of this machine, by user id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct User(u32);
 
 impl User {
-    /// The user that this process runs as.
+    /// Returns the user that this process runs as.
     pub(super) fn own() -> Self {
         Self(geteuid().as_raw())
     }
 
-    /// The user of the process at the other end.
+    /// Returns the user of the process at the other end of `stream`.
     pub(super) fn of(stream: &UnixStream) -> io::Result<Self> {
         Ok(Self(stream.peer_cred()?.uid()))
     }
 
-    /// Whether `self` may speak to a process of `owner`: that user itself, and root, who can do as it likes anyway.
+    /// Returns true if this user may talk to a process of the user `owner`: if it is the same user, or root.
     pub(super) fn may_speak_to(self, owner: Self) -> bool {
         self == owner || self.0 == 0
     }
 
-    /// This user as the speaker of a word, with the name beside it that the request gives.
+    /// Returns this user for the record of a command, with the name `called` that the request gives beside it.
     pub(super) fn speaking(self, called: Option<&str>) -> String {
         match called {
             Some(called) => format!("{self} as {called}"),
@@ -66,7 +66,7 @@ impl fmt::Display for User {
     }
 }
 
-/// A socket that its user alone can connect to. Its file goes when it is dropped.
+/// A listening socket with mode 0600, so that only its user and root can connect. Dropping it removes its file.
 #[derive(Debug)]
 pub(super) struct Socket {
     path: PathBuf,
@@ -74,10 +74,10 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Listens at `path`. A file that a process left there when it was killed is replaced.
+    /// Listens at `path`. Replaces a socket file that was left behind by a killed process.
     ///
     /// # Errors
-    /// When a process listens there already, or the path cannot be listened on: then it says what to do.
+    /// When a process already listens there, or the path cannot be used. The message says what to do.
     pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, Self)> {
         let path = address(path)?;
         make_way(&path)?;
@@ -89,7 +89,7 @@ impl Socket {
 }
 
 impl Drop for Socket {
-    /// Another process may have its socket there by now.
+    /// Removes the socket's file, unless another process has replaced it.
     fn drop(&mut self) {
         if inode(&self.path).is_ok_and(|there| there == self.inode) {
             let _ = fs::remove_file(&self.path);
@@ -107,7 +107,7 @@ pub(super) async fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(address(path)?).await
 }
 
-/// The path by which a socket is reached: from the working directory, if the whole one is too long.
+/// Returns a path for a socket that is short enough: `path` itself, or else relative to the working directory.
 ///
 /// # Errors
 /// When both are too long.
@@ -124,14 +124,14 @@ pub(crate) fn address(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(
         io::ErrorKind::InvalidInput,
         format!(
-            "the control plane would listen at {}, a path of {long} bytes, and a socket's path has at most {LONGEST} \
-             bytes: name a shorter directory with --state, or begin nearer to it",
+            "the path of the control socket, {}, has {long} bytes; a socket's path has at most {LONGEST} bytes: choose \
+             a directory with a shorter path with --state, or start from a directory closer to it",
             path.display()
         ),
     ))
 }
 
-/// Removes what a process that was killed left at `path`.
+/// Removes the socket file that a killed process left at `path`.
 fn make_way(path: &Path) -> io::Result<()> {
     let refuse = |why: &str| {
         let why = format!("{}: {why}", path.display());
@@ -141,10 +141,12 @@ fn make_way(path: &Path) -> io::Result<()> {
         return Ok(());
     };
     if !there.file_type().is_socket() {
-        return refuse("the control plane would listen there, and it is no socket: move it away");
+        return refuse(
+            "the control plane needs this path, but the file is not a socket: move it away",
+        );
     }
     match net::UnixStream::connect(path) {
-        Ok(_) => refuse("a control plane listens there already: stop that one first"),
+        Ok(_) => refuse("another control plane already listens here: stop it first"),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_killed_process_left_is_replaced_and_what_listens_is_not() {
+    async fn stale_socket_is_replaced_and_live_socket_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         // A listener that is dropped leaves its file, as a process that is killed does.
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let refused = Socket::listen(&path).unwrap_err();
         assert!(
-            refused.to_string().contains("listens there already"),
+            refused.to_string().contains("already listens here"),
             "{refused}"
         );
         let stream = connect(&path).await.unwrap();
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_takes_along_its_own_file_only() {
+    async fn dropped_socket_removes_only_its_own_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let (_first, socket) = Socket::listen(&path).unwrap();
@@ -186,12 +188,12 @@ mod tests {
         drop(other);
         fs::write(&path, "a note").unwrap();
         let refused = Socket::listen(&path).unwrap_err();
-        assert!(refused.to_string().contains("is no socket"), "{refused}");
+        assert!(refused.to_string().contains("is not a socket"), "{refused}");
         assert!(path.exists());
     }
 
     #[test]
-    fn r70_a_word_is_spoken_by_the_user_of_its_process() {
+    fn r70_command_is_recorded_with_the_user_of_its_process() {
         let (root, ann, ben) = (User(0), User(4_000_000_001), User(4_000_000_002));
         assert_eq!(ann.speaking(None), "(uid 4000000001)");
         assert_eq!(ann.speaking(Some("root")), "(uid 4000000001) as root");
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_too_long_is_taken_from_here_or_refused() {
+    fn long_path_is_made_relative_or_refused() {
         let name = "d".repeat(60);
         let here = std::env::current_dir().unwrap();
         let near = Path::new(&name).join("socket");

@@ -1,21 +1,21 @@
-//! What does not hold, in words: a demo's judgement is read by people.
+//! Failed expectations of the demo, as text for people.
 
 use std::{fmt::Display, time::Duration};
 
-/// Something that was promised does not hold.
+/// An expectation that does not hold, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Broken(pub(super) String);
 
-/// Whether a promise holds.
+/// The result of an expectation: it holds, or the reason why not.
 pub(super) type Held<T = ()> = Result<T, Broken>;
 
-/// It does not hold, for this reason.
+/// Returns a failed expectation with this reason.
 pub(super) fn broken<T>(why: impl Display) -> Held<T> {
     Err(Broken(why.to_string()))
 }
 
-/// It holds if `good`.
+/// Returns a failed expectation with the reason `why` unless `good` is true.
 pub(super) fn ensure(good: bool, why: impl FnOnce() -> String) -> Held {
     if good { Ok(()) } else { Err(Broken(why())) }
 }
@@ -37,14 +37,14 @@ from_error!(
     crate::production::client::Error
 );
 
-/// Something must hold within this long, on a busy machine too.
+/// Maximum time until an expectation must hold, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Pause between two looks.
 const REST: Duration = Duration::from_millis(40);
 
-/// Looks until it holds. Production announces nothing to strangers, so it is looked at again and again.
+/// Calls `look` repeatedly until it succeeds, for at most [`DEADLINE`]. Production sends no notifications to the demo.
 pub(super) async fn until<T>(what: &str, look: impl AsyncFn() -> Held<T>) -> Held<T> {
-    let mut last = Broken("never looked".into());
+    let mut last = Broken("no look was completed".into());
     let looking = async {
         loop {
             match look().await {
@@ -56,6 +56,8 @@ pub(super) async fn until<T>(what: &str, look: impl AsyncFn() -> Held<T>) -> Hel
     };
     match tokio::time::timeout(DEADLINE, looking).await {
         Ok(found) => Ok(found),
-        Err(_) => broken(format_args!("not within {DEADLINE:?}: {what}: {last}")),
+        Err(_) => broken(format_args!(
+            "waited {DEADLINE:?} in vain until {what}: {last}"
+        )),
     }
 }

@@ -1,6 +1,6 @@
-//! Chance from a seed: the same seed plays the same session.
+//! Random choices from a seed: the same seed plays the same session.
 
-/// SplitMix64: small, and good enough to choose victims and moments.
+/// The random generator SplitMix64. It is small, and good enough for the choices of the demo.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
@@ -9,7 +9,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// A number below `most`.
+    /// Returns a number from 0 to `most` - 1.
     pub(super) fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,12 +19,12 @@ impl Dice {
         (mixed % most.max(1) as u64) as usize
     }
 
-    /// One of these.
+    /// Returns one of the elements; none if there are none.
     pub(super) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(self.below(of.len()))
     }
 
-    /// Another order.
+    /// Puts the elements into a random order.
     pub(super) fn shuffle<T>(&mut self, what: &mut [T]) {
         for last in (1..what.len()).rev() {
             what.swap(last, self.below(last + 1));
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_one_session_and_another_seed_another() {
+    fn seed_determines_the_order() {
         let order = |seed| {
             let mut all: Vec<usize> = (0..20).collect();
             Dice::new(seed).shuffle(&mut all);

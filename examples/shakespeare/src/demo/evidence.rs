@@ -1,4 +1,4 @@
-//! The cells' journals: what changed, in which order, on whose word.
+//! Evidence from the journals of the cells: the changes of production, their order and their causes.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -11,16 +11,16 @@ use crate::{
     production::api::{By, Change, Line},
 };
 
-/// How far each journal was at some moment.
+/// The number of lines of each journal at one point in time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mark(BTreeMap<String, usize>);
 
-/// Every journal from its beginning, by cell.
+/// Returns all lines of all journals, by cell.
 pub(super) fn journals(place: &Place) -> Held<BTreeMap<String, Vec<Line>>> {
     let mut all = BTreeMap::new();
     for name in place.cell_names()? {
         let text = fs::read_to_string(place.cell(&name).join("journal.jsonl")).unwrap_or_default();
-        // A line that a killed cell has torn took no effect.
+        // Skip a line that a killed cell left incomplete: its change did not take effect.
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
@@ -29,7 +29,7 @@ pub(super) fn journals(place: &Place) -> Held<BTreeMap<String, Vec<Line>>> {
     Ok(all)
 }
 
-/// How far they are now.
+/// Returns the current number of lines of each journal.
 pub(super) fn mark(place: &Place) -> Held<Mark> {
     let lengths = journals(place)?.into_iter();
     Ok(Mark(
@@ -37,7 +37,7 @@ pub(super) fn mark(place: &Place) -> Held<Mark> {
     ))
 }
 
-/// What was written since.
+/// Returns the lines written since `mark`, by cell.
 pub(super) fn since(place: &Place, mark: &Mark) -> Held<BTreeMap<String, Vec<Line>>> {
     let mut all = journals(place)?;
     for (name, lines) in &mut all {
@@ -47,7 +47,7 @@ pub(super) fn since(place: &Place, mark: &Mark) -> Held<BTreeMap<String, Vec<Lin
     Ok(all)
 }
 
-/// What was asked for since, effective calls only.
+/// Returns the changes of wanted states since `mark`, in order of time.
 pub(super) fn asked(place: &Place, mark: &Mark) -> Held<Vec<Line>> {
     let lines = since(place, mark)?.into_values().flatten();
     let mut asked: Vec<Line> = lines.filter(|line| line.change == Change::Spec).collect();
@@ -55,7 +55,7 @@ pub(super) fn asked(place: &Place, mark: &Mark) -> Held<Vec<Line>> {
     Ok(asked)
 }
 
-/// The incarnation that an owner's line is about.
+/// Returns the incarnation of a line that was caused by an owner.
 pub(super) fn incarnation(line: &Line) -> Option<&str> {
     match &line.by {
         By::Owner { incarnation, .. } => incarnation.as_deref(),
@@ -63,13 +63,16 @@ pub(super) fn incarnation(line: &Line) -> Option<&str> {
     }
 }
 
-/// Nothing was asked for.
+/// Expects that no wanted state has changed since `mark`.
 pub(super) fn nothing_asked(place: &Place, mark: &Mark) -> Held {
     let asked = asked(place, mark)?;
-    ensure(asked.is_empty(), || format!("the journals have {asked:?}"))
+    ensure(asked.is_empty(), || {
+        format!("unexpected changes in the journals: {asked:?}")
+    })
 }
 
-/// Each of these resources was asked for exactly once, by an owner, for one incarnation; nothing else was.
+/// Expects that since `mark` the wanted state of each `expected` resource was changed exactly once, by an owner and for
+/// the same incarnation, and that no other wanted state was changed. Resources are given as cell and name.
 pub(super) fn asked_once_each(place: &Place, mark: &Mark, expected: &[(String, String)]) -> Held {
     let asked = asked(place, mark)?;
     let mut found: Vec<(String, String)> = asked
@@ -80,16 +83,16 @@ pub(super) fn asked_once_each(place: &Place, mark: &Mark, expected: &[(String, S
     let mut wanted = expected.to_vec();
     wanted.sort();
     ensure(found == wanted, || {
-        format!("changed were {found:?}, expected {wanted:?}")
+        format!("changed: {found:?}, expected: {wanted:?}")
     })?;
     let mut incarnations: Vec<_> = asked.iter().map(incarnation).collect();
     incarnations.dedup();
     ensure(incarnations.len() == 1 && incarnations[0].is_some(), || {
-        format!("more than one incarnation: {incarnations:?}")
+        format!("expected changes for one incarnation, found {incarnations:?}")
     })
 }
 
-/// From the first thing that was asked for to the last.
+/// Returns the time between the first and the last change of a wanted state since `mark`.
 pub(super) fn first_to_last_asked(place: &Place, mark: &Mark) -> Held<Duration> {
     let asked = asked(place, mark)?;
     let at = |line: Option<&Line>| line.map_or(0, |line| line.at_micros);
@@ -97,20 +100,20 @@ pub(super) fn first_to_last_asked(place: &Place, mark: &Mark) -> Held<Duration> 
     Ok(Duration::from_micros(span))
 }
 
-/// The name under which a cluster's job stands in its journal.
+/// Returns the resource name of a cluster's job in its journal.
 pub(super) fn job_resource() -> String {
     format!("jobs/{JOB}")
 }
 
-/// At every instant, in every cell: what the balancer lets through fits what the job guarantees. What a person's hand
-/// took away is excused until it is put back.
+/// Expects that at every instant the capacity of each cluster's balancer was at most that of its job. An excess caused
+/// by a change by hand is excused until it is repaired. Returns the number of instants checked.
 pub(super) fn demand_fits_capacity(place: &Place) -> Held<usize> {
     let mut instants = 0;
     for (name, lines) in journals(place)? {
         let (mut capacity, mut demand, mut by_hand) = (0, 0, false);
         for line in &lines {
             if line.resource == "cell" {
-                // A cell comes back empty.
+                // A restarted cell is empty.
                 (capacity, demand, by_hand) = (0, 0, false);
             }
             if line.change != Change::Capacity || name == crate::model::GLOBAL_CELL {
@@ -124,7 +127,9 @@ pub(super) fn demand_fits_capacity(place: &Place) -> Held<usize> {
             }
             by_hand = demand > capacity && (by_hand || line.by == By::Hand);
             if demand > capacity && !by_hand {
-                return broken(format_args!("{demand} over {capacity}: {line:?}"));
+                return broken(format_args!(
+                    "demand of {demand} above the capacity of {capacity}: {line:?}"
+                ));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Looking at production from outside: the cells' own answers, the process table, the database file. Nothing here knows
-//! the control plane.
+//! Observes production from outside: through the interfaces of the cells, the process table and the database file. This
+//! module does not use the control plane.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::{
     },
 };
 
-/// What jobs are called in their cells.
+/// Name of the job in each cell.
 pub(super) const JOB: &str = "frontend";
 
-/// The cell of a cluster, as a person finds it.
+/// Connects to the cell of a cluster.
 pub(super) async fn cell(place: &Place, name: &str) -> Held<Cell> {
     let place = Place::new(place.dir().canonicalize()?);
     Ok(Cell::connect(&place.cell(name), name).await?)
 }
 
-/// A cell's job.
+/// Returns the job of a cell.
 pub(super) async fn job(cell: &Cell) -> Held<JobView> {
     match cell.job(JOB, &Caller::default()).await? {
         Some(view) => Ok(view),
@@ -33,7 +33,7 @@ pub(super) async fn job(cell: &Cell) -> Held<JobView> {
     }
 }
 
-/// A cell's balancer.
+/// Returns the balancer of a cell.
 pub(super) async fn balancer(cell: &Cell) -> Held<BalancerView> {
     match cell.balancer(&Caller::default()).await? {
         Some(view) => Ok(view),
@@ -41,7 +41,7 @@ pub(super) async fn balancer(cell: &Cell) -> Held<BalancerView> {
     }
 }
 
-/// What a cluster's job shall be.
+/// Returns the wanted state of a cluster's job.
 pub(super) fn job_spec(manifest: &Manifest, cluster: &Cluster) -> JobSpec {
     JobSpec {
         replicas: cluster.replicas,
@@ -55,7 +55,7 @@ pub(super) fn job_spec(manifest: &Manifest, cluster: &Cluster) -> JobSpec {
     }
 }
 
-/// Whether all of production is as the manifest says.
+/// Expects that all of production matches the manifest.
 pub(super) async fn production_is(place: &Place, manifest: &Manifest) -> Held {
     let mut shares = BTreeMap::new();
     for (name, cluster) in &manifest.clusters {
@@ -97,11 +97,11 @@ async fn cluster_is(place: &Place, name: &str, manifest: &Manifest, wanted: &Clu
     )?;
     ensure(
         children.iter().any(|child| Some(child.0) == balancer.pid),
-        || format!("{name}: the balancer's process is not there"),
+        || format!("{name}: the balancer's process is not running"),
     )
 }
 
-/// Whether a cluster's job is as the manifest says, and at rest.
+/// Expects that a cluster's job matches the manifest and is stable.
 pub(super) async fn job_is(cell: &Cell, manifest: &Manifest, wanted: &Cluster) -> Held {
     let (job, spec) = (job(cell).await?, job_spec(manifest, wanted));
     ensure(job.spec == spec && job.state == State::Stable, || {
@@ -132,14 +132,14 @@ async fn global_is(place: &Place, manifest: &Manifest, shares: BTreeMap<String, 
     )
 }
 
-/// The version of the database's schema.
+/// Returns the version of the database schema.
 pub(super) fn schema(place: &Place) -> Held<u32> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = Connection::open_with_flags(place.database(), flags)?;
     Ok(database.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// When the schema was migrated to a version, in microseconds since 1970; each time.
+/// Returns the times at which the schema was migrated to `version`, in microseconds since 1970.
 pub(super) fn migrations_to(place: &Place, version: u32) -> Held<Vec<u64>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = Connection::open_with_flags(place.database(), flags)?;
@@ -149,7 +149,7 @@ pub(super) fn migrations_to(place: &Place, version: u32) -> Held<Vec<u64>> {
     times.map(|at| Ok(at? as u64)).collect()
 }
 
-/// The processes of a cell's tasks and balancer.
+/// Returns the process ids of a cell's tasks and balancer, sorted.
 pub(super) async fn family(place: &Place, name: &str) -> Held<Vec<u32>> {
     let cell = cell(place, name).await?;
     let mut pids: Vec<u32> = job(&cell)

@@ -1,9 +1,10 @@
-//! A scripted session with the whole service, in a directory of its own: the control plane is a child process, so that
-//! it can be killed; a client hammers the global balancer throughout; a seed decides order, victims and moments.
+//! A scripted session with the whole service, in a directory of its own. The control plane is a child process, so that
+//! it can be killed. A client sends requests to the global balancer all the time. A seed determines the order of the
+//! steps, the killed processes and the times of kills.
 //!
-//! It is judged from outside: by the client's log, the process table, the cells' journals, what cells and database
-//! answer. What the control plane *says* is looked at only where saying is the promise: that an orphan is listed, that
-//! a guard speaks.
+//! The session is judged from outside: by the client's log, the process table, the cells' journals, and the answers of
+//! cells and database. Reports of the control plane itself are evidence only where the report is the tested feature,
+//! for instance that an orphan is listed, or that a guard refuses a seal.
 
 mod broken;
 mod dice;
@@ -35,28 +36,29 @@ use crate::{
     voice::{say, say_all},
 };
 
-/// All of it ends within this long.
+/// Maximum time for the whole session.
 const WHOLE: Duration = Duration::from_secs(350);
-/// Three, so that "cluster by cluster" is more than "the canary first".
+/// The clusters. There are three, so that a rollout has further stages after the canary.
 const CLUSTERS: [&str; 3] = ["eu", "in", "us"];
-/// So much of the control plane's log is shown when something is broken.
+/// Number of lines of the control plane's output that are shown when a step fails.
 const TAIL: usize = 40;
 
-/// How to play it.
+/// Command line options of the demo.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Decides the order of steps, the victims, and the moments of kills.
+    /// Seed for the order of the steps, the killed processes and the times of kills.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only these steps, with the beginning, the end and whatever belongs to them. For whoever works on one.
+    /// Play only these steps, with the steps that belong to them, the beginning and the end.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Step>,
 }
 
-/// Plays it, shows a table, and cleans up however it ended. Fails if a step did not hold.
+/// Plays the session, prints a table and removes all processes, however the session ends. The exit code is a failure if
+/// a step failed.
 ///
 /// # Errors
-/// When there is nowhere to play it.
+/// When the temporary directory cannot be created.
 pub async fn run(Options { seed, only }: Options) -> Result<ExitCode, Failure> {
     let dir = tempfile::Builder::new().prefix("shakespeare-").tempdir()?;
     let (table, town) = (Table::default(), Town::new(&dir));
@@ -74,11 +76,11 @@ pub async fn run(Options { seed, only }: Options) -> Result<ExitCode, Failure> {
     let watching = async {
         let ended = tokio::select! {
             ended = &mut playing => ended.err().map(|panic| panic.to_string()),
-            () = signalled() => Some("told to stop".into()),
-            () = tokio::time::sleep(WHOLE) => Some(format!("not over within {WHOLE:?}")),
+            () = signalled() => Some("stopped by a signal".into()),
+            () = tokio::time::sleep(WHOLE) => Some(format!("not finished within {WHOLE:?}")),
         };
         if ended.is_some() {
-            // Takes the control plane along.
+            // This also drops the control plane's process, which kills it.
             playing.abort();
             let _ = playing.await;
         }
@@ -97,7 +99,7 @@ pub async fn run(Options { seed, only }: Options) -> Result<ExitCode, Failure> {
     let lines: Vec<&str> = text.lines().collect();
     say("");
     say(format_args!(
-        "the control plane said last, with seed {seed}:"
+        "last output of the control plane, with seed {seed}:"
     ));
     say_all(&lines[lines.len().saturating_sub(TAIL)..]);
     Ok(ExitCode::FAILURE)
@@ -118,7 +120,8 @@ async fn play(mut session: Session, steps: Vec<Step>, table: Table) {
     }
 }
 
-/// What the control plane says about a step that did not hold: for whoever has to mend it, not for the verdict.
+/// Prints the state of the control plane after a failed step. It helps to find the defect and is not part of the
+/// verdict.
 async fn explain(session: &Session) {
     let questions = [
         &["status"][..],
@@ -132,7 +135,7 @@ async fn explain(session: &Session) {
     }
 }
 
-/// What the session begins with.
+/// Returns the manifest at the beginning of the session.
 fn manifest() -> Manifest {
     let cluster = Cluster {
         replicas: 2,
@@ -145,7 +148,7 @@ fn manifest() -> Manifest {
         owner: "shakespeare-sre".into(),
         version: "1".into(),
         schema: 1,
-        // A task that needs no time would hide whoever does not wait for it.
+        // With a start time of zero, a missing wait for starting tasks would go unnoticed.
         flags: vec!["--warm-up-ms=300".into()],
         rollout: Rollout {
             domains: CLUSTERS.map(str::to_owned).into(),

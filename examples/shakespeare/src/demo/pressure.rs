@@ -1,5 +1,7 @@
-//! A cluster kept full, and whether its balancer lets through no more than it says. By the frontends' own word, from when
-//! to when each had a request: what they work on is in flight at the balancer, whatever that says of itself.
+//! Keeps a cluster full, and judges whether its balancer really keeps the limit that it reports.
+//!
+//! The evidence comes from the frontends, which report from when to when they had each request. A request that a
+//! frontend works on is in flight at the balancer, whatever the balancer reports.
 
 use std::time::Duration;
 
@@ -13,20 +15,20 @@ use crate::production::{
     load::{Attempt, Load},
 };
 
-/// How long each request that fills a cluster takes.
+/// Working time of each request that fills a cluster.
 const WORK: Duration = Duration::from_millis(200);
 
-/// Requests that keep a cluster's balancer full, each followed by the next.
+/// A running load that keeps a cluster's balancer full.
 #[derive(Debug)]
 pub(super) struct Pressure {
     cluster: String,
-    /// What the balancer lets through to begin with.
+    /// Maximum number of requests in flight at the beginning.
     limit: u64,
     load: Load,
 }
 
 impl Session {
-    /// Fills a cluster until more is in flight there than `shrunk`.
+    /// Fills a cluster until more than `shrunk` requests are in flight there.
     pub(super) async fn fill(&self, cluster: &str, shrunk: u32) -> Held<Pressure> {
         let cell = eyes::cell(&self.town.place, cluster).await?;
         let balancer = eyes::balancer(&cell).await?;
@@ -48,8 +50,9 @@ impl Session {
 }
 
 impl Pressure {
-    /// Lets go. None of its requests has failed, and there never were more than the balancer said in these lines of the
-    /// cluster's journal. `others` may have been served there too. Says how many requests were looked at.
+    /// Stops the load. Expects that none of its requests failed, and that the number of requests at work never exceeded
+    /// the limit in `lines`, which are from the cluster's journal. Requests in `others` that the cluster served are
+    /// counted too. Returns the number of requests checked.
     pub(super) async fn judge(self, lines: &[Line], others: Vec<Attempt>) -> Held<usize> {
         let mut log = self.load.stop().await;
         let failed = log.iter().find(|attempt| attempt.failed());
@@ -65,7 +68,7 @@ impl Pressure {
     }
 }
 
-/// What happens, at one time in this order.
+/// Events in the order in which they count when they have the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Ends,
@@ -73,7 +76,7 @@ enum Event {
     Begins,
 }
 
-/// At every instant no more was worked on than the balancer said it lets through.
+/// Expects that at every instant the number of requests at work was at most the limit in force.
 fn within(limit: u64, lines: &[Line], log: &[Attempt]) -> Held {
     let limits = lines.iter().filter(|line| {
         line.resource == "balancer" && line.change == Change::Capacity && line.to.is_u64()
@@ -93,14 +96,14 @@ fn within(limit: u64, lines: &[Line], log: &[Attempt]) -> Held {
         }
         if now > limit {
             return broken(format_args!(
-                "at {at} us {now} requests were worked on, and {limit} were in force"
+                "at {at} us frontends worked on {now} requests, and the limit in force was {limit}"
             ));
         }
     }
     Ok(())
 }
 
-/// The most that was worked on at once.
+/// Returns the maximum number of requests at work at the same time.
 fn peak(log: &[Attempt]) -> u64 {
     let mut events: Vec<(u64, Event)> = worked(log).collect();
     events.sort_unstable();
@@ -117,7 +120,7 @@ fn peak(log: &[Attempt]) -> u64 {
 
 fn worked(log: &[Attempt]) -> impl Iterator<Item = (u64, Event)> {
     let worked = log.iter().filter_map(|attempt| attempt.worked);
-    // Whatever ends has begun before.
+    // A request ends at least 1 us after its beginning, so that its events are in order.
     worked.flat_map(|(from, to)| [(from, Event::Begins), (to.max(from + 1), Event::Ends)])
 }
 
@@ -154,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_told_before_it_is_in_force_is_noticed() {
+    fn limit_reported_before_it_is_in_force_is_noticed() {
         let log = [attempt(10, 50), attempt(20, 60), attempt(60, 90)];
         assert_eq!(peak(&log), 2);
         assert_eq!(within(2, &[limit(50, 1)], &log), Ok(()));
         assert_eq!(within(2, &[limit(60, 1)], &log), Ok(()));
         let early = within(2, &[limit(49, 1)], &log);
-        assert!(early.is_err(), "two were worked on");
+        assert!(early.is_err(), "two requests were still at work");
         assert!(within(1, &[], &log).is_err());
         assert_eq!(within(1, &[limit(15, 2)], &log), Ok(()));
     }

@@ -1,5 +1,5 @@
-//! What a rollout looks like from outside: cluster after cluster in the policy's order, each at rest for as long as the
-//! policy says before the next is asked for anything.
+//! Judges a rollout from outside: the clusters are updated one after the other in the policy's order, and each one is
+//! stable for the policy's bake before the next one changes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::production::{
 };
 
 impl Session {
-    /// Every cluster's job, as it stands in the journals.
+    /// Returns every cluster's job, as cell and resource name.
     pub(super) fn every_job(&self) -> Vec<(String, String)> {
         let clusters = self.clusters().into_iter();
         clusters
@@ -22,7 +22,7 @@ impl Session {
             .collect()
     }
 
-    /// A version that never was, and that serves well: the present one with a letter more.
+    /// Returns a new version without defects: the number of the current one, a dot, and a counter.
     pub(super) fn fresh_version(&mut self) -> String {
         let number: String = self
             .manifest
@@ -34,13 +34,13 @@ impl Session {
         format!("{number}.{}", self.versions)
     }
 
-    /// Seconds that the policy asks for between one cluster and the next.
+    /// Returns the policy's bake of each cluster, in seconds.
     pub(super) fn least_bake(&self) -> u64 {
         self.manifest.rollout.bake
     }
 
-    /// Since `mark`, the clusters' jobs were updated one after the other in the policy's order, the first one as the
-    /// canary. Says how long each was at rest before the next.
+    /// Expects that since `mark` the clusters' jobs were updated one after the other in the policy's order, the first
+    /// one as the canary. Returns a text with the time for which each one was stable before the next one changed.
     pub(super) fn one_by_one(&self, mark: &Mark) -> Held<String> {
         let jobs = job_lines(evidence::since(&self.town.place, mark)?);
         let policy = &self.manifest.rollout;
@@ -52,7 +52,7 @@ impl Session {
         for (nth, cluster) in policy.domains.iter().cloned().chain(rest).enumerate() {
             let lines = jobs.get(&cluster).map(Vec::as_slice).unwrap_or_default();
             let Some(asked) = lines.iter().find(|line| line.change == Change::Spec) else {
-                return broken(format_args!("{cluster}'s job was not asked for anything"));
+                return broken(format_args!("{cluster}'s job was not changed"));
             };
             if let Some((name, done)) = before {
                 let rested = asked.at_micros.saturating_sub(done);
@@ -62,7 +62,9 @@ impl Session {
                     policy.bake
                 };
                 ensure(rested >= least * 1_000_000, || {
-                    format!("{cluster} was asked {rested} us after {name} was done, not {least} s")
+                    format!(
+                        "{cluster} was changed {rested} us after {name} was done, expected at least {least} s"
+                    )
                 })?;
                 words.push(format!("{name}, {:.1} s", rested as f64 / 1e6));
             }
@@ -74,8 +76,8 @@ impl Session {
         Ok(words.join(", then "))
     }
 
-    /// Waits until no rollout is under way and all has settled. It only paces: further edits build on what has been
-    /// seen to arrive.
+    /// Waits until no rollout is under way and all assets are settled, so that the next step begins from there. It uses
+    /// the status of the control plane, which is not evidence here.
     pub(super) async fn rests(&self) -> Held {
         until("no rollout is under way", async || {
             let status = self.town.status().await?;
@@ -88,7 +90,7 @@ impl Session {
         .await
     }
 
-    /// From now on, only the manifest's version does.
+    /// Expects that from now on only the manifest's version answers requests.
     pub(super) async fn only_this_version_answers(&mut self) -> Held {
         let from = now_micros();
         self.requests_pass(60).await?;
@@ -104,7 +106,7 @@ impl Session {
     }
 }
 
-/// What happened to each cluster's job and its tasks.
+/// Returns the journal lines about each cluster's job and its tasks.
 fn job_lines(journals: BTreeMap<String, Vec<Line>>) -> BTreeMap<String, Vec<Line>> {
     let of_job = |line: &Line| line.resource.starts_with("jobs/");
     let cells = journals.into_iter();

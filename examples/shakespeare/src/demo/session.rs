@@ -1,4 +1,4 @@
-//! What goes through the whole demo: the scene, what the manifest says, and the client.
+//! The state of the session during the whole demo: the town, the manifest and the client.
 
 use hyper::Method;
 use std::time::Duration;
@@ -19,19 +19,20 @@ use crate::{
     },
 };
 
-/// Connections of the client, and how long each rests between two requests.
+/// Number of connections of the client.
 const CONNECTIONS: usize = 4;
+/// Pause of each connection between an answer and its next request.
 const REST: Duration = Duration::from_millis(15);
-/// Many requests have gone through within this long.
+/// Maximum time to wait for a number of requests.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// The demo while it is played.
+/// The running session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) town: Town,
     pub(super) dice: Dice,
     pub(super) manifest: Manifest,
-    /// How many fresh versions there have been.
+    /// Number of fresh versions so far.
     pub(super) versions: u32,
     load: Option<Load>,
     excuses: Excuses,
@@ -49,12 +50,12 @@ impl Session {
         }
     }
 
-    /// The names of the clusters that serve.
+    /// Returns the names of the manifest's clusters.
     pub(super) fn clusters(&self) -> Vec<String> {
         self.manifest.clusters.keys().cloned().collect()
     }
 
-    /// One of the clusters.
+    /// Returns a random cluster of the manifest.
     pub(super) fn some_cluster(&mut self) -> Held<String> {
         let clusters = self.clusters();
         match self.dice.pick(&clusters) {
@@ -63,13 +64,13 @@ impl Session {
         }
     }
 
-    /// Saves an edit of the manifest.
+    /// Edits the manifest and saves it.
     pub(super) fn edit(&mut self, edit: impl FnOnce(&mut Manifest)) -> Held {
         edit(&mut self.manifest);
         self.town.save(&self.manifest)
     }
 
-    /// Kills the control plane and starts it again, some moments from now, each a number of milliseconds apart.
+    /// Kills and restarts the control plane several times: once after each of these pauses, in milliseconds.
     pub(super) async fn crash(&mut self, moments: &[u64]) -> Held {
         for moment in moments {
             tokio::time::sleep(Duration::from_millis(*moment)).await;
@@ -79,22 +80,22 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until production is as the manifest says.
+    /// Waits until production matches the manifest.
     pub(super) async fn arrives(&self) -> Held {
         let (place, manifest) = (&self.town.place, &self.manifest);
-        until("production is as the manifest says", async || {
+        until("production matches the manifest", async || {
             eyes::production_is(place, manifest).await
         })
         .await
     }
 
-    /// Kills processes that balancers send requests to, and waits until they are gone. That costs the client nothing.
+    /// Kills processes behind a balancer and waits until they have exited. No request of the client may fail by that.
     pub(super) async fn kill(&self, victims: &[u32]) -> Held {
         victims.iter().for_each(|pid| processes::kill(*pid));
         self.gone(victims).await
     }
 
-    /// Kills the balancer of a cell.
+    /// Kills the balancer of a cell and records the time for [`Excuses`].
     pub(super) async fn kill_balancer(&mut self, cell: &str, victim: u32) -> Held {
         let from = now_micros();
         self.kill(&[victim]).await?;
@@ -102,16 +103,16 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until these are gone.
+    /// Waits until these processes have exited.
     pub(super) async fn gone(&self, victims: &[u32]) -> Held {
-        until("what was killed is gone", async || {
+        until("the killed processes have exited", async || {
             let left = victims.iter().find(|pid| processes::running(**pid));
-            ensure(left.is_none(), || format!("{left:?} is still there"))
+            ensure(left.is_none(), || format!("{left:?} is still running"))
         })
         .await
     }
 
-    /// Starts hammering the global balancer.
+    /// Starts the client, which sends requests to the global balancer.
     pub(super) async fn hammer(&mut self) -> Held {
         let cell = eyes::cell(&self.town.place, GLOBAL_CELL).await?;
         let address = eyes::balancer(&cell).await?.address;
@@ -119,10 +120,10 @@ impl Session {
         self.requests_pass(100).await
     }
 
-    /// Waits until so many more requests have ended, and looks at them.
+    /// Waits until this many more requests have ended, and judges the client's log.
     pub(super) async fn requests_pass(&mut self, requests: usize) -> Held {
         let Some(load) = &mut self.load else {
-            return broken("nobody sends requests");
+            return broken("the client is not running");
         };
         let passed = tokio::time::timeout(PATIENCE, load.passed(requests)).await;
         ensure(passed.is_ok(), || {
@@ -131,34 +132,34 @@ impl Session {
         self.excuses.judge(&self.attempts()).map(|_| ())
     }
 
-    /// The client's log so far.
+    /// Returns the client's log so far.
     pub(super) fn attempts(&self) -> Vec<Attempt> {
         self.load.as_ref().map(Load::so_far).unwrap_or_default()
     }
 
-    /// From now on, this version's own errors in this cluster are what the demo is about.
+    /// Excuses errors of this version in this cluster from now on.
     pub(super) fn excuse(&mut self, version: &str, cluster: &str) {
         self.excuses.errors_of(version, cluster);
     }
 
-    /// How many errors were answered by what is excused.
+    /// Returns the number of error answers of the excused version.
     pub(super) fn excused_answers(&self) -> Held<usize> {
         Ok(self.excuses.judge(&self.attempts())?.errors)
     }
 
-    /// Lets the client finish, and judges its whole log.
+    /// Stops the client and judges its whole log.
     pub(super) async fn judge_client(&mut self) -> Held<String> {
         let Some(load) = self.load.take() else {
-            return broken("nobody sent requests");
+            return broken("the client is not running");
         };
         let log = load.stop().await;
         let Excused { errors, lost } = self.excuses.judge(&log)?;
         let killed = match lost {
             0 => String::new(),
-            lost => format!(" and {lost} in flight on the global balancer as it was killed"),
+            lost => format!(" and {lost} in flight on the global balancer when it was killed"),
         };
         Ok(format!(
-            "{} requests, none failed but {errors} that version 3's canary answered{killed}",
+            "{} requests; no failures except {errors} errors of version 3's canary{killed}",
             log.len()
         ))
     }

@@ -1,5 +1,5 @@
-//! The table at the end: each step, what was looked at, and whether it held. Shared, so that it can be shown however the
-//! demo ends.
+//! The table at the end of the demo: each step, its result, and the evidence. It is shared, so that it can be printed
+//! however the demo ends.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,7 +9,7 @@ use std::{
 use super::broken::Held;
 use crate::voice::{say, say_all};
 
-/// The rows so far.
+/// The rows of the table so far. Clones share the rows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table(Arc<Mutex<Vec<Row>>>);
 
@@ -21,7 +21,7 @@ struct Row {
 }
 
 impl Table {
-    /// Adds a row and says it.
+    /// Adds a row and prints it.
     pub(super) fn add(&self, step: &str, held: Held<String>, took: Duration) {
         let row = Row {
             step: step.into(),
@@ -32,11 +32,11 @@ impl Table {
         self.rows().push(row);
     }
 
-    /// Shows all of it. Says whether everything held.
+    /// Prints the table. Returns true if all `expected` steps were played and held.
     pub(super) fn show(&self, expected: usize) -> bool {
         let rows = self.rows().clone();
         say("");
-        say("step                          result    time  looked at");
+        say("step                          result    time  evidence");
         for row in &rows {
             say_all(row.lines());
         }
@@ -51,7 +51,7 @@ impl Table {
 }
 
 impl Row {
-    /// One line, and one for each further line of what does not hold: of what a command said, say.
+    /// Returns the lines of the row: one, or more if the reason of a failure has several lines.
     fn lines(&self) -> Vec<String> {
         let (result, words) = match &self.held {
             Ok(evidence) => ("held", evidence.clone()),
@@ -71,11 +71,11 @@ mod tests {
     use super::{super::broken::Broken, *};
 
     #[test]
-    fn all_steps_must_have_been_played_and_held() {
+    fn table_holds_only_if_all_steps_were_played_and_held() {
         let table = Table::default();
         table.add("one", Ok("seen".into()), Duration::ZERO);
         assert!(table.show(1));
-        assert!(!table.show(2), "one was not played");
+        assert!(!table.show(2), "one step was not played");
         table.add("two", Err(Broken("no".into())), Duration::ZERO);
         assert!(!table.show(2));
     }

@@ -1,5 +1,5 @@
-//! The scene: a state directory of its own, the control plane as a child process, commands as further ones. Whatever
-//! happens, nothing of it outlives the demo.
+//! The environment of the session: a state directory of its own, the control plane as a child process, and each command
+//! as another one. All processes end with the demo, however it ends.
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
@@ -13,12 +13,12 @@ use crate::{
     place::Place,
 };
 
-/// A command answers within this long.
+/// Maximum time for a command.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What was killed is gone within this long.
+/// Maximum time for killed processes to exit.
 const DEATH: Duration = Duration::from_secs(10);
 
-/// The control plane and where it is.
+/// The state directory and the process of the control plane.
 #[derive(Debug)]
 pub(super) struct Town {
     pub(super) place: Place,
@@ -26,7 +26,7 @@ pub(super) struct Town {
 }
 
 impl Town {
-    /// An empty state directory in `dir`, and no control plane.
+    /// Creates a town with a new state directory in `dir` and no control plane.
     pub(super) fn new(dir: &TempDir) -> Self {
         Self {
             place: Place::new(dir.path().join("state")),
@@ -34,7 +34,7 @@ impl Town {
         }
     }
 
-    /// What the control plane says goes here.
+    /// Returns the path of the file with the control plane's output.
     pub(super) fn log(&self) -> std::path::PathBuf {
         self.place.dir().with_file_name("control-plane.log")
     }
@@ -58,7 +58,7 @@ impl Town {
         Ok(())
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the control plane with SIGKILL and waits until it has exited.
     pub(super) async fn kill_plane(&mut self) -> Held {
         let Some(mut child) = self.plane.take() else {
             return broken("no control plane is running");
@@ -70,7 +70,7 @@ impl Town {
         Ok(())
     }
 
-    /// Saves the manifest as an editor does: whole.
+    /// Replaces the manifest atomically.
     pub(super) fn save(&self, manifest: &Manifest) -> Held {
         let draft = self.place.dir().join("manifest.draft");
         fs::write(&draft, manifest.to_yaml())?;
@@ -78,7 +78,7 @@ impl Town {
         Ok(())
     }
 
-    /// Runs one of the program's commands, and hands over what it says if it succeeds.
+    /// Runs a command of the program and returns its output. Fails if the command fails.
     pub(super) async fn command(&self, arguments: &[&str]) -> Held<String> {
         let output = Command::new(this_program()?)
             .arg("--state")
@@ -88,7 +88,7 @@ impl Town {
             .kill_on_drop(true)
             .output();
         let what = arguments.join(" ");
-        let late = |_| Broken(format!("`{what}` did not end within {PATIENCE:?}"));
+        let late = |_| Broken(format!("`{what}` did not finish within {PATIENCE:?}"));
         let output = tokio::time::timeout(PATIENCE, output)
             .await
             .map_err(late)??;
@@ -100,14 +100,14 @@ impl Town {
         broken(format_args!("`{what}` failed: {said}{complaint}"))
     }
 
-    /// What `status --json` says.
+    /// Returns the output of `status --json`.
     pub(super) async fn status(&self) -> Held<serde_json::Value> {
         Ok(serde_json::from_str(
             &self.command(&["status", "--json"]).await?,
         )?)
     }
 
-    /// The assets that `status` lists as orphans.
+    /// Returns the assets that `status` lists as orphans.
     pub(super) async fn orphans(&self) -> Held<Vec<String>> {
         let status = self.status().await?;
         Ok(serde_json::from_value(
@@ -116,7 +116,7 @@ impl Town {
     }
 }
 
-/// Ends every cell beneath a state directory, and with each its tasks and balancer.
+/// Kills every cell of a state directory, together with its tasks and balancer.
 pub(super) async fn sweep(state: &Path) {
     let place = Place::new(state.canonicalize().unwrap_or_else(|_| state.to_owned()));
     let victims = kill_cells(&place);
@@ -125,11 +125,11 @@ pub(super) async fn sweep(state: &Path) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    // What does not go then never will.
+    // Processes that are still running after this time are given up.
     let _ = tokio::time::timeout(DEATH, waiting).await;
 }
 
-/// Kills the cells. Their children exit when their standard input closes.
+/// Kills the cells; their children exit when their standard input is closed. Returns the ids of all these processes.
 fn kill_cells(place: &Place) -> Vec<u32> {
     let mut victims = Vec::new();
     for name in place.cell_names().unwrap_or_default() {

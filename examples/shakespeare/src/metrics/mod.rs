@@ -1,17 +1,17 @@
-//! What production counts about itself, kept for a few minutes: a [`MetricSource`] that asks the cells which processes
-//! there are, and each of those every second. It runs beside the control plane and knows nothing of it.
+//! The counters of production, kept for five minutes. A [`MetricSource`] that every second asks each cell for its
+//! processes, and each process for its counters. It does not use the control plane.
 //!
-//! | asset | series of |
+//! | asset | processes with its series |
 //! |---|---|
 //! | `job/CLUSTER` | the tasks in the cell `CLUSTER` |
-//! | `balancer/CLUSTER` | its balancer |
+//! | `balancer/CLUSTER` | the balancer of the cell `CLUSTER` |
 //! | `global` | the balancer of the cell `global` |
 //!
-//! Every series has the labels `asset`, `cluster`, `resource` (in its cell) and `process`; those of tasks have `task`
-//! and `version` too.
+//! Every series has the labels `asset`, `cluster`, `resource` (within its cell) and `process`. Series of tasks also
+//! have `task` and `version`.
 //!
-//! A process that does not answer is not one that counts nothing: while it should serve and does not say what it
-//! counts, an answer has a series of it without samples.
+//! A process that does not answer differs from a process that counts zero: while a process should serve but does not
+//! report its counters, a query returns a series without samples for it.
 
 mod text;
 mod visit;
@@ -30,14 +30,14 @@ use tokio::task::AbortHandle;
 
 use window::Window;
 
-/// Scrapes production until it is dropped.
+/// Scrapes the counters of production until it is dropped.
 #[derive(Debug)]
 pub struct Scraper {
     seen: Seen,
     task: AbortHandle,
 }
 
-/// What has been seen, shared by those who look and those who ask.
+/// The scraped samples, shared by the scrape loops and the queries.
 #[derive(Debug, Clone, Default)]
 struct Seen(Arc<Mutex<Window>>);
 
@@ -48,7 +48,7 @@ impl Seen {
 }
 
 impl Scraper {
-    /// Scrapes the cells whose directories are in `cells`, those that come later included.
+    /// Starts to scrape the cells whose directories are in `cells`, including cells that are added later.
     pub fn start(cells: PathBuf) -> Self {
         let seen = Seen::default();
         let task = tokio::spawn(visit::all(cells, seen.clone())).abort_handle();

@@ -1,18 +1,18 @@
-//! Reading what a process said. The parser skips what it does not understand; here, that is an error, because a series
-//! that is lost would be taken for one that is not there.
+//! Parses the metrics answer of a process. The parser library skips lines that it cannot read; here such a line is an
+//! error, because a skipped series would look like a series that does not exist.
 
 use std::{collections::BTreeMap, str};
 
 use prometheus_parse::{LineInfo, Scrape, Value};
 
-/// The most bytes of one answer.
+/// Maximum size of one answer, in bytes.
 pub(super) const BYTES: usize = 256 << 10;
-/// The most series of one answer.
+/// Maximum number of series in one answer.
 const SERIES: usize = 1000;
-/// How a whole answer ends.
+/// Last line of a complete answer.
 const END: &str = "# EOF\n";
 
-/// One series at one moment.
+/// The value of one series at one point in time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
     pub(super) metric: String,
@@ -20,18 +20,18 @@ pub(super) struct Sample {
     pub(super) value: f64,
 }
 
-/// Why an answer is not taken.
+/// Why an answer is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("more than {BYTES} bytes or {SERIES} series: expose fewer")]
     TooLong,
     #[error("the end is missing: the answer was cut off")]
     Cut,
-    #[error("line {0} is no text of Prometheus'")]
+    #[error("line {0} is not in the Prometheus text format")]
     Line(usize),
 }
 
-/// Every series that was said.
+/// Parses a whole answer; any line that cannot be read makes it an error.
 pub(super) fn parse(said: &[u8]) -> Result<Vec<Sample>, Error> {
     if said.len() > BYTES {
         return Err(Error::TooLong);
@@ -61,7 +61,7 @@ fn sample(line: &str) -> Option<Sample> {
     if !said.iter().all(|label| plain(label)) {
         return None;
     }
-    // Its type was left out, so that a histogram's buckets stay series of their own.
+    // The line is parsed without its `# TYPE` comment, so that each bucket of a histogram stays a series of its own.
     let read = Scrape::parse_at(std::iter::once(Ok(line.to_owned())), Default::default());
     let [read] = <[_; 1]>::try_from(read.ok()?.samples).ok()?;
     let Value::Untyped(value) = read.value else {
@@ -79,7 +79,7 @@ fn sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// Whether the parser takes a label for what it is: it knows of no escapes, and of no comma in a value.
+/// Returns true if the parser library reads this label correctly. It supports neither escapes nor commas in values.
 fn plain(label: &str) -> bool {
     let value = label.split_once("=\"").map(|(_, value)| value);
     let value = value.and_then(|value| value.strip_suffix('"'));
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_is_read() {
+    fn complete_answer_is_parsed() {
         let said = "# TYPE http_requests counter\nhttp_requests_total{code=\"200\",version=\"2\"} 7\nup 1\n# EOF\n";
         let samples = parse(said.as_bytes()).unwrap();
         assert_eq!(samples.len(), 2);
@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn no_number_stays_none() {
+    fn nan_value_stays_nan() {
         let samples = parse(b"up NaN\n# EOF\n").unwrap();
         assert!(samples[0].value.is_nan());
     }
 
     #[test]
-    fn what_is_cut_off_garbled_or_too_long_is_refused_as_a_whole() {
+    fn answer_that_is_cut_off_garbled_or_too_long_is_refused() {
         for cut in ["", "up 1", "up 1\n", "up 1\n# EO"] {
             assert!(matches!(parse(cut.as_bytes()), Err(Error::Cut)), "{cut:?}");
         }

@@ -1,5 +1,5 @@
-//! Looking: which cells there are, which processes they have, and what each of those counts. One loop per cell, so that
-//! one that hangs holds up no other.
+//! The scrape loops: find the cells, ask each cell for its processes, and each process for its counters. Each cell has
+//! a loop of its own, so that a cell that hangs does not delay the others.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -24,15 +24,15 @@ use crate::production::{
     meter,
 };
 
-/// Between two looks.
+/// Interval between two scrapes.
 const EVERY: Duration = Duration::from_secs(1);
-/// Who does not answer within this long is silent.
+/// Maximum time for an answer of a cell or a process. After that, it counts as not answering.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Looks at every cell in `dir`, for ever.
+/// Scrapes every cell in `dir`, for ever.
 pub(super) async fn all(dir: PathBuf, seen: Seen) {
     let mut known = BTreeSet::new();
-    // They end when this does.
+    // Dropping the set aborts the loops.
     let mut loops = JoinSet::new();
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -53,7 +53,7 @@ fn names(dir: &PathBuf) -> Vec<String> {
         .collect()
 }
 
-/// Looks at one cell, for ever.
+/// Scrapes one cell, for ever.
 async fn one(dir: PathBuf, name: String, seen: Seen) {
     let http = http::client();
     let mut cell = None;
@@ -86,7 +86,7 @@ async fn scrape(http: &Http, cell: &str, targets: Vec<MetricsTarget>, seen: &See
     for target in targets {
         let http = http.clone();
         answers.spawn(async move {
-            // What is counted by the time of the question is in the answer.
+            // The samples get the time of the question: the answer contains at least all counts up to then.
             let asked = now();
             let said = ask(&http, &target).await;
             (target, asked, said)
@@ -98,10 +98,17 @@ async fn scrape(http: &Http, cell: &str, targets: Vec<MetricsTarget>, seen: &See
                 seen.window().scraped(cell, &target, asked, samples);
             }
             Ok((target, _, Err(error))) => {
-                tracing::debug!(cell, target.resource, error, "no metrics");
+                tracing::debug!(
+                    cell,
+                    target.resource,
+                    error,
+                    "cannot read metrics; trying again in a second"
+                );
                 seen.window().silent(cell, &target);
             }
-            Err(error) => tracing::error!(cell, %error, "a scrape came to nothing"),
+            Err(error) => {
+                tracing::error!(cell, %error, "a scrape task failed; trying again in a second")
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What was scraped, for a few minutes: pure, so that what is missing, what is zero and what is gone can be told apart
-//! in tests.
+//! The scraped samples of the last five minutes. Pure data without I/O, so that tests can cover the difference between
+//! missing, zero and removed series.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,14 +16,14 @@ use crate::{model::GLOBAL_CELL, production::api::MetricsTarget};
 
 /// How long samples are kept.
 const KEPT: Duration = Duration::from_secs(300);
-/// The most samples of a series, however fast they come.
+/// Maximum number of samples per series.
 const SAMPLES: usize = 400;
 
 type Labels = BTreeMap<String, String>;
-/// A process: what it is in its cell, and which one.
+/// Key of a process within its cell: its resource and its process id.
 type Process = (String, Option<u32>);
 
-/// Everything that was scraped.
+/// All scraped samples, by cell.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     cells: BTreeMap<String, Cell>,
@@ -35,22 +35,22 @@ struct Cell {
     processes: BTreeMap<Process, Seen>,
 }
 
-/// One process, as far as it was seen.
+/// The scraped samples of one process.
 #[derive(Debug)]
 struct Seen {
     asset: String,
     labels: Labels,
-    /// It should answer.
+    /// True while the process should answer.
     expected: bool,
-    /// It did when it was asked last.
+    /// True if the process answered the last scrape.
     answered: bool,
-    /// When a series that appears now was not there yet: it has risen from zero since.
+    /// Last time at which a series that appears now did not exist yet. A new counter has risen from zero since then.
     absent_at: Option<Timestamp>,
     series: BTreeMap<(String, Labels), VecDeque<(Timestamp, f64)>>,
 }
 
 impl Window {
-    /// A cell said at `at` which processes there are.
+    /// Records the list of processes that a cell reported at the time `at`.
     pub(super) fn listed(&mut self, cell: &str, at: Timestamp, targets: &[MetricsTarget]) {
         let here = self.cells.entry(cell.into()).or_default();
         for seen in here.processes.values_mut() {
@@ -69,7 +69,7 @@ impl Window {
         here.forget(at);
     }
 
-    /// A process said at `at` what it counts.
+    /// Records the counters that a process reported at the time `at`.
     pub(super) fn scraped(
         &mut self,
         cell: &str,
@@ -82,14 +82,14 @@ impl Window {
         }
     }
 
-    /// A process did not answer.
+    /// Records that a process did not answer.
     pub(super) fn silent(&mut self, cell: &str, target: &MetricsTarget) {
         if let Some(seen) = self.seen(cell, target) {
             seen.answered = false;
         }
     }
 
-    /// A cell did not answer: nobody knows what became of its processes.
+    /// Records that a cell did not answer: the state of its processes is unknown.
     pub(super) fn lost(&mut self, cell: &str, at: Timestamp) {
         if let Some(here) = self.cells.get_mut(cell) {
             for seen in here.processes.values_mut() {
@@ -99,7 +99,7 @@ impl Window {
         }
     }
 
-    /// Every series that matches. One without samples stands for a process that should have some.
+    /// Returns all series that match. A series without samples stands for a process that should answer but does not.
     pub(super) fn read(&self, query: &MetricQuery) -> Vec<Series> {
         let cells = self.cells.values();
         cells
@@ -116,7 +116,7 @@ impl Window {
 }
 
 impl Cell {
-    /// Lets go of what is too old, and of processes that are gone and left nothing.
+    /// Removes old samples, and processes that are gone and have no samples left.
     fn forget(&mut self, now: Timestamp) {
         let kept = now.checked_sub(KEPT).unwrap_or(Timestamp::MIN);
         self.processes.retain(|_, seen| {
@@ -174,7 +174,7 @@ impl Seen {
                     let zero = absent_at.map(|absent| (absent, 0.0));
                     zero.into_iter().collect()
                 });
-            // A clock that was put back must not put samples out of order.
+            // If the clock was set back, drop the sample: samples must stay in order of time.
             if series.back().is_none_or(|(last, _)| *last < at) {
                 series.push_back((at, sample.value));
             }
@@ -188,7 +188,7 @@ impl Seen {
             wanted.all(|(name, value)| labels.get(name).map_or(unknown, |is| is == value))
         };
         let within = |(at, _): &&(Timestamp, f64)| (query.from..=query.to).contains(at);
-        // The last sample of one that is gone tells nothing.
+        // For a process that is gone, a single sample shows no increase.
         let least = if self.expected { 1 } else { 2 };
         let mut read: Vec<Series> = self
             .series

@@ -1,4 +1,4 @@
-//! The generator: from the manifest to assets, with every reference and every dependency.
+//! The generator: makes the assets from the manifest, with all their references and dependencies.
 
 use control_plane::{
     model::{AssetBuilder, Provenance, rollout::RolloutPolicy},
@@ -25,7 +25,7 @@ use super::{
 
 use control_plane::model::addons as prodspec;
 
-/// Makes Shakespeare's assets from its manifest.
+/// Generator that makes the assets of the Shakespeare service from its manifest.
 #[derive(Debug, Clone, Copy)]
 pub struct ShakespeareModel;
 
@@ -47,7 +47,7 @@ impl Generator for ShakespeareModel {
             let manifest: Placed = document.read()?;
             return Shakespeare { manifest, document }.draft(out);
         }
-        Err(Problem::new("a manifest is one document; take the others away").into())
+        Err(Problem::new("a manifest must contain exactly one YAML document").into())
     }
 }
 
@@ -74,7 +74,7 @@ impl Shakespeare<'_> {
         Ok(())
     }
 
-    /// The policy, and whatever cannot be meant in it, each where it stands.
+    /// Makes the policy asset, and reports each problem of the section `rollout` with its position.
     fn policy(&self, out: &mut Drafts) -> Result<(), Problems> {
         let Manifest {
             rollout, clusters, ..
@@ -90,7 +90,8 @@ impl Shakespeare<'_> {
         Ok(())
     }
 
-    /// Where a part of the section `rollout` stands, or as much of its path as is there.
+    /// Returns the position of a field of the section `rollout`. If the field is missing, the position of the innermost
+    /// part of its path that exists.
     fn place(&self, path: &[Step]) -> Provenance {
         let mut node = self.document.root();
         for step in [Step::Field(POLICY)].iter().chain(path) {
@@ -208,13 +209,13 @@ fn within<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
     }
 }
 
-/// What follows the rollout policy carries.
+/// Adds the reference to the rollout policy, so that the policy governs the asset.
 fn governed(asset: AssetBuilder) -> Result<AssetBuilder, Problems> {
     let policy = AssetRef::to(AssetId::new(POLICY)?);
     Ok(asset.addon(&RolloutPolicyRef { policy })?)
 }
 
-/// What everything that runs in a cluster carries.
+/// Adds the addons of an asset that runs in a cluster.
 fn in_cluster(
     asset: AssetBuilder,
     name: &str,
@@ -241,11 +242,11 @@ fn id(kind: &str, cluster: &str) -> Result<AssetId, Problems> {
     Ok(AssetId::new(&format!("{kind}/{cluster}"))?)
 }
 
-/// A cluster's name is its cell's, so it must do as one.
+/// Checks the name of a cluster, which is also the name of its cell.
 fn check_name(name: &str) -> Result<(), String> {
     if name == GLOBAL_CELL {
         return Err(format!(
-            "`{GLOBAL_CELL}` is the cell of the global balancer; call the cluster otherwise"
+            "`{GLOBAL_CELL}` is the name of the global balancer's cell; give the cluster another name"
         ));
     }
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -254,5 +255,8 @@ fn check_name(name: &str) -> Result<(), String> {
     if ends && name.len() <= 40 && name.bytes().all(good) {
         return Ok(());
     }
-    Err("a cluster's name has 1 to 40 of a-z, 0-9 and -, with no - at its ends".into())
+    Err(
+        "a cluster's name has 1 to 40 of the characters a-z, 0-9 and -, and no - at its ends"
+            .into(),
+    )
 }

@@ -1,4 +1,5 @@
-//! The manifest: what people write. Strict, so that a slip of the pen is an error and not a smaller service.
+//! The manifest that people write. Unknown fields are errors, so that a typing error cannot remove a part of the
+//! service.
 
 use std::collections::BTreeMap;
 
@@ -7,73 +8,73 @@ use serde::{Deserialize, Serialize};
 
 use super::Rollout;
 
-/// Everything about the service, in one file.
+/// The whole manifest: everything about the service, in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest<C = Cluster> {
-    /// Whom to ask.
+    /// The team that owns the service, for people who have questions.
     pub owner: String,
-    /// Which version the tasks run, where a cluster says nothing else.
+    /// Version that the tasks run, unless their cluster names another one.
     pub version: String,
-    /// The database schema: what the database has, and what the tasks need.
+    /// Version of the database schema that the database has and the tasks need.
     pub schema: u32,
-    /// More of the tasks' command line, such as `--warm-up-ms=500`, or `--fail-percent=50` for a version that is no good.
+    /// Additional flags for every task, such as `--warm-up-ms=500`, or `--fail-percent=50` to simulate a bad version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// How slowly the clusters follow what is written here.
+    /// How slowly the clusters follow an edit of the manifest.
     pub rollout: Rollout,
     /// The balancer in front of all clusters.
     pub global: Global,
-    /// The clusters by name.
+    /// The clusters of the service, by name.
     pub clusters: BTreeMap<String, C>,
 }
 
-/// A manifest whose clusters know where they stand.
+/// A manifest whose clusters carry their positions in the file.
 pub(super) type Placed = Manifest<Located<Cluster>>;
 
 /// The balancer in front of all clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Global {
-    /// Requests in flight that it lets through; more wait.
+    /// Maximum number of requests in flight. Further requests wait.
     pub max_capacity: u32,
 }
 
-/// One cluster.
+/// One cluster of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// How many tasks.
+    /// Number of tasks, from 1 to 100.
     pub replicas: u32,
-    /// Requests in flight that one task serves.
+    /// Number of requests that one task serves at the same time, from 1 to 10,000.
     pub capacity_per_task: u32,
-    /// Requests in flight that the cluster's balancer lets through.
+    /// Maximum number of requests in flight through the cluster's balancer.
     pub balancer_capacity: u32,
-    /// Which version its tasks run, if not the same as everywhere.
+    /// Version that the cluster's tasks run. None means the version of the manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The cluster is to be removed from production.
+    /// Present if the cluster shall be removed from production.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turndown: Option<Turndown>,
 }
 
-/// Why a cluster goes, and who agreed.
+/// Why a cluster is removed from production, and who agreed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turndown {
-    /// For people and for the audit.
+    /// Reason for the removal, as text.
     pub reason: String,
-    /// Who agreed that it may go.
+    /// Name of the person who agreed to the removal.
     pub approved_by: String,
 }
 
 impl Manifest {
-    /// What a new state directory gets.
+    /// The manifest that a new state directory gets.
     pub const DEFAULT: &str = include_str!("default.yaml");
 
-    /// The manifest as a file, with its end marked.
+    /// Returns the manifest as YAML text, with the end marker.
     pub fn to_yaml(&self) -> String {
-        // JSON is YAML. That it can be written is seen when it is read: the section is required.
+        // JSON is valid YAML. If it could not be written, reading would fail, because the section is required.
         let rollout = serde_json::to_string(&self.rollout).unwrap_or_default();
         let mut text = format!(
             "owner: {:?}\nversion: {:?}\nschema: {}\nflags: {:?}\nrollout: {rollout}\nglobal:\n  max_capacity: {}\nclusters:\n",

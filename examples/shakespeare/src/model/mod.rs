@@ -1,20 +1,20 @@
-//! What Shakespeare is, as intent: the manifest that people write, the assets it stands for, and how one becomes the
-//! other.
+//! The intent of the Shakespeare service: the manifest that people write, the assets, and the generator that makes the
+//! assets from the manifest.
 //!
 //! ```text
 //!  global ──capacity──> balancer/eu ──capacity──> job/eu ──version──> database
 //!         ──capacity──> balancer/us ──capacity──> job/us ──version──>
 //! ```
 //!
-//! Every edge is generated, none is written by hand. Capacity is requests in flight. Each provider has a unit of its
-//! own, such as `requests/job/eu`, so that a consumer of several says how much it takes of each. The `version` that jobs
-//! and the database report is a *schema* version: what the job's tasks need, and what the database has. So the schema
-//! rises before the tasks that need it, and falls after them.
+//! All edges are generated. Capacity is a number of requests in flight. Each provider has its own unit, such as
+//! `requests/job/eu`, so that a consumer with several providers states how much it takes of each. The `version` that
+//! jobs and the database report is a *schema* version: the one that the job's tasks need, and the one that the database
+//! has. The edge makes the schema rise before the tasks that need it, and fall after them.
 //!
-//! **What goes slowly.** One policy, the asset `rollout`, governs jobs and balancers, the global one too: a rollout that
-//! goes back takes a cluster's capacity back on all three levels, or on none. The database is not governed: its schema
-//! serves older tasks as well and goes first by its edge; to migrate back destroys, and no rollback may wait until
-//! somebody approves of that.
+//! **Rollouts.** One policy, the asset `rollout`, governs the jobs and all balancers, including the global one. A
+//! rollback therefore restores a cluster's capacity on all three levels together. The policy does not govern the
+//! database: a newer schema also serves older tasks, and its edge makes it move first. Migrating the schema back is
+//! destructive and needs an approval, and a rollback must not wait for an approval.
 
 mod generate;
 mod manifest;
@@ -31,49 +31,49 @@ pub use rollout::{Canary, Rollout, Wave};
 
 use control_plane::{model::rollout::RolloutPolicy, prelude::AssetType};
 
-/// The partition that all of it is in.
+/// Id of the partition that contains all assets of the service.
 pub const PARTITION: &str = "shakespeare";
-/// What the source of truth is called.
+/// Name of the source of truth, also its file name.
 pub const SOURCE: &str = "manifest.yaml";
-/// The longest manifest, in bytes.
+/// Maximum size of the manifest, in bytes.
 pub const MANIFEST_LIMIT: u64 = 1 << 20;
-/// The policy asset that jobs and balancers are rolled out by.
+/// Id of the policy asset that governs jobs and balancers.
 pub const POLICY: &str = "rollout";
-/// The cell of the global balancer: no cluster may be called so.
+/// Name of the global balancer's cell. No cluster may have this name.
 pub const GLOBAL_CELL: &str = "global";
 
-/// A job as a type: what capacity it means to have, and what makes it valid.
+/// Returns the asset type of jobs, with their intended capacity and their validation.
 pub fn job_type() -> AssetType<FrontendJob> {
     AssetType::new()
         .capacity(FrontendJob::capacity)
         .valid(FrontendJob::check)
 }
 
-/// A cluster's balancer as a type.
+/// Returns the asset type of a cluster's balancer.
 pub fn balancer_type() -> AssetType<LoadBalancer> {
     AssetType::new()
         .capacity(LoadBalancer::capacity)
         .valid(LoadBalancer::check)
 }
 
-/// The global balancer as a type.
+/// Returns the asset type of the global balancer.
 pub fn global_type() -> AssetType<GlobalBalancer> {
     AssetType::new()
         .capacity(GlobalBalancer::capacity)
         .valid(GlobalBalancer::check)
 }
 
-/// The database's schema as a type.
+/// Returns the asset type of the database schema.
 pub fn schema_type() -> AssetType<DatabaseSchema> {
     AssetType::new().valid(DatabaseSchema::check)
 }
 
-/// A cluster as a type: nobody pushes it.
+/// Returns the asset type of failure domains. They are modelled only: no plugin pushes them.
 pub fn domain_type() -> AssetType<FailureDomain> {
     AssetType::new().modelled_only().valid(FailureDomain::check)
 }
 
-/// The rollout policy as a type. Whether its stages can stall is for the control plane to play through.
+/// Returns the asset type of the rollout policy. The control plane itself checks whether the policy's stages can stall.
 pub fn policy_type() -> AssetType<RolloutPolicy> {
     AssetType::new().modelled_only().valid(rollout::check)
 }

@@ -1,4 +1,4 @@
-//! The assets' payloads, what capacity each means to have, and what makes each valid.
+//! The payloads of the assets, with their intended capacity and their validation.
 
 use control_plane::{
     prelude::{AssetId, AssetRef, AssetView, Message, Problems},
@@ -8,41 +8,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::{plugins::SCHEMA_VERSIONS, production::api::JobSpec};
 
-/// The most tasks of one job.
+/// Maximum number of tasks of one job.
 const MOST_REPLICAS: u32 = 100;
 
-/// The capacity that a cluster's job provides.
+/// Returns the unit of the capacity that the job of `cluster` provides, such as `requests/job/eu`.
 pub fn job_unit(cluster: &str) -> String {
     format!("requests/job/{cluster}")
 }
 
-/// The capacity that a cluster's balancer provides.
+/// Returns the unit of the capacity that the balancer of `cluster` provides, such as `requests/balancer/eu`.
 pub fn balancer_unit(cluster: &str) -> String {
     format!("requests/balancer/{cluster}")
 }
 
-/// The cluster that an asset such as `job/eu` belongs to.
+/// Returns the cluster of an asset: the last part of its id, such as `eu` for `job/eu`.
 pub fn cluster_of(asset: &AssetId) -> &str {
     asset.as_str().rsplit('/').next().unwrap_or_default()
 }
 
-/// The frontends of one cluster.
+/// Payload of a job: the frontends of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrontendJob {
-    /// Where it runs.
+    /// Cluster in which the job runs.
     pub cluster: AssetRef,
-    /// What it reads from.
+    /// Database from which the tasks read.
     pub database: AssetRef,
-    /// Which version.
+    /// Version of the frontend that the tasks run.
     pub version: String,
-    /// How many tasks.
+    /// Number of tasks, from 1 to 100.
     pub replicas: u32,
-    /// Requests in flight that one task serves.
+    /// Number of requests that one task serves at the same time, from 1 to 10,000.
     pub capacity_per_task: u32,
-    /// The database schema that the tasks need.
+    /// Version of the database schema that the tasks need.
     pub schema: u32,
-    /// More of the tasks' command line.
+    /// Additional flags on the tasks' command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl Message for FrontendJob {
 }
 
 impl FrontendJob {
-    /// What a cell is asked for.
+    /// Returns the job specification for the cell.
     pub fn spec(&self) -> JobSpec {
         JobSpec {
             replicas: self.replicas,
@@ -74,32 +74,35 @@ impl FrontendJob {
         };
         if !(1..=MOST_REPLICAS).contains(&self.replicas) {
             let message = format!(
-                "{} tasks: give it 1 to {MOST_REPLICAS}; to remove the cluster, say turndown",
+                "{} tasks: use 1 to {MOST_REPLICAS}; to remove the cluster, add a `turndown`",
                 self.replicas
             );
             wrong("replicas", message);
         }
         if !(1..=10_000).contains(&self.capacity_per_task) {
-            let message = format!("{}: a task serves 1 to 10000", self.capacity_per_task);
+            let message = format!("{}: use 1 to 10000 requests", self.capacity_per_task);
             wrong("capacity_per_task", message);
         }
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if !(1..=32).contains(&self.version.len()) || !self.version.bytes().all(good) {
-            let message = format!("{:?}: use 1 to 32 of A-Z, a-z, 0-9, . _ -", self.version);
+            let message = format!(
+                "{:?}: use 1 to 32 of the characters A-Z, a-z, 0-9, . _ -",
+                self.version
+            );
             wrong("version", message);
         }
     }
 }
 
-/// The balancer of one cluster.
+/// Payload of the balancer of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadBalancer {
-    /// Where it runs.
+    /// Cluster in which the balancer runs.
     pub cluster: AssetRef,
-    /// Where it sends requests.
+    /// Job to which the balancer sends requests.
     pub job: AssetRef,
-    /// Requests in flight that it lets through.
+    /// Maximum number of requests in flight, at least 1.
     pub max_capacity: u32,
 }
 
@@ -108,7 +111,7 @@ impl Message for LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// It takes of its job what it provides itself.
+    /// The balancer takes as much capacity of its job as it provides itself.
     pub(super) fn capacity(&self) -> Capacity {
         let cluster = cluster_of(&self.cluster.id);
         let units = [job_unit(cluster), balancer_unit(cluster)];
@@ -119,29 +122,29 @@ impl LoadBalancer {
 
     pub(super) fn check(&self, view: &AssetView<'_>, problems: &mut Problems) {
         if self.max_capacity == 0 {
-            let problem = view.problem("a balancer lets at least 1 request through");
+            let problem = view.problem("0: a balancer needs a capacity of at least 1 request");
             problems.push(problem.field("payload.max_capacity"));
         }
     }
 }
 
-/// The balancer in front of all clusters.
+/// Payload of the global balancer, in front of all clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GlobalBalancer {
-    /// Requests in flight that it lets through.
+    /// Maximum number of requests in flight, at least 1.
     pub max_capacity: u32,
-    /// Where it sends requests, by cluster.
+    /// The clusters' balancers that it sends requests to, and the capacity that it takes of each.
     pub shares: Vec<Share>,
 }
 
-/// What the global balancer takes of one cluster.
+/// The capacity that the global balancer takes of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// Whose.
+    /// The cluster's balancer that provides the capacity.
     pub balancer: AssetRef,
-    /// Requests in flight at most.
+    /// Maximum number of requests in flight to this balancer.
     pub capacity: u32,
 }
 
@@ -160,21 +163,22 @@ impl GlobalBalancer {
 
     pub(super) fn check(&self, view: &AssetView<'_>, problems: &mut Problems) {
         if self.max_capacity == 0 {
-            let problem = view.problem("a balancer lets at least 1 request through");
+            let problem = view.problem("0: a balancer needs a capacity of at least 1 request");
             problems.push(problem.field("payload.max_capacity"));
         }
         if self.shares.is_empty() {
-            let problem = view.problem("nobody would answer: leave at least one cluster");
+            let problem = view
+                .problem("no cluster would answer requests: keep at least one without a turndown");
             problems.push(problem.field("payload.shares"));
         }
     }
 }
 
-/// The schema of the database that all clusters read from.
+/// Payload of the database schema: all clusters read from this database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSchema {
-    /// Which version.
+    /// Version of the schema, from 1 to [`SCHEMA_VERSIONS`].
     pub version: u32,
 }
 
@@ -194,11 +198,11 @@ impl DatabaseSchema {
     }
 }
 
-/// A cluster as something that can fail as a whole. Modelled only: others refer to it, nobody pushes it.
+/// Payload of a cluster as a failure domain. It is modelled only: other assets refer to it, and no plugin pushes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailureDomain {
-    /// Its name.
+    /// Name of the cluster, the same as the last part of the asset's id.
     pub name: String,
 }
 
@@ -209,7 +213,7 @@ impl Message for FailureDomain {
 impl FailureDomain {
     pub(super) fn check(&self, view: &AssetView<'_>, problems: &mut Problems) {
         if cluster_of(&view.asset().id()) != self.name {
-            let problem = view.problem("a failure domain is named as its asset is");
+            let problem = view.problem("the name must be the last part of the asset's id");
             problems.push(problem.field("payload.name"));
         }
     }

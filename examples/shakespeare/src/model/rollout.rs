@@ -1,5 +1,4 @@
-//! How slowly edits reach production: the manifest's section `rollout`, what is wrong with one, and the policy that it
-//! stands for.
+//! How slowly edits reach production: the manifest's section `rollout`, its validation, and the policy made from it.
 
 use std::fmt::Display;
 
@@ -9,66 +8,66 @@ use control_plane::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The longest bake, in seconds: two weeks. Whoever means longer holds.
+/// Maximum bake, in seconds: two weeks. For longer waits there is `hold`.
 const LONGEST_BAKE: u64 = 14 * 24 * 3600;
-/// The longest text that a person gives as a reason, in bytes.
+/// Maximum length of a reason or name in the section, in bytes.
 const LONGEST_REASON: usize = 500;
 
-/// How slowly the clusters follow what is written. What is left out asks for no caution of its kind.
+/// The section `rollout`: how slowly the clusters follow an edit. Each field that is missing adds no delay or limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollout {
-    /// The clusters, one after the other. Those not listed follow by name.
+    /// Order of the clusters, updated one after the other. Clusters that are not listed follow, sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
-    /// The first few assets, before the others.
+    /// A few assets that are updated first. None means no canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// How many assets in all after each wave. Everything that is left comes last.
+    /// Waves after the canary. The remaining assets follow after the last wave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waves: Vec<Wave>,
-    /// Seconds that each cluster, and the whole at its end, has to stay settled and healthy.
+    /// Bake of each cluster and of the whole rollout, in seconds. Default 0.
     #[serde(default)]
     pub bake: u64,
-    /// How many assets at most are on their way at once.
+    /// Maximum number of assets in flight at once. None means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
-    /// How many assets of one cluster at most are on their way, or out of sync, at once.
+    /// Maximum number of assets of one cluster that are in flight or out of sync at once. None means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<u32>,
-    /// Why nothing more moves, until this is taken away.
+    /// Reason for a hold: no further asset is updated while this field is present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
-    /// What is done when what was updated is unhealthy.
+    /// Reaction to an unhealthy update: roll back (the default) or stop.
     #[serde(default)]
     pub on_unhealthy: OnUnhealthy,
-    /// It cannot wait: everything at once, whatever monitoring says. Who says so, and why.
+    /// Emergency: update everything at once and ignore alerts. Contains who decided this, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emergency: Option<Emergency>,
 }
 
-/// The first few assets.
+/// The canary: a few assets that are updated before the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Canary {
-    /// How many.
+    /// Number of assets in the canary, at least 1.
     pub count: u32,
-    /// Seconds that they have to stay settled and healthy.
+    /// Bake of the canary, in seconds. Default 0.
     #[serde(default)]
     pub bake: u64,
 }
 
-/// A part of the assets: `count` or `percent` of them.
+/// A wave: a part of the assets, given as `count` or as `percent`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wave {
-    /// How many are updated when it is over, those before it included.
+    /// Number of assets that are updated at the end of this wave, including earlier ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// The same in per cent of all.
+    /// The same number, as a percentage of all assets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
-    /// Seconds that they have to stay settled and healthy.
+    /// Bake of the wave, in seconds. Default 0.
     #[serde(default)]
     pub bake: u64,
 }
@@ -83,10 +82,10 @@ impl Wave {
     }
 }
 
-/// Something in the section that cannot be meant: the path of the field in it, and why.
+/// A problem of the section: the path of the field inside the section, and the message.
 pub(super) type Wrong = (Vec<Step>, String);
 
-/// One step of a path.
+/// One step of a path: a field name or an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Field(&'static str),
@@ -96,7 +95,7 @@ pub(super) enum Step {
 use Step::{Field, Item};
 
 impl Rollout {
-    /// The policy that it stands for. A cluster's first turnup is at once: nobody is served yet.
+    /// Makes the policy. The first turnup of a cluster is at once, because the cluster serves no requests yet.
     pub(super) fn policy(&self) -> RolloutPolicy {
         let canary = |canary: &Canary| policy::Canary {
             count: canary.count,
@@ -125,13 +124,13 @@ impl Rollout {
         }
     }
 
-    /// Everything that cannot be meant, where `cluster` says which clusters there are.
+    /// Returns all problems of the section. `cluster` returns true for names of existing clusters.
     pub(super) fn wrong(&self, cluster: impl Fn(&str) -> bool) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         for (at, name) in self.domains.iter().enumerate() {
             let path = vec![Field("domains"), Item(at)];
             if self.domains[..at].contains(name) {
-                wrong.push((path, format!("`{name}` stands twice")));
+                wrong.push((path, format!("`{name}` is listed twice")));
             } else if !cluster(name) {
                 wrong.push((path, format!("there is no cluster `{name}`")));
             }
@@ -168,12 +167,12 @@ impl Rollout {
             short_enough(&of("bake"), wave.bake, wrong);
             let rises = match (before, wave.upto()) {
                 (_, None) => {
-                    let message = "say either `count` or `percent`".to_owned();
+                    let message = "give exactly one of `count` and `percent`".to_owned();
                     wrong.push((here.to_vec(), message));
                     continue;
                 }
                 (_, Some(Amount::Percent(percent))) if percent > 100 => {
-                    let message = format!("{percent} per cent are more than all of it");
+                    let message = format!("{percent}: use at most 100 percent");
                     wrong.push((of("percent"), message));
                     continue;
                 }
@@ -189,43 +188,44 @@ impl Rollout {
                 } else {
                     "percent"
                 };
-                let message = "each wave is at least 1, and more than the one before it";
+                let message = "each wave must be at least 1, and larger than the wave before it";
                 wrong.push((of(name), message.to_owned()));
             }
         }
     }
 }
 
-/// An emergency is stopped by a hold like anything else: whoever wrote both cannot mean both.
+/// Refuses a policy with both an emergency and a hold: a hold stops emergencies too, so the two contradict each other.
 pub(super) fn check(policy: &RolloutPolicy, view: &AssetView<'_>, problems: &mut Problems) {
     if policy.hold.is_some() && policy.emergency.is_some() {
-        let problem = view.problem("an emergency on hold goes nowhere: take one of them away");
+        let problem = view.problem("a hold also stops an emergency: remove `hold` or `emergency`");
         problems.push(problem.field("payload.hold"));
     }
 }
 
 fn at_least_one(path: &[Step], number: u32, wrong: &mut Vec<Wrong>) {
     if number == 0 {
-        let message = "0: nothing would ever move; use 1 or more, or leave it out";
+        let message = "0: no asset would ever be updated; use 1 or more, or leave it out";
         wrong.push((path.to_vec(), message.to_owned()));
     }
 }
 
 fn short_enough(path: &[Step], bake: u64, wrong: &mut Vec<Wrong>) {
     if bake > LONGEST_BAKE {
-        let message = format!("{bake}: bake {LONGEST_BAKE} seconds at most; to wait longer, hold");
+        let message =
+            format!("{bake}: use at most {LONGEST_BAKE} seconds; to wait longer, use `hold`");
         wrong.push((path.to_vec(), message));
     }
 }
 
-/// Whoever stops or hurries a rollout says something that people can read later.
+/// Checks a reason or a name: it must be a text that people can read later.
 fn a_reason(path: &[Step], text: &str, wrong: &mut Vec<Wrong>) {
     let mut say = |message: &dyn Display| wrong.push((path.to_vec(), message.to_string()));
     if text.trim().is_empty() {
-        say(&"say it in words, or leave it out");
+        say(&"the text is empty: fill it in, or leave it out");
     } else if text.len() > LONGEST_REASON {
         say(&format_args!(
-            "{} bytes: use {LONGEST_REASON} at most",
+            "{} bytes: use at most {LONGEST_REASON}",
             text.len()
         ));
     } else if text.chars().any(char::is_control) {

@@ -39,7 +39,7 @@ fn asset(snapshot: &Snapshot, id: &str) -> Asset {
 }
 
 #[test]
-fn the_default_manifest_makes_every_asset_and_edge() {
+fn default_manifest_makes_every_asset_and_edge() {
     let snapshot = snapshot_of(Manifest::DEFAULT).unwrap();
     let ids: Vec<String> = snapshot
         .iter()
@@ -80,7 +80,7 @@ fn the_default_manifest_makes_every_asset_and_edge() {
 }
 
 #[test]
-fn a_cut_at_any_byte_is_refused_or_identical() {
+fn manifest_cut_at_any_byte_is_refused_or_identical() {
     let whole = Manifest::DEFAULT;
     let same = file().parse(whole.as_bytes()).unwrap().documents;
     for cut in 0..whole.len() {
@@ -89,13 +89,17 @@ fn a_cut_at_any_byte_is_refused_or_identical() {
         };
         if let Ok(reading) = file().parse(text.as_bytes()) {
             assert_eq!(reading.documents, same, "cut at {cut}");
-            assert_eq!(cut, whole.len() - 1, "only the last line break may go");
+            assert_eq!(
+                cut,
+                whole.len() - 1,
+                "only the last line break may be missing"
+            );
         }
     }
 }
 
 #[test]
-fn what_a_program_writes_is_read_back() {
+fn manifest_written_by_a_program_is_read_back() {
     let manifest: Manifest = file()
         .parse(Manifest::DEFAULT.as_bytes())
         .unwrap()
@@ -112,7 +116,7 @@ fn what_a_program_writes_is_read_back() {
 }
 
 #[test]
-fn jobs_and_balancers_follow_the_policy_and_nothing_else_does() {
+fn policy_governs_jobs_and_balancers_only() {
     let snapshot = snapshot_of(Manifest::DEFAULT).unwrap();
     let governed: Vec<String> = snapshot
         .iter()
@@ -130,7 +134,7 @@ fn jobs_and_balancers_follow_the_policy_and_nothing_else_does() {
 }
 
 #[test]
-fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
+fn every_field_of_the_rollout_section_becomes_part_of_the_policy() {
     let section = "rollout:
   domains: [us]
   canary: {count: 2, bake: 3}
@@ -174,7 +178,7 @@ fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
     let held = text.replacen("  bake: 5", "  bake: 5\n  hold: wait", 1);
     let said = snapshot_of(&held).unwrap_err().to_string();
     assert!(
-        said.contains("rollout: payload.hold: an emergency on hold"),
+        said.contains("rollout: payload.hold: a hold also stops an emergency"),
         "{said}"
     );
     let held = held.replacen("  emergency: {who: jane, why: CVE}\n", "", 1);
@@ -184,7 +188,7 @@ fn every_part_of_the_section_is_read_and_becomes_part_of_the_policy() {
 }
 
 #[test]
-fn a_cluster_under_turndown_has_no_share_and_says_why_it_goes() {
+fn cluster_under_turndown_has_no_share_and_carries_the_turndown() {
     let text = Manifest::DEFAULT.replacen(
         "  us:\n",
         "  us:\n    turndown: {reason: moved, approved_by: jane}\n",
@@ -216,7 +220,7 @@ fn every_problem_is_found_with_its_place() {
         (
             "  us:",
             "  global:",
-            "clusters.global: `global` is the cell",
+            "clusters.global: `global` is the name of the global balancer's cell",
         ),
         ("  us:", "  US:", "clusters.US: a cluster's name"),
         (

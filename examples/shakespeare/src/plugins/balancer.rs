@@ -1,4 +1,4 @@
-//! Balancers of clusters, each a child of its cell.
+//! The plugin for the balancers of clusters. Each balancer is a child process of its cell.
 
 use control_plane::prelude::{
     Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Turndown,
@@ -17,14 +17,14 @@ use crate::{
     production::api::{BalancerSpec, BalancerView, State},
 };
 
-/// Compares and changes the balancers of clusters.
+/// Asset plugin for the balancers of clusters.
 #[derive(Debug, Clone)]
 pub struct Balancers {
     cells: Cells,
 }
 
 impl Balancers {
-    /// The balancers of these cells.
+    /// Creates the plugin for the balancers of `cells`.
     pub fn new(cells: Cells) -> Self {
         Self { cells }
     }
@@ -76,7 +76,8 @@ impl Turndown for Balancers {
     }
 }
 
-/// How a balancer compares. What it lets through it takes of its job, and offers to the global balancer.
+/// Compares a balancer with production. A balancer takes its capacity of its job and provides the same amount to the
+/// global balancer. `wanted` is none for a turndown, `there` is none if production has no balancer.
 pub(super) fn compare(
     asset: &Asset,
     wanted: Option<&BalancerSpec>,

@@ -1,4 +1,4 @@
-//! Finding and starting cells, and what their refusals mean to an enforcer. Shared by all plugins.
+//! Finds and starts cells, and translates their refusals for the enforcer. Shared by all plugins that call cells.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Where the cells are, and which program to start as one.
+/// The cells of a state directory, and the program that is started as a cell.
 #[derive(Debug, Clone)]
 pub struct Cells {
     program: PathBuf,
@@ -23,12 +23,12 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// The cells of a state directory; missing ones are started from `program`.
+    /// Creates a handle to the cells of `place`. Missing cells are started as processes of `program`.
     pub fn new(program: PathBuf, place: Place) -> Self {
         Self { program, place }
     }
 
-    /// The cell `name`; none if there is no such process.
+    /// Connects to the cell `name`; returns none if no such process is running.
     pub(super) async fn find(&self, name: &str) -> Result<Option<Cell>, plugin::Error> {
         match Cell::connect(&self.place.cell(name), name).await {
             Ok(cell) => Ok(Some(cell)),
@@ -37,14 +37,14 @@ impl Cells {
         }
     }
 
-    /// The cell `name`, started if there is none.
+    /// Connects to the cell `name`, and starts it if it is not running.
     pub(super) async fn ensure(&self, name: &str) -> Result<Cell, plugin::Error> {
         let cell = Cell::ensure(&self.program, &self.place.cell(name), name).await;
         cell.map_err(|error| plugin::Error::transient(with_causes(&error)))
     }
 }
 
-/// Who calls, for the cell's fence and journal. A plan owns nothing: its token 0 is no token.
+/// Returns the caller for the cell's fence and journal. A plan has no ownership: its token 0 is sent as no token.
 pub(super) fn caller(token: FencingToken, run: Run, incarnation: &IncarnationId) -> Caller {
     if token == FencingToken(0) {
         return Caller::default();
@@ -57,7 +57,7 @@ pub(super) fn caller(token: FencingToken, run: Run, incarnation: &IncarnationId)
     }
 }
 
-/// A look that failed.
+/// Translates the error of a call that reads production.
 pub(super) fn unseen(error: Error) -> plugin::Error {
     match &error {
         Error::Invalid(_) => plugin::Error::permanent(with_causes(&error)),
@@ -66,7 +66,7 @@ pub(super) fn unseen(error: Error) -> plugin::Error {
     }
 }
 
-/// A change that failed: unless the cell said no, nobody knows what became of it.
+/// Translates the error of a call that changes production. Unless the cell refused the call, its outcome is unknown.
 pub(super) fn unchanged(error: Error) -> plugin::Error {
     match &error {
         Error::Unreachable { .. } | Error::Failed(_) => plugin::Error::unknown(with_causes(&error)),

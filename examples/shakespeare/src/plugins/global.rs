@@ -1,4 +1,4 @@
-//! The global balancer: a child of the cell `global`, in front of the clusters' balancers.
+//! The plugin for the global balancer: a child process of the cell `global`, in front of the clusters' balancers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,14 @@ use crate::{
     production::api::{BalancerSpec, BalancerView, State},
 };
 
-/// Compares and changes the global balancer. It is never turned down: the service would be gone.
+/// Asset plugin for the global balancer. It supports no turndown, because the service needs this balancer.
 #[derive(Debug, Clone)]
 pub struct GlobalBalancers {
     cells: Cells,
 }
 
 impl GlobalBalancers {
-    /// The global balancer among these cells.
+    /// Creates the plugin for the global balancer among `cells`.
     pub fn new(cells: Cells) -> Self {
         Self { cells }
     }
@@ -63,7 +63,8 @@ impl AssetPlugin for GlobalBalancers {
     }
 }
 
-/// How it compares: what it takes of each cluster's balancer, those that intent no longer names included.
+/// Compares the global balancer with production. The effects cover all clusters' balancers that it uses now or shall
+/// use.
 pub(super) fn compare(asset: &Asset, wanted: &BalancerSpec, there: Option<&BalancerView>) -> Diff {
     if there.is_some_and(|view| view.leaving || view.state == State::Changing) {
         return under_way();

@@ -1,4 +1,4 @@
-//! Jobs: the frontends of one cluster, kept by its cell.
+//! The plugin for jobs: the frontends of one cluster, which its cell runs.
 
 use control_plane::prelude::{
     Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Turndown,
@@ -15,17 +15,17 @@ use crate::{
     production::api::{JobSpec, JobView, State},
 };
 
-/// What the job is called in its cell.
+/// Name of the job in its cell.
 pub(crate) const JOB: &str = "frontend";
 
-/// Compares and changes jobs.
+/// Asset plugin for jobs.
 #[derive(Debug, Clone)]
 pub struct Jobs {
     cells: Cells,
 }
 
 impl Jobs {
-    /// The jobs of these cells.
+    /// Creates the plugin for the jobs of `cells`.
     pub fn new(cells: Cells) -> Self {
         Self { cells }
     }
@@ -69,8 +69,10 @@ impl Turndown for Jobs {
     }
 }
 
-/// How a job compares. While a cell works on what is wanted, that is in progress; while it works on something else, a
-/// push may change its mind at any time.
+/// Compares a job with production. `wanted` is none for a turndown, `there` is none if production has no job.
+///
+/// While the cell works on the wanted specification, the result is "in progress". While it works on another one, the
+/// result is a difference, so that a push can replace it at any time.
 pub(super) fn compare(asset: &Asset, wanted: Option<&JobSpec>, there: Option<&JobView>) -> Diff {
     let unit = job_unit(cluster_of(&asset.id()));
     let capacity = there.map_or(0, |view| u64::from(view.capacity_in_force));
@@ -110,7 +112,7 @@ pub(super) fn compare(asset: &Asset, wanted: Option<&JobSpec>, there: Option<&Jo
     differs(asset, summary, fields(spec, wanted), effects, observed)
 }
 
-/// The newest schema that any of its tasks needs, those to be started included.
+/// Returns the newest schema that a task of the job needs, including tasks that are not started yet.
 fn needed_schema(view: &JobView) -> u64 {
     let running = view.tasks.iter().map(|task| task.schema);
     running.fold(view.spec.schema, u32::max).into()

@@ -1,9 +1,9 @@
-//! Asset plugins: how each type of Shakespeare's assets is compared with production and changed. Thin clients of the
-//! cells; what is to be done follows from pure comparisons.
+//! The asset plugins: how each asset type is compared with production and pushed. They are thin clients of the cells
+//! and of the database; the comparisons are pure functions.
 //!
-//! The cells refuse late calls by `(token, n)`, diffs included, so the plugins are guarded. What they report as capacity
-//! is what is *in force*: a cell lowers what a job guarantees before it takes anything away, and raises it once it is
-//! there. A balancer that is changing has two truths, so it is reported as being worked on.
+//! The cells refuse late calls, including diffs, by their `(token, n)`, so the plugins are registered as guarded. The
+//! plugins report the capacity *in force*: a cell lowers it before it removes tasks, and raises it after new tasks
+//! serve. A balancer that is changing has both an old and a new capacity, so its diff reports "in progress".
 
 mod balancer;
 mod cells;
@@ -27,7 +27,7 @@ use control_plane::prelude::{
 
 use crate::production::api::Progress;
 
-/// How soon to look again at work that a cell does.
+/// Delay before the enforcer checks work in progress again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 fn under_way() -> Diff {
@@ -65,7 +65,7 @@ fn pushed(progress: Progress) -> Pushed {
     }
 }
 
-/// Whether the asset is to be removed.
+/// Returns true if intent asks for a turndown of the asset.
 fn leaves(asset: &Asset) -> bool {
     asset.has_addon(Turndown::TYPE)
 }
@@ -74,7 +74,7 @@ fn misread(error: control_plane::model::message::Error) -> plugin::Error {
     plugin::Error::permanent(error.to_string())
 }
 
-/// The fields in which production and intent differ, of those that either has.
+/// Returns the fields in which production (`there`) and intent (`wanted`) differ.
 fn fields(
     there: Option<&impl serde::Serialize>,
     wanted: Option<&impl serde::Serialize>,

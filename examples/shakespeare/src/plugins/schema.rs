@@ -1,5 +1,5 @@
-//! The database's schema: a SQLite file, migrated step by step. Its own fence and journal of migrations are tables in
-//! it, so that a call of an old owner is refused in the transaction that it would change something in.
+//! The plugin for the database schema: a SQLite file that is migrated step by step. The fence and the journal of
+//! migrations are tables of the same file, so that a call of an old owner is refused inside its own transaction.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::{
     production::{api::Caller, clock},
 };
 
-/// One step up, and the way back. Going back loses what the step brought.
+/// The migrations: for each version, the statement up and the statement back. Migrating back loses data.
 const STEPS: [(&str, &str); 4] = [
     (
         "CREATE TABLE works (id INTEGER PRIMARY KEY, title TEXT NOT NULL)",
@@ -36,7 +36,7 @@ const STEPS: [(&str, &str); 4] = [
         "DROP INDEX lines_by_place",
     ),
 ];
-/// The newest version there is.
+/// Newest version of the schema; the oldest one is 1.
 pub const SCHEMA_VERSIONS: u32 = STEPS.len() as u32;
 
 const OWN_TABLES: &str = "CREATE TABLE IF NOT EXISTS fence (
@@ -45,14 +45,14 @@ const OWN_TABLES: &str = "CREATE TABLE IF NOT EXISTS fence (
         at_micros INTEGER NOT NULL, from_version INTEGER NOT NULL, to_version INTEGER NOT NULL,
         incarnation TEXT, token INTEGER);";
 
-/// Compares and migrates the schema of one database.
+/// Asset plugin for the schema of one database.
 #[derive(Debug, Clone)]
 pub struct Schemas {
     path: PathBuf,
 }
 
 impl Schemas {
-    /// The database in the file at `path`, which need not exist.
+    /// Creates the plugin for the database file at `path`, which need not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
@@ -70,16 +70,16 @@ impl Schemas {
     }
 }
 
-/// Why the database does not do what was asked.
+/// Why a call to the database failed.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the database cannot be read or written: {0}")]
+    #[error("cannot read or write the database: {0}")]
     Sqlite(#[from] rusqlite::Error),
     #[error(
-        "the database has seen a newer owner or call, token {0}: ask who owns the partition now"
+        "the database has seen a newer owner or a later call, with token {0}: check which process owns the partition"
     )]
     Fenced(u64),
-    #[error("the database has schema version {0}: this program knows 1 to {SCHEMA_VERSIONS}")]
+    #[error("schema version {0} is unknown: this program supports 1 to {SCHEMA_VERSIONS}")]
     Unknown(u32),
 }
 
@@ -113,7 +113,7 @@ impl AssetPlugin for Schemas {
     }
 }
 
-/// How the schema compares; version 0 is none.
+/// Compares the schema with production. Version 0 means that there is no schema yet.
 pub(super) fn compare(asset: &Asset, wanted: u32, there: u32) -> Diff {
     let version = |version: u32| (version > 0).then_some(u64::from(version));
     let observed = Observed {
@@ -134,7 +134,8 @@ pub(super) fn compare(asset: &Asset, wanted: u32, there: u32) -> Diff {
     differs(asset, summary, fields, effects, observed)
 }
 
-/// The version there is. An owner's call is heard and fenced; anybody else's leaves no trace.
+/// Returns the version in production. The call of an owner passes the fence and is recorded there; a call without a
+/// token writes nothing.
 fn look(path: &Path, caller: &Caller) -> Result<u32, Error> {
     if caller.token.is_some() {
         let mut database = open(path)?;
@@ -152,7 +153,7 @@ fn look(path: &Path, caller: &Caller) -> Result<u32, Error> {
     )?)
 }
 
-/// Step by step, each in a transaction of its own: a crash leaves a version, never half of one.
+/// Migrates step by step. Each step is a transaction of its own, so that a crash leaves a complete version.
 fn migrate(path: &Path, wanted: u32, caller: &Caller) -> Result<(), Error> {
     let mut database = open(path)?;
     loop {
@@ -193,7 +194,7 @@ fn version(database: &Connection) -> Result<u32, Error> {
     Ok(database.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Begins a transaction that no call below the greatest `(token, n)` gets.
+/// Begins a transaction and passes the fence: a call below the greatest `(token, n)` seen is refused.
 fn begin<'c>(database: &'c mut Connection, caller: &Caller) -> Result<Transaction<'c>, Error> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let call = (
@@ -226,11 +227,11 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_up_and_down_step_by_step_and_keeps_older_owners_out() {
+    fn schema_migrates_up_and_down_and_refuses_older_owners() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("database.sqlite");
         assert_eq!(look(&path, &Caller::default()).unwrap(), 0);
-        assert!(!path.exists(), "a plan leaves no trace");
+        assert!(!path.exists(), "a plan writes nothing");
         migrate(&path, 3, &owner(2, 1)).unwrap();
         assert_eq!(look(&path, &Caller::default()).unwrap(), 3);
         assert!(matches!(
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_nobody_knows_is_refused() {
+    fn unknown_version_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("database.sqlite");
         let newest = SCHEMA_VERSIONS;

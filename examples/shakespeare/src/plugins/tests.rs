@@ -8,7 +8,7 @@ use crate::{
 };
 
 fn asset(id: &str) -> Asset {
-    // What is compared is handed in; the payload only has to be one.
+    // The tests pass the compared values as arguments, so any valid payload will do.
     Asset::builder(AssetId::new(id).unwrap())
         .payload(&DatabaseSchema { version: 1 })
         .unwrap()
@@ -59,7 +59,7 @@ fn effects(diff: Diff) -> Effects {
 }
 
 #[test]
-fn a_job_is_in_sync_only_when_its_whole_capacity_is_in_force() {
+fn job_is_in_sync_only_when_its_whole_capacity_is_in_force() {
     let (asset, wanted) = (asset("job/eu"), job(2, 1));
     let diff = |state, in_force| {
         job::compare(
@@ -74,7 +74,7 @@ fn a_job_is_in_sync_only_when_its_whole_capacity_is_in_force() {
 }
 
 #[test]
-fn a_job_that_is_changing_to_something_else_can_be_pushed_from_what_is_in_force() {
+fn job_that_changes_to_another_spec_can_be_pushed() {
     let there = job_view(job(4, 2), State::Changing, 8);
     let effects = effects(job::compare(
         &asset("job/eu"),
@@ -87,7 +87,7 @@ fn a_job_that_is_changing_to_something_else_can_be_pushed_from_what_is_in_force(
 }
 
 #[test]
-fn what_is_absent_and_not_wanted_is_in_sync() {
+fn absent_resource_under_turndown_is_in_sync() {
     assert!(matches!(
         job::compare(&asset("job/eu"), None, None),
         Diff::InSync { .. }
@@ -99,7 +99,7 @@ fn what_is_absent_and_not_wanted_is_in_sync() {
 }
 
 #[test]
-fn a_turndown_takes_all_capacity() {
+fn turndown_removes_all_capacity() {
     let there = job_view(job(2, 1), State::Stable, 16);
     let effects = effects(job::compare(&asset("job/eu"), None, Some(&there)));
     assert_eq!(effects.capacity["requests/job/eu"], (16, 0));
@@ -107,7 +107,7 @@ fn a_turndown_takes_all_capacity() {
 }
 
 #[test]
-fn a_balancer_takes_of_its_job_what_it_offers() {
+fn balancer_takes_the_capacity_of_its_job_that_it_provides() {
     let spec = |max_capacity| BalancerSpec {
         max_capacity,
         ..BalancerSpec::default()
@@ -125,7 +125,7 @@ fn a_balancer_takes_of_its_job_what_it_offers() {
 }
 
 #[test]
-fn the_global_balancer_gives_back_what_intent_no_longer_names() {
+fn global_balancer_releases_capacity_of_removed_clusters() {
     let spec = |cells: &[(&str, u32)]| BalancerSpec {
         max_capacity: 32,
         jobs: vec![],
@@ -139,7 +139,7 @@ fn the_global_balancer_gives_back_what_intent_no_longer_names() {
 }
 
 #[test]
-fn going_back_to_an_older_schema_destroys() {
+fn migration_to_an_older_schema_is_destructive() {
     let asset = asset("database");
     assert!(effects(schema::compare(&asset, 1, 2)).destructive);
     let up = effects(schema::compare(&asset, 2, 0));
@@ -147,7 +147,7 @@ fn going_back_to_an_older_schema_destroys() {
 }
 
 #[test]
-fn only_the_addon_says_that_an_asset_leaves() {
+fn only_the_turndown_addon_marks_an_asset_for_removal() {
     let payload = LoadBalancer {
         cluster: control_plane::prelude::AssetRef::to(AssetId::new("cluster/eu").unwrap()),
         job: control_plane::prelude::AssetRef::to(AssetId::new("job/eu").unwrap()),

@@ -1,77 +1,78 @@
-//! What cells and their callers say to each other, and what a cell's journal holds: plain data, so that an auditor
-//! needs nothing else of this crate.
+//! The requests and answers of a cell, and the lines of its journal. Plain data, so that an auditor of the journal
+//! needs no other part of this crate.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// Who a cell process is: `GET /`.
+/// The identity of a cell process, the answer to `GET /`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// The cluster's name.
+    /// Name of the cell, the same as its cluster's.
     pub name: String,
-    /// Differs for every process of this cell.
+    /// Random text that is different for each process of this cell.
     pub instance: String,
-    /// The process.
+    /// Process id of the cell.
     pub pid: u32,
-    /// Rises with every change of the cell: give it as [`Caller::after`] to wait for the next.
+    /// Counter that rises with each change of the cell. Pass it as [`Caller::after`] to wait for the next change.
     pub generation: u64,
-    /// The jobs the cell knows, those being turned down included.
+    /// Names of the cell's jobs, including jobs that are being turned down.
     pub jobs: Vec<String>,
 }
 
-/// What a cell leaves in the file `address` in its directory.
+/// Content of the file `address` in a cell's directory, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
-    /// Where the cell's interface is.
+    /// Address of the cell's HTTP interface.
     pub address: SocketAddr,
-    /// Which process wrote this; a reader asks the address and compares.
+    /// Instance of the process that wrote the file. A reader compares it with the answer from the address.
     pub instance: String,
 }
 
-/// Who is calling, in the query of every call. Nothing at all means a person, by hand.
+/// The caller of a cell, in the query string of each call. Without any field, the caller is a person, by hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caller {
-    /// The owner's fencing token; with it, calls below the greatest `(token, n)` seen are refused.
+    /// Fencing token of the owner. The cell refuses a call whose `(token, n)` is below the greatest one seen. None
+    /// means a call by hand, which is never fenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
-    /// Counts the owner's calls for this resource.
+    /// Number of the call among the owner's calls for this resource. None counts as 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
-    /// The incarnation the call is about: a label for the journal.
+    /// Incarnation that the call is about. The cell writes it into its journal and does not interpret it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incarnation: Option<String>,
-    /// On a `GET`: answer only once the cell's generation is greater, or after ten seconds.
+    /// For a `GET`: delay the answer until the cell's generation is greater than this, for at most ten seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
 }
 
-/// What a job shall be.
+/// The wanted state of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
-    /// How many tasks.
+    /// Number of tasks, at most 100.
     pub replicas: u32,
-    /// How many requests one task serves at the same time.
+    /// Number of requests that one task serves at the same time, at least 1.
     pub capacity_per_task: u32,
-    /// Which version the tasks run.
+    /// Version of the frontend that the tasks run.
     pub version: String,
-    /// The database schema that this version needs.
+    /// Version of the database schema that the tasks need.
     #[serde(default)]
     pub schema: u32,
-    /// More of the frontend's command line, for instance `--fail-percent=50` for a version that is no good.
+    /// Additional flags on the frontend's command line, such as `--fail-percent=50` to simulate a bad version.
     #[serde(default)]
     pub flags: Vec<String>,
 }
 
 impl JobSpec {
-    /// Requests in flight that the whole job serves.
+    /// Returns the number of requests that the whole job serves at the same time.
     pub fn capacity(&self) -> u32 {
         self.replicas.saturating_mul(self.capacity_per_task)
     }
 
-    /// Whether a task started for `self` is one that `other` wants too: they differ in `replicas` at most.
+    /// Returns true if tasks of `self` also fit `other`: if the two differ in `replicas` only, or not at all.
     pub fn same_task(&self, other: &Self) -> bool {
         let Self {
             replicas: _,
@@ -90,27 +91,27 @@ impl JobSpec {
     }
 }
 
-/// What a balancer shall do.
+/// The wanted state of a balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BalancerSpec {
-    /// Requests in flight that it lets through; more wait.
+    /// Maximum number of requests in flight. Further requests wait.
     pub max_capacity: u32,
-    /// The jobs of its own cell that it sends requests to.
+    /// Names of the jobs of its own cell to which it sends requests.
     #[serde(default)]
     pub jobs: Vec<String>,
-    /// The cells whose balancers it sends requests to, each with the most it may have in flight there.
+    /// Names of the cells to whose balancers it sends requests, each with a maximum number of requests in flight there.
     #[serde(default)]
     pub cells: BTreeMap<String, u32>,
 }
 
-/// Whether production is as asked.
+/// Whether a job or balancer has reached its wanted state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As asked.
+    /// It is in the wanted state.
     Stable,
-    /// On the way there, or being healed.
+    /// It is being changed to the wanted state, or repaired.
     Changing,
 }
 
@@ -118,117 +119,118 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
-    /// Production is as asked.
+    /// Production is in the wanted state.
     Done,
-    /// The cell works on it: ask again.
+    /// The cell is working on the change; ask again later.
     InProgress,
 }
 
-/// A job as it is.
+/// The current state of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobView {
-    /// Rises with every change of the cell: give it as [`Caller::after`] to wait for the next.
+    /// Counter that rises with each change of the cell. Pass it as [`Caller::after`] to wait for the next change.
     pub generation: u64,
-    /// What was asked.
+    /// The wanted state of the job.
     pub spec: JobSpec,
-    /// Being turned down.
+    /// True while the job is being turned down.
     pub leaving: bool,
-    /// Whether it is as asked.
+    /// Whether the job has reached its wanted state.
     pub state: State,
-    /// Requests in flight that the job guarantees right now: while it changes, the lesser of before and after.
+    /// Number of requests that the job guarantees to serve at the same time now. During a change, the smaller of the
+    /// old and the new capacity.
     pub capacity_in_force: u32,
-    /// Its processes.
+    /// The tasks of the job, one process each.
     pub tasks: Vec<TaskView>,
-    /// Why the last task that failed to start did so; gone once one starts.
+    /// Why the last task failed. None once a task has become healthy, or the wanted state has changed, since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// A task as it is.
+/// The current state of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskView {
-    /// Its number; never used twice by one cell process.
+    /// Number of the task. A cell process never uses a number twice.
     pub id: u64,
-    /// Its process.
+    /// Process id of the task.
     pub pid: u32,
-    /// Where it listens on loopback, once it does.
+    /// Port on which the task listens, on the loopback address. None until the task is healthy.
     pub port: Option<u16>,
-    /// What it runs.
+    /// Version that the task runs.
     pub version: String,
-    /// The schema it needs.
+    /// Version of the database schema that the task needs.
     pub schema: u32,
-    /// Where it is in its life.
+    /// Current phase of the task.
     pub phase: Phase,
 }
 
-/// The life of a task.
+/// The phases of a task, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Started, not yet healthy.
+    /// The process was started and is not yet healthy.
     Starting,
-    /// Healthy and listed.
+    /// The task is healthy, and the balancer may send requests to it.
     Serving,
-    /// Delisted; the balancer has not yet said that nothing is in flight on it.
+    /// The task gets no new requests. The balancer has not yet reported that no request is in flight there.
     Draining,
-    /// Asked to exit.
+    /// The process was asked to exit.
     Stopping,
 }
 
-/// A balancer as it is.
+/// The current state of a balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalancerView {
-    /// Rises with every change of the cell: give it as [`Caller::after`] to wait for the next.
+    /// Counter that rises with each change of the cell. Pass it as [`Caller::after`] to wait for the next change.
     pub generation: u64,
-    /// What was asked.
+    /// The wanted state of the balancer.
     pub spec: BalancerSpec,
-    /// Being turned down.
+    /// True while the balancer is being turned down.
     pub leaving: bool,
-    /// Whether it is as asked.
+    /// Whether the balancer has reached its wanted state.
     pub state: State,
-    /// Requests in flight that it may have right now: while it changes, the greater of before and after.
+    /// Number of requests that may be in flight now. During a change, the greater of the old and the new maximum.
     pub max_capacity_in_force: u32,
-    /// Where it serves. Stays the same when its process is replaced.
+    /// Address on which the balancer serves. It stays the same when the process is replaced.
     pub address: SocketAddr,
-    /// Its process; none while it is being replaced.
+    /// Process id of the balancer. None while the process is being replaced.
     pub pid: Option<u32>,
-    /// Where it sends requests.
+    /// The endpoints to which the balancer sends requests.
     pub endpoints: Vec<Endpoint>,
 }
 
-/// A place a balancer sends requests to.
+/// An endpoint to which a balancer sends requests: a task, or another balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// `job/task` or the name of a cell.
+    /// Name of the endpoint: `JOB/TASK`, or the name of a cell.
     pub name: String,
-    /// Where it listens.
+    /// Address on which the endpoint listens.
     pub address: SocketAddr,
-    /// Requests in flight that it takes.
+    /// Maximum number of requests in flight to this endpoint.
     pub capacity: u32,
 }
 
-/// Where a process says what it counts, at `/metrics` of its address: `GET /targets` lists them.
+/// A process that reports its counters at `/metrics` of its address. `GET /targets` returns a list of these.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MetricsTarget {
-    /// What it is: `jobs/NAME/ID` (a task) or `balancer`.
+    /// Resource of the process: `jobs/NAME/ID` (a task) or `balancer`.
     pub resource: String,
-    /// Its process; none while it is being replaced.
+    /// Process id. None while the process is being replaced.
     pub pid: Option<u32>,
-    /// Where it listens.
+    /// Address on which the process listens.
     pub address: SocketAddr,
-    /// What a task runs.
+    /// Version that a task runs. None for a balancer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Requests may be sent to it: if it does not say what it counts, that is missing. Otherwise it is on its way out.
+    /// True if the process may get requests, so that its counters are expected. False if it is draining.
     pub serving: bool,
 }
 
-/// A refusal: the body of every answer that is not a success.
+/// The body of each answer that is not a success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// What is wrong and what to do next.
     pub message: String,
-    /// The greatest token seen, if the call's was smaller.
+    /// The greatest token that the cell has seen. Present only if the fence refused the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<u64>,
 }
@@ -236,29 +238,29 @@ pub struct Refusal {
 /// One line of a cell's `journal.jsonl`, on disk before it takes effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// When, in microseconds since 1970.
+    /// Time of the change, in microseconds since 1970.
     pub at_micros: u64,
-    /// Which cell.
+    /// Name of the cell that wrote the line.
     pub cell: String,
-    /// Which process of it.
+    /// Instance of the cell process that wrote the line.
     pub instance: String,
-    /// What changed: `cell`, `jobs/NAME`, `jobs/NAME/ID` (a task), `balancer` or `balancer/process`.
+    /// Resource that changed: `cell`, `jobs/NAME`, `jobs/NAME/ID` (a task), `balancer` or `balancer/process`.
     pub resource: String,
-    /// What of it.
+    /// Which property of the resource changed.
     pub change: Change,
-    /// Before; null if it was not there.
+    /// Value before the change. Null if there was none.
     pub from: serde_json::Value,
-    /// After; null if it is gone.
+    /// Value after the change. Null if there is none any more.
     pub to: serde_json::Value,
-    /// On whose word.
+    /// Who or what caused the change.
     pub by: By,
 }
 
-/// What of a resource a journal line is about.
+/// The property of a resource that a journal line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// What was asked for: effective calls only.
+    /// The wanted state. Calls that do not change it are not written.
     Spec,
     /// A job's capacity in force, or a balancer's maximum capacity in force.
     Capacity,
@@ -266,24 +268,24 @@ pub enum Change {
     Process,
 }
 
-/// On whose word something changed.
+/// Who or what caused a change of production.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// An owner that shows a fencing token.
+    /// A call of an owner, with a fencing token.
     Owner {
-        /// Its token.
+        /// Fencing token of the owner.
         token: u64,
-        /// Its count of calls.
+        /// Number of the call among the owner's calls.
         n: u64,
-        /// Its label.
+        /// Incarnation that the call named, if any.
         incarnation: Option<String>,
     },
-    /// Somebody without a token.
+    /// A call without a token: a person, by hand.
     Hand,
-    /// The cell itself, making up for a death.
+    /// The cell itself, which replaced a process that died.
     Heal,
-    /// Nobody here: a process died or came up.
+    /// No call: a process died, or the cell started.
     Nobody,
 }
 

@@ -1,4 +1,4 @@
-//! How to find and drive a cell. [`Cell::ensure`] starts one first if need be.
+//! The client of a cell. [`Cell::ensure`] starts the cell first if it is not running.
 //!
 //! ```no_run
 //! use shakespeare::production::{api::{Caller, JobSpec}, client::Cell};
@@ -32,53 +32,53 @@ use super::{
     http::{self, Http},
 };
 
-/// A cell answers within this long; with [`Caller::after`], it may take ten seconds more.
+/// Maximum time for an answer of a cell. It covers the ten seconds that a call with [`Caller::after`] may wait.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Why a call did not do what was asked.
+/// Why a call to a cell failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no cell, it died, or it does not answer. What became of the call is unknown.
-    #[error("the cell {cell} cannot be reached: connect to it again, or start it")]
+    /// The cell is not running, died, or does not answer. The outcome of the call is unknown.
+    #[error("cannot reach the cell {cell}: connect to it again, or start it")]
     Unreachable {
-        /// Which.
+        /// Name of the cell that was called.
         cell: String,
-        /// How it failed.
+        /// The error that caused this one.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A newer owner or call is in charge.
+    /// The fence refused the call: the cell has seen a newer owner or a later call.
     #[error("the cell refuses the call: {message}")]
     Fenced {
-        /// What was compared, and what to do.
+        /// What the fence compared, and what to do next.
         message: String,
         /// The greatest token that the cell has seen.
         seen: u64,
     },
-    /// The cell is on its way out.
+    /// The cell is being turned down and accepts no changes.
     #[error("the cell refuses the call: {0}")]
     Refused(String),
-    /// The call makes no sense to the cell.
-    #[error("the cell does not accept the call: {0}")]
+    /// The call has invalid arguments.
+    #[error("the call to the cell is invalid: {0}")]
     Invalid(String),
-    /// The cell has failed.
+    /// The cell failed, or its answer cannot be read.
     #[error("the cell failed: {0}")]
     Failed(String),
-    /// A cell could not be started.
-    #[error("the cell {cell} cannot be started: look at {log}")]
+    /// The cell could not be started.
+    #[error("cannot start the cell {cell}: see its log {log}")]
     Start {
-        /// Which.
+        /// Name of the cell that could not be started.
         cell: String,
-        /// Where it says why.
+        /// Path of the log of the cell.
         log: PathBuf,
-        /// What happened.
+        /// The error that caused this one.
         #[source]
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Whether there is no process of the cell at all, as opposed to one that does not answer.
+    /// Returns true if no process of the cell is running. False also means: a process is running but does not answer.
     pub fn is_absent(&self) -> bool {
         let Self::Unreachable { source, .. } = self else {
             return false;
@@ -90,7 +90,7 @@ impl Error {
     }
 }
 
-/// One process of a cell. A later process of the same cell is another one: connect again.
+/// A connection to one process of a cell. It does not follow the cell to a later process: connect again then.
 #[derive(Debug, Clone)]
 pub struct Cell {
     identity: Identity,
@@ -99,11 +99,11 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Connects to the cell in `dir`, if it is there and the one meant.
+    /// Connects to the cell `name` in the directory `dir`.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] when nobody is there, or somebody else.
+    /// [`Error::Unreachable`] when the cell is not running, or another process answers at its address.
     pub async fn connect(dir: &Path, name: &str) -> Result<Self, Error> {
         let unreachable = |source: Box<dyn std::error::Error + Send + Sync>| Error::Unreachable {
             cell: name.into(),
@@ -132,7 +132,7 @@ impl Cell {
             Err(error @ Error::Unreachable { .. }) => Err(error),
             // The cell died, and its port was given to another process.
             Ok(_) | Err(_) => {
-                let gone = "somebody else has its address now";
+                let gone = "another process uses its address now";
                 Err(unreachable(
                     io::Error::new(io::ErrorKind::NotFound, gone).into(),
                 ))
@@ -140,27 +140,27 @@ impl Cell {
         }
     }
 
-    /// The cluster's name.
+    /// Returns the name of the cell.
     pub fn name(&self) -> &str {
         &self.identity.name
     }
 
-    /// The cell's process.
+    /// Returns the process id of the cell.
     pub fn pid(&self) -> u32 {
         self.identity.pid
     }
 
-    /// Differs for every process of the cell.
+    /// Returns the instance, a text that is different for each process of the cell.
     pub fn instance(&self) -> &str {
         &self.identity.instance
     }
 
-    /// Where its interface is, for people: `http://127.0.0.1:PORT`.
+    /// Returns the URL of the cell's interface: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> &str {
         &self.base
     }
 
-    /// Who it is, asked anew.
+    /// Asks the cell for its current identity.
     ///
     /// # Errors
     ///
@@ -169,18 +169,18 @@ impl Cell {
         self.must("", Method::GET, caller, Bytes::new()).await
     }
 
-    /// Where its processes say what they count.
+    /// Asks for the list of processes that report counters.
     ///
     /// # Errors
     ///
     /// See [`Error`].
     pub async fn targets(&self) -> Result<Vec<MetricsTarget>, Error> {
-        let nobody = Caller::default();
-        self.must("targets", Method::GET, &nobody, Bytes::new())
+        let by_hand = Caller::default();
+        self.must("targets", Method::GET, &by_hand, Bytes::new())
             .await
     }
 
-    /// A job; none if the cell does not know it.
+    /// Asks for the job `name`. Returns none if the cell has no such job.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl Cell {
         self.call(&path, Method::GET, caller, Bytes::new()).await
     }
 
-    /// Makes a job what `spec` says. Without effect if it is already.
+    /// Sets the wanted state of the job `name`. Has no effect if it is the same as before.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Cell {
             .await
     }
 
-    /// Turns a job down.
+    /// Turns the job `name` down.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl Cell {
         self.must(&path, Method::DELETE, caller, Bytes::new()).await
     }
 
-    /// The balancer; none if there is none.
+    /// Asks for the balancer. Returns none if the cell has no balancer.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Cell {
             .await
     }
 
-    /// Makes the balancer what `spec` says. Without effect if it is already.
+    /// Sets the wanted state of the balancer. Has no effect if it is the same as before.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl Cell {
             .await
     }
 
-    /// Turns the balancer down.
+    /// Turns the balancer of the cell down.
     ///
     /// # Errors
     ///
@@ -250,7 +250,7 @@ impl Cell {
             .await
     }
 
-    /// Turns the whole cell down, and waits until its process is gone.
+    /// Turns the whole cell down and waits until its process has exited.
     ///
     /// # Errors
     ///
@@ -284,10 +284,10 @@ impl Cell {
         body: Bytes,
     ) -> Result<T, Error> {
         let there = self.call(path, method, caller, body).await?;
-        there.ok_or_else(|| Error::Failed(format!("it does not know /{path}")))
+        there.ok_or_else(|| Error::Failed(format!("it has no resource /{path}")))
     }
 
-    /// One call; none if the cell says that there is no such thing.
+    /// Makes one call. Returns none if the cell has no such resource.
     async fn call<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -306,7 +306,8 @@ impl Cell {
                 cell: self.name().into(),
                 source: source.into(),
             })?;
-        let garbled = |error: serde_json::Error| Error::Failed(format!("garbled answer: {error}"));
+        let garbled =
+            |error: serde_json::Error| Error::Failed(format!("its answer cannot be read: {error}"));
         if answer.status() == StatusCode::OK {
             return serde_json::from_slice(answer.body())
                 .map(Some)
@@ -325,7 +326,7 @@ impl Cell {
     }
 }
 
-/// The caller as a query string.
+/// Returns the caller as a query string, empty if the caller has no field.
 fn query(caller: &Caller) -> String {
     let number = |name: &str, value: Option<u64>| value.map(|value| format!("{name}={value}"));
     let label = caller.incarnation.as_deref().map(escape);

@@ -1,12 +1,12 @@
-//! The wall clock of production: real processes live in real time, and their journals and logs are compared by it.
-//! The only place in the example that reads it.
+//! The wall clock of production. Journals and logs of different processes are compared by this time. No other code of
+//! the example reads the system clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Microseconds since 1970, UTC.
+/// Returns the current time, in microseconds since 1970, UTC.
 #[allow(
     clippy::disallowed_methods,
-    reason = "a production process is the world outside the control plane: nobody hands it the time"
+    reason = "a production process is outside the control plane and has no runtime that passes it the time"
 )]
 pub fn now_micros() -> u64 {
     SystemTime::now()

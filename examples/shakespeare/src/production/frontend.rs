@@ -1,4 +1,4 @@
-//! One task of a job: serves a line of Shakespeare per request. A process of its own, so that it can be killed.
+//! One task of a job: a process that answers each request with a line of Shakespeare.
 
 use std::{
     io::{self, Write},
@@ -28,18 +28,19 @@ use super::{
     meter::{self, Meter},
 };
 
-/// Says which task answered.
+/// Header of an answer with the name of the task that answered.
 pub const FRONTEND_HEADER: &str = "x-frontend";
-/// Says which version answered.
+/// Header of an answer with the version that answered.
 pub const VERSION_HEADER: &str = "x-version";
-/// Says from when to when the task worked on the request, or held it waiting, in microseconds since 1970: `FROM-TO`.
+/// Header of an answer with the time span in which the task had the request, including waiting: `FROM-TO`, in
+/// microseconds since 1970.
 pub const WORKED_HEADER: &str = "x-worked-micros";
-/// The version whose release is defective: one in three of its answers is an error. It gets ready like any other, and
-/// says that it is well; only load shows it.
+/// A defective version: one in three of its answers is an error. It starts like any other version and passes its health
+/// check, so that only requests show the defect.
 const DEFECTIVE: &str = "3";
-/// The longest that a request may ask to be worked on, in milliseconds.
+/// Maximum working time that a request may ask for, in milliseconds.
 const LONGEST_WORK: u64 = 5000;
-/// How long requests in flight may hold up an exit.
+/// Maximum time for which requests in flight may delay the exit.
 const DRAIN: Duration = Duration::from_secs(5);
 
 const LINES: [&str; 6] = [
@@ -51,28 +52,28 @@ const LINES: [&str; 6] = [
     "We know what we are, but know not what we may be.",
 ];
 
-/// How to serve.
+/// Command line options of a task.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// What to call itself in answers.
+    /// Name of the task, which appears in its answers.
     #[arg(long, default_value = "frontend")]
     name: String,
-    /// Which version it claims to be.
+    /// Version of the task, which appears in its answers.
     #[arg(long = "version", id = "frontend-version")]
     version: String,
-    /// Requests it works on at the same time; more wait.
+    /// Number of requests that the task serves at the same time. Further requests wait.
     #[arg(long, default_value_t = 16)]
     capacity: u32,
-    /// The database schema it needs.
+    /// Version of the database schema that the task needs.
     #[arg(long, default_value_t = 0)]
     schema: u32,
-    /// How long it takes to get ready, in milliseconds.
+    /// Time from the start until the task serves, in milliseconds.
     #[arg(long, default_value_t = 0)]
     warm_up_ms: u64,
-    /// How long one request takes, in milliseconds.
+    /// Working time of one request, in milliseconds.
     #[arg(long, default_value_t = 2)]
     work_ms: u64,
-    /// Of a hundred requests, how many it answers with an error: a version that is no good.
+    /// Percentage of requests that are answered with an error, to simulate a bad version.
     #[arg(long, default_value_t = 0)]
     fail_percent: u64,
 }
@@ -85,8 +86,8 @@ struct Frontend {
 }
 
 impl Frontend {
-    /// Whether the answer after so many others is an error. 37 has no factor in common with 100, so a hundred requests
-    /// in a row fail exactly `fail_percent` times, spread out.
+    /// Returns true if the answer with the number `nth` is an error. 37 and 100 have no common factor, so of a hundred
+    /// requests in a row exactly `fail_percent` fail, evenly spread.
     fn fails(&self, nth: u64) -> bool {
         let Options {
             version,
@@ -97,11 +98,12 @@ impl Frontend {
     }
 }
 
-/// Serves until standard input closes or a termination signal comes, and then until nothing is in flight.
+/// Serves until standard input is closed or a termination signal arrives, and then until all requests in flight are
+/// answered, for at most five seconds. Writes its port to standard output first.
 ///
 /// # Errors
 ///
-/// When it cannot listen, or standard output is closed.
+/// When it cannot listen, or cannot write to standard output.
 pub async fn run(options: Options) -> io::Result<()> {
     tokio::time::sleep(Duration::from_millis(options.warm_up_ms)).await;
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -129,7 +131,8 @@ pub async fn run(options: Options) -> io::Result<()> {
     }
 }
 
-/// Returns when nobody needs this process any more.
+/// Waits until standard input is closed, which means that the cell dropped this task or died, or for a termination
+/// signal.
 async fn told_to_go() {
     let parent_gone = tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink()));
     tokio::select! {
@@ -138,7 +141,7 @@ async fn told_to_go() {
     }
 }
 
-/// Returns at a termination signal.
+/// Waits for a termination signal.
 pub(super) async fn terminated() {
     match signal(SignalKind::terminate()) {
         Ok(mut signal) => {
@@ -175,7 +178,7 @@ async fn line(State(frontend): State<Arc<Frontend>>, uri: Uri) -> Response {
     answer
 }
 
-/// How long a request for `/?ms=300` wants to be worked on.
+/// Returns the working time, in milliseconds, that a request such as `/?ms=300` asks for.
 fn asked_for(uri: &Uri) -> Option<u64> {
     let ms = uri.query()?.strip_prefix("ms=")?;
     Some(ms.parse::<u64>().ok()?.min(LONGEST_WORK))
@@ -183,7 +186,7 @@ fn asked_for(uri: &Uri) -> Option<u64> {
 
 async fn serve(frontend: &Frontend, work_ms: u64) -> Response {
     let options = &frontend.options;
-    // The semaphore is never closed; were it, serving is still right.
+    // Acquiring fails only if the semaphore is closed, which does not happen. Serving would still be correct.
     let _slot = frontend.slots.acquire().await;
     tokio::time::sleep(Duration::from_millis(work_ms)).await;
     let nth = frontend.served.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +203,7 @@ async fn serve(frontend: &Frontend, work_ms: u64) -> Response {
         return (
             StatusCode::INTERNAL_SERVER_ERROR,
             headers,
-            "this version is no good\n",
+            "this version is defective\n",
         )
             .into_response();
     }

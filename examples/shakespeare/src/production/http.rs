@@ -1,4 +1,4 @@
-//! The smallest HTTP client that serves here: one request, one whole answer. Shared by everyone who calls someone.
+//! A small HTTP client: sends one request and reads one whole answer. Shared by all modules that make calls.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use hyper_util::{
 };
 use tokio::net::UnixStream;
 
-/// The most that is read of an answer.
+/// Maximum size of an answer, in bytes.
 pub(crate) const ANSWER_LIMIT: usize = 4 << 20;
 
-/// Connections are kept and reused.
+/// A client that keeps its connections and reuses them.
 pub(crate) type Http = Client<HttpConnector, Full<Bytes>>;
 
-/// Why there is no answer.
+/// Why a request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// No connection, or it broke before the whole answer was there.
+    /// The connection could not be made, or failed before the answer was complete.
     #[error("the connection failed before the answer was complete")]
     Transport {
-        /// Nothing has been sent: trying elsewhere is safe for any method.
+        /// True if nothing was sent, so that any method can safely be sent to another endpoint.
         unsent: bool,
-        /// What broke.
+        /// The error that caused this one.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Connected, but no whole answer in time.
+    /// The answer was not complete in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
 }
 
-/// A client with its own connections.
+/// Creates a client with connections of its own.
 pub(crate) fn client() -> Http {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -86,7 +86,7 @@ pub(crate) async fn call_over(
     let answer = async {
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
         let (mut sender, connection) = handshake.await.map_err(broke)?;
-        // It ends with the answer, or with the sender.
+        // Drives the connection in the background. It is aborted after the answer.
         let connection = tokio::spawn(connection);
         let answer = sender.send_request(request).await.map_err(broke)?;
         let answer = whole(answer, ANSWER_LIMIT).await;

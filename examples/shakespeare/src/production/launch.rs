@@ -1,4 +1,4 @@
-//! Starting a cell that is not there: apart from talking to one, because only this makes processes.
+//! Starts cells. Separate from the client, because only this module creates processes.
 
 use std::{fs, io, path::Path, process::Stdio, time::Duration};
 
@@ -6,18 +6,19 @@ use tokio::process::{Child, Command};
 
 use super::client::{Cell, Error};
 
-/// A started cell answers within this long.
+/// Maximum time from the start of a cell until it answers.
 const START: Duration = Duration::from_secs(15);
-/// Between two looks for a cell that is starting.
+/// Pause between two attempts to connect to a cell that is starting.
 const REST: Duration = Duration::from_millis(20);
 
 impl Cell {
-    /// Connects to the cell in `dir`; if nobody is there, starts `program` as one, in a process group of its own, so
-    /// that it outlives this process and whatever is typed at its terminal.
+    /// Connects to the cell `name` in `dir`. If it is not running, starts `program` as that cell.
+    ///
+    /// The cell gets a process group of its own, so that it outlives this process and gets no Ctrl-C of its terminal.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// [`Error::Start`] when the cell cannot be started, or does not answer within 15 seconds.
     pub async fn ensure(program: &Path, dir: &Path, name: &str) -> Result<Self, Error> {
         if let Ok(cell) = Self::connect(dir, name).await {
             return Ok(cell);
@@ -34,7 +35,8 @@ impl Cell {
                     return Ok(cell);
                 }
                 tokio::time::sleep(REST).await;
-                // The lock may be another's who answers soon, or one's who is on the way out.
+                // The new process exits if another process holds the cell's lock: one that starts too and answers soon,
+                // or one that is about to exit. So start again after a pause.
                 if child.try_wait()?.is_some() {
                     tokio::time::sleep(10 * REST).await;
                     child = spawn(program, dir, name)?;
@@ -43,7 +45,7 @@ impl Cell {
         })
         .await
         .unwrap_or_else(|late| Err(io::Error::new(io::ErrorKind::TimedOut, late)));
-        // Whenever it ends, it must not stay behind as a zombie.
+        // Reap the process when it ends, so that it does not stay as a zombie.
         tokio::spawn(async move { child.wait().await });
         started.map_err(failed)
     }

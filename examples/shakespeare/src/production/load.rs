@@ -1,4 +1,5 @@
-//! A client that hammers an address and remembers every answer: the judge of "no request failed". It retries nothing.
+//! A client that sends requests to an address and records every answer, as evidence that no request failed. It never
+//! repeats a request.
 
 use std::{
     io,
@@ -23,44 +24,44 @@ use super::{
     frontend::{FRONTEND_HEADER, VERSION_HEADER, WORKED_HEADER},
 };
 
-/// A request without an answer after this long has failed.
+/// Maximum time for an answer. After that, the request counts as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One request and what came of it.
+/// One request and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// When it was sent, in microseconds since 1970.
+    /// Time at which the request was sent, in microseconds since 1970.
     pub start_micros: u64,
-    /// When its answer was complete, or it had failed.
+    /// Time at which the answer was complete or the request failed, in microseconds since 1970.
     pub end_micros: u64,
-    /// The status of the answer; none if there was no whole answer.
+    /// HTTP status of the answer. None if there was no complete answer.
     pub status: Option<u16>,
-    /// Why there was none.
+    /// Why there was no complete answer. None if there was one.
     pub error: Option<String>,
-    /// Which frontend answered.
+    /// Name of the frontend that answered, if the answer contains it.
     pub frontend: Option<String>,
-    /// Which version answered.
+    /// Version that answered, if the answer contains it.
     pub version: Option<String>,
-    /// From when to when the frontend had it, as it says itself, in microseconds since 1970.
+    /// Time span in which the frontend had the request, as the answer reports it, in microseconds since 1970.
     pub worked: Option<(u64, u64)>,
 }
 
 impl Attempt {
-    /// Whether it failed: no whole answer, or one that is not a success.
+    /// Returns true if there was no complete answer, or its status is not a success.
     pub fn failed(&self) -> bool {
         !self
             .status
             .is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// Whether it was in flight at some moment from `from` to `to`, for instance while something was being killed. Leave
-    /// some 50 ms for noticing that an idle connection has died.
+    /// Returns true if the request was in flight at some time between `from` and `to`, for instance while a process was
+    /// killed. Add about 50 ms to `to`: a client needs that long to notice that an idle connection was closed.
     pub fn in_flight_during(&self, from: u64, to: u64) -> bool {
         self.start_micros <= to && from <= self.end_micros
     }
 }
 
-/// Connections that send one request after the other.
+/// A running load: several connections, each of which sends one request after the other.
 #[derive(Debug)]
 pub struct Load {
     attempts: Arc<Mutex<Vec<Attempt>>>,
@@ -70,13 +71,14 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts hammering `/` at `address` over so many connections, each resting for `rest` after an answer. Balancers may
-    /// send a `GET` twice; a `POST` shows whether they had to.
+    /// Starts to send requests for `/` to `address` over `connections` connections. Each connection pauses for `rest`
+    /// after an answer. A balancer may send a `GET` twice, but never a `POST` of which a part was sent; use `POST` to
+    /// see whether the first attempts succeed.
     pub fn start(address: SocketAddr, method: &Method, connections: usize, rest: Duration) -> Self {
         Self::begin(address, &(method.clone(), "/".into()), connections, rest)
     }
 
-    /// Keeps so many `GET`s in flight at `address`, each of which takes so long to be worked on.
+    /// Keeps `connections` requests in flight to `address`, each with a working time of `work`.
     pub fn slow(address: SocketAddr, connections: usize, work: Duration) -> Self {
         let what = (Method::GET, format!("/?ms={}", work.as_millis()));
         Self::begin(address, &what, connections, Duration::ZERO)
@@ -113,20 +115,20 @@ impl Load {
         }
     }
 
-    /// Returns once so many more requests have ended, one way or the other.
+    /// Waits until `requests` more requests have ended, with or without success.
     pub async fn passed(&mut self, requests: usize) {
         let enough = *self.progress.borrow() + requests;
-        // It fails only when no worker is left, and then none will pass.
+        // This fails only when no worker is left, and then no further request will end.
         let _ = self.progress.wait_for(|count| *count >= enough).await;
     }
 
-    /// What has come of the requests so far, which is forgotten.
+    /// Returns the results since the last call, and forgets them.
     pub fn take(&self) -> Vec<Attempt> {
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut attempts)
     }
 
-    /// What has come of the requests so far.
+    /// Returns the results so far, except those already taken with [`Load::take`].
     pub fn so_far(&self) -> Vec<Attempt> {
         self.attempts
             .lock()
@@ -134,7 +136,7 @@ impl Load {
             .clone()
     }
 
-    /// Lets every request end, and hands over the log.
+    /// Waits until all requests in flight have ended, and returns the results.
     pub async fn stop(mut self) -> Vec<Attempt> {
         self.stop.send_replace(true);
         while self.workers.join_next().await.is_some() {}
@@ -142,18 +144,18 @@ impl Load {
     }
 }
 
-/// One `GET` of `/` on a connection of its own.
+/// Sends one `GET` for `/` on a new connection.
 pub async fn once(address: SocketAddr) -> Attempt {
     attempt(address, &(Method::GET, "/".into()), &mut None).await
 }
 
 type Connection = SendRequest<Empty<Bytes>>;
 
-/// A method, and the path with its query.
+/// The method of a request, and its path with the query.
 type What = (Method, String);
 
 async fn attempt(address: SocketAddr, what: &What, connection: &mut Option<Connection>) -> Attempt {
-    // A connection that was closed while it was idle is replaced before the request begins.
+    // If the connection was closed while idle, open a new one before the request begins.
     if let Some(open) = connection
         && open.ready().await.is_err()
     {

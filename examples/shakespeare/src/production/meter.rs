@@ -1,5 +1,5 @@
-//! What a process of production counts about itself, and how it says so: `GET /metrics` in Prometheus' text format.
-//! Shared by frontends and balancers.
+//! The counters of a process of production, served at `GET /metrics` in the Prometheus text format. Shared by frontends
+//! and balancers.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Where a process says it.
+/// Path at which a process serves its counters.
 pub(crate) const PATH: &str = "/metrics";
-/// What it is said in.
+/// Content type of the answer.
 pub(super) const CONTENT_TYPE: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// The answers of one kind.
+/// Label of the request counter: the status code of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answers {
     code: String,
 }
 
-/// Requests of one process.
+/// The request counters of one process.
 pub(super) struct Meter {
     registry: Registry,
     answered: Family<Answers, Counter>,
@@ -30,7 +30,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Nothing has happened yet. What runs a version says so with every series.
+    /// Creates counters that start at zero. If `version` is given, every series has it as a label.
     pub(super) fn new(version: Option<&str>) -> Self {
         let version = version.map(|version| ("version".into(), version.to_owned().into()));
         let mut registry = Registry::with_labels(version.into_iter());
@@ -41,7 +41,7 @@ impl Meter {
             "Requests being worked on, or waiting",
             in_flight.clone(),
         );
-        // None yet is something else than nobody counts.
+        // Create these series at zero now: a missing series would look like a process that does not count.
         for code in ["200", "500"] {
             let code = code.to_owned();
             let _zero = answered.get_or_create(&Answers { code });
@@ -53,13 +53,13 @@ impl Meter {
         }
     }
 
-    /// A request has come; it is in flight until the answer is dropped.
+    /// Counts a request that has arrived. The request is in flight until the returned value is dropped.
     pub(super) fn begin(&self) -> InFlight<'_> {
         self.in_flight.inc();
         InFlight(self)
     }
 
-    /// All of it.
+    /// Returns all counters in the Prometheus text format.
     pub(super) fn text(&self) -> Result<String, fmt::Error> {
         let mut said = String::new();
         text::encode(&mut said, &self.registry)?;
@@ -73,12 +73,12 @@ impl fmt::Debug for Meter {
     }
 }
 
-/// A request that is being worked on.
-#[must_use = "it counts while it is kept"]
+/// A request in flight.
+#[must_use = "the request counts as in flight until this value is dropped"]
 pub(super) struct InFlight<'a>(&'a Meter);
 
 impl InFlight<'_> {
-    /// It is answered.
+    /// Counts the answer to the request by its status.
     pub(super) fn answered(self, status: StatusCode) {
         let code = status.as_str().to_owned();
         self.0.answered.get_or_create(&Answers { code }).inc();

@@ -1,5 +1,5 @@
-//! Production: the real processes that a control plane drives. Nothing here knows that there is one: whoever speaks the
-//! cell's HTTP interface may change production, by hand too.
+//! Production: the real processes that the control plane enforces. Nothing here depends on the control plane: any
+//! client of a cell's HTTP interface may change production, also a person by hand.
 //!
 //! ```text
 //!  client ──> global balancer ──> balancer of a cell ──> frontend
@@ -7,13 +7,14 @@
 //!              cell "global")
 //! ```
 //!
-//! - [`cell`]: one process per cluster; owns its tasks and its balancer as child processes and keeps them alive.
-//! - [`frontend`]: one task, serving Shakespeare over HTTP.
+//! - [`cell`]: one process per cluster. It runs the tasks and the balancer of the cluster as child processes and
+//!   replaces those that die.
+//! - [`frontend`]: one task, which serves lines of Shakespeare over HTTP.
 //! - [`balancer`]: a reverse proxy, one per cell.
-//! - [`client`]: how to find, start and drive a cell.
-//! - `meter`: what frontends and balancers count about themselves.
-//! - [`load`]: a client that hammers an address and remembers every answer.
-//! - [`api`]: what goes over the wire and into the journal.
+//! - [`client`]: the client of a cell's interface; it can also start the cell.
+//! - `meter`: the counters of frontends and balancers.
+//! - [`load`]: a client that sends many requests and records every answer.
+//! - [`api`]: the types of the cell's interface and of its journal.
 
 pub mod api;
 pub mod balancer;

@@ -1,4 +1,5 @@
-//! The control plane killed in the middle of a change: whoever comes next finishes it, and repeats nothing.
+//! The control plane is killed in the middle of a change: the next process finishes the change and repeats no part of
+//! it.
 
 use super::{
     super::{
@@ -9,12 +10,12 @@ use super::{
 };
 use crate::model::GLOBAL_CELL;
 
-/// The kills fall into this much of the change, in milliseconds.
+/// Maximum pause before a kill during a change, in milliseconds.
 const MIDDLE: usize = 1000;
-/// A rollout takes about this long, in milliseconds.
+/// Approximate length of a rollout, in milliseconds: maximum pause before a kill during a rollout.
 const WHOLE_ROLLOUT: usize = 9000;
 
-/// A new version, a new schema and another size, all at once; kills in between.
+/// Edits version, schema and size at once, and kills the control plane during the change.
 pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -50,7 +51,7 @@ pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
         .iter()
         .find(|line| line.resource == evidence::job_resource() && line.at_micros < migrated[0]);
     ensure(early.is_none(), || {
-        format!("tasks came before the schema that they need: {early:?}")
+        format!("tasks were updated before the schema that they need: {early:?}")
     })?;
     session.only_this_version_answers().await?;
     Ok(format!(
@@ -58,7 +59,8 @@ pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
     ))
 }
 
-/// A new version, and kills at any moment of its rollout: whoever comes next goes on where it was.
+/// Edits the version and kills the control plane at random times of the rollout: the next process continues the
+/// rollout.
 pub(super) async fn mid_rollout(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -73,6 +75,6 @@ pub(super) async fn mid_rollout(session: &mut Session) -> Held<String> {
     evidence::asked_once_each(&place, &mark, &session.every_job())?;
     session.only_this_version_answers().await?;
     Ok(format!(
-        "killed {kills:?} ms into it; {bakes}, each job changed once (journals)"
+        "killed {kills:?} ms into the rollout; {bakes}, each job changed once (journals)"
     ))
 }

@@ -1,4 +1,5 @@
-//! The manifest cut short, as a full disk or an editor that dies leaves it: refused or identical, never less.
+//! The manifest is cut short, as after a full disk or a crash of the editor: it is refused, or identical to the whole
+//! one.
 
 use std::fs;
 
@@ -11,20 +12,20 @@ use super::{
 };
 use crate::place::Place;
 
-/// So many cuts are tried on the running control plane.
+/// Number of cuts at random bytes.
 const CUTS: usize = 6;
 
-/// Cuts at random bytes, and looks that nothing moves.
+/// Cuts the manifest at random bytes, and expects that production does not change.
 pub(super) async fn cut(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
-    let before = everybody(session, &place).await?;
+    let before = processes(session, &place).await?;
     let whole = session.manifest.to_yaml().into_bytes();
     let (mut refused, mut identical) = (0, 0);
     let mut cuts: Vec<usize> = (0..CUTS)
         .map(|_| session.dice.below(whole.len() + 1))
         .collect();
-    // Chance seldom finds the places between two lines, and never all of them.
+    // Add a cut between two lines, which random bytes seldom hit, and one before the last line break.
     let lines: Vec<usize> = (1..=whole.len())
         .filter(|at| whole[at - 1] == b'\n')
         .collect();
@@ -41,7 +42,7 @@ pub(super) async fn cut(session: &mut Session) -> Held<String> {
             let manifest = place.manifest().display().to_string();
             let checked = session.town.command(&["check", &manifest]).await;
             ensure(checked.is_err(), || {
-                format!("`check` likes the manifest cut at byte {cut}")
+                format!("`check` accepts the manifest cut at byte {cut}")
             })?;
             refused += 1;
         } else {
@@ -52,16 +53,16 @@ pub(super) async fn cut(session: &mut Session) -> Held<String> {
     session.town.save(&session.manifest)?;
     session.town.accepts().await?;
     evidence::nothing_asked(&place, &mark)?;
-    let after = everybody(session, &place).await?;
+    let after = processes(session, &place).await?;
     ensure(before == after, || {
-        format!("processes were {before:?} and are {after:?}")
+        format!("the processes were {before:?} and are now {after:?}")
     })?;
     Ok(format!(
-        "{refused} cuts refused, {identical} identical; same processes, nothing asked (journals)"
+        "{refused} cuts refused, {identical} identical; same processes, no changes (journals)"
     ))
 }
 
-async fn everybody(session: &Session, place: &Place) -> Held<Vec<Vec<u32>>> {
+async fn processes(session: &Session, place: &Place) -> Held<Vec<Vec<u32>>> {
     let mut all = Vec::new();
     for name in session.clusters() {
         all.push(eyes::family(place, &name).await?);
@@ -70,22 +71,24 @@ async fn everybody(session: &Session, place: &Place) -> Held<Vec<Vec<u32>>> {
 }
 
 impl super::super::town::Town {
-    /// Waits until the control plane says that it does not follow the manifest, in such words.
+    /// Waits until the control plane refuses the manifest with a problem that contains `words`. Returns the problems.
     pub(super) async fn refuses(&self, words: &str) -> Held<String> {
         until("the manifest is refused", async || {
             let problems = self.status().await?["generation"]["problems"].to_string();
-            ensure(problems.contains(words), || format!("it says {problems}"))?;
+            ensure(problems.contains(words), || {
+                format!("the problems are {problems}")
+            })?;
             Ok(problems)
         })
         .await
     }
 
-    /// Waits until it says that it follows it.
+    /// Waits until the control plane reports no problems of the manifest.
     pub(super) async fn accepts(&self) -> Held {
         until("the manifest is accepted", async || {
             let problems = self.status().await?["generation"]["problems"].clone();
             ensure(problems == serde_json::json!([]), || {
-                format!("it says {problems}")
+                format!("the problems are {problems}")
             })
         })
         .await

@@ -1,4 +1,4 @@
-//! Production changed behind the control plane's back: put back by the Enforcer.
+//! Drift: production changes without a change of intent, and the enforcer repairs it.
 
 use super::{
     super::{
@@ -13,7 +13,7 @@ use crate::{
     production::api::{By, Caller},
 };
 
-/// A person scales a job through the cell's interface.
+/// Scales a job by hand, through the cell's interface.
 pub(super) async fn scaled_by_hand(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -38,7 +38,7 @@ pub(super) async fn scaled_by_hand(session: &mut Session) -> Held<String> {
         (false, Some(was.into())),
     ];
     ensure(replicas == expected, || {
-        format!("the journals have {asked:?}")
+        format!("unexpected changes in the journals: {asked:?}")
     })?;
     session.requests_pass(50).await?;
     Ok(format!(
@@ -47,7 +47,7 @@ pub(super) async fn scaled_by_hand(session: &mut Session) -> Held<String> {
     ))
 }
 
-/// A cell dies with all that it runs, and comes back empty.
+/// Kills a cell with all its processes. The control plane starts it again and restores its job and balancer.
 pub(super) async fn cell_killed(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -70,7 +70,7 @@ pub(super) async fn cell_killed(session: &mut Session) -> Held<String> {
     evidence::asked_once_each(&place, &mark, &expected)?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "{name} and its {} processes gone, then rebuilt; {GLOBAL_CELL} finds it (cells, client)",
+        "{name} and its {} processes killed, then restored; {GLOBAL_CELL} found it again (cells, client)",
         family.len() - 1
     ))
 }

@@ -1,4 +1,4 @@
-//! Deaths that a cell heals by itself: nobody asks for anything.
+//! Deaths of processes that a cell repairs by itself, without any call of the control plane.
 
 use super::{
     super::{
@@ -12,7 +12,7 @@ use crate::{
     production::api::{By, Change, Line},
 };
 
-/// Some frontends die, of one cluster or of both.
+/// Kills frontends of one or more clusters, at most one per cluster.
 pub(super) async fn frontends(session: &mut Session) -> Held<String> {
     let mark = evidence::mark(&session.town.place)?;
     let mut victims = Vec::new();
@@ -32,12 +32,12 @@ pub(super) async fn frontends(session: &mut Session) -> Held<String> {
     })?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "{} replaced by their cells (journals), nobody asked; client",
+        "{} replaced by their cells, without a call (journals); client",
         victims.len()
     ))
 }
 
-/// A balancer dies: of a cluster, or the global one.
+/// Kills a balancer: that of a cluster, or the global one.
 pub(super) async fn balancer(session: &mut Session) -> Held<String> {
     let mark = evidence::mark(&session.town.place)?;
     let mut cells = session.clusters();
@@ -55,14 +55,14 @@ pub(super) async fn balancer(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     let after = eyes::balancer(&cell).await?;
     ensure(after.address == before.address, || {
-        format!("{name}'s balancer moved")
+        format!("{name}'s balancer has another address")
     })?;
     healed(session, &mark, 1, |line| {
         line.resource == "balancer/process"
     })?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "{name}'s came back at its address (journal), nobody asked; client"
+        "{name}'s was replaced at the same address, without a call (journal); client"
     ))
 }
 
@@ -79,6 +79,6 @@ fn healed(
         .filter(|line| line.change == Change::Process && line.by == By::Heal && is(line))
         .count();
     ensure(healed == expected, || {
-        format!("{healed} were healed, not {expected}")
+        format!("{healed} processes were replaced, expected {expected}")
     })
 }

@@ -1,4 +1,4 @@
-//! A policy without stages, with limits: so many jobs on their way at once, and one asset of a cluster.
+//! A policy without stages, but with limits: on all assets in flight, and to one unavailable asset per cluster.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::{
     production::api::{Change, Line},
 };
 
-/// From when it was asked for something to when it was done, in microseconds.
+/// Time from the change of a wanted state until it was reached, in microseconds since 1970.
 type Span = (u64, u64);
 
-/// Every job gets a new version, and every balancer another size: within the policy's limits.
+/// Changes every job's version and every balancer's size, and expects that the policy's limits hold.
 pub(super) async fn limited(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -47,7 +47,7 @@ pub(super) async fn limited(session: &mut Session) -> Held<String> {
     );
     let seen = at_once(jobs.values().copied());
     ensure(seen <= most, || {
-        format!("{seen} jobs were on their way at once, {most} may be: {jobs:?}")
+        format!("{seen} jobs were in flight at once, the limit is {most}: {jobs:?}")
     })?;
     for (cluster, job) in &jobs {
         let balancer = balancers.get(cluster).copied();
@@ -59,11 +59,11 @@ pub(super) async fn limited(session: &mut Session) -> Held<String> {
     session.edit(|manifest| manifest.rollout = usual)?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "{seen} jobs at once, {most} may be; nowhere job and balancer together (journals)"
+        "{seen} jobs at once, the limit is {most}; no cluster's job and balancer at once (journals)"
     ))
 }
 
-/// From when to when each cluster's job, or balancer, was changing.
+/// Returns the time span in which each cluster's job, or balancer, was changing.
 fn spans(session: &Session, mark: &Mark, resource: &str) -> Held<BTreeMap<String, Span>> {
     let mut journals = evidence::since(&session.town.place, mark)?;
     let span = |cluster: String| {
@@ -72,13 +72,13 @@ fn spans(session: &Session, mark: &Mark, resource: &str) -> Held<BTreeMap<String
         let asked = lines.iter().find(|line| line.change == Change::Spec);
         match (asked, lines.last()) {
             (Some(asked), Some(last)) => Ok((cluster, (asked.at_micros, last.at_micros))),
-            _ => broken(format_args!("{cluster} was not asked for {resource}")),
+            _ => broken(format_args!("{cluster} has no change of {resource}")),
         }
     };
     session.clusters().into_iter().map(span).collect()
 }
 
-/// How many of these overlap at most.
+/// Returns the maximum number of spans that overlap at the same time.
 fn at_once(spans: impl Iterator<Item = Span> + Clone) -> usize {
     let during = |at: u64| {
         spans
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_that_overlap_are_counted() {
+    fn overlapping_spans_are_counted() {
         let most = |spans: &[Span]| at_once(spans.iter().copied());
         assert_eq!(most(&[(1, 3), (4, 6), (7, 8)]), 1);
         assert_eq!(most(&[(1, 4), (4, 6), (5, 8)]), 2);

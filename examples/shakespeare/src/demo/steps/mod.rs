@@ -1,4 +1,4 @@
-//! The steps of the demo, one module per kind. Each begins and ends with production as the manifest says.
+//! The steps of the demo, one module per kind. Each step begins and ends with production equal to the manifest.
 
 mod crash;
 mod cuts;
@@ -14,7 +14,7 @@ mod versions;
 
 use super::{Held, Session, dice::Dice};
 
-/// One step.
+/// A step of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Step {
     TurnUp,
@@ -43,8 +43,8 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The beginning, then what may come in any order, in some order, then the end. Of what may come, `only` these with
-    /// whatever belongs to them, unless it is empty.
+    /// Returns the steps: the first one, then the others in a random order, then the last ones. If `only` is not empty,
+    /// the others are only the groups that contain one of these steps.
     pub(super) fn in_some_order(dice: &mut Dice, only: &[Self]) -> Vec<Self> {
         let mut free = vec![
             &[Self::KillFrontends][..],
@@ -65,7 +65,7 @@ impl Step {
             &[Self::Emergency],
         ];
         dice.shuffle(&mut free);
-        // Versions are counted upwards.
+        // Version 2 must come before version 3.
         let at = |first: Self| free.iter().position(|steps| steps[0] == first);
         if let (Some(two), Some(three)) = (at(Self::VersionTwo), at(Self::VersionThree))
             && three < two
@@ -79,7 +79,7 @@ impl Step {
         begin.chain(free.concat()).chain(end).collect()
     }
 
-    /// What it is called in the table.
+    /// Returns the title of the step in the table, at most 29 characters.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::TurnUp => "turned up from nothing",
@@ -99,8 +99,8 @@ impl Step {
             Self::VersionFour => "version 4 fixes forward",
             Self::KilledMidRollout => "kill -9 during a rollout",
             Self::PolicyChanged => "a policy changed midway",
-            Self::Promoted => "waves, passed by a word",
-            Self::Limited => "limits of what is on its way",
+            Self::Promoted => "waves, promoted by command",
+            Self::Limited => "limits on assets in flight",
             Self::Emergency => "an emergency under alert",
             Self::Client => "the client",
             Self::Capacity => "demand within capacity",
@@ -108,7 +108,7 @@ impl Step {
         }
     }
 
-    /// Plays it, and lets whatever it began come to an end. Says what was looked at, or what does not hold.
+    /// Plays the step and waits until its rollout is over. Returns the evidence as text, or the failed expectation.
     pub(super) async fn play(self, session: &mut Session) -> Held<String> {
         let evidence = self.perform(session).await?;
         if !matches!(self, Self::Client | Self::Capacity | Self::Down) {

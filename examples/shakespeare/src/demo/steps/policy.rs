@@ -1,4 +1,4 @@
-//! The policy itself is edited: while a rollout is under way, and when something cannot wait.
+//! Edits of the policy itself: while a rollout is under way, and in an emergency.
 
 use std::{fs, time::Duration};
 
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::model::Canary;
 
-/// Longer than anything takes that is not held.
+/// Longer than a change takes to begin if it is not held.
 const SOME_TIME: Duration = Duration::from_secs(4);
-/// A bake that nobody waits for, in seconds.
+/// A bake that is longer than the session, in seconds.
 const FOR_EVER: u64 = 600;
 
-/// A policy that is edited while a rollout is under way is the one that counts from then on.
+/// Edits the policy while a rollout is under way, and expects that the rollout follows the edited policy.
 pub(super) async fn changed(session: &mut Session) -> Held<String> {
     if session.dice.below(2) == 0 {
         held_then_reversed(session).await
@@ -27,7 +27,7 @@ pub(super) async fn changed(session: &mut Session) -> Held<String> {
     }
 }
 
-/// Held before anything moved; let go in another order than it began with.
+/// Starts a rollout on hold, then removes the hold and reverses the order of the clusters.
 async fn held_then_reversed(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -52,11 +52,11 @@ async fn held_then_reversed(session: &mut Session) -> Held<String> {
     evidence::asked_once_each(&place, &mark, &session.every_job())?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "held: nothing asked; let go in the reversed order: {bakes} (journals)"
+        "on hold: no changes; then in the reversed order: {bakes} (journals)"
     ))
 }
 
-/// A bake that would last for ever is cut short, under a hold that comes in the middle and goes.
+/// Shortens a very long bake while the rollout is under way, adds a hold at the same time, and removes the hold again.
 async fn shortened(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -96,11 +96,12 @@ async fn shortened(session: &mut Session) -> Held<String> {
     evidence::asked_once_each(&place, &mark, &session.every_job())?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "a bake of {FOR_EVER} s cut short, with a hold in between: {bakes} (journals)"
+        "a bake of {FOR_EVER} s shortened, with a hold in between: {bakes} (journals)"
     ))
 }
 
-/// An alert fires: what is new waits. What cannot wait goes through, everywhere at once, while it still fires.
+/// Edits the version while an alert fires: the change waits. As an emergency it goes to all clusters at once, although
+/// the alert still fires.
 pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -128,19 +129,22 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     let apart = evidence::first_to_last_asked(&place, &mark)?;
     let least = Duration::from_secs(session.least_bake());
     ensure(apart < least, || {
-        format!("an emergency took its time: {apart:?} from the first job to the last")
+        format!(
+            "an emergency took {apart:?} from the first job to the last, expected less than {least:?}"
+        )
     })?;
     fs::remove_file(place.alerts())?;
     session.rests().await?;
     session.edit(|manifest| manifest.rollout.emergency = None)?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "red: nothing asked; then with an emergency all jobs within {:.1} s, though still red (journals)",
+        "under the alert no changes; as an emergency all jobs within {:.1} s, under the same alert (journals)",
         apart.as_secs_f64()
     ))
 }
 
-/// For some time `evidence` holds; and it is not for slowness: `question` is answered with these words.
+/// Expects that `evidence` holds for some time, and that the command `question` prints `words`. The second part shows
+/// that the change is held, and not only slow.
 async fn stays(
     session: &Session,
     question: &str,
@@ -149,11 +153,14 @@ async fn stays(
 ) -> Held {
     tokio::time::sleep(SOME_TIME).await;
     evidence()?;
-    until("it says what it waits for", async || {
-        let question: Vec<&str> = question.split(' ').collect();
-        let said = session.town.command(&question).await?;
-        ensure(said.contains(words), || said)
-    })
+    until(
+        "the control plane reports what the change waits for",
+        async || {
+            let question: Vec<&str> = question.split(' ').collect();
+            let said = session.town.command(&question).await?;
+            ensure(said.contains(words), || said)
+        },
+    )
     .await?;
     evidence()
 }

@@ -1,4 +1,4 @@
-//! Waves that would bake for ever: a person says that each is good enough.
+//! Waves with a very long bake, each of which an operator promotes.
 
 use super::{
     super::{
@@ -13,10 +13,10 @@ use crate::{
     production::{api::Line, clock::now_micros},
 };
 
-/// A bake that nobody waits for, in seconds.
+/// A bake that is longer than the session, in seconds.
 const FOR_EVER: u64 = 600;
 
-/// No wave begins before a person has said that the one before it is good enough; then it does.
+/// Expects that each wave begins only after the operator has promoted the previous one.
 pub(super) async fn promoted(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -30,7 +30,7 @@ pub(super) async fn promoted(session: &mut Session) -> Held<String> {
             ..Rollout::default()
         };
     })?;
-    let mut said = Vec::new();
+    let mut promotions = Vec::new();
     for (nth, size) in (1..).zip(&sizes) {
         let wait = format!("wave {nth} of {}: bakes until", sizes.len());
         until("the wave bakes", async || {
@@ -41,28 +41,28 @@ pub(super) async fn promoted(session: &mut Session) -> Held<String> {
         .await?;
         has(session, &mark, *size).await?;
         session.requests_pass(50).await?;
-        said.push((now_micros(), *size));
-        let word = ["rollout", "promote", "--who", "jane", "--why", "I looked"];
-        session.town.command(&word).await?;
+        promotions.push((now_micros(), *size));
+        let promote = ["rollout", "promote", "--who", "jane", "--why", "looks good"];
+        session.town.command(&promote).await?;
     }
     session.arrives().await?;
     evidence::asked_once_each(&place, &mark, &session.every_job())?;
     let asked = evidence::asked(&place, &mark)?;
-    for (when, size) in said {
+    for (when, size) in promotions {
         let early = asked.iter().filter(|line| line.at_micros < when).count();
         ensure(early == size, || {
-            format!("{early} jobs were asked for, not {size}, before anybody said go on")
+            format!("{early} jobs were changed before the promotion, expected {size}")
         })?;
     }
     session.rests().await?;
     session.edit(|manifest| manifest.rollout = usual)?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "waves of {sizes:?} jobs and the rest, each after a person's word and not {FOR_EVER} s (journals)"
+        "waves of {sizes:?} jobs and the rest, each after a promotion instead of {FOR_EVER} s (journals)"
     ))
 }
 
-/// How many jobs are updated after each wave, and the waves: in numbers or in per cent.
+/// Returns the number of jobs that are updated after each wave, and the waves, with counts or percentages.
 fn some_waves(session: &mut Session) -> (Vec<usize>, Vec<Wave>) {
     let all = session.clusters().len();
     let mut sizes: Vec<usize> = (1..all).collect();
@@ -80,12 +80,12 @@ fn some_waves(session: &mut Session) -> (Vec<usize>, Vec<Wave>) {
     (sizes, waves)
 }
 
-/// So many clusters have what is new, and no other was asked for anything.
+/// Expects that `size` clusters have the new version and no other cluster was changed.
 async fn has(session: &Session, mark: &Mark, size: usize) -> Held {
     let place = &session.town.place;
     let asked: Vec<Line> = evidence::asked(place, mark)?;
     ensure(asked.len() == size, || {
-        format!("a wave of {size}, and the journals have {asked:?}")
+        format!("expected {size} changes, the journals have {asked:?}")
     })?;
     for line in asked {
         let cell = eyes::cell(place, &line.cell).await?;

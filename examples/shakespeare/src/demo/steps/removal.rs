@@ -1,4 +1,5 @@
-//! Things that leave the manifest: absence never removes, turndown does, and too much at once needs a person's word.
+//! Removal of clusters from the manifest: absence alone removes no process, a turndown does, and the removal of many
+//! assets at once needs an override.
 
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ use crate::{
     production::api::Caller,
 };
 
-/// Longer than the control plane takes to look at everything once more.
+/// Longer than the drift period of the control plane.
 const SOME_TIME: Duration = Duration::from_secs(3);
-/// The clusters that come and go.
+/// Clusters that are added and removed again.
 const VISITORS: [&str; 2] = ["ap", "sa"];
 
-/// A cluster leaves the manifest: it goes on running, serves who asks it directly, and is listed as orphaned. When it
-/// comes back it is adopted as it is.
+/// Deletes a cluster from the manifest. It keeps running, answers direct requests, and is listed as orphaned. When it
+/// is added to the manifest again, it is adopted without a change.
 pub(super) async fn removed(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let name = session.some_cluster()?;
@@ -55,16 +56,16 @@ pub(super) async fn removed(session: &mut Session) -> Held<String> {
     })?;
     let of_cluster = evidence::asked(&place, &mark)?;
     ensure(of_cluster.iter().all(|line| line.cell != name), || {
-        format!("{name} was asked for something: {of_cluster:?}")
+        format!("{name} was changed: {of_cluster:?}")
     })?;
     session.requests_pass(50).await?;
     let heeded = if acknowledged { ", acknowledged" } else { "" };
     Ok(format!(
-        "{name}: same processes, serves, listed as orphan{heeded}; then adopted, nothing asked of it"
+        "{name}: same processes, serves, listed as orphan{heeded}; then adopted without a change"
     ))
 }
 
-/// Two clusters come, and leave at once: the guard says no, and a person says yes.
+/// Adds two clusters and removes both in one edit: the guard refuses, and an operator overrides the guard.
 pub(super) async fn too_many(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     session.edit(|manifest| {
@@ -89,9 +90,9 @@ pub(super) async fn too_many(session: &mut Session) -> Held<String> {
     let Some(digest) = digest_in(&problems) else {
         return broken(format_args!("no digest to override: {problems}"));
     };
-    let word = ["override", "shrink-guard", "--change", &digest];
+    let command = ["override", "shrink-guard", "--change", &digest];
     let by = ["--who", "demo", "--why", "both are merged into eu"];
-    session.town.command(&[&word[..], &by].concat()).await?;
+    session.town.command(&[&command[..], &by].concat()).await?;
     session.arrives().await?;
     listed(session, &VISITORS).await?;
     for (name, family) in VISITORS.iter().zip(&families) {
@@ -100,10 +101,13 @@ pub(super) async fn too_many(session: &mut Session) -> Held<String> {
         })?;
     }
     session.requests_pass(50).await?;
-    Ok("both: refused, nothing asked (journals); let through by a word, left running".into())
+    Ok(
+        "both: refused, no changes (journals); then let through by an override, left running"
+            .into(),
+    )
 }
 
-/// The orphans come back under turndown, and go once a person has approved it.
+/// Adds the orphans again with a turndown, and expects that they are removed only after an approval.
 pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mut pids = Vec::new();
@@ -121,12 +125,12 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
             manifest.clusters.insert(name.into(), leaving);
         }
     })?;
-    // One cluster after the other, as the policy says.
+    // The policy turns the clusters down one after the other.
     for name in VISITORS {
         wants_approval(session, name).await?;
         let asked = evidence::asked(&place, &mark)?;
         ensure(asked.iter().all(|line| line.cell != name), || {
-            format!("{name} was asked for something that nobody approved: {asked:?}")
+            format!("{name} was changed without an approval: {asked:?}")
         })?;
         for kind in ["balancer", "job"] {
             approve(session, &format!("{kind}/{name}")).await?;
@@ -143,11 +147,11 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     session.rests().await?;
     ensure(session.town.orphans().await?.is_empty(), || {
-        "what was turned down is listed as orphaned".into()
+        "a cluster is listed as orphaned after its turndown".into()
     })?;
     session.requests_pass(50).await?;
     Ok(format!(
-        "nothing went unapproved (journals); then all {} processes, none is an orphan",
+        "no removal without an approval (journals); then all {} processes exited, no orphans",
         pids.len()
     ))
 }
@@ -162,7 +166,7 @@ fn visitor(turndown: Option<Turndown>) -> Cluster {
     }
 }
 
-/// `status` lists the jobs and balancers of exactly these clusters as orphans.
+/// Waits until `status` lists exactly the jobs and balancers of these clusters as orphans.
 async fn listed(session: &Session, clusters: &[&str]) -> Held {
     let mut wanted: Vec<String> = clusters
         .iter()
@@ -172,12 +176,14 @@ async fn listed(session: &Session, clusters: &[&str]) -> Held {
     until("the orphans are listed", async || {
         let mut orphans = session.town.orphans().await?;
         orphans.sort();
-        ensure(orphans == wanted, || format!("listed are {orphans:?}"))
+        ensure(orphans == wanted, || {
+            format!("the listed orphans are {orphans:?}")
+        })
     })
     .await
 }
 
-/// Whoever asks a cluster's balancer directly is answered.
+/// Expects that a cluster's balancer answers a direct request.
 async fn serves(session: &Session, name: &str) -> Held {
     let cell = eyes::cell(&session.town.place, name).await?;
     let address = eyes::balancer(&cell).await?.address;
@@ -185,10 +191,10 @@ async fn serves(session: &Session, name: &str) -> Held {
     ensure(!answer.failed(), || format!("{name} answers {answer:?}"))
 }
 
-/// Says so itself, and nothing is done meanwhile.
+/// Waits until the control plane reports that the balancer of a cluster waits for an approval.
 async fn wants_approval(session: &Session, name: &str) -> Held {
     let asset = format!("balancer/{name}");
-    until("approval is asked for", async || {
+    until("`explain` asks for an approval", async || {
         let said = session.town.command(&["explain", &asset]).await?;
         ensure(said.contains("approve change"), || said)
     })
@@ -198,15 +204,15 @@ async fn wants_approval(session: &Session, name: &str) -> Held {
 async fn approve(session: &Session, asset: &str) -> Held {
     until("the turndown is approved", async || {
         let signed = ["--who", "jane", "--why", "merged into eu"];
-        let word = [&["approve", asset][..], &signed].concat();
-        session.town.command(&word).await.map(|_| ())
+        let command = [&["approve", asset][..], &signed].concat();
+        session.town.command(&command).await.map(|_| ())
     })
     .await
 }
 
 async fn gone(session: &Session, pids: &[u32]) -> Held {
     let place = &session.town.place;
-    until("what was turned down is gone", async || {
+    until("the clusters are turned down", async || {
         for name in VISITORS {
             let cell = eyes::cell(place, name).await?;
             let there = cell.identity(&Caller::default()).await?.jobs;
@@ -216,12 +222,14 @@ async fn gone(session: &Session, pids: &[u32]) -> Held {
             })?;
         }
         let left = pids.iter().find(|pid| processes::running(**pid));
-        ensure(left.is_none(), || format!("process {left:?} is there"))
+        ensure(left.is_none(), || {
+            format!("process {left:?} is still running")
+        })
     })
     .await
 }
 
-/// The last run of 64 hexadecimal digits.
+/// Returns the last sequence of 64 hexadecimal digits in a text.
 fn digest_in(text: &str) -> Option<String> {
     let digest = |word: &&str| word.len() == 64;
     let mut words = text.split(|c: char| !c.is_ascii_hexdigit()).filter(digest);
@@ -233,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_found_in_a_sentence() {
+    fn digest_is_found_in_a_text() {
         let digest = "0f".repeat(32);
         let text = format!("override shrink-guard for {digest}\"");
         assert_eq!(digest_in(&text), Some(digest));

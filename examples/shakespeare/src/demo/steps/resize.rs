@@ -1,4 +1,4 @@
-//! A job and the balancer that relies on it change size in one edit: the order is found, not written down.
+//! A job and the balancers that use it change their sizes in one edit: the control plane finds the safe order.
 
 use super::{
     super::{
@@ -12,19 +12,19 @@ use crate::{
     production::api::{Change, Line},
 };
 
-/// The control plane may be killed in this much of a change, in milliseconds.
+/// Maximum pause before the control plane is killed during a change, in milliseconds.
 const MIDDLE: usize = 700;
 
-/// Whoever relies on something shrinks before it: global balancer, then the cluster's, then the job.
+/// Halves a cluster. Consumers shrink before their providers: the global balancer, then the cluster's, then the job.
 pub(super) async fn halved(session: &mut Session) -> Held<String> {
     let order = ["global", "balancer", "job"];
     let words = resize(session, |size| size / 2, order).await?;
     Ok(format!(
-        "{words}: its share, its balancer, its job, in this order, and never more let through than was said"
+        "{words}: its share, its balancer, its job, in this order, and the balancer kept its reported limit"
     ))
 }
 
-/// Whoever relies on something grows after it.
+/// Doubles a cluster. Consumers grow after their providers: the job first, then the balancers.
 pub(super) async fn doubled(session: &mut Session) -> Held<String> {
     let order = ["job", "balancer", "global"];
     let words = resize(session, |size| size * 2, order).await?;
@@ -40,14 +40,14 @@ async fn resize(
 ) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
-    // Doubling takes the smallest, so that nothing grows beyond what one machine bears.
+    // Doubling takes the smallest cluster, so that the number of processes stays small.
     let name = match smallest(session) {
         Some(name) if order[0] == "job" => name,
         _ => session.some_cluster()?,
     };
     let limit = session.manifest.clusters.get(&name);
     let limit = limit.map_or(0, |cluster| cluster.balancer_capacity);
-    // What shrinks is full meanwhile: without requests any limit is in force at once.
+    // Keep a shrinking cluster full: without requests, every limit would be in force at once.
     let pressure = match order[0] {
         "job" => None,
         _ => Some(session.fill(&name, size(limit)).await?),
@@ -59,7 +59,7 @@ async fn resize(
             cluster.balancer_capacity = size(cluster.balancer_capacity);
         }
     })?;
-    // Now and then the control plane dies over it, which must change nothing.
+    // Sometimes kill the control plane during the change, which must not alter the result.
     let crashes = session.dice.below(2);
     let moment = session.dice.below(MIDDLE) as u64;
     session.crash(&[moment][..crashes]).await?;
@@ -74,7 +74,7 @@ async fn resize(
     let asked = evidence::asked(&place, &mark)?;
     let called: Vec<&str> = asked.iter().map(|line| short(line)).collect();
     ensure(called == order, || {
-        format!("asked for in the order {called:?}")
+        format!("changed in the order {called:?}")
     })?;
     in_force(session, &mark, &name, order)?;
     if let Some(pressure) = pressure {
@@ -82,7 +82,7 @@ async fn resize(
         let lines = journals.remove(&name).unwrap_or_default();
         pressure.judge(&lines, session.attempts()).await?;
     }
-    // What is not well by its own counters would go back.
+    // A rollout that is unhealthy by its counters would roll back, so check production again after the rollout.
     session.rests().await?;
     eyes::production_is(&place, &session.manifest).await?;
     session.requests_pass(50).await?;
@@ -101,7 +101,7 @@ fn short(line: &Line) -> &'static str {
     }
 }
 
-/// What was in force changed in the same order, in the cluster's own journal.
+/// Expects that the capacities in force changed in the same order, by the cluster's own journal.
 fn in_force(session: &Session, mark: &evidence::Mark, name: &str, order: [&str; 3]) -> Held {
     let mut journals = evidence::since(&session.town.place, mark)?;
     let lines = journals.remove(name).unwrap_or_default();
@@ -112,10 +112,12 @@ fn in_force(session: &Session, mark: &evidence::Mark, name: &str, order: [&str; 
         .collect();
     seen.dedup();
     let wanted: Vec<&str> = order.into_iter().filter(|what| *what != "global").collect();
-    ensure(seen == wanted, || format!("in force in the order {seen:?}"))
+    ensure(seen == wanted, || {
+        format!("the capacities in force changed in the order {seen:?}")
+    })
 }
 
-/// The cluster with the fewest tasks.
+/// Returns the cluster with the smallest balancer capacity.
 fn smallest(session: &Session) -> Option<String> {
     let clusters = session.manifest.clusters.iter();
     let smallest = clusters.min_by_key(|(_, cluster)| cluster.balancer_capacity);

@@ -1,4 +1,4 @@
-//! The beginning and the end: from nothing to everything, and back.
+//! The first and the last steps: turnup of the whole service from an empty directory, and its removal.
 
 use super::{
     super::{
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{command::processes, place::Place};
 
-/// An empty directory, a manifest, a control plane: everything comes up by itself.
+/// Starts the control plane with a manifest in an empty directory, and expects that the whole service comes up.
 pub(super) async fn turn_up(session: &mut Session) -> Held<String> {
     let mut place = session.town.place.clone();
     place.prepare()?;
@@ -32,15 +32,15 @@ pub(super) async fn turn_up(session: &mut Session) -> Held<String> {
     ))
 }
 
-/// Never, in any cell's journal, was there more demand than capacity.
+/// Expects that demand never exceeded capacity, by the journals of all cells.
 pub(super) fn capacity(session: &Session) -> Held<String> {
     let instants = evidence::demand_fits_capacity(&session.town.place)?;
     Ok(format!(
-        "every capacity in the cells' journals, {instants} changes"
+        "{instants} changes of capacity in the cells' journals"
     ))
 }
 
-/// `down` leaves no process and no file.
+/// Runs `down`, and expects that no process and no file except the edited manifest is left.
 pub(super) async fn down(session: &mut Session) -> Held<String> {
     let place: Place = session.town.place.clone();
     let mut pids = Vec::new();
@@ -55,15 +55,17 @@ pub(super) async fn down(session: &mut Session) -> Held<String> {
         .iter()
         .filter(|pid| processes::running(**pid))
         .collect();
-    ensure(left.is_empty(), || format!("{left:?} still run"))?;
+    ensure(left.is_empty(), || {
+        format!("the processes {left:?} are still running")
+    })?;
     let kept: Vec<_> = std::fs::read_dir(place.dir())?.flatten().collect();
     ensure(
         kept.len() == 1 && kept[0].path() == place.manifest(),
-        || format!("{kept:?} are left, not only the manifest that was edited"),
+        || format!("left are {kept:?}, expected only the edited manifest"),
     )?;
     town::sweep(place.dir()).await;
     Ok(format!(
-        "none of {} processes is left, no file but the edited manifest",
+        "none of {} processes is left, and no file except the edited manifest",
         pids.len()
     ))
 }

@@ -1,5 +1,5 @@
-//! New versions: one that is good goes cluster by cluster; one that is bad gets no further than the first cluster, goes
-//! back and stays away; the next one is as if it had never been.
+//! New versions: a good one rolls out cluster by cluster. A bad one reaches only the first cluster, rolls back and
+//! stays in quarantine. The version after it rolls out normally.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::{
     production::api::By,
 };
 
-/// The version whose release is defective.
+/// The defective version.
 const BAD: &str = "3";
-/// Longer than a rollout that may begin takes to do so.
+/// Longer than it takes until a rollout begins.
 const SOME_TIME: Duration = Duration::from_secs(3);
 
-/// Version 2: the canary first, then cluster by cluster, each baked before the next.
+/// Rolls out version 2: the canary first, then cluster by cluster, each with its bake.
 pub(super) async fn two(session: &mut Session) -> Held<String> {
     goes_out(session, "2").await
 }
 
-/// Version 4, after version 3 was no good.
+/// Rolls out version 4, after version 3 failed.
 pub(super) async fn four(session: &mut Session) -> Held<String> {
     goes_out(session, "4").await
 }
@@ -45,8 +45,8 @@ async fn goes_out(session: &mut Session, version: &str) -> Held<String> {
     ))
 }
 
-/// Version 3 serves errors under load: found in the first cluster, and taken back. An edit of something else does not
-/// bring it back.
+/// Rolls out version 3, which answers with errors. It is found unhealthy in the first cluster and rolled back. A later
+/// edit of another field does not roll it out again.
 pub(super) async fn three(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
@@ -57,7 +57,7 @@ pub(super) async fn three(session: &mut Session) -> Held<String> {
     session.excuse(BAD, &canary);
     session.edit(|manifest| manifest.version = BAD.into())?;
     went_back(&place, &mark, &canary, &wanted).await?;
-    until("production is as it was", async || {
+    until("production is rolled back", async || {
         eyes::production_is(&place, &wanted).await
     })
     .await?;
@@ -78,18 +78,18 @@ pub(super) async fn three(session: &mut Session) -> Held<String> {
     session.requests_pass(50).await?;
     let answered = session.excused_answers()?;
     ensure(answered > 0, || {
-        format!("no request was answered with an error by version {BAD}: what was it judged by?")
+        format!("version {BAD} was rolled back, but no request got an error from it")
     })?;
     Ok(format!(
-        "{answered} errors from {canary}'s canary, and back; no other cluster ever saw it (journals); \
-         an edit of {GLOBAL_CELL} did not bring it back"
+        "{answered} errors from {canary}'s canary, then rolled back; never in another cluster (journals); \
+         an edit of {GLOBAL_CELL} did not roll it out again"
     ))
 }
 
-/// The canary's job was asked for the bad version, and then for what it was; by the control plane, once each.
+/// Waits until the control plane has changed the canary's job to the bad version and back, once each.
 async fn went_back(place: &Place, mark: &Mark, canary: &str, wanted: &Manifest) -> Held {
     let expected = [BAD, &wanted.version];
-    until("the bad version went back", async || {
+    until("the bad version is rolled back", async || {
         let asked = evidence::asked(place, mark)?;
         let versions: Vec<&str> = asked
             .iter()
@@ -97,18 +97,18 @@ async fn went_back(place: &Place, mark: &Mark, canary: &str, wanted: &Manifest) 
             .filter_map(|line| line.to["version"].as_str())
             .collect();
         ensure(versions == expected && asked.len() == 2, || {
-            format!("asked for was {asked:?}")
+            format!("the changes are {asked:?}")
         })
     })
     .await
 }
 
-/// No line of another cluster's journal speaks of the bad version.
+/// Expects that no journal of another cluster contains the bad version.
 fn never_elsewhere(place: &Place, mark: &Mark, canary: &str) -> Held {
     for (cell, lines) in evidence::since(place, mark)? {
         let seen = lines.iter().find(|line| line.to["version"] == BAD);
         if let Some(line) = seen.filter(|_| cell != canary) {
-            return broken(format_args!("{cell} saw version {BAD}: {line:?}"));
+            return broken(format_args!("{cell} got version {BAD}: {line:?}"));
         }
     }
     Ok(())

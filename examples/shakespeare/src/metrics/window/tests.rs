@@ -1,4 +1,4 @@
-//! What is missing, what is zero, what is gone.
+//! Tests of missing, zero and removed series.
 
 use control_plane::prelude::AssetId;
 
@@ -51,7 +51,7 @@ fn query(asset: &str, from: i64, to: i64) -> MetricQuery {
 }
 
 #[test]
-fn processes_belong_to_the_assets_of_their_cell_and_say_who_they_are() {
+fn series_have_the_asset_and_the_labels_of_their_process() {
     let mut window = Window::default();
     for cell in ["eu", "global"] {
         window.listed(cell, at(0), &[task(1, true), balancer()]);
@@ -77,7 +77,7 @@ fn processes_belong_to_the_assets_of_their_cell_and_say_who_they_are() {
 }
 
 #[test]
-fn a_process_that_does_not_answer_is_missing_and_one_that_counts_nothing_is_zero() {
+fn silent_process_gives_an_empty_series_and_idle_process_gives_zero() {
     let mut window = Window::default();
     assert_eq!(read(&window, "job/eu", 0, 9), []);
     window.listed("eu", at(0), &[task(1, true), task(2, true)]);
@@ -93,11 +93,15 @@ fn a_process_that_does_not_answer_is_missing_and_one_that_counts_nothing_is_zero
     assert_eq!(missing, [(0, None), (0, None)]);
     let mut errors = query("job/eu", 0, 9);
     errors.labels.insert("code".into(), "500".into());
-    assert_eq!(window.read(&errors).len(), 2, "it may have such a series");
+    assert_eq!(
+        window.read(&errors).len(),
+        2,
+        "a silent process may have this series"
+    );
 }
 
 #[test]
-fn one_on_its_way_out_is_not_missed_and_one_that_is_gone_is_kept_for_a_while() {
+fn draining_process_is_not_missing_and_gone_process_is_kept_for_a_while() {
     let mut window = Window::default();
     window.listed("eu", at(0), &[task(1, true)]);
     for second in 0..2 {
@@ -117,21 +121,21 @@ fn one_on_its_way_out_is_not_missed_and_one_that_is_gone_is_kept_for_a_while() {
     assert_eq!(
         read(&window, "job/eu", 1, 9),
         [],
-        "one sample tells nothing"
+        "one sample shows no increase"
     );
     window.listed("eu", at(302), &[]);
     assert!(window.cells["eu"].processes.is_empty());
 }
 
 #[test]
-fn a_counter_that_appears_has_risen_from_zero_if_it_is_known_not_to_have_been_there() {
+fn new_counter_has_risen_from_zero_if_it_is_known_to_have_been_absent() {
     let mut window = Window::default();
     window.listed("eu", at(0), &[task(1, true)]);
     window.scraped("eu", &task(1, true), at(0), vec![requests("200", 900.0)]);
     assert_eq!(
         read(&window, "job/eu", 0, 9),
         [(1, None)],
-        "nobody knows since when"
+        "unknown since when it counts"
     );
     let later = vec![requests("200", 900.0), requests("500", 4.0)];
     window.scraped("eu", &task(1, true), at(1), later);
@@ -149,7 +153,7 @@ fn a_counter_that_appears_has_risen_from_zero_if_it_is_known_not_to_have_been_th
 }
 
 #[test]
-fn the_window_is_bounded_in_time_and_in_samples() {
+fn window_is_bounded_in_time_and_in_samples() {
     let mut window = Window::default();
     let mut longest = 0;
     for second in 0..1000 {

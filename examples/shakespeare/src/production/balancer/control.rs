@@ -1,4 +1,4 @@
-//! What a cell and its balancer say to each other, one JSON value per line.
+//! The messages between a cell and its balancer, one JSON value per line.
 
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -9,25 +9,25 @@ use tokio::{
 use super::table::Table;
 use crate::production::api::Endpoint;
 
-/// The cell's word: replaces all that was said before.
+/// A message of the cell: the whole routing, which replaces the previous one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::production) struct Routing {
-    /// Rises with every word.
+    /// Number of the routing. It rises with every message.
     pub(in crate::production) epoch: u64,
-    /// Requests in flight that may be let through.
+    /// Maximum number of requests in flight.
     pub(in crate::production) max_capacity: u32,
-    /// Where to.
+    /// Endpoints that may get requests.
     pub(in crate::production) endpoints: Vec<Endpoint>,
 }
 
-/// The balancer's word: this epoch and all before are in force, and nothing is in flight outside it.
+/// A message of the balancer: the routing of this epoch is in force, and no request in flight exceeds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::production) struct Acknowledged {
-    /// Which.
+    /// Number of the routing that is in force.
     pub(in crate::production) epoch: u64,
 }
 
-/// Does what the cell says, until the cell says no more.
+/// Puts each routing of the cell in force and sends the acknowledgements, until the cell closes the connection.
 pub(super) async fn obey(control: UnixStream, table: &Table) {
     let (read, mut write) = control.into_split();
     let mut lines = BufReader::new(read).lines();
@@ -38,7 +38,10 @@ pub(super) async fn obey(control: UnixStream, table: &Table) {
                 let Ok(Some(line)) = line else { return };
                 match serde_json::from_str(&line) {
                     Ok(routing) => table.swap(routing),
-                    Err(error) => tracing::error!(%error, "the cell speaks another language"),
+                    Err(error) => tracing::error!(
+                        %error,
+                        "cannot read a routing of the cell; the previous one stays in force"
+                    ),
                 }
             }
             Ok(()) = acknowledged.changed() => {
@@ -51,16 +54,16 @@ pub(super) async fn obey(control: UnixStream, table: &Table) {
     }
 }
 
-/// Writes one line.
+/// Writes a message as one line.
 ///
 /// # Errors
 ///
-/// When the other side is gone.
+/// When the other side has closed the connection.
 pub(in crate::production) async fn say(
     write: &mut (impl AsyncWriteExt + Unpin),
-    word: &impl Serialize,
+    message: &impl Serialize,
 ) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(word)?;
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     write.write_all(&line).await
 }

@@ -1,9 +1,10 @@
-//! A reverse proxy of its own process: one in front of every cell, and the global one, child of the cell `global`.
+//! The balancer: a reverse proxy in a process of its own. There is one in front of every cell, and the global one, a
+//! child of the cell `global`.
 //!
-//! Its cell hands it two things over: the listening socket as standard output, so that connections wait in the
-//! kernel's queue while a killed balancer is replaced, and a socket to talk over as standard input. The cell says where
-//! requests may go (`control::Routing`); the balancer swaps that in memory and acknowledges once nothing is in flight
-//! where requests may no longer go.
+//! The cell passes two sockets to the balancer. The listening socket is passed as standard output; the cell keeps it
+//! open, so that connections wait in its queue while a killed balancer is replaced. The control socket is passed as
+//! standard input. Over it, the cell sends the endpoints and limits (`control::Routing`). The balancer puts each
+//! routing in force at once, and acknowledges it when no request in flight exceeds it any more.
 
 pub(super) mod control;
 mod proxy;
@@ -25,31 +26,32 @@ use tokio::{
 use self::{proxy::Proxy, table::Table};
 use super::frontend::terminated;
 
-/// What to balance comes from the cell; this is for people who look at the process table.
+/// Command line options of a balancer. The routing is not among them: it comes from the cell.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The cell this process works for.
+    /// Name of the cell that this process works for. It only makes the process table readable.
     #[arg(long)]
-    #[allow(dead_code, reason = "read by people, in the process table")]
+    #[allow(dead_code, reason = "read by people in the process table")]
     name: String,
 }
 
-/// Whether to go on.
+/// The stages in the life of a balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
-    /// Serving.
+    /// The balancer accepts connections.
     Up,
-    /// Another process will accept from the same socket: leave waiting connections to it.
+    /// The balancer exits, and another process will accept from the same socket: leave waiting connections to it.
     HandOver,
-    /// Nobody will: turn waiting connections away, so that their senders try elsewhere at once.
+    /// The balancer exits without a successor: close waiting connections, so that clients try another balancer at once.
     Gone,
 }
 
-/// Serves until the cell closes its end or a termination signal comes, and then until nothing is in flight.
+/// Serves until the cell closes the control socket or a termination signal arrives, and then until all requests in
+/// flight are answered, for at most five seconds.
 ///
 /// # Errors
 ///
-/// When it was not started by a cell.
+/// When it was not started by a cell, which passes the sockets.
 pub async fn run(_: Options) -> io::Result<()> {
     let (control, listener) = inherited()?;
     let table = Arc::new(Table::default());
@@ -66,7 +68,7 @@ pub async fn run(_: Options) -> io::Result<()> {
     Ok(())
 }
 
-/// The socket to the cell and the listening socket.
+/// Returns the control socket and the listening socket.
 fn inherited() -> io::Result<(UnixStream, TcpListener)> {
     let control = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let listener = StdTcpListener::from(io::stdout().as_fd().try_clone_to_owned()?);

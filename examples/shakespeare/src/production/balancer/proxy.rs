@@ -1,4 +1,5 @@
-//! One request through the balancer: wait for a place, send it there, and elsewhere if the connection fails.
+//! Passes one request through the balancer: waits for a place on an endpoint, sends the request there, and tries
+//! another endpoint if the connection fails.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,14 +22,14 @@ use crate::production::{
     meter::{self, Meter},
 };
 
-/// The most that a request's body may be: it is kept until the answer is there.
+/// Maximum size of a request's body, in bytes. The body is kept in memory until the answer is complete.
 const BODY_LIMIT: usize = 64 << 10;
-/// How long one request may take, waiting and all attempts included.
+/// Maximum time for one request, including the waiting time and all attempts.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A short rest before endpoints that have all failed are tried again.
+/// Pause before the endpoints are tried again after all of them have failed.
 const REST: Duration = Duration::from_millis(20);
 
-/// Headers about one connection, not about the request.
+/// Headers about a single connection, which are not passed on.
 const HOP_BY_HOP: [HeaderName; 7] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -39,12 +40,15 @@ const HOP_BY_HOP: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// No answer is better than one: the sender will try another balancer.
+/// The balancer exits and cannot serve the request. The connection is closed without an answer, so that the client
+/// tries another balancer.
 #[derive(Debug, thiserror::Error)]
-#[error("this balancer is going away and can no longer serve the request")]
+#[error(
+    "this balancer is shutting down and can no longer serve the request: send it to another balancer"
+)]
 pub(super) struct GoingAway;
 
-/// Sends requests where the table says.
+/// Sends requests to the endpoints of the table.
 #[derive(Debug)]
 pub(super) struct Proxy {
     http: Http,
@@ -63,8 +67,8 @@ impl Proxy {
         }
     }
 
-    /// Answers one request, whatever happens; or, on the way out, leaves it to another balancer. Who asks for metrics is
-    /// no client: that is answered here, and not counted.
+    /// Answers one request. A failure becomes an error status, except while the balancer is shutting down: then the
+    /// request gets no answer. Requests for metrics are answered here and not counted.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -84,7 +88,10 @@ impl Proxy {
 
     fn metrics(&self) -> Response<Full<Bytes>> {
         let Ok(text) = self.meter.text() else {
-            return plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot say\n");
+            return plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "cannot encode the metrics\n",
+            );
         };
         let mut answer = Response::new(Full::new(text.into()));
         let headers = answer.headers_mut();
@@ -100,7 +107,7 @@ impl Proxy {
         let Ok(body) = Limited::new(body, BODY_LIMIT).collect().await else {
             return Ok(plain(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "a request's body may have 65,536 bytes\n",
+                "a request's body may have at most 65,536 bytes\n",
             ));
         };
         strip(&mut parts.headers);
@@ -144,10 +151,14 @@ impl Proxy {
                     tried.push(place.slot());
                 }
                 Err(error) => {
-                    tracing::warn!(endpoint = place.endpoint().name, %error, "request lost");
+                    tracing::warn!(
+                        endpoint = place.endpoint().name,
+                        %error,
+                        "an endpoint did not answer a request; answering with 502"
+                    );
                     return Ok(plain(
                         StatusCode::BAD_GATEWAY,
-                        "the endpoint broke off, and only GET and HEAD may be sent twice\n",
+                        "the endpoint did not answer, and the request cannot be sent twice\n",
                     ));
                 }
             }

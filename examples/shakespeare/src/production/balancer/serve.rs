@@ -1,5 +1,5 @@
-//! Accepting connections, and letting go of them at the end: by hand rather than through a server library, because a
-//! request may have to be left without an answer.
+//! Accepts connections, and closes them at the end. It does not use a server library for this, because a request may
+//! have to be left without an answer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use tokio::{
 
 use super::{Life, proxy::Proxy};
 
-/// How long requests in flight may hold up an exit.
+/// Maximum time for which requests in flight may delay the exit.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Serves until life ends, and then until nothing is in flight.
+/// Serves while `life` is [`Life::Up`], and then until all requests in flight are answered, for at most [`DRAIN`].
 pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, life: watch::Receiver<Life>) {
     let mut ending = life.clone();
     let mut connections = JoinSet::new();
@@ -50,14 +50,14 @@ async fn accept(listener: &TcpListener) -> TcpStream {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "cannot accept a connection; trying again in 10 ms");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
     }
 }
 
-/// Serves one connection; at the end of life, until the request in flight is answered.
+/// Serves one connection. When `life` ends, it closes the connection after the request in flight.
 async fn connection(stream: TcpStream, proxy: Arc<Proxy>, mut life: watch::Receiver<Life>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {

@@ -1,4 +1,5 @@
-//! Where requests may go and how many are in flight there: admission, in one lock, apart from any HTTP.
+//! The routing table: the endpoints, their limits, and the requests in flight on each. It admits requests under one
+//! lock and contains no HTTP code.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,14 +8,14 @@ use tokio::sync::{Notify, watch};
 use super::control::Routing;
 use crate::production::api::Endpoint;
 
-/// Requests that may wait for a place; more are turned away at once.
+/// Maximum number of requests that wait for a place. Further requests are refused at once.
 const QUEUE: usize = 4096;
 
-/// The routing in force and what is in flight.
+/// The current routing and the requests in flight.
 #[derive(Debug)]
 pub(super) struct Table {
     inner: Mutex<Inner>,
-    /// Something became free, or the routing changed.
+    /// Wakes waiting requests when a place becomes free or the routing changes.
     moved: Notify,
     acknowledged: watch::Sender<u64>,
 }
@@ -45,23 +46,23 @@ struct Slot {
     id: u64,
     endpoint: Endpoint,
     in_flight: u32,
-    /// Which request it got last, counted over all.
+    /// Number of the last request that it got, counted over all endpoints.
     turn: u64,
-    /// Still part of the routing; otherwise it is here only for what is in flight.
+    /// True while the endpoint is part of the routing. False if it only has requests in flight left.
     listed: bool,
 }
 
 /// Why there is no place for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoPlace {
-    /// Every listed endpoint has been tried already.
+    /// The request has already been sent to every listed endpoint.
     AllTried,
-    /// Too many are waiting.
+    /// Too many requests are waiting.
     QueueFull,
 }
 
 impl Table {
-    /// Puts a routing in force. What is in flight goes on.
+    /// Replaces the routing. Requests in flight go on.
     pub(super) fn swap(&self, routing: Routing) {
         let mut inner = self.lock();
         inner.epoch = routing.epoch;
@@ -75,12 +76,13 @@ impl Table {
         self.settle(inner);
     }
 
-    /// The greatest epoch acknowledged so far.
+    /// Returns a receiver of the greatest epoch that is in force.
     pub(super) fn acknowledged(&self) -> watch::Receiver<u64> {
         self.acknowledged.subscribe()
     }
 
-    /// Waits for a place on an endpoint that is not among `tried`: the one least loaded for its size.
+    /// Waits for a place on an endpoint that is not in `tried`. Chooses the endpoint with the smallest share of its
+    /// capacity in use.
     pub(super) async fn place(self: &Arc<Self>, tried: &[u64]) -> Result<Place, NoPlace> {
         let mut waiting = None;
         loop {
@@ -108,7 +110,8 @@ impl Table {
         }
     }
 
-    /// Forgets what is over, acknowledges what is reached and wakes who waits.
+    /// Removes endpoints that are delisted and idle, acknowledges the routing if it is in force, and wakes waiting
+    /// requests.
     fn settle(&self, mut inner: MutexGuard<'_, Inner>) {
         inner.slots.retain(|slot| slot.listed || slot.in_flight > 0);
         if inner.is_in_force() {
@@ -126,14 +129,14 @@ impl Table {
 }
 
 impl Slot {
-    /// What is in flight there may be there.
+    /// Returns true if the routing allows the requests in flight on this endpoint.
     fn fits(&self) -> bool {
         self.listed && self.in_flight <= self.endpoint.capacity
     }
 }
 
 impl Inner {
-    /// Whether nothing is in flight that the routing does not allow.
+    /// Returns true if the routing allows all requests in flight.
     fn is_in_force(&self) -> bool {
         #[cfg(feature = "planted-faults")]
         if crate::planted::limit_told_early() {
@@ -174,8 +177,8 @@ impl Inner {
             .iter_mut()
             .filter(|slot| slot.listed && !tried.contains(&slot.id))
             .filter(|slot| slot.in_flight < slot.endpoint.capacity)
-            // a/b < c/d as a*d < c*b: the least load for its size; of equals, whose turn was longest ago. So everyone is
-            // seen to serve, under little load too.
+            // Smallest share of capacity in use, with a/b < c/d computed as a*d < c*b. Of equal shares, the endpoint
+            // whose last request is oldest, so that all endpoints get requests even under little load.
             .reduce(|best, slot| {
                 let ours = u64::from(slot.in_flight) * u64::from(best.endpoint.capacity);
                 let bests = u64::from(best.in_flight) * u64::from(slot.endpoint.capacity);
@@ -195,7 +198,7 @@ impl Inner {
     }
 }
 
-/// A request's place on an endpoint, free again when dropped.
+/// The place of a request on an endpoint. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Place {
     table: Arc<Table>,
@@ -204,12 +207,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Names the endpoint among those tried.
+    /// Returns the id of the endpoint, for the list of tried endpoints.
     pub(super) fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// Where to send the request.
+    /// Returns the endpoint to which the request is sent.
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -226,7 +229,7 @@ impl Drop for Place {
     }
 }
 
-/// Counts one who waits.
+/// Counts one waiting request while it exists.
 struct Waiting<'a>(&'a Table);
 
 impl Drop for Waiting<'_> {
@@ -258,7 +261,7 @@ mod tests {
         place.endpoint().address.port()
     }
 
-    /// Whether a request finds a place without waiting.
+    /// Returns the result of a request for a place if it does not have to wait.
     async fn at_once(table: &Arc<Table>, tried: &[u64]) -> Option<Result<Place, NoPlace>> {
         tokio::select! {
             biased;
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn load_is_spread_by_size_and_never_exceeds_it() {
+    async fn load_is_spread_by_capacity_and_never_exceeds_it() {
         let table = Arc::new(Table::default());
         table.swap(routing(1, 100, &[(1, 1), (2, 3)]));
         let mut places = vec![];
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_maximum_holds_over_all_and_one_who_waits_is_let_in_later() {
+    async fn maximum_holds_over_all_endpoints_and_a_waiting_request_is_admitted_later() {
         let table = Arc::new(Table::default());
         table.swap(routing(1, 1, &[(1, 5), (2, 5)]));
         let first = table.place(&[]).await.unwrap();
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_those_with_equal_load_each_has_its_turn() {
+    async fn endpoints_with_equal_load_take_turns() {
         let table = Arc::new(Table::default());
         table.swap(routing(1, 9, &[(1, 5), (2, 5), (3, 5)]));
         let mut ports = vec![];
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_routing_is_acknowledged_when_nothing_is_in_flight_outside_it() {
+    async fn routing_is_acknowledged_when_it_allows_all_requests_in_flight() {
         let table = Arc::new(Table::default());
         let acknowledged = table.acknowledged();
         table.swap(routing(1, 2, &[(1, 5), (2, 5)]));
@@ -323,13 +326,17 @@ mod tests {
         drop(one);
         assert_eq!(*acknowledged.borrow(), 2);
         table.swap(routing(3, 0, &[(2, 5)]));
-        assert_eq!(*acknowledged.borrow(), 2, "one too many is still in flight");
+        assert_eq!(
+            *acknowledged.borrow(),
+            2,
+            "one request too many is still in flight"
+        );
         drop(two);
         assert_eq!(*acknowledged.borrow(), 3);
     }
 
     #[tokio::test]
-    async fn less_for_one_endpoint_is_acknowledged_when_no_more_is_in_flight_there() {
+    async fn lower_endpoint_capacity_is_acknowledged_when_its_requests_in_flight_fit() {
         let table = Arc::new(Table::default());
         let acknowledged = table.acknowledged();
         table.swap(routing(1, 9, &[(1, 2)]));
@@ -338,7 +345,11 @@ mod tests {
             table.place(&[]).await.unwrap(),
         ];
         table.swap(routing(2, 9, &[(1, 1)]));
-        assert_eq!(*acknowledged.borrow(), 1, "one too many is still there");
+        assert_eq!(
+            *acknowledged.borrow(),
+            1,
+            "one request too many is still in flight"
+        );
         let [one, _other] = places;
         drop(one);
         assert_eq!(*acknowledged.borrow(), 2);
@@ -346,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn endpoints_that_failed_are_not_tried_again_and_an_empty_list_is_waited_out() {
+    async fn tried_endpoints_are_skipped_and_an_empty_routing_makes_requests_wait() {
         let table = Arc::new(Table::default());
         assert!(at_once(&table, &[]).await.is_none());
         table.swap(routing(1, 9, &[(1, 5), (2, 5)]));

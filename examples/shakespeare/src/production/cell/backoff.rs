@@ -1,17 +1,19 @@
-//! When to start a process again that keeps dying: at once at first, then ever more slowly.
+//! Backoff for processes that keep dying: the first restarts are immediate, later ones are delayed more and more.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A process that lived this long was no failure of its start.
+/// A process that lived at least this long counts as started: its death resets the backoff.
 const LONG_LIFE: Duration = Duration::from_secs(10);
-/// Deaths in a row that cost nothing.
+/// Number of early deaths in a row without a delay.
 const FREE: u32 = 3;
+/// First delay. Each further early death doubles it.
 const FIRST: Duration = Duration::from_millis(50);
+/// Maximum delay.
 const MOST: Duration = Duration::from_secs(2);
 
-/// Counts early deaths in a row.
+/// Counts early deaths in a row and computes the delay.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     deaths: u32,
@@ -19,7 +21,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// A process has died after `life`. How long to wait before the next, if at all.
+    /// Records that a process died after `life`. Returns the delay before the next start; none means no delay.
     pub(super) fn died(&mut self, life: Duration) -> Option<Duration> {
         self.deaths = if life < LONG_LIFE { self.deaths + 1 } else { 0 };
         let doublings = self.deaths.checked_sub(FREE + 1)?;
@@ -28,7 +30,7 @@ impl Backoff {
         Some(wait)
     }
 
-    /// Whether a process may be started.
+    /// Returns true if a process may be started now.
     pub(super) fn over(&self) -> bool {
         self.until.is_none_or(|until| until <= Instant::now())
     }
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn early_deaths_in_a_row_slow_the_next_start() {
+    async fn early_deaths_in_a_row_delay_the_next_start() {
         let mut backoff = Backoff::default();
         for _ in 0..3 {
             assert_eq!(backoff.died(Duration::ZERO), None);

@@ -1,4 +1,5 @@
-//! What callers may do to a cell: fenced, journalled, and without effect if production is already as asked.
+//! The calls of a cell. Each change passes the fence and is written to the journal, and has no effect if production is
+//! already in the wanted state.
 
 use std::{
     io,
@@ -18,9 +19,9 @@ use crate::production::api::{
     Progress, State as Stability,
 };
 
-/// The most tasks of one job: every one is a process of this machine.
+/// Maximum number of tasks of one job. Each task is a process of this machine.
 const MOST_REPLICAS: u32 = 100;
-/// How long to insist on the port that the balancer had before this process.
+/// Number of attempts, 50 ms apart, to listen on the port of the balancer of an earlier process of this cell.
 const INSIST: u32 = 40;
 
 impl Cell {
@@ -34,12 +35,12 @@ impl Cell {
         })
     }
 
-    /// Learns who is calling before anything else, so that an older owner is kept out from now on.
+    /// Passes the fence before a call waits, so that calls of older owners are refused from now on.
     pub(super) fn hear(&self, resource: &str, caller: &Caller) -> Result<(), Error> {
         self.look(|state, _| state.admit(resource, caller))
     }
 
-    /// A job, or that there is none.
+    /// Returns the job `name`, or [`Error::Absent`].
     pub(super) fn job(&self, name: &str, caller: &Caller) -> Result<JobView, Error> {
         self.look(|state, generation| {
             let resource = format!("jobs/{name}");
@@ -49,7 +50,7 @@ impl Cell {
         })
     }
 
-    /// Makes a job what `spec` says.
+    /// Sets the wanted state of the job `name`.
     pub(super) fn put_job(
         &self,
         name: &str,
@@ -59,7 +60,7 @@ impl Cell {
         check_name(name)?;
         if spec.replicas > MOST_REPLICAS || spec.capacity_per_task == 0 {
             return Err(Error::Invalid(format!(
-                "a job has at most {MOST_REPLICAS} replicas, each of a capacity of at least 1"
+                "a job has at most {MOST_REPLICAS} replicas, and a capacity of at least 1 per task"
             )));
         }
         self.change(|state| {
@@ -78,7 +79,7 @@ impl Cell {
         Ok(self.look(|state, _| progress(state.jobs.get(name).map(Job::stability))))
     }
 
-    /// Where the cell's processes say what they count.
+    /// Returns the processes of the cell that report counters.
     pub(super) fn targets(&self) -> Vec<MetricsTarget> {
         self.look(|state, generation| {
             let jobs = state.jobs.iter().flat_map(|(name, job)| job.targets(name));
@@ -94,7 +95,7 @@ impl Cell {
         })
     }
 
-    /// The balancer, or that there is none.
+    /// Returns the balancer, or [`Error::Absent`].
     pub(super) fn balancer(&self, caller: &Caller) -> Result<BalancerView, Error> {
         self.look(|state, generation| {
             state.admit("balancer", caller)?;
@@ -104,7 +105,7 @@ impl Cell {
         })
     }
 
-    /// Makes the balancer what `spec` says.
+    /// Sets the wanted state of the balancer.
     pub(super) async fn put_balancer(
         &self,
         spec: BalancerSpec,
@@ -143,7 +144,7 @@ impl Cell {
         Ok(self.look(|state, _| progress(state.front.as_ref().map(Front::stability))))
     }
 
-    /// Removes everything, the cell itself in the end.
+    /// Turns down all jobs and the balancer; then the cell itself exits.
     pub(super) fn turn_down(&self, caller: &Caller) -> Result<Progress, Error> {
         self.change(|state| {
             state.admit("cell", caller)?;
@@ -167,7 +168,8 @@ impl State {
         self.admit(resource, caller)?;
         if self.leaving {
             return Err(Error::Refused(
-                "the cell is being turned down: wait until it is gone, then start it again".into(),
+                "the cell is being turned down: wait until it has exited, then start it again"
+                    .into(),
             ));
         }
         Ok(())
@@ -209,7 +211,7 @@ impl State {
     }
 }
 
-/// What is absent is as asked: gone.
+/// Returns the progress of a change. A missing job or balancer means that its turndown is done.
 fn progress(stability: Option<Stability>) -> Progress {
     match stability {
         None | Some(Stability::Stable) => Progress::Done,
@@ -223,19 +225,19 @@ fn check_name(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Invalid(format!(
-        "{name:?} is no name: use 1 to 63 of a-z, 0-9 and -, not beginning with -"
+        "{name:?} is not a valid name: use 1 to 63 of the characters a-z, 0-9 and -, and do not begin with -"
     )))
 }
 
-/// Listens where the balancer of an earlier process of this cell did, if that can be had, so that its clients find it
-/// again.
+/// Listens on the port of the balancer of an earlier process of this cell, so that clients find the balancer again. If
+/// the port is still taken after two seconds, listens on another one.
 async fn listen(dir: &Path) -> io::Result<TcpListener> {
     let port = std::fs::read_to_string(dir.join("balancer-port"));
     if let Some(port) = port.ok().and_then(|port| port.parse::<u16>().ok()) {
         for _ in 0..INSIST {
             match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 Ok(listener) => return Ok(listener),
-                // The earlier balancer may still be finishing what is in flight.
+                // The earlier balancer may still be answering requests in flight.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }

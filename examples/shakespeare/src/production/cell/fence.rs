@@ -1,5 +1,5 @@
-//! Keeping late calls and old owners out: per resource, the greatest `(token, n)` seen. Tokens outlive the cell's
-//! process, or an old owner could fill a cell that came back empty before the new one had called.
+//! The fence: refuses late calls and old owners. It keeps the greatest `(token, n)` seen per resource. The tokens are
+//! stored on disk; otherwise an old owner could change a restarted cell before the first call of the new owner.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 use super::state::Error;
 use crate::production::api::Caller;
 
-/// Writes a file as a whole or not at all, and durably.
+/// Replaces a file atomically and syncs its content to disk.
 pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     let mut file = File::create(&draft)?;
@@ -20,7 +20,7 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(draft, path)
 }
 
-/// The greatest seen, per resource.
+/// The greatest `(token, n)` seen, per resource.
 #[derive(Debug)]
 pub(super) struct Fences {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Fences {
 }
 
 impl Fences {
-    /// Remembers the tokens that earlier processes of this cell have seen.
+    /// Reads the tokens that earlier processes of this cell have seen.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
         let path = dir.join("fences.json");
         let tokens: BTreeMap<String, u64> = match fs::read(&path) {
@@ -43,7 +43,8 @@ impl Fences {
         Ok(Self { path, seen })
     }
 
-    /// Lets a call pass, and remembers it; or says why not. A call without a token is a person's: it passes.
+    /// Records a call, or refuses it if its `(token, n)` is below the greatest one seen. A call without a token is made
+    /// by a person and always passes.
     pub(super) fn pass(&mut self, resource: &str, caller: &Caller) -> Result<(), Error> {
         let Some(token) = caller.token else {
             return Ok(());
@@ -52,8 +53,8 @@ impl Fences {
         let seen = self.seen.get(resource).copied().unwrap_or_default();
         if call < seen {
             let message = format!(
-                "{resource}: call {call:?} (token, n) is below {seen:?}, the greatest seen here: \
-                 a newer owner or call is in charge, so stop, and ask who owns the partition now"
+                "{resource}: the call {call:?} (token, n) is below {seen:?}, the greatest seen here: there is a newer \
+                 owner or a later call, so stop and check which process owns the partition"
             );
             let seen = seen.0;
             return Err(Error::Fenced { message, seen });

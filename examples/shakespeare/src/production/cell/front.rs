@@ -1,4 +1,5 @@
-//! The cell's balancer as it is: what was asked, where it listens, its process, and the routing it was told.
+//! The balancer of a cell: its wanted state, its listening socket, its process, and the last routing sent to the
+//! process.
 
 use std::{
     collections::BTreeMap,
@@ -22,17 +23,17 @@ use crate::production::{
     balancer::control::Routing,
 };
 
-/// The balancer.
+/// The balancer of a cell.
 #[derive(Debug)]
 pub(super) struct Front {
     spec: BalancerSpec,
     leaving: bool,
     by: By,
-    /// Kept here, so that connections wait in its queue while the process is replaced.
+    /// Kept open here, so that connections wait in its queue while the process is replaced.
     listener: TcpListener,
     address: SocketAddr,
     max_in_force: u32,
-    /// What the process was told last.
+    /// Last routing sent to the process.
     routing: Routing,
     process: Option<Process>,
     peers: BTreeMap<String, Peer>,
@@ -40,21 +41,21 @@ pub(super) struct Front {
     backoff: Backoff,
 }
 
-/// The balancer's process.
+/// The process of the balancer.
 #[derive(Debug)]
 struct Process {
     id: u64,
     pid: u32,
     acknowledged: u64,
-    /// Dropped to make it exit.
+    /// Sender of routings. Dropping it makes the process exit.
     routing: Option<watch::Sender<Routing>>,
     started: Instant,
 }
 
-/// Another cell's balancer.
+/// The balancer of another cell.
 #[derive(Debug)]
 struct Peer {
-    /// Where it is and what it takes; none while it does not serve.
+    /// Address and capacity. None while the balancer does not serve.
     found: Option<(SocketAddr, u32)>,
     watch: AbortHandle,
 }
@@ -65,7 +66,7 @@ impl Drop for Peer {
     }
 }
 
-/// How far the balancer is with what it was told.
+/// The last epoch sent to the balancer, and the last one that it acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Epochs {
     pub(super) said: u64,
@@ -73,7 +74,7 @@ pub(super) struct Epochs {
 }
 
 impl Front {
-    /// A balancer with no process yet.
+    /// Creates a balancer without a process.
     pub(super) fn new(listener: TcpListener) -> io::Result<Self> {
         Ok(Self {
             spec: BalancerSpec::default(),
@@ -94,7 +95,8 @@ impl Front {
         (!self.leaving).then_some(&self.spec)
     }
 
-    /// Asks for something else. More may be let through from now on; less, once no more is in flight.
+    /// Sets the wanted state; none means turndown. A higher maximum is in force at once, a lower one when the requests
+    /// in flight fit.
     pub(super) fn ask(
         &mut self,
         cell: &Cell,
@@ -121,7 +123,7 @@ impl Front {
         self.allow(most, journal)
     }
 
-    /// Keeps one process running and tells it what has changed.
+    /// Starts the process if it is not running, and sends it a new routing if the routing has changed.
     pub(super) fn advance(
         &mut self,
         cell: &Cell,
@@ -158,7 +160,7 @@ impl Front {
         Ok(())
     }
 
-    /// The process has acknowledged all up to this epoch.
+    /// Records that the process has acknowledged the routing `epoch`.
     pub(super) fn acknowledged(
         &mut self,
         id: u64,
@@ -174,7 +176,7 @@ impl Front {
         Ok(())
     }
 
-    /// The process is gone.
+    /// Records that the process has exited.
     pub(super) fn exited(&mut self, cell: &Cell, id: u64, journal: &mut Journal) -> io::Result<()> {
         let Some(process) = self.process.take_if(|process| process.id == id) else {
             return Ok(());
@@ -193,14 +195,15 @@ impl Front {
         Ok(())
     }
 
-    /// Another cell's balancer has come, moved or gone.
+    /// Records the address and capacity of another cell's balancer; none if it does not serve.
     pub(super) fn peer(&mut self, name: &str, found: Option<(SocketAddr, u32)>) {
         if let Some(peer) = self.peers.get_mut(name) {
             peer.found = found;
         }
     }
 
-    /// How far the process is. On its way out, it says nothing any more: wait until it is gone.
+    /// Returns the epochs sent and acknowledged. A balancer that is being turned down acknowledges nothing, so the
+    /// second one is 0 until it has exited.
     pub(super) fn epochs(&self) -> Epochs {
         let process = self.process.as_ref().filter(|_| !self.leaving);
         Epochs {
@@ -209,12 +212,12 @@ impl Front {
         }
     }
 
-    /// Turned down, and nothing left.
+    /// Returns true if the turndown is done: the process has exited.
     pub(super) fn gone(&self) -> bool {
         self.leaving && self.process.is_none()
     }
 
-    /// Whether everything is as asked.
+    /// Returns whether the balancer has reached its wanted state.
     pub(super) fn stability(&self) -> Stability {
         let Epochs { said, acknowledged } = self.epochs();
         if self.process.is_some()
@@ -227,7 +230,7 @@ impl Front {
         }
     }
 
-    /// The balancer for others to see. On its way out, it takes nothing more.
+    /// Returns the current state of the balancer for callers.
     pub(super) fn view(&self, generation: u64) -> BalancerView {
         BalancerView {
             generation,
@@ -261,7 +264,7 @@ impl Front {
                 });
             }
             Err(error) => {
-                tracing::error!(%error, "cannot start a balancer");
+                tracing::error!(%error, "cannot start the balancer; trying again after a delay");
                 self.slow_down(cell, Duration::ZERO);
             }
         }

@@ -1,4 +1,4 @@
-//! A job as it is: what was asked, its tasks, and the capacity that is guaranteed meanwhile.
+//! A job of a cell: its wanted state, its tasks, and the capacity that it guarantees during a change.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::production::api::{
     By, Change, JobSpec, JobView, MetricsTarget, Phase, State as Stability, TaskView,
 };
 
-/// A job.
+/// A job of a cell.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) spec: JobSpec,
@@ -25,13 +25,13 @@ pub(super) struct Job {
     pub(super) by: By,
     capacity_in_force: u32,
     tasks: Vec<Task>,
-    /// Deaths that starts have not made up for yet.
+    /// Number of died tasks that have not been replaced yet.
     to_heal: u32,
     backoff: Backoff,
     problem: Option<String>,
 }
 
-/// A task, from start to exit.
+/// A task, from its start to its exit.
 #[derive(Debug)]
 struct Task {
     id: u64,
@@ -39,15 +39,15 @@ struct Task {
     pid: u32,
     port: Option<u16>,
     phase: Phase,
-    /// The routing epoch that no longer lists it, while draining.
+    /// Epoch of the first routing that no longer lists the task. None unless it is draining.
     delisted: Option<u64>,
-    /// Dropped to make it exit.
+    /// Dropping it makes the process exit.
     stop: Option<oneshot::Sender<()>>,
     started: Instant,
 }
 
 impl Job {
-    /// A job with no tasks yet.
+    /// Creates a job without tasks.
     pub(super) fn new(spec: JobSpec, by: By) -> Self {
         Self {
             spec,
@@ -61,7 +61,8 @@ impl Job {
         }
     }
 
-    /// Asks for something else. Less is guaranteed from now on; more, once it is there.
+    /// Sets the wanted state; none means turndown. A lower capacity is in force at once, a higher one when its tasks
+    /// serve.
     pub(super) fn ask(
         &mut self,
         name: &str,
@@ -79,7 +80,7 @@ impl Job {
         self.guarantee(name, least, journal)
     }
 
-    /// Starts, delists and discards tasks as planned.
+    /// Performs the next steps of the plan: starts, delists and discards tasks.
     pub(super) fn advance(
         &mut self,
         cell: &Cell,
@@ -103,7 +104,8 @@ impl Job {
         Ok(())
     }
 
-    /// Lets drained tasks go: those that no routing in force lists.
+    /// Stops the draining tasks that can get no request any more: the balancer has acknowledged a routing without them,
+    /// or there is no balancer.
     pub(super) fn release(&mut self, routing: Option<Epochs>) {
         for task in &mut self.tasks {
             if task.phase != Phase::Draining {
@@ -119,7 +121,7 @@ impl Job {
         }
     }
 
-    /// Guarantees the whole capacity once it is there.
+    /// Puts the whole wanted capacity in force when enough tasks serve.
     pub(super) fn count_capacity(&mut self, name: &str, journal: &mut Journal) -> io::Result<()> {
         let serving = self
             .seen()
@@ -132,7 +134,7 @@ impl Job {
         Ok(())
     }
 
-    /// A task is healthy.
+    /// Records that a task is healthy and listens on `port`.
     pub(super) fn ready(
         &mut self,
         name: &str,
@@ -151,7 +153,7 @@ impl Job {
         Ok(())
     }
 
-    /// A task's process is gone.
+    /// Records that the process of a task has exited; `problem` says why it failed, if it did.
     pub(super) fn exited(
         &mut self,
         cell: &Cell,
@@ -176,12 +178,12 @@ impl Job {
         Ok(())
     }
 
-    /// Turned down, and nothing left.
+    /// Returns true if the turndown is done: all tasks have exited.
     pub(super) fn gone(&self) -> bool {
         self.leaving && self.tasks.is_empty()
     }
 
-    /// Where its serving tasks are: name, port and capacity.
+    /// Returns the serving tasks: id, port and capacity.
     pub(super) fn serving(&self) -> impl Iterator<Item = (u64, u16, u32)> {
         self.tasks
             .iter()
@@ -189,7 +191,7 @@ impl Job {
             .filter_map(|task| Some((task.id, task.port?, task.spec.capacity_per_task)))
     }
 
-    /// Where its tasks say what they count, from when they listen until they are to exit.
+    /// Returns the tasks that report counters: those that serve or drain.
     pub(super) fn targets(&self, name: &str) -> impl Iterator<Item = MetricsTarget> {
         let up = |task: &&Task| matches!(task.phase, Phase::Serving | Phase::Draining);
         self.tasks.iter().filter(up).filter_map(move |task| {
@@ -203,7 +205,7 @@ impl Job {
         })
     }
 
-    /// Whether everything is as asked.
+    /// Returns whether the job has reached its wanted state.
     pub(super) fn stability(&self) -> Stability {
         let seen = self.seen();
         let settled = seen.len() == self.wanted_tasks()
@@ -217,7 +219,7 @@ impl Job {
         }
     }
 
-    /// The job for others to see.
+    /// Returns the current state of the job for callers.
     pub(super) fn view(&self, generation: u64) -> JobView {
         JobView {
             generation,

@@ -1,5 +1,6 @@
-//! The cell's journal: what changed, on whose word, on disk before it takes effect. The outside auditor's evidence, so
-//! it is written by the process that owns production and read by nobody inside.
+//! The journal of a cell: every change of production and its cause, on disk before the change takes effect. It is
+//! evidence for an auditor outside: the cell only writes it, and no code of production or of the control plane reads
+//! it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,7 +15,7 @@ use crate::production::{
     clock,
 };
 
-/// Appends to `journal.jsonl`, over restarts.
+/// Appends lines to `journal.jsonl`. Later processes of the cell continue the same file.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -23,7 +24,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens or begins the journal in `dir`. A line torn by a crash is ended, so that the next one stands alone.
+    /// Opens the journal in `dir`, or creates it. If a crash left an incomplete last line, ends that line, so that it
+    /// does not spoil the next one.
     pub(super) fn open(dir: &Path, cell: &str, instance: &str) -> io::Result<Self> {
         let path = dir.join("journal.jsonl");
         let torn =
@@ -40,7 +42,7 @@ impl Journal {
         })
     }
 
-    /// Writes one line; on disk when this returns.
+    /// Appends one line. The line is on disk when this returns.
     pub(super) fn append(
         &mut self,
         resource: &str,
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_stays_and_a_torn_line_spoils_no_other() {
+    fn journal_continues_after_restarts_and_torn_lines() {
         let dir = tempfile::tempdir().unwrap();
         let write = |n: u32| {
             let mut journal = Journal::open(dir.path(), "eu", "x").unwrap();

@@ -1,13 +1,14 @@
-//! A cell: one cluster, as one process that outlives whoever started it. It owns its tasks and its balancer as child
-//! processes and keeps as many running as asked.
+//! A cell: the process of one cluster. It runs the tasks and the balancer as child processes and replaces those that
+//! die. It keeps running when the process that started it exits.
 //!
-//! - `serve`: the HTTP interface. `calls`: what it can do. `state`: the one lock, and reconciling.
-//! - `plan`: which task next, pure. `job` and `front`: a job and the balancer as they are. `task` and `proxy`: their
-//!   processes.
-//! - `peers`: other cells, for the global balancer. `fence`, `journal`: whose word counts, and what came of it.
+//! - `serve`: the HTTP interface. `calls`: its operations. `state`: the state under one lock, and reconciliation.
+//! - `plan`: a pure function that chooses the next steps for tasks. `job` and `front`: the state of a job and of the
+//!   balancer. `task` and `proxy`: their processes. `backoff`: delays between restarts.
+//! - `peers`: the balancers of other cells, for the global balancer.
+//! - `fence`: refuses calls of old owners. `journal`: records every change.
 //!
-//! What was asked is kept in memory only: a killed cell takes its children down with it (their standard input closes)
-//! and comes back empty, at whoever's wish.
+//! The wanted state is kept in memory only. When a cell is killed, its children exit too, because their standard input
+//! is closed. A restarted cell is empty until a caller sets its jobs and its balancer again.
 
 mod backoff;
 mod calls;
@@ -39,29 +40,29 @@ use self::{
 };
 use super::{api::Address, frontend::terminated};
 
-/// The file in a cell's directory that says where it is.
+/// Name of the file in a cell's directory that contains its address.
 pub(super) const ADDRESS_FILE: &str = "address";
 
-/// Which cell to be.
+/// Command line options of a cell.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The cluster's name.
+    /// Name of the cell, the same as its cluster's.
     #[arg(long)]
     name: String,
-    /// Its directory; those of other cells lie beside it.
+    /// Directory of the cell. The directories of other cells are its siblings.
     #[arg(long)]
     dir: PathBuf,
 }
 
-/// Why a cell ended.
+/// Why a cell ended with an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// One process per directory.
-    #[error("another process is this cell already: use that one")]
+    /// Another process of this cell is running. There is at most one per directory.
+    #[error("another process of this cell is running: connect to that one")]
     Taken,
-    /// It cannot say what it does, so it must not do anything.
-    #[error("a file or socket of the cell failed: look at its directory and start it again")]
+    /// A file or socket failed. A cell that cannot write its journal must not change production, so it exits.
+    #[error("a file or socket of the cell failed: check its directory, then start it again")]
     Io(#[from] io::Error),
 }
 
@@ -69,7 +70,7 @@ pub enum Error {
 ///
 /// # Errors
 ///
-/// When another process is this cell already, or its directory cannot be written.
+/// [`Error::Taken`] when another process of this cell is running, [`Error::Io`] when its directory cannot be written.
 pub async fn run(options: Options) -> Result<(), Error> {
     fs::create_dir_all(&options.dir)?;
     let dir = options.dir.canonicalize()?;
@@ -97,12 +98,12 @@ pub async fn run(options: Options) -> Result<(), Error> {
         served = serve::serve(cell.clone(), listener) => served?,
         () = terminated() => {}
     }
-    // Whoever reads it later would only find nobody there.
+    // The address is no longer in use.
     let _ = fs::remove_file(file);
     Ok(cell.ended()?)
 }
 
-/// Held for the life of the process; the kernel lets go of it, however the process ends.
+/// Takes the lock of the cell's directory. The kernel releases the lock when the process ends, for whatever reason.
 fn lock(dir: &Path) -> Result<File, Error> {
     let file = File::create(dir.join("lock"))?;
     match file.try_lock() {
@@ -112,7 +113,7 @@ fn lock(dir: &Path) -> Result<File, Error> {
     }
 }
 
-/// This very program, even if the file it was started from has been replaced since.
+/// Returns a command that starts this program. On Linux it works even if the file was replaced since the start.
 fn this_program() -> io::Result<Command> {
     use std::os::unix::process::CommandExt;
     let mut command = if cfg!(target_os = "linux") {

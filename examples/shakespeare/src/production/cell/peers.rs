@@ -1,5 +1,5 @@
-//! Other cells' balancers, for the global one: where they are and what they take, as their cells say. A cell that dies
-//! breaks the waiting call, so its balancer is off the list at once.
+//! Follows the balancers of other cells for the global balancer: their addresses and capacities, as their cells report
+//! them. A waiting call to each cell fails when the cell dies, so its balancer is removed at once.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,10 +11,11 @@ use crate::production::{
     client,
 };
 
-/// Between two looks for a cell that is not there: its address is a file, and nobody announces it.
+/// Pause between two attempts to find a cell that is not running. There is no notification when its address file
+/// appears.
 const REST: Duration = Duration::from_millis(100);
 
-/// Follows the balancer of the cell `name`, whose directory lies beside ours.
+/// Starts to follow the balancer of the cell `name`, whose directory is a sibling of this cell's.
 pub(super) fn watch(cell: &Cell, name: &str) -> AbortHandle {
     let cell = cell.clone();
     let name = name.to_owned();
@@ -23,7 +24,7 @@ pub(super) fn watch(cell: &Cell, name: &str) -> AbortHandle {
         loop {
             let dir = cell.dir().with_file_name(&name);
             if let Ok(peer) = client::Cell::connect(&dir, &name).await {
-                // Until it breaks.
+                // This returns when the connection fails.
                 let _ = follow(&cell, &peer, &mut last).await;
             }
             tell(&cell, &name, &mut last, None);
@@ -53,7 +54,7 @@ async fn follow(
     }
 }
 
-/// Where a balancer takes requests, and how many, if it has anywhere to send them.
+/// Returns a balancer's address and capacity; none if it is being turned down or has no endpoints.
 fn takes(view: &BalancerView) -> Option<(SocketAddr, u32)> {
     let serving = !view.leaving && !view.endpoints.is_empty();
     serving.then_some((view.address, view.spec.max_capacity))

@@ -1,32 +1,33 @@
-//! What to do next about a job's tasks: a pure function, so that "never less than was guaranteed" can be tested without
-//! a process.
+//! Chooses the next steps for the tasks of a job. A pure function, so that tests can show without processes that the
+//! guaranteed capacity is always kept.
 
 use crate::production::api::Phase;
 
-/// As much of a task as planning needs.
+/// The properties of a task that the plan needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) id: u64,
     pub(super) phase: Phase,
-    /// Runs what the job wants now.
+    /// True if the task matches the wanted state of the job.
     pub(super) fresh: bool,
-    /// Requests in flight that it serves.
+    /// Number of requests that the task serves at the same time.
     pub(super) capacity: u32,
 }
 
-/// One step towards what the job wants.
+/// One step towards the wanted state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Start a task.
+    /// Start a new task.
     Start,
-    /// Take this task off the list, and let it finish.
+    /// Remove this task from the routing; it stops when it is drained.
     Delist(u64),
-    /// Stop this task, which was never listed.
+    /// Stop this task, which has never served.
     Discard(u64),
 }
 
-/// The next steps. Surplus is delisted, old tasks first, as long as what is left serves the `guaranteed` capacity; old
-/// tasks are replaced one by one, a new one serving before an old one goes; missing ones are started at once.
+/// Returns the next steps. Missing tasks are started at once. Old tasks are replaced one by one: a new task serves
+/// before an old one is delisted. Surplus tasks are delisted, old ones first, while the rest has the `guaranteed`
+/// capacity.
 pub(super) fn next(replicas: usize, guaranteed: u32, tasks: &[Seen]) -> Vec<Step> {
     let starting = |fresh: bool| {
         tasks
@@ -38,7 +39,7 @@ pub(super) fn next(replicas: usize, guaranteed: u32, tasks: &[Seen]) -> Vec<Step
         .filter(|task| task.phase == Phase::Serving)
         .copied()
         .collect();
-    // Who goes first stands last: old before fresh, and of those the youngest.
+    // Tasks are delisted from the end of this list: old ones before fresh ones, and among these the youngest first.
     serving.sort_by_key(|task| (!task.fresh, task.id));
     let fresh_serving = serving.iter().filter(|task| task.fresh).count();
 
@@ -78,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_started_at_once() {
+    fn missing_tasks_are_started_at_once() {
         assert_eq!(next(3, 0, &[]), vec![Step::Start; 3]);
         let one = [seen(1, Phase::Starting, true)];
         assert_eq!(next(3, 0, &one), vec![Step::Start; 2]);
     }
 
     #[test]
-    fn surplus_goes_old_before_young() {
+    fn surplus_tasks_are_delisted_old_ones_first() {
         let tasks = [
             seen(1, Phase::Serving, false),
             seen(2, Phase::Serving, true),
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_no_longer_wanted_before_it_serves_is_discarded() {
+    fn starting_task_that_is_no_longer_wanted_is_discarded() {
         let tasks = [
             seen(1, Phase::Starting, false),
             seen(2, Phase::Serving, true),
@@ -103,9 +104,9 @@ mod tests {
         assert_eq!(next(1, 1, &tasks), vec![Step::Discard(1)]);
     }
 
-    /// Plays every update and resize between small jobs to its end, tasks growing and shrinking too.
+    /// Plays every update and resize between small jobs to its end, with larger, equal and smaller tasks.
     #[test]
-    fn capacity_never_falls_below_the_lesser_of_before_and_after() {
+    fn capacity_never_falls_below_the_smaller_of_old_and_new() {
         for before in 0..6 {
             for after in 0..6 {
                 play((before, 1), (after, 1), true);
@@ -116,7 +117,7 @@ mod tests {
         }
     }
 
-    /// From so many tasks of such a capacity to so many of such.
+    /// Plays a change between two jobs, each given as number of tasks and capacity per task.
     fn play(before: (u32, u32), after: (u32, u32), fresh: bool) {
         let guaranteed = (before.0 * before.1).min(after.0 * after.1);
         let mut tasks: Vec<Seen> = (0..before.0)

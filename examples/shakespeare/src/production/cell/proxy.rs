@@ -1,5 +1,5 @@
-//! The process of the balancer: start it on the cell's listening socket, tell it the routing, hear what it
-//! acknowledges, and see it out.
+//! The process of the balancer: starts it with the listening socket, sends routings, receives acknowledgements, and
+//! waits until it exits.
 
 use std::{
     io,
@@ -19,10 +19,11 @@ use tokio::{
 use super::{state::Cell, this_program};
 use crate::production::balancer::control::{Acknowledged, Routing, say};
 
-/// A balancer that was asked to exit is killed after this long.
+/// Maximum time for the balancer to exit after it was asked to. After that, it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Starts the balancer. It exits when the sender of `routing` is dropped, and when the cell dies.
+/// Starts the balancer and returns its process id. The balancer exits when the sender of `routing` is dropped, and when
+/// the cell dies.
 pub(super) fn start(
     cell: &Cell,
     id: u64,
@@ -64,7 +65,7 @@ async fn see_through(
     });
 }
 
-/// Talks with the balancer until either side has no more to say.
+/// Exchanges messages with the balancer until the connection or the sender of routings is closed.
 async fn converse(
     cell: &Cell,
     id: u64,
@@ -80,8 +81,8 @@ async fn converse(
                 if changed.is_err() {
                     return;
                 }
-                let word = routing.borrow_and_update().clone();
-                if say(&mut write, &word).await.is_err() {
+                let message = routing.borrow_and_update().clone();
+                if say(&mut write, &message).await.is_err() {
                     return;
                 }
             }

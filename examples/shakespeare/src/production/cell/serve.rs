@@ -1,4 +1,4 @@
-//! The cell's HTTP interface: translates, decides nothing.
+//! The HTTP interface of a cell: translates requests into calls. It makes no decisions.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::production::api::{
     BalancerView, Caller, Identity, JobView, MetricsTarget, Progress, Refusal,
 };
 
-/// How long a `GET` waits for a change.
+/// Maximum time for which a `GET` with [`Caller::after`] waits for a change.
 const WAIT: Duration = Duration::from_secs(10);
-/// How long answers may hold up the end.
+/// Maximum time for which open answers may delay the exit.
 const DRAIN: Duration = Duration::from_secs(1);
 
 type Asked = Result<Query<Caller>, QueryRejection>;
@@ -110,14 +110,15 @@ fn caller(asked: Asked) -> Result<Caller, Error> {
     let Query(caller) = asked.map_err(|error| Error::Invalid(error.body_text()))?;
     if caller.n.is_some() && caller.token.is_none() {
         return Err(Error::Invalid(
-            "n counts the calls of an owner: give its token too".into(),
+            "`n` numbers the calls of an owner: pass the owner's token too".into(),
         ));
     }
     Ok(caller)
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(body).map_err(|error| Error::Invalid(format!("the body: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| Error::Invalid(format!("the body cannot be read: {error}")))
 }
 
 impl IntoResponse for Error {

@@ -1,5 +1,5 @@
-//! The cell's state behind its one lock. Every change, asked or suffered, goes through [`Cell::change`]: do it, then
-//! take the steps that follow from it. Nothing waits while the lock is held.
+//! The state of a cell, under one lock. Calls and events of processes both change it through [`Cell::change`], which
+//! then takes the steps that follow from the change. No code waits while it holds the lock.
 
 use std::{
     collections::BTreeMap,
@@ -15,28 +15,30 @@ use tokio::sync::watch;
 use super::{fence::Fences, front::Front, job::Job, journal::Journal};
 use crate::production::api::{By, Change};
 
-/// Why a call is not answered as wished.
+/// Why a cell refuses a call.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// A newer owner or call is in charge.
+    /// The fence refused the call: there is a newer owner or a later call.
     #[error("{message}")]
     Fenced {
-        /// What was compared, and what to do.
+        /// What the fence compared, and what to do next.
         message: String,
         /// The greatest token seen.
         seen: u64,
     },
-    /// The cell is on its way out.
+    /// The cell is being turned down and accepts no changes.
     #[error("{0}")]
     Refused(String),
-    /// The call makes no sense.
+    /// The call has invalid arguments.
     #[error("{0}")]
     Invalid(String),
-    /// There is no such thing.
-    #[error("{0} is not here: put it first")]
+    /// The cell has no such resource.
+    #[error("the cell has no {0}: create it with PUT first")]
     Absent(String),
-    /// The cell cannot write down what it does, and stops.
-    #[error("the cell cannot write to its directory and stops: make room, then start it again")]
+    /// The cell cannot write its journal or another file, and exits.
+    #[error(
+        "the cell cannot write to its directory and exits: free disk space, then start it again"
+    )]
     Io(#[from] io::Error),
 }
 
@@ -47,7 +49,7 @@ enum End {
     Failed(String),
 }
 
-/// A handle to the cell.
+/// A handle to the state of the cell. Clones share the state.
 #[derive(Debug, Clone)]
 pub(super) struct Cell(Arc<Shared>);
 
@@ -61,21 +63,21 @@ struct Shared {
     end: watch::Sender<Option<End>>,
 }
 
-/// Everything the cell knows.
+/// The state of the cell.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) fences: Fences,
     pub(super) jobs: BTreeMap<String, Job>,
     pub(super) front: Option<Front>,
-    /// Numbers of processes and of routings: rising, never used twice.
+    /// Last number given to a process or a routing. Numbers rise and are never used twice.
     pub(super) last_number: u64,
-    /// The whole cell is being turned down.
+    /// True while the whole cell is being turned down.
     pub(super) leaving: bool,
 }
 
 impl Cell {
-    /// An empty cell.
+    /// Creates an empty cell and writes its start to the journal.
     pub(super) fn begin(
         name: String,
         instance: String,
@@ -114,13 +116,13 @@ impl Cell {
         &self.0.dir
     }
 
-    /// Looks at the state, with its generation.
+    /// Runs `look` with the state and its generation.
     pub(super) fn look<T>(&self, look: impl FnOnce(&mut State, u64) -> T) -> T {
         let mut state = self.lock();
         look(&mut state, *self.0.generation.borrow())
     }
 
-    /// Changes the state and takes the steps that follow. A cell that cannot write its journal ends.
+    /// Changes the state and takes the steps that follow. The cell exits if it cannot write its journal.
     pub(super) fn change<T>(
         &self,
         change: impl FnOnce(&mut State) -> Result<T, Error>,
@@ -131,7 +133,7 @@ impl Cell {
             Ok(changed)
         });
         if let Err(Error::Io(error)) = &changed {
-            tracing::error!(%error, "cannot go on");
+            tracing::error!(%error, "cannot write to the cell's directory; the cell exits: free disk space");
             self.0
                 .end
                 .send_replace(Some(End::Failed(error.to_string())));
@@ -144,12 +146,13 @@ impl Cell {
         changed
     }
 
-    /// A change that nobody asked for and nobody is told about: a failure ends the cell, and that is in the log.
+    /// Changes the state because of an event, without a caller that gets the result. A failure ends the cell and is
+    /// logged.
     pub(super) fn note(&self, change: impl FnOnce(&mut State) -> Result<(), Error>) {
         let _ = self.change(change);
     }
 
-    /// Looks again at what is to be done, after a while.
+    /// Takes the next steps again after `wait`.
     pub(super) fn look_again_after(&self, wait: Duration) {
         let cell = self.clone();
         tokio::spawn(async move {
@@ -158,7 +161,7 @@ impl Cell {
         });
     }
 
-    /// Returns once the generation is greater than `after`, the cell ends, or `patience` is over.
+    /// Waits until the generation is greater than `after` or the cell ends, for at most `patience`.
     pub(super) async fn moved(&self, after: u64, patience: Duration) {
         let mut generation = self.0.generation.subscribe();
         tokio::select! {
@@ -168,12 +171,12 @@ impl Cell {
         }
     }
 
-    /// Returns when the cell has ended.
+    /// Waits until the cell ends.
     pub(super) async fn end(&self) {
         let _ = self.0.end.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// How it ended.
+    /// Returns an error if the cell ended because of a failure.
     pub(super) fn ended(&self) -> io::Result<()> {
         match &*self.0.end.borrow() {
             Some(End::Failed(why)) => Err(io::Error::other(why.clone())),
@@ -187,14 +190,14 @@ impl Cell {
 }
 
 impl State {
-    /// A number greater than all before.
+    /// Returns the next number, which is greater than all earlier ones.
     pub(super) fn number(last: &mut u64) -> u64 {
         *last += 1;
         *last
     }
 
-    /// Takes every step that can be taken now: tasks first, then the routing that follows from them, then what may go
-    /// because nothing is routed there any more.
+    /// Takes every step that is possible now. The tasks come first, then the routing, which depends on them, then the
+    /// drained tasks, which depend on the routing.
     fn reconcile(&mut self, cell: &Cell) -> Result<(), Error> {
         for (name, job) in &mut self.jobs {
             job.advance(cell, name, &mut self.journal, &mut self.last_number)?;

@@ -1,4 +1,4 @@
-//! The process of one task: start it, wait until it is healthy, and see it out.
+//! The process of one task: starts it, waits until it is healthy, and waits until it exits.
 
 use std::{
     io,
@@ -21,12 +21,13 @@ use super::{
 };
 use crate::production::{api::JobSpec, http};
 
-/// A task must be healthy after this long.
+/// Maximum time from the start of a task until it is healthy. After that, it is killed.
 const START: Duration = Duration::from_secs(10);
-/// A task that was asked to exit is killed after this long.
+/// Maximum time for a task to exit after it was asked to. After that, it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Starts a task. It exits when the answered handle is dropped, and when the cell dies.
+/// Starts a task and returns its process id and a handle. The task exits when the handle is dropped, and when the cell
+/// dies.
 pub(super) fn start(
     cell: &Cell,
     job: &str,
@@ -46,7 +47,7 @@ pub(super) fn start(
     let mut child = Command::from(command).spawn()?;
     let pid = child.id().unwrap_or(0);
     let (stop, stopped) = oneshot::channel();
-    // Waiting for a child closes its input, so hold that apart.
+    // `wait` on a child closes its standard input, so the input is kept outside the child.
     let pipes = (child.stdin.take(), child.stdout.take());
     tokio::spawn(see_through(
         cell.clone(),
@@ -101,23 +102,23 @@ fn tell_ready(cell: &Cell, job: &str, id: u64, port: u16) {
     });
 }
 
-/// The port of a task, once it says that it is healthy.
+/// Waits until a task is healthy and returns its port.
 async fn healthy(stdout: Option<ChildStdout>) -> Result<u16, String> {
     let stdout = stdout.ok_or("the task has no standard output")?;
     let line = BufReader::new(stdout).lines().next_line().await;
     let line = line
         .ok()
         .flatten()
-        .ok_or("the task exited before it listened: see the cell's log")?;
+        .ok_or("the task exited before it wrote its port: see the cell's log")?;
     let port: u16 = line
         .parse()
-        .map_err(|_| format!("the task said {line:?} instead of its port"))?;
+        .map_err(|_| format!("the task wrote {line:?} instead of its port"))?;
     let http = http::client();
     loop {
         let mut request = Request::new(Full::<Bytes>::default());
         *request.uri_mut() = format!("http://127.0.0.1:{port}/healthz")
             .parse()
-            .map_err(|_| "no such address")?;
+            .map_err(|_| "the address of the task is invalid")?;
         match http::call(&http, request, START).await {
             Ok(answer) if answer.status() == StatusCode::OK => return Ok(port),
             Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -128,6 +129,6 @@ async fn healthy(stdout: Option<ChildStdout>) -> Result<u16, String> {
 fn died(status: io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => format!("a task died: {status}"),
-        Err(error) => format!("a task was lost: {error}"),
+        Err(error) => format!("cannot wait for a task: {error}"),
     }
 }
