@@ -1,6 +1,6 @@
 //! The rules about code, applied to every Rust file of this repository.
 
-use tidy::{all_clear, code, crates, modules, tree::Tree};
+use tidy::{all_clear, code, crates, language, modules, tree::Tree};
 
 #[test]
 fn every_file_keeps_the_house_rules() {
@@ -19,4 +19,27 @@ fn every_file_belongs_to_a_target() {
         .collect();
     assert!(roots.len() > 10, "cargo metadata reports {roots:?} only");
     all_clear(&modules::check(&tree, &roots));
+}
+
+#[test]
+fn every_text_names_its_actors() {
+    let tree = Tree::read().unwrap();
+    all_clear(
+        &tree
+            .files
+            .iter()
+            .flat_map(language::actors)
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn every_public_item_of_a_library_is_documented() {
+    let tree = Tree::read().unwrap();
+    all_clear(
+        &tree
+            .rust()
+            .flat_map(language::documentation)
+            .collect::<Vec<_>>(),
+    );
 }
