@@ -47,7 +47,7 @@ pub enum Error {
     #[error(
         "the generator `{generator}` consumes `{type_name}`, which no generator makes; add one that does"
     )]
-    NobodyMakes {
+    NoProducer {
         /// The generator that consumes the type.
         generator: String,
         /// The type that no generator makes.
@@ -220,7 +220,7 @@ impl Builder {
                 .chain(asset)
                 .find(|name| !made.contains(name))
             {
-                return Err(Error::NobodyMakes {
+                return Err(Error::NoProducer {
                     generator: info.name.to_string(),
                     type_name: missing.to_string(),
                 });

@@ -280,7 +280,7 @@ impl State {
         let stays = self.plan.wishes[at].steady && before.is_some() && !eye.nowhere;
         let failed =
             before.is_some() && eye.arrived_once && !eye.nowhere && resource.serves_badly();
-        // It was left out when the head was completed: it is where it was.
+        // An asset that was left out of the rollout to the head keeps the content of its older pin.
         let older = |(no, _): &(u32, Instant)| head.is_some_and(|head| *no < head);
         let left_out = eye.pinned.filter(older);
         let left_out = left_out.is_some_and(|(no, _)| has == self.mark_at(no, at));

@@ -93,7 +93,7 @@ impl Network {
         answer
     }
 
-    /// Judges a call as it arrives at the provider, and decides how it will go.
+    /// Judges a call on its arrival at the provider. Returns the course and the fate of its push.
     fn admit(&self, call: &Call<'_>, run: u32) -> (Course, Fate) {
         let at = number(call.asset.id_str());
         let mut state = self.world.state();

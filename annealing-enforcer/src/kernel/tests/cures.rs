@@ -293,7 +293,7 @@ fn r15_asset_back_in_intent_is_not_reverted_to_its_content_before_it_left() {
 }
 
 #[test]
-fn r6_a_look_for_drift_that_has_not_begun_is_dropped_when_the_asset_is_pinned_elsewhere() {
+fn r6_queued_diff_for_drift_is_dropped_when_the_pin_moves() {
     let kind = TypeConfig { diffs: 1, ..kind() };
     let assets = vec![thing("a", 1), thing("b", 1)];
     let mut rig = Rig::with(Config::default(), kind, assets);
@@ -310,13 +310,13 @@ fn r6_a_look_for_drift_that_has_not_begun_is_dropped_when_the_asset_is_pinned_el
             rig.in_sync("b");
         }
     }
-    // The only diff at a time goes to `b`, so that the look for drift from size 1 waits.
+    // One diff runs at a time, and it is that of `b`: the diff for drift from size 1 waits.
     rig.publish(vec![thing("b", 2)], &[]);
     rig.diffed("a", differs);
     assert!(rig.is_diffing("b") && !rig.is_diffing("a"));
     let (asset, pin) = (id("a"), Pin::At(edited, Cause::Rollback));
     rig.step(Event::Pin { asset, pin });
     rig.in_sync("b");
-    let target = rig.diff("a").expect("it is looked at");
+    let target = rig.diff("a").expect("`a` is diffed");
     assert_eq!(target.asset.digest(), thing("a", 2).digest());
 }

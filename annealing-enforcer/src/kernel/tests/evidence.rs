@@ -277,7 +277,7 @@ fn r13_failed_push_is_closed_in_its_record() {
     }
 }
 
-/// An advisory push with a deadline of 40 s is admitted; its record becomes durable `later`.
+/// A rig with an admitted advisory push of `a`, whose deadline is 40 s and whose record became durable after `later`.
 fn durable_after(later: Duration) -> Rig {
     let kind = TypeConfig {
         guard: Guard::Advisory,
@@ -294,7 +294,7 @@ fn durable_after(later: Duration) -> Rig {
 
 #[test]
 fn r13_a_push_begins_only_with_half_of_its_deadline_left() {
-    // Production may take as long as the deadline says, whenever the call begins.
+    // An advisory provider may take the whole deadline, however late the call begins.
     let mut rig = durable_after(Duration::from_secs(19));
     assert!(rig.push("a").is_some());
     let mut rig = durable_after(Duration::from_secs(20));

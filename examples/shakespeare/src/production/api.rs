@@ -286,7 +286,7 @@ pub enum By {
     /// The cell itself, which replaced a process that died.
     Heal,
     /// No call: a process died, or the cell started.
-    Nobody,
+    NoCall,
 }
 
 impl From<&Caller> for By {

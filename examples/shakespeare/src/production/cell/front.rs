@@ -182,7 +182,7 @@ impl Front {
             return Ok(());
         };
         let expected = process.routing.is_none();
-        let by = if expected { &self.by } else { &By::Nobody };
+        let by = if expected { &self.by } else { &By::NoCall };
         let from = json!({ "pid": process.pid });
         journal.append("balancer/process", Change::Process, &from, &(), by)?;
         if self.leaving {

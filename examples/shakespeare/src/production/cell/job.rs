@@ -167,7 +167,7 @@ impl Job {
         };
         let task = self.tasks.remove(place);
         let expected = task.phase == Phase::Stopping;
-        let by = if expected { &self.by } else { &By::Nobody };
+        let by = if expected { &self.by } else { &By::NoCall };
         let resource = format!("jobs/{name}/{id}");
         journal.append(&resource, Change::Process, &task.phase, &(), by)?;
         if !expected {

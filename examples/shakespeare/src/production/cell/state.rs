@@ -86,7 +86,7 @@ impl Cell {
         fences: Fences,
     ) -> io::Result<Self> {
         let up = json!({ "pid": std::process::id() });
-        journal.append("cell", Change::Process, &(), &up, &By::Nobody)?;
+        journal.append("cell", Change::Process, &(), &up, &By::NoCall)?;
         Ok(Self(Arc::new(Shared {
             name,
             instance,
