@@ -75,8 +75,8 @@ impl Kernel {
         }));
     }
 
-    /// Returns the content that the asset settled with last, if this run compares with that (R6). `None` while a push is
-    /// open, which is resolved first, and if the pin has moved since for a cause that does not wait, such as a rollback.
+    /// Returns the content that the asset settled with last, if this run compares with that (R6). `None` while a push
+    /// is open, which is resolved first, and after the pin moved for a cause that does not wait, such as a rollback.
     fn before_edit(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
         let entry = self.table.slot(slot);
         let looks = self

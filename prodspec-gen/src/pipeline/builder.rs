@@ -45,7 +45,7 @@ pub enum Error {
     },
     /// A generator consumes a type that no generator makes.
     #[error(
-        "the generator `{generator}` consumes `{type_name}`, which no generator makes; add one that does"
+        "the generator `{generator}` consumes `{type_name}`, which no generator makes; add a generator that makes it"
     )]
     NoProducer {
         /// The generator that consumes the type.
