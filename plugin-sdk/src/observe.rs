@@ -47,7 +47,8 @@ pub struct Usage {
     pub used: u64,
     /// When the oldest of these findings was made: put it into `Verdict::as_of`.
     pub as_of: Timestamp,
-    /// Consumers that are not counted: nothing young enough is known of them. Observe them, then ask again.
+    /// Consumers that are not counted, because nothing young enough is known of them; at most [`Usage::NAMED`]. If there
+    /// are any, the sum is not known: observe them to learn why, then ask again.
     pub unknown: Vec<AssetId>,
     /// Consumers that a push of theirs would make use less, with what they use now; at most [`Usage::NAMED`].
     pub shrinking: Vec<(AssetId, u64)>,
@@ -63,14 +64,20 @@ impl Usage {
     /// How many consumers are named at most in each list.
     pub const NAMED: usize = 16;
 
+    fn cannot_count(&mut self, consumer: AssetId) {
+        if self.unknown.len() < Self::NAMED {
+            self.unknown.push(consumer);
+        }
+    }
+
     /// Adds what was observed of one consumer.
     fn add(&mut self, consumer: AssetId, unit: &str, seen: Result<Observation, BoxError>) {
         let Ok(seen) = seen else {
-            return self.unknown.push(consumer);
+            return self.cannot_count(consumer);
         };
         self.stamps.push(seen.stamp);
         let Some((now, soon)) = seen.diff.capacity(unit) else {
-            return self.unknown.push(consumer);
+            return self.cannot_count(consumer);
         };
         self.used = self.used.saturating_add(now);
         self.as_of = self.as_of.min(seen.as_of);

@@ -114,6 +114,27 @@ impl Amount {
         self.total - self.share(slot).counts()
     }
 
+    /// Consumers beside `slot` without a finding from `not_before` or later, see [`Amounts::sum`].
+    fn unknown(
+        &self,
+        slot: u32,
+        not_before: Mono,
+        in_flight: impl Fn(u32) -> bool,
+    ) -> impl Iterator<Item = u32> {
+        let old = self.by_age.range(..(Some(not_before), 0));
+        let others = old.filter(move |entry| entry.1 != slot);
+        let unknown = others.filter(move |entry| entry.0.is_none() || !in_flight(entry.1));
+        unknown.map(|entry| entry.1)
+    }
+
+    /// When the oldest finding was made that counts in a sum without `slot`.
+    fn oldest(&self, slot: u32, not_before: Mono, in_flight: impl Fn(u32) -> bool) -> Option<Now> {
+        let mut young = self.by_age.range((Some(not_before), 0)..);
+        let counts = |entry: &&(Option<Mono>, u32)| entry.1 != slot && !in_flight(entry.1);
+        let (_, oldest) = young.find(counts)?;
+        self.share(*oldest).seen
+    }
+
     /// Makes `slot` a consumer, or ends that. Of a new one nothing is known.
     fn consumes(&mut self, slot: u32, consumes: bool) {
         let share = self.share(slot);
@@ -135,9 +156,9 @@ pub(super) struct Sum {
     pub(super) used: u128,
     /// When the oldest finding was made.
     pub(super) oldest: Option<Now>,
-    /// Consumers without a finding from `not_before` or later.
+    /// Consumers without a finding from `not_before` or later: some of them, at least one if there is any.
     pub(super) unknown: Vec<u32>,
-    /// Consumers that enforcement does not know.
+    /// Consumers that enforcement does not know: some of them, at least one if there is any.
     pub(super) strangers: Vec<AssetId>,
     /// With what they use now.
     pub(super) shrinking: Vec<(u32, u64)>,
@@ -327,22 +348,17 @@ impl Amounts {
         let Some(amount) = self.by_key.get(key) else {
             return Sum::default();
         };
-        let strangers = amount.watched.as_ref().map(|it| it.strangers.clone());
+        let strangers = amount.watched.iter().flat_map(|it| &it.strangers);
+        let unknown = amount.unknown(slot, not_before, &in_flight);
+        // One at least, so that a sum which is not known is never taken for one that is.
+        let at_least = most.max(1);
         let mut sum = Sum {
             used: amount.others(slot),
-            strangers: strangers.unwrap_or_default(),
+            oldest: amount.oldest(slot, not_before, &in_flight),
+            unknown: unknown.take(at_least).collect(),
+            strangers: strangers.take(at_least).cloned().collect(),
             ..Sum::default()
         };
-        for &(seen, consumer) in &amount.by_age {
-            if consumer == slot || (seen.is_some() && in_flight(consumer)) {
-                continue;
-            }
-            if seen.is_some_and(|seen| seen >= not_before) {
-                sum.oldest = amount.share(consumer).seen;
-                break;
-            }
-            sum.unknown.push(consumer);
-        }
         let named = |set: &BTreeSet<u32>| {
             let others = set.iter().filter(|&&consumer| consumer != slot);
             let with = others.map(|&consumer| (consumer, amount.share(consumer).level));
@@ -354,6 +370,19 @@ impl Amounts {
         let using = using.filter(|entry| entry.1 != slot).take(most);
         sum.using = using.map(|&(level, consumer)| (consumer, level)).collect();
         sum
+    }
+
+    /// All consumers of what is watched under `key`, `slot` left out, without a finding that counts: see [`Amounts::sum`].
+    pub(super) fn unknown(
+        &self,
+        key: &Key,
+        slot: u32,
+        not_before: Mono,
+        in_flight: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
+        let amount = self.by_key.get(key);
+        let unknown = amount.map(|it| it.unknown(slot, not_before, in_flight).collect());
+        unknown.unwrap_or_default()
     }
 
     /// Watches nothing any longer that was not asked about for so long.

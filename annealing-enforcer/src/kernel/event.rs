@@ -5,7 +5,9 @@ use std::sync::Arc;
 use plane_store::records::{
     Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause, PinRecord, Standing,
 };
-use plugin_sdk::{Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Verdict, plugin};
+use plugin_sdk::{
+    Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Shared, Usage, Verdict, plugin,
+};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
 use super::{edges::InProduction, notice::Notice, people::Command};
@@ -64,6 +66,15 @@ pub enum Event {
         /// The asset it asks about.
         asset: AssetId,
     },
+    /// A check asks what the consumers of a shared capacity use of it.
+    Usage {
+        /// The number that the answer carries.
+        ticket: u64,
+        /// The capacity it asks about.
+        shared: Shared,
+        /// The asset whose own use is left out.
+        but: AssetId,
+    },
     /// The journal is durable up to this record, counted from the first.
     Durable(u64),
     /// The lease is good until then.
@@ -100,6 +111,8 @@ pub struct Effects {
     pub calls: Vec<Call>,
     /// Answers to [`Event::Observe`].
     pub replies: Vec<(u64, Result<Observation, String>)>,
+    /// Answers to [`Event::Usage`].
+    pub usages: Vec<(u64, Usage)>,
     /// Whether any asset settled or stopped being settled.
     pub settled_changed: bool,
     /// What is to be told to whoever follows rollouts, in order.

@@ -38,6 +38,7 @@ mod schedule;
 mod slot;
 mod standing;
 mod status;
+mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -150,6 +151,11 @@ impl plane_runtime::Kernel for Kernel {
                 self.push_not_started(now, run, continuation, out)
             }
             Event::Observe { ticket, asset } => self.observe(now, ticket, &asset, out),
+            Event::Usage {
+                ticket,
+                shared,
+                but,
+            } => self.ask_usage(now, (ticket, shared, but), out),
             Event::Durable(upto) => self.durable(now, upto, out),
             Event::Publish(incarnation) => self.publish(now, incarnation, out),
             Event::Pin { asset, pin } => self.move_pin(now, &asset, pin, out),

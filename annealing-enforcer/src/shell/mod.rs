@@ -1,5 +1,6 @@
 //! The shell around the kernel: owns a partition, feeds events in, performs effects. Decides nothing.
 
+mod askers;
 mod beside;
 mod blocked;
 mod build;

@@ -1,5 +1,7 @@
 //! `solver --consumers N`: consumers of one provider with room for all grow at once.
 //!
+//! Two phases: all come at once (`come`), then all grow at once (`grow`).
+//!
 //! `ns_each` is the processor time per consumer from the seal to settled, `diffs_each` how often each was compared.
 
 use super::{Scenario, Sizes};
