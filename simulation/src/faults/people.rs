@@ -144,9 +144,10 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
         // Not acknowledged is not undone: it may take effect after what was acknowledged meanwhile.
         remember(&mut state, Pinned::Moving);
     }
-    // Of two who move one pin at the same time nobody knows who was last; in the end all let go of it, again and again.
+    let is_last = state.judge.moved_pin(at, moves);
+    // In the end all let go of it, again and again.
     let lets_go = state.healed && pinned == Pinned::Latest;
-    let last = lets_go || state.judge.moved_last(at, moves);
+    let last = is_last || lets_go;
     if done && last {
         remember(&mut state, pinned);
     }

@@ -99,6 +99,14 @@ pub enum Pinned {
     Latest,
 }
 
+/// People's moves of one pin.
+#[derive(Debug, Default)]
+struct Moves {
+    begun: u64,
+    /// The number of moves that have begun and not ended.
+    open: u32,
+}
+
 /// What the judge remembers.
 pub struct Judge {
     /// The first thing that must never happen.
@@ -147,7 +155,7 @@ pub struct Judge {
     /// What people changed by hand.
     pub cures: Cures,
     assets: usize,
-    moves: BTreeMap<usize, u64>,
+    moves: BTreeMap<usize, Moves>,
 }
 
 impl Judge {
@@ -181,22 +189,26 @@ impl Judge {
         }
     }
 
-    /// A person begins to move a pin. Numbers the moves of each.
-    pub fn move_pin(&mut self, at: usize) -> u64 {
+    /// A person begins to move a pin. Gives the number of this move, or none if another one has begun and not ended:
+    /// of two moves at the same time neither is known to be the last.
+    pub fn move_pin(&mut self, at: usize) -> Option<u64> {
         let moves = self.moves.entry(at).or_default();
-        *moves += 1;
-        *moves
+        moves.begun += 1;
+        moves.open += 1;
+        (moves.open == 1).then_some(moves.begun)
+    }
+
+    /// A move of a pin ended. Whether it is known to be the last one.
+    pub fn moved_pin(&mut self, at: usize, number: Option<u64>) -> bool {
+        let moves = self.moves.entry(at).or_default();
+        moves.open -= 1;
+        number == Some(moves.begun)
     }
 
     /// A person says that a change may destroy.
     pub fn approved(&mut self, at: usize, change: Digest) {
         let (said, _) = self.approved.entry((at, change)).or_default();
         *said += 1;
-    }
-
-    /// Whether nobody has begun to move it since.
-    pub fn moved_last(&self, at: usize, number: u64) -> bool {
-        self.moves.get(&at) == Some(&number)
     }
 
     /// Whether what began at `since` may be measured by two clocks that differ.
