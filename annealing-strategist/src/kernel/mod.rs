@@ -10,6 +10,7 @@ mod end;
 mod event;
 mod judge;
 mod live;
+mod moving;
 mod people;
 mod recover;
 mod stall;
@@ -42,6 +43,7 @@ use crate::{
 };
 use closure::Before;
 use live::Live;
+use moving::Moving;
 use steady::Steady;
 
 /// A guard that can be left out, to see that tests notice. Only with the feature `planted-bugs`.
@@ -98,7 +100,7 @@ pub struct Kernel {
     /// The group's assets that have a pin of their own, as far as heard.
     pins: BTreeMap<AssetId, Standing>,
     /// Pins that were asked for and not heard of yet, oldest first: what is said of others meanwhile is late.
-    expected: BTreeMap<AssetId, Vec<StandingPin>>,
+    expected: BTreeMap<AssetId, Moving>,
     quarantine: BTreeMap<AssetId, Quarantined>,
     /// Assets that may differ between the group's head and the newest incarnation.
     pending: BTreeSet<AssetId>,
@@ -329,11 +331,8 @@ impl Kernel {
         let Some(expected) = self.expected.get_mut(asset) else {
             return false;
         };
-        // What was to be heard before that was told to a group that had the asset meanwhile.
-        if let Some(at) = expected.iter().position(|other| *other == pin) {
-            expected.drain(..=at);
-        }
-        if expected.is_empty() {
+        expected.heard(pin);
+        if expected.is_over() {
             self.expected.remove(asset);
         }
         self.moves_from(asset, pin) && !self.planted(Bug::UpdatedAtAnyPin)
@@ -341,8 +340,8 @@ impl Kernel {
 
     /// Whether the pin of an asset was asked to move elsewhere, and nobody has heard of that yet.
     fn moves_from(&self, asset: &AssetId, pin: StandingPin) -> bool {
-        let mut expected = self.expected.get(asset).into_iter().flatten();
-        expected.any(|other| *other != pin)
+        let expected = self.expected.get(asset);
+        expected.is_some_and(|moving| moving.leaves(pin))
     }
 
     /// Forgets the pins of those of `assets` that are another group's by now. Those that are no group's go without.
@@ -412,7 +411,9 @@ impl Kernel {
             waits_for: Vec::new(),
             why: None,
         };
-        self.expected.entry(asset.clone()).or_default().push(pin);
+        let from = self.pin_of(asset);
+        let expected = self.expected.entry(asset.clone());
+        expected.or_insert_with(|| Moving::from(from)).then(pin);
         let standing = Standing {
             pin,
             content,

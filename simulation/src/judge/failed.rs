@@ -94,23 +94,16 @@ impl State {
             let back = eye.goes_back && moved && self.follows(*at, group);
             let pinned = pinned.filter(|_| back);
             let by_hand = self.judge.cures.drifted.contains_key(at);
-            pinned.is_some_and(|(no, _)| !by_hand && !self.was_there(*at, no))
+            pinned.is_some_and(|(no, _)| {
+                let there = self.production.resources[*at].content.map(|it| it.mark);
+                !by_hand && there != self.mark_at(no, *at)
+            })
         };
         if let Some(at) = (0..self.plan.wishes.len()).find(missing) {
             let what =
                 format!("a rollout is said to be rolled back, and asset/{at:02} is not back");
             self.violated("R22", what);
         }
-    }
-
-    /// Whether production had an asset as it is at `no` when the record at hand was made, which may be a while before it
-    /// was acknowledged: the next rollout may have moved the asset since.
-    fn was_there(&self, at: usize, no: u32) -> bool {
-        let wanted = self.mark_at(no, at);
-        let has = self.production.resources[at].content.map(|it| it.mark);
-        let left = self.judge.eyes[at].left;
-        let left = left.filter(|(_, _, until)| *until >= self.judge.made_at);
-        has == wanted || left.is_some_and(|(mark, ..)| Some(mark) == wanted)
     }
 
     /// R22: once nothing goes wrong any more, what goes back gets there, whatever is edited meanwhile.
