@@ -237,7 +237,12 @@ impl State {
         let completed = self.judge.groups[group].completed_at;
         let pinned = self.judge.eyes[at].pinned;
         let forgotten = pinned.is_some_and(|(_, since)| since < completed);
-        let reverted = pinned.is_some_and(|(_, since)| self.is_reverted(at, head, since));
+        // All that a rollout moved goes back for what was found when it turned round, though some of it goes much later.
+        let turned = self.judge.groups[group].goes_back;
+        let turned = turned.filter(|(_, to, _)| from == Some(*to));
+        let since = turned.map(|(.., since)| since);
+        let since = since.or(pinned.map(|(_, since)| since));
+        let reverted = since.is_some_and(|since| self.is_reverted(at, head, since));
         let forgiven = self.is_forgiven(group) || superseded || forgotten || reverted;
         let failed = from.and_then(|from| self.mark_at(from, at));
         let eye = &mut self.judge.eyes[at];
