@@ -48,7 +48,8 @@ pub struct Usage {
     pub used: u64,
     /// Wall-clock time of the oldest finding in the sum. Put it into [`Verdict::as_of`](crate::Verdict::as_of).
     pub as_of: Timestamp,
-    /// Consumers that are not counted, because no recent finding about them exists. Observe them, then ask again.
+    /// Consumers that are not counted, because no recent finding about them exists. At most [`Usage::NAMED`]. If the
+    /// list is not empty, the sum is incomplete: observe these consumers to learn why, then ask again.
     pub unknown: Vec<AssetId>,
     /// Consumers whose own push would reduce their use, with their use now. At most [`Usage::NAMED`].
     pub shrinking: Vec<(AssetId, u64)>,
@@ -65,14 +66,21 @@ impl Usage {
     /// Maximum number of consumers in each of the lists.
     pub const NAMED: usize = 16;
 
+    /// Notes a consumer that is not counted, up to the limit.
+    fn cannot_count(&mut self, consumer: AssetId) {
+        if self.unknown.len() < Self::NAMED {
+            self.unknown.push(consumer);
+        }
+    }
+
     /// Adds the observation of one consumer.
     fn add(&mut self, consumer: AssetId, unit: &str, seen: Result<Observation, BoxError>) {
         let Ok(seen) = seen else {
-            return self.unknown.push(consumer);
+            return self.cannot_count(consumer);
         };
         self.stamps.push(seen.stamp);
         let Some((now, soon)) = seen.diff.capacity(unit) else {
-            return self.unknown.push(consumer);
+            return self.cannot_count(consumer);
         };
         self.used = self.used.saturating_add(now);
         self.as_of = self.as_of.min(seen.as_of);

@@ -118,6 +118,27 @@ impl Amount {
         self.total - self.share(slot).counts()
     }
 
+    /// Returns the consumers other than `slot` whose levels count as unknown; see [`Amounts::sum`].
+    fn unknown(
+        &self,
+        slot: u32,
+        not_before: Mono,
+        in_flight: impl Fn(u32) -> bool,
+    ) -> impl Iterator<Item = u32> {
+        let old = self.by_age.range(..(Some(not_before), 0));
+        let others = old.filter(move |entry| entry.1 != slot);
+        let unknown = others.filter(move |entry| entry.0.is_none() || !in_flight(entry.1));
+        unknown.map(|entry| entry.1)
+    }
+
+    /// Returns the time of the oldest diff that a sum without `slot` rests on.
+    fn oldest(&self, slot: u32, not_before: Mono, in_flight: impl Fn(u32) -> bool) -> Option<Now> {
+        let mut young = self.by_age.range((Some(not_before), 0)..);
+        let counts = |entry: &&(Option<Mono>, u32)| entry.1 != slot && !in_flight(entry.1);
+        let (_, oldest) = young.find(counts)?;
+        self.share(*oldest).seen
+    }
+
     /// Makes `slot` a consumer, or ends that. Nothing is known yet of a new consumer.
     fn consumes(&mut self, slot: u32, consumes: bool) {
         let share = self.share(slot);
@@ -139,9 +160,9 @@ pub(super) struct Sum {
     pub(super) used: u128,
     /// Time of the oldest diff that the sum rests on.
     pub(super) oldest: Option<Now>,
-    /// Consumers without a finding from `not_before` or later.
+    /// Consumers without a finding from `not_before` or later. Empty only if there is none.
     pub(super) unknown: Vec<u32>,
-    /// Consumers that enforcement does not know.
+    /// Consumers that enforcement does not know. Empty only if there is none.
     pub(super) strangers: Vec<AssetId>,
     /// Consumers whose next push lowers their level, each with its present level.
     pub(super) shrinking: Vec<(u32, u64)>,
@@ -323,7 +344,7 @@ impl Amounts {
 
     /// Returns the use of the capacity watched under `key` by all consumers except `slot`. Levels from before
     /// `not_before` count as unknown, except for assets with a push under way: they cannot be diffed, and count with
-    /// their level and claim. Each list has at most `most` entries.
+    /// their level and claim. Each list has at most `most` entries, but `unknown` and `strangers` are never cut to none.
     pub(super) fn sum(
         &self,
         key: &Key,
@@ -335,22 +356,17 @@ impl Amounts {
         let Some(amount) = self.by_key.get(key) else {
             return Sum::default();
         };
-        let strangers = amount.watched.as_ref().map(|it| it.strangers.clone());
+        let strangers = amount.watched.iter().flat_map(|it| &it.strangers);
+        let unknown = amount.unknown(slot, not_before, &in_flight);
+        // Name at least one unknown consumer: without any, callers take the sum for complete.
+        let at_least = most.max(1);
         let mut sum = Sum {
             used: amount.others(slot),
-            strangers: strangers.unwrap_or_default(),
+            oldest: amount.oldest(slot, not_before, &in_flight),
+            unknown: unknown.take(at_least).collect(),
+            strangers: strangers.take(at_least).cloned().collect(),
             ..Sum::default()
         };
-        for &(seen, consumer) in &amount.by_age {
-            if consumer == slot || (seen.is_some() && in_flight(consumer)) {
-                continue;
-            }
-            if seen.is_some_and(|seen| seen >= not_before) {
-                sum.oldest = amount.share(consumer).seen;
-                break;
-            }
-            sum.unknown.push(consumer);
-        }
         let named = |set: &BTreeSet<u32>| {
             let others = set.iter().filter(|&&consumer| consumer != slot);
             let with = others.map(|&consumer| (consumer, amount.share(consumer).level));
@@ -362,6 +378,20 @@ impl Amounts {
         let using = using.filter(|entry| entry.1 != slot).take(most);
         sum.using = using.map(|&(level, consumer)| (consumer, level)).collect();
         sum
+    }
+
+    /// Returns all consumers of the capacity watched under `key`, except `slot`, whose levels count as unknown; see
+    /// [`Amounts::sum`].
+    pub(super) fn unknown(
+        &self,
+        key: &Key,
+        slot: u32,
+        not_before: Mono,
+        in_flight: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
+        let amount = self.by_key.get(key);
+        let unknown = amount.map(|it| it.unknown(slot, not_before, in_flight).collect());
+        unknown.unwrap_or_default()
     }
 
     /// Ends the watch of keys that no check asked about for `age`.

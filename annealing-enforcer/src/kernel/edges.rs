@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
@@ -11,25 +12,66 @@ use prodspec_model::{
     addons::{DependsOn, Edge},
 };
 
-/// The edges that production may have, by consumer and by provider. Checks under way share it; it is copied when it
-/// changes meanwhile.
-#[derive(Debug, Clone, Default)]
+/// Number of shards that hold the edges.
+const SHARDS: usize = 64;
+
+/// The edges that production may have, by consumer and by provider. Checks under way share them; a change copies only
+/// the shard of the consumer that changes.
+#[derive(Debug, Clone)]
 pub struct InProduction {
-    by_consumer: BTreeMap<AssetId, BTreeSet<Edge>>,
-    by_provider: BTreeMap<AssetId, BTreeSet<AssetId>>,
+    shards: [Arc<Shard>; SHARDS],
+    /// Number of consumers with edges.
+    consumers: usize,
+}
+
+impl Default for InProduction {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Arc::default()),
+            consumers: 0,
+        }
+    }
 }
 
 impl InProduction {
     /// Returns the edges of `consumer` that production may have.
     pub fn of(&self, consumer: &AssetId) -> impl Iterator<Item = &Edge> {
-        self.by_consumer.get(consumer).into_iter().flatten()
+        let shard = &self.shards[shard_of(consumer)];
+        shard.by_consumer.get(consumer).into_iter().flatten()
     }
 
-    /// Returns the consumers that `provider` may have in production.
+    /// Returns the consumers that `provider` may have in production, in no specified order.
     pub fn consumers(&self, provider: &AssetId) -> impl Iterator<Item = &AssetId> {
-        self.by_provider.get(provider).into_iter().flatten()
+        let shards = self.shards.iter();
+        shards.flat_map(|shard| shard.by_provider.get(provider).into_iter().flatten())
     }
 
+    fn set(&mut self, consumer: &AssetId, edges: BTreeSet<Edge>) {
+        let had = self.of(consumer).next().is_some();
+        self.consumers = self.consumers - usize::from(had) + usize::from(!edges.is_empty());
+        Arc::make_mut(&mut self.shards[shard_of(consumer)]).set(consumer, edges);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.consumers == 0
+    }
+}
+
+/// Returns the index of the shard that holds the edges of `consumer`.
+fn shard_of(consumer: &AssetId) -> usize {
+    let mut hasher = DefaultHasher::new();
+    consumer.as_str().hash(&mut hasher);
+    hasher.finish() as usize % SHARDS
+}
+
+/// The edges of a part of all consumers.
+#[derive(Debug, Clone, Default)]
+struct Shard {
+    by_consumer: BTreeMap<AssetId, BTreeSet<Edge>>,
+    by_provider: BTreeMap<AssetId, BTreeSet<AssetId>>,
+}
+
+impl Shard {
     fn set(&mut self, consumer: &AssetId, edges: BTreeSet<Edge>) {
         for edge in self.by_consumer.remove(consumer).into_iter().flatten() {
             if let Some(consumers) = self.by_provider.get_mut(&edge.provider.id) {
@@ -72,12 +114,13 @@ impl Edges {
 
     /// Whether production has exactly the edges of the newest intent.
     pub(super) fn is_empty(&self) -> bool {
-        self.shared.by_consumer.is_empty() && self.had.is_empty()
+        self.shared.is_empty() && self.had.is_empty()
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.shared.by_consumer.len() + self.shared.by_provider.len() + self.had.len()
+        let kept = |shard: &Arc<Shard>| shard.by_consumer.len() + shard.by_provider.len();
+        self.shared.shards.iter().map(kept).sum::<usize>() + self.had.len()
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -152,7 +195,7 @@ impl Edges {
     /// Notes that production has exactly these edges of `consumer`. Empty: exactly those of the newest intent.
     pub(super) fn settle(&mut self, consumer: &AssetId, edges: Vec<Edge>) {
         self.had.remove(consumer);
-        if self.shared.by_consumer.contains_key(consumer) || !edges.is_empty() {
+        if self.shared.of(consumer).next().is_some() || !edges.is_empty() {
             Arc::make_mut(&mut self.shared).set(consumer, edges.into_iter().collect());
         }
     }

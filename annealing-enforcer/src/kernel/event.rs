@@ -5,7 +5,9 @@ use std::sync::Arc;
 use plane_store::records::{
     Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause, PinRecord, Standing,
 };
-use plugin_sdk::{Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Verdict, plugin};
+use plugin_sdk::{
+    Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Shared, Usage, Verdict, plugin,
+};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
 use super::{edges::InProduction, notice::Notice, people::Command};
@@ -64,6 +66,15 @@ pub enum Event {
         /// Id of the asset that the check asks about.
         asset: AssetId,
     },
+    /// A check asks for the use of a shared capacity by its consumers.
+    Usage {
+        /// Number of the question; the reply carries it.
+        ticket: u64,
+        /// The capacity that the check asks about.
+        shared: Shared,
+        /// Id of the asset whose own use is left out of the sum.
+        but: AssetId,
+    },
     /// The journal is durable up to and including this record, counted from the first.
     Durable(u64),
     /// The lease was renewed; this process may start calls until then.
@@ -101,6 +112,8 @@ pub struct Effects {
     pub calls: Vec<Call>,
     /// Answers to [`Event::Observe`], each with the number of its question.
     pub replies: Vec<(u64, Result<Observation, String>)>,
+    /// Answers to [`Event::Usage`], each with the number of its question.
+    pub usages: Vec<(u64, Usage)>,
     /// `true`: an asset may have settled, or may have stopped being settled.
     pub settled_changed: bool,
     /// News for the subscribers of the feed, such as the strategist, in order.

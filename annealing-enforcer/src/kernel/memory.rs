@@ -1,5 +1,7 @@
 //! Records: the settled state, the records of assets, and decisions.
 
+use std::time::Duration;
+
 use plane_store::records::{
     AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy,
 };
@@ -13,6 +15,11 @@ use super::{
     people::Word,
     slot::flag,
 };
+
+/// While any asset is unsettled, assets that were found in sync without a push are recorded in batches of at most
+/// `REMEMBER_LOT`, one batch per `REMEMBER_EVERY`.
+pub(super) const REMEMBER_EVERY: Duration = Duration::from_secs(1);
+const REMEMBER_LOT: usize = 500;
 
 impl Kernel {
     /// Notes that the last diff did not find the asset in sync.
@@ -62,6 +69,29 @@ impl Kernel {
             self.note_with_push(now, out);
         }
         self.record(Record::Asset(id, Some(record)), out)
+    }
+
+    /// Records assets that were found in sync without a push: all with one record when no asset is unsettled, otherwise
+    /// in batches.
+    pub(super) fn remember_quiet(&mut self, now: Now, out: &mut Effects) {
+        if self.unsettled == 0 {
+            for slot in std::mem::take(&mut self.unrecorded) {
+                self.table.slot_mut(slot).set(flag::UNRECORDED, false);
+            }
+            let no = self.table.latest().no();
+            self.floor = Some(no);
+            self.record(Record::Floor(no), out);
+        } else if now.mono >= self.remember_at {
+            self.remember_at = now.mono + REMEMBER_EVERY;
+            for _ in 0..REMEMBER_LOT {
+                let Some(slot) = self.unrecorded.pop_front() else {
+                    return;
+                };
+                if self.table.slot(slot).has(flag::UNRECORDED) {
+                    self.remember(now, slot, out);
+                }
+            }
+        }
     }
 
     fn asset_record(&self, now: Now, slot: u32, id: &AssetId) -> AssetRecord {

@@ -38,6 +38,7 @@ mod schedule;
 mod slot;
 mod standing;
 mod status;
+mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -75,11 +76,6 @@ use people::People;
 use schedule::{Drift, Timers};
 use slot::{Class, NONE, State, Trigger};
 use table::Table;
-
-/// While any asset is unsettled, assets that were found in sync without a push are recorded in batches of at most
-/// `REMEMBER_LOT`, one batch per `REMEMBER_EVERY`.
-const REMEMBER_EVERY: Duration = Duration::from_secs(1);
-const REMEMBER_LOT: usize = 500;
 
 /// Decides for one partition what is diffed, checked and pushed, and when.
 #[derive(Debug)]
@@ -153,6 +149,11 @@ impl plane_runtime::Kernel for Kernel {
                 self.push_not_started(now, run, continuation, out)
             }
             Event::Observe { ticket, asset } => self.observe(now, ticket, &asset, out),
+            Event::Usage {
+                ticket,
+                shared,
+                but,
+            } => self.ask_usage(now, (ticket, shared, but), out),
             Event::Durable(upto) => self.durable(now, upto, out),
             Event::Publish(incarnation) => self.publish(now, incarnation, out),
             Event::Pin { asset, pin } => self.move_pin(now, &asset, pin, out),
@@ -210,7 +211,7 @@ impl Kernel {
             stepped: now,
             unsettled: 0,
             unrecorded: VecDeque::new(),
-            remember_at: now.mono + REMEMBER_EVERY,
+            remember_at: now.mono + memory::REMEMBER_EVERY,
             floor: None,
             recorded: 0,
             journaling: VecDeque::new(),
@@ -416,29 +417,6 @@ impl Kernel {
             any = true;
         }
         any
-    }
-
-    /// Records assets that were found in sync without a push: all with one record when no asset is unsettled, otherwise
-    /// in batches.
-    fn remember_quiet(&mut self, now: Now, out: &mut Effects) {
-        if self.unsettled == 0 {
-            for slot in std::mem::take(&mut self.unrecorded) {
-                self.table.slot_mut(slot).set(slot::flag::UNRECORDED, false);
-            }
-            let no = self.table.latest().no();
-            self.floor = Some(no);
-            self.record(Record::Floor(no), out);
-        } else if now.mono >= self.remember_at {
-            self.remember_at = now.mono + REMEMBER_EVERY;
-            for _ in 0..REMEMBER_LOT {
-                let Some(slot) = self.unrecorded.pop_front() else {
-                    return;
-                };
-                if self.table.slot(slot).has(slot::flag::UNRECORDED) {
-                    self.remember(now, slot, out);
-                }
-            }
-        }
     }
 
     /// Handles everything that is due: timers, deadlines of observations, probes and the drift scan.

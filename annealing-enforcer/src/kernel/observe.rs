@@ -1,15 +1,19 @@
 //! Observations: diffs of an asset for a check of another asset. Checks share them, and each carries a stamp.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
-use plugin_sdk::{Diff, Mono, Now, Observation, Run, Stamp, plugin};
+use plugin_sdk::{Diff, Mono, Now, Observation, Run, Shared, Stamp, plugin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation};
 
 use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects, Target},
+    survey::Surveys,
     waiting::STOOD_STILL,
 };
 
@@ -21,16 +25,27 @@ pub(super) struct Observations {
     fresh: BTreeMap<u32, Fresh>,
     /// The entries of `fresh`, present and former ones, by age.
     by_age: VecDeque<(Mono, u32)>,
+    /// Surveys under way, by capacity.
+    pub(super) surveys: Surveys,
+}
+
+/// The receiver of an observation.
+#[derive(Debug, Clone)]
+pub(super) enum Asker {
+    /// The check with this ticket.
+    Check(u64),
+    /// The survey of this capacity.
+    Survey(Arc<Shared>),
 }
 
 /// An observation that waits for the plugin's capacity.
 #[derive(Debug)]
 pub(super) struct Asked {
-    tickets: Vec<u64>,
+    askers: Vec<Asker>,
     slot: u32,
     asset: Asset,
     incarnation: Incarnation,
-    /// Time at which the check that asked gives up.
+    /// Deadline of the latest asker: a check gives up then.
     until: Mono,
 }
 
@@ -42,7 +57,7 @@ impl Asked {
 
 #[derive(Debug)]
 struct Running {
-    tickets: Vec<u64>,
+    askers: Vec<Asker>,
     kind: u16,
     seq: u32,
     started: Now,
@@ -99,12 +114,24 @@ impl Observations {
 impl Kernel {
     /// Answers a check's question about `id`, or starts an observation.
     pub(super) fn observe(&mut self, now: Now, ticket: u64, id: &AssetId, out: &mut Effects) {
-        match self.observation_of(id) {
-            Err(why) => out.replies.push((ticket, Err(why))),
-            Ok((slot, asset, incarnation)) => self.observe_asset(
+        match self.table.find(id.as_str()) {
+            Some(slot) => self.observe_slot(now, Asker::Check(ticket), slot, out),
+            None => {
+                let why =
+                    format!("cannot observe `{id}`: no plugin enforces it, or it is not known");
+                out.replies.push((ticket, Err(why)));
+            }
+        }
+    }
+
+    /// Answers a question of a check or a survey about an asset, or starts an observation.
+    pub(super) fn observe_slot(&mut self, now: Now, asker: Asker, slot: u32, out: &mut Effects) {
+        match self.observation_of(slot) {
+            Err(why) => self.answer(now, vec![asker], &Err(why), out),
+            Ok((asset, incarnation)) => self.observe_asset(
                 now,
                 Asked {
-                    tickets: vec![ticket],
+                    askers: vec![asker],
                     slot,
                     asset,
                     incarnation,
@@ -115,22 +142,39 @@ impl Kernel {
         }
     }
 
-    /// Returns the content of `id` to diff (R16): the one at its own pin; without an intent, the newest known one.
-    fn observation_of(&self, id: &AssetId) -> Result<(u32, Asset, Incarnation), String> {
-        let slot = self.table.find(id.as_str()).ok_or_else(|| {
-            format!("cannot observe `{id}`: no plugin enforces it, or it is not known")
-        })?;
-        if let Some((asset, incarnation)) = self.table.intent(slot) {
-            return Ok((slot, asset, incarnation));
+    /// Returns the content of an asset to diff (R16): the one at its own pin; without an intent, the newest known one.
+    fn observation_of(&self, slot: u32) -> Result<(Asset, Incarnation), String> {
+        if let Some(intent) = self.table.intent(slot) {
+            return Ok(intent);
         }
         if let Some(there) = self.table.elsewhere(slot) {
-            return Ok((slot, there.asset.clone(), there.last.clone()));
+            return Ok((there.asset.clone(), there.last.clone()));
         }
         let latest = self.table.latest().clone();
+        let id = self
+            .table
+            .id(slot)
+            .ok_or("cannot observe the asset: its slot was given up")?;
         let asset = latest
-            .asset(id)
+            .asset(&id)
             .ok_or_else(|| format!("cannot observe `{id}`: no incarnation in use has it"))?;
-        Ok((slot, asset, latest))
+        Ok((asset, latest))
+    }
+
+    /// Passes the result of an observation to all askers.
+    fn answer(
+        &mut self,
+        now: Now,
+        askers: Vec<Asker>,
+        found: &Result<Observation, String>,
+        out: &mut Effects,
+    ) {
+        for asker in askers {
+            match asker {
+                Asker::Check(ticket) => out.replies.push((ticket, found.clone())),
+                Asker::Survey(shared) => self.surveyed(now, &shared, out),
+            }
+        }
     }
 
     fn observe_asset(&mut self, now: Now, asked: Asked, out: &mut Effects) {
@@ -154,12 +198,7 @@ impl Kernel {
                 as_of: now.wall,
                 cause,
             };
-            out.replies.extend(
-                asked
-                    .tickets
-                    .iter()
-                    .map(|ticket| (*ticket, Ok(found.clone()))),
-            );
+            self.answer(now, asked.askers, &Ok(found), out);
             return;
         }
         let content = asked.asset.digest();
@@ -174,12 +213,7 @@ impl Kernel {
                 as_of: fresh.as_of,
                 cause,
             };
-            out.replies.extend(
-                asked
-                    .tickets
-                    .iter()
-                    .map(|ticket| (*ticket, Ok(found.clone()))),
-            );
+            self.answer(now, asked.askers, &Ok(found), out);
             self.count(Branch::ObservationShared);
             return;
         }
@@ -192,12 +226,11 @@ impl Kernel {
 
     /// Joins an observation of the same content that is under way or queued. Returns the question if there is none.
     fn share(&mut self, kind: u16, seq: u32, content: Digest, asked: Asked) -> Option<Asked> {
-        let mut running = self.observations.running.iter_mut();
-        let same = running.find(|((slot, _), running)| {
-            *slot == asked.slot && running.seq == seq && running.content == content
-        });
+        let of_slot = (asked.slot, 0)..=(asked.slot, u32::MAX);
+        let mut running = self.observations.running.range_mut(of_slot);
+        let same = running.find(|(_, running)| running.seq == seq && running.content == content);
         if let Some((_, running)) = same {
-            running.tickets.extend(asked.tickets);
+            running.askers.extend(asked.askers);
             return None;
         }
         let mut queued = self.kinds[kind as usize].asked.iter_mut();
@@ -205,7 +238,7 @@ impl Kernel {
         let Some(other) = queued.find(same) else {
             return Some(asked);
         };
-        other.tickets.extend(asked.tickets);
+        other.askers.extend(asked.askers);
         other.until = asked.until;
         None
     }
@@ -229,7 +262,7 @@ impl Kernel {
             let deadline = now.mono + state.config.diff_deadline;
             let content = asked.asset.digest();
             let running = Running {
-                tickets: asked.tickets,
+                askers: asked.askers,
                 kind,
                 seq: slot.seq,
                 started: now,
@@ -272,16 +305,15 @@ impl Kernel {
             seq: running.seq,
         };
         let cause = self.cause_of(run.slot);
-        for ticket in running.tickets {
-            let found = answer.clone().map(|diff| Observation {
-                diff,
+        let found = match &answer {
+            Ok(diff) => Ok(Observation {
+                diff: diff.clone(),
                 stamp,
                 as_of: running.started.wall,
                 cause,
-            });
-            out.replies
-                .push((ticket, found.map_err(|error| error.to_string())));
-        }
+            }),
+            Err(error) => Err(error.to_string()),
+        };
         if let Ok(diff) = answer {
             let entry = self.table.slot(run.slot);
             if entry.seq == running.seq && !entry.in_flight() {
@@ -300,32 +332,24 @@ impl Kernel {
             self.observations
                 .age(now.mono - self.config.observation_ttl);
         }
+        self.answer(now, running.askers, &found, out);
         true
     }
 
     /// Drops questions of checks that have given up.
     pub(super) fn expire_asked(&mut self, now: Now, out: &mut Effects) {
+        let mut late = Vec::new();
         for kind in &mut self.kinds {
-            if kind
-                .asked
-                .front()
-                .is_none_or(|asked| asked.until > now.mono)
-            {
-                continue;
+            let is_late = |asked: &Asked| asked.until <= now.mono;
+            if kind.asked.front().is_some_and(is_late) {
+                let (gone, kept) = kind.asked.drain(..).partition::<VecDeque<_>, _>(is_late);
+                kind.asked = kept;
+                late.extend(gone);
             }
-            kind.asked.retain(|asked| {
-                let late = asked.until <= now.mono;
-                let answer = || {
-                    Err(
-                        "its plugin had no capacity for a diff before the deadline of the check"
-                            .to_owned(),
-                    )
-                };
-                let tickets = asked.tickets.iter().filter(|_| late);
-                out.replies
-                    .extend(tickets.map(|ticket| (*ticket, answer())));
-                !late
-            });
+        }
+        for asked in late {
+            let why = "its plugin had no capacity for a diff before the deadline of the check";
+            self.answer(now, asked.askers, &Err(why.to_owned()), out);
         }
     }
 

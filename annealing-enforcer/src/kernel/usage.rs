@@ -33,12 +33,24 @@ impl Kernel {
             as_of: sum
                 .oldest
                 .map_or(now.wall, |oldest| oldest.wall.min(now.wall)),
-            unknown: unknown.chain(sum.strangers).collect(),
+            unknown: unknown.chain(sum.strangers).take(Usage::NAMED).collect(),
             shrinking: named(sum.shrinking),
             leaving: named(sum.leaving),
             using: named(sum.using),
             stamps: Vec::new(),
         }
+    }
+
+    /// Returns the consumers of `shared`, except `but`, without a recent finding. Consumers that enforcement does not
+    /// know are left out.
+    pub(super) fn unknown_consumers(&self, now: Now, shared: &Shared, but: &AssetId) -> Vec<u32> {
+        let key = Key::capacity(&shared.provider, &shared.unit);
+        let slot = self.table.find(but.as_str()).unwrap_or(u32::MAX);
+        let not_before = now.mono - self.config.evidence_age / 2;
+        let in_flight = |slot: u32| self.table.slot(slot).in_flight();
+        self.claims
+            .amounts
+            .unknown(&key, slot, not_before, in_flight)
     }
 
     fn sum(&self, key: &Key, slot: u32, not_before: Mono, most: usize) -> super::amounts::Sum {

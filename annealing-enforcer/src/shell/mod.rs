@@ -1,6 +1,7 @@
 //! The shell around the kernel: it owns a partition, feeds events to the kernel and performs its effects. All decisions
 //! are the kernel's.
 
+mod askers;
 mod beside;
 mod blocked;
 mod build;

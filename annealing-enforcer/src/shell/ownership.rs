@@ -1,7 +1,7 @@
 //! One ownership of a partition: feeds inputs to the kernel and performs the kernel's effects.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
@@ -15,10 +15,11 @@ use futures::{
     future::{AbortHandle, BoxFuture},
 };
 use plane_runtime::{Kernel as _, Runtime};
-use plugin_sdk::{FencingToken, Mono, Now, Observation, plugin};
+use plugin_sdk::{FencingToken, Mono, Now, plugin};
 
 use super::{
     End, Error, Input, Settle,
+    askers::Askers,
     beside::said,
     calls::Calls,
     feed, halt,
@@ -53,8 +54,7 @@ pub(super) struct Ownership<R> {
     pub(super) calls: Calls<R>,
     pub(super) telemetry: telemetry::Telemetry,
     pub(super) records: UnboundedSender<Vec<Entry>>,
-    pub(super) tickets: u64,
-    pub(super) observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
+    pub(super) askers: Askers,
     pub(super) settling: Vec<(Settle, oneshot::Sender<bool>)>,
     pub(super) alarm: Option<(Mono, BoxFuture<'static, ()>)>,
     /// Writes to put before the kernel's next records, in the same step of the journal.
@@ -87,8 +87,7 @@ impl<R: Runtime> Ownership<R> {
             telemetry: telemetry::Telemetry::new(&calls.partition),
             calls,
             records,
-            tickets: 0,
-            observers: BTreeMap::new(),
+            askers: Askers::default(),
             settling: Vec::new(),
             alarm: None,
             ahead: Vec::new(),
@@ -191,16 +190,12 @@ impl<R: Runtime> Ownership<R> {
                 self.step(event);
             }
             Input::Observe { asset, reply } => {
-                self.tickets += 1;
-                self.observers.insert(self.tickets, reply);
-                self.step(Event::Observe {
-                    ticket: self.tickets,
-                    asset,
-                });
+                let asked = self.askers.observe(asset, reply);
+                self.step(asked);
             }
             Input::Usage { shared, but, reply } => {
-                let usage = self.kernel.usage(self.runtime.now(), &shared, &but);
-                drop(reply.send(usage));
+                let asked = self.askers.usage(shared, but, reply);
+                self.step(asked);
             }
             // The caller has given up, and may have asked another process since: the input is not processed.
             given_up if given_up.is_given_up() => {}
@@ -323,11 +318,7 @@ impl<R: Runtime> Ownership<R> {
             for notice in self.effects.notices.drain(..) {
                 self.telemetry.tell(notice);
             }
-            for (ticket, answer) in self.effects.replies.drain(..) {
-                if let Some(observer) = self.observers.remove(&ticket) {
-                    let _ = observer.send(answer);
-                }
-            }
+            self.askers.answer(&mut self.effects);
             for call in self.effects.calls.drain(..) {
                 ready.extend(self.calls.perform(now, call));
             }

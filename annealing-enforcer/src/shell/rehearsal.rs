@@ -1,20 +1,14 @@
 //! Rehearses a takeover for a plan: a kernel recovers as a new owner's would, diffs every asset and decides. Diffs and
 //! checks are real; nothing is written, and no push is called.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
-use futures::{
-    FutureExt, StreamExt,
-    channel::{mpsc::UnboundedReceiver, oneshot},
-};
+use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
 use plane_runtime::{Kernel as _, Runtime};
-use plugin_sdk::{FencingToken, Mono, Observation};
+use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::Incarnation;
 
-use super::{Error, Input, calls::Calls};
+use super::{Error, Input, askers::Askers, calls::Calls};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{Call, Effects, Event, Kernel, Recovered},
@@ -32,8 +26,7 @@ pub(super) struct Rehearsal<R> {
     effects: Effects,
     calls: Calls<R>,
     inputs: UnboundedReceiver<Input>,
-    observers: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
-    tickets: u64,
+    askers: Askers,
     recorded: u64,
 }
 
@@ -65,8 +58,7 @@ impl<R: Runtime> Rehearsal<R> {
             effects,
             calls,
             inputs,
-            observers: BTreeMap::new(),
-            tickets: 0,
+            askers: Askers::default(),
             recorded: 0,
         }
     }
@@ -111,16 +103,12 @@ impl<R: Runtime> Rehearsal<R> {
                 self.step(event)
             }
             Some(Input::Observe { asset, reply }) => {
-                self.tickets += 1;
-                let ticket = self.tickets;
-                self.observers.insert(ticket, reply);
-                self.step(Event::Observe { ticket, asset })
+                let asked = self.askers.observe(asset, reply);
+                self.step(asked)
             }
             Some(Input::Usage { shared, but, reply }) => {
-                let now = self.calls.runtime.now();
-                // The check may have been aborted.
-                let _ = reply.send(self.kernel.usage(now, &shared, &but));
-                Ok(())
+                let asked = self.askers.usage(shared, but, reply);
+                self.step(asked)
             }
             // The other inputs do not concern a plan.
             Some(_) => Ok(()),
@@ -141,12 +129,7 @@ impl<R: Runtime> Rehearsal<R> {
                 self.recorded += records;
                 ready.push_back(Event::Durable(self.recorded));
             }
-            for (ticket, answer) in self.effects.replies.drain(..) {
-                if let Some(observer) = self.observers.remove(&ticket) {
-                    // The check may have been aborted.
-                    let _ = observer.send(answer);
-                }
-            }
+            self.askers.answer(&mut self.effects);
             for call in self.effects.calls.drain(..) {
                 match call {
                     Call::Push(_) => {}

@@ -10,6 +10,7 @@ mod end;
 mod event;
 mod judge;
 mod live;
+mod moving;
 mod people;
 mod recover;
 mod stall;
@@ -42,6 +43,7 @@ use crate::{
 };
 use closure::Before;
 use live::Live;
+use moving::Moving;
 use steady::Steady;
 
 /// A guard that can be left out, to show that tests notice. Only with the feature `planted-bugs`.
@@ -97,8 +99,8 @@ pub struct Kernel {
     heads: Heads,
     /// The group's assets that have a pin of their own, as reported or requested.
     pins: BTreeMap<AssetId, Standing>,
-    /// Pins that were requested and not reported yet, oldest first. Reports of other pins are outdated until then.
-    expected: BTreeMap<AssetId, Vec<StandingPin>>,
+    /// Requested moves of pins that were not reported yet. Reports of other pins are outdated until then.
+    expected: BTreeMap<AssetId, Moving>,
     quarantine: BTreeMap<AssetId, Quarantined>,
     /// Assets that may differ between the group's head and the newest incarnation.
     pending: BTreeSet<AssetId>,
@@ -330,11 +332,8 @@ impl Kernel {
         let Some(expected) = self.expected.get_mut(asset) else {
             return false;
         };
-        // Reports of earlier requests went to another group, which had the asset meanwhile.
-        if let Some(at) = expected.iter().position(|other| *other == pin) {
-            expected.drain(..=at);
-        }
-        if expected.is_empty() {
+        expected.reported(pin);
+        if expected.is_over() {
             self.expected.remove(asset);
         }
         self.moves_from(asset, pin) && !self.planted(Bug::UpdatedAtAnyPin)
@@ -342,8 +341,8 @@ impl Kernel {
 
     /// Whether a request to move the asset's pin elsewhere has not been reported yet.
     fn moves_from(&self, asset: &AssetId, pin: StandingPin) -> bool {
-        let mut expected = self.expected.get(asset).into_iter().flatten();
-        expected.any(|other| *other != pin)
+        let expected = self.expected.get(asset);
+        expected.is_some_and(|moving| moving.leaves(pin))
     }
 
     /// Forgets the pins of those of `assets` that belong to another group now. Assets of no group lose their pins.
@@ -413,7 +412,9 @@ impl Kernel {
             waits_for: Vec::new(),
             why: None,
         };
-        self.expected.entry(asset.clone()).or_default().push(pin);
+        let from = self.pin_of(asset);
+        let expected = self.expected.entry(asset.clone());
+        expected.or_insert_with(|| Moving::from(from)).then(pin);
         let standing = Standing {
             pin,
             content,

@@ -7,7 +7,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Incarnation, rollout::RolloutPolicy};
 
-use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live};
+use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live, moving::Moving};
 use crate::record::TargetRecord;
 
 impl Kernel {
@@ -270,8 +270,7 @@ impl Kernel {
 
     /// Takes in a late report from before an asset's pin moved forward: the asset goes back to the pin reported.
     pub(super) fn was_there(&mut self, asset: &AssetId, pin: StandingPin, out: &mut Effects) {
-        let expected = self.expected.get(asset).and_then(|pins| pins.first());
-        let expected = expected.copied();
+        let expected = self.expected.get(asset).and_then(Moving::next);
         let Some(live) = &mut self.live else { return };
         let Some(place) = live.place(asset) else {
             return;

@@ -1,4 +1,6 @@
-//! `solver --consumers N`: N consumers of one provider with capacity for all grow at once.
+//! `solver --consumers N`: N consumers of one provider with capacity for all.
+//!
+//! Two phases: all consumers appear at once (`come`), then all grow at once (`grow`).
 //!
 //! `ns_each` is the processor time per consumer from the seal until all are settled; `diffs_each` is the number of
 //! diffs per consumer.

@@ -144,10 +144,10 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
         // A move without an acknowledgement may still take effect, even after a move that was acknowledged meanwhile.
         remember(&mut state, Pinned::Moving);
     }
-    // When two operators move a pin at the same time, the order is unknown; only the last move to begin is expected.
+    let is_last = state.judge.moved_pin(at, moves);
     // After the phase with faults all operators release their pins again and again.
     let lets_go = state.healed && pinned == Pinned::Latest;
-    let last = lets_go || state.judge.moved_last(at, moves);
+    let last = is_last || lets_go;
     if done && last {
         remember(&mut state, pinned);
     }

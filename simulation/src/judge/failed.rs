@@ -242,7 +242,12 @@ impl State {
         let completed = self.judge.groups[group].completed_at;
         let pinned = self.judge.eyes[at].pinned;
         let forgotten = pinned.is_some_and(|(_, since)| since < completed);
-        let reverted = pinned.is_some_and(|(_, since)| self.is_reverted(at, head, since));
+        // The intent at the start of the rollback counts for all targets, although some go back much later.
+        let turned = self.judge.groups[group].goes_back;
+        let turned = turned.filter(|(_, to, _)| from == Some(*to));
+        let since = turned.map(|(.., since)| since);
+        let since = since.or(pinned.map(|(_, since)| since));
+        let reverted = since.is_some_and(|since| self.is_reverted(at, head, since));
         let forgiven = self.is_forgiven(group) || superseded || forgotten || reverted;
         let failed = from.and_then(|from| self.mark_at(from, at));
         let eye = &mut self.judge.eyes[at];

@@ -99,6 +99,15 @@ pub enum Pinned {
     Latest,
 }
 
+/// Moves of one pin by operators.
+#[derive(Debug, Default)]
+struct Moves {
+    /// Number of moves that have begun.
+    begun: u64,
+    /// Number of moves that have begun and not ended.
+    open: u32,
+}
+
 /// State of the judge during a run.
 pub struct Judge {
     /// The first violation, if there was any.
@@ -146,7 +155,7 @@ pub struct Judge {
     /// Manual changes of production and their repair.
     pub cures: Cures,
     assets: usize,
-    moves: BTreeMap<usize, u64>,
+    moves: BTreeMap<usize, Moves>,
 }
 
 impl Judge {
@@ -180,22 +189,26 @@ impl Judge {
         }
     }
 
-    /// Records that an operator begins to move a pin. Returns the number of the move, counted per asset.
-    pub fn move_pin(&mut self, at: usize) -> u64 {
+    /// Records that an operator begins to move a pin. Returns the number of the move, counted per asset; `None` if
+    /// another move of the pin has not ended, because the order of concurrent moves is unknown.
+    pub fn move_pin(&mut self, at: usize) -> Option<u64> {
         let moves = self.moves.entry(at).or_default();
-        *moves += 1;
-        *moves
+        moves.begun += 1;
+        moves.open += 1;
+        (moves.open == 1).then_some(moves.begun)
+    }
+
+    /// Records the end of a move of a pin. Returns whether it is known to be the last move that began.
+    pub fn moved_pin(&mut self, at: usize, number: Option<u64>) -> bool {
+        let moves = self.moves.entry(at).or_default();
+        moves.open -= 1;
+        number == Some(moves.begun)
     }
 
     /// Records that an operator approves a destructive change.
     pub fn approved(&mut self, at: usize, change: Digest) {
         let (said, _) = self.approved.entry((at, change)).or_default();
         *said += 1;
-    }
-
-    /// Whether no other move of the pin has begun since the move with this number.
-    pub fn moved_last(&self, at: usize, number: u64) -> bool {
-        self.moves.get(&at) == Some(&number)
     }
 
     /// Whether a bake since `since` may be measured wrong: a wall clock has jumped, and the jump or the change of the

@@ -14,7 +14,7 @@ use super::{modelled, rig::*};
 use crate::kernel::{Branch, Event, amounts::Amounts};
 
 /// An asset that consumes capacity of `p`.
-fn consumer(name: &str, size: u32) -> Asset {
+pub(super) fn consumer(name: &str, size: u32) -> Asset {
     let edges = vec![Edge {
         provider: AssetRef::to(id("p")),
         need: Need::Capacity { unit: "qps".into() },
@@ -23,7 +23,7 @@ fn consumer(name: &str, size: u32) -> Asset {
     asset.unwrap().build().unwrap()
 }
 
-fn has(qps: u64) -> Diff {
+pub(super) fn has(qps: u64) -> Diff {
     Diff::InSync {
         observed: observed(qps),
         look_again_at: None,
@@ -48,14 +48,14 @@ fn resizes(asset: &Asset, from: u64, to: u64) -> Diff {
     }
 }
 
-fn shared() -> Shared {
+pub(super) fn shared() -> Shared {
     Shared {
         provider: id("p"),
         unit: "qps".into(),
     }
 }
 
-const NAMES: [&str; 3] = ["a", "b", "c"];
+pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// A rig with three consumers that use 10 each of the 100 of `p`, and that are edited.
 fn rig() -> Rig {

@@ -22,6 +22,7 @@ mod pushes;
 mod restarts;
 mod rig;
 mod status;
+mod survey;
 mod takeover;
 mod throttled;
 mod waiters;

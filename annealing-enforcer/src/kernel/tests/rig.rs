@@ -7,7 +7,7 @@ use plane_runtime::Kernel as _;
 use plane_store::records::{AssetRecord, By, Scope};
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Observed, Pushed, Recheck, Verdict, plugin,
+    Observation, Observed, Pushed, Recheck, Usage, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
@@ -103,6 +103,7 @@ pub(super) struct Rig {
     pub(super) calls: Vec<Call>,
     pub(super) records: Vec<Record>,
     pub(super) replies: BTreeMap<u64, Result<Observation, String>>,
+    pub(super) usages: BTreeMap<u64, Usage>,
     pub(super) recorded: u64,
     pub(super) feed: Vec<FeedItem>,
     pub(super) config: Config,
@@ -166,6 +167,7 @@ impl Rig {
             calls: Vec::new(),
             records: Vec::new(),
             replies: BTreeMap::new(),
+            usages: BTreeMap::new(),
             recorded: 0,
             feed: Vec::new(),
             config,
@@ -192,6 +194,7 @@ impl Rig {
         self.calls.append(&mut out.calls);
         self.feed.append(&mut out.feed);
         self.replies.extend(out.replies.drain(..));
+        self.usages.extend(out.usages.drain(..));
     }
 
     /// Makes everything recorded so far durable.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plane_store::records::StandingPin;
-use plugin_sdk::{Cause, Judgement};
+use plugin_sdk::{Cause, Judgement, Progress};
 use prodspec_model::{
     IncarnationNo,
     rollout::{OnUnhealthy, RolloutPolicy},
@@ -466,4 +466,33 @@ fn r22_interrupted_release_of_an_unhealthy_asset_is_finished_after_a_restart() {
         rig.run();
         assert_eq!((rig.pin("a"), rig.at(1)), (StandingPin::NotYet, vec!["b"]));
     }
+}
+
+#[test]
+fn r22_news_from_before_an_asset_moved_forth_and_back_does_not_end_the_rollback() {
+    let mut rig = Rig::begun(RolloutPolicy::default(), &["a"]);
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!(rig.at(1), ["a"]);
+    // The store is slow: the next rollout begins and is rolled back before enforcement takes in any of its moves.
+    let unheard = |rig: &mut Rig, size| {
+        rig.put(vec![thing("a", size)]);
+        while rig.deliver() || rig.answer() {}
+    };
+    unheard(&mut rig, 3);
+    unheard(&mut rig, 1);
+    let back = Goes::At(IncarnationNo(1), Cause::Rollback);
+    let moves: Vec<_> = rig.steps.iter().flat_map(|step| &step.moves).collect();
+    assert_eq!(moves.last(), Some(&&(id("a"), back)), "{moves:?}");
+    assert_eq!(moves.len(), 2, "forth and back");
+    // The next report of enforcement is about the pin from before both moves.
+    rig.plane.settle(&id("a"));
+    while rig.deliver() {}
+    let progress = rig.view().targets[0].progress;
+    assert!(
+        matches!(progress, Progress::InFlight { .. }),
+        "{progress:?}"
+    );
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert!(rig.plane.pins.is_empty() && rig.plane.rows.is_empty());
 }

@@ -1,0 +1,52 @@
+//! Requested moves of one pin that enforcement has not reported yet.
+
+use plane_store::records::StandingPin;
+
+/// The last reported place of a pin, and the moves requested since.
+#[derive(Debug)]
+pub(super) struct Moving {
+    from: StandingPin,
+    /// Requested moves that were not reported yet, oldest first.
+    to: Vec<StandingPin>,
+}
+
+impl Moving {
+    /// A pin at `from`, without a requested move.
+    pub(super) fn from(from: StandingPin) -> Self {
+        Self {
+            from,
+            to: Vec::new(),
+        }
+    }
+
+    /// Adds a requested move to `to`.
+    pub(super) fn then(&mut self, to: StandingPin) {
+        self.to.push(to);
+    }
+
+    /// Returns the move that enforcement reports next.
+    pub(super) fn next(&self) -> Option<StandingPin> {
+        self.to.first().copied()
+    }
+
+    /// Whether enforcement has reported all moves.
+    pub(super) fn is_over(&self) -> bool {
+        self.to.is_empty()
+    }
+
+    /// Whether a requested move to a pin other than `pin` has not been reported yet.
+    pub(super) fn leaves(&self, pin: StandingPin) -> bool {
+        self.to.iter().any(|other| *other != pin)
+    }
+
+    /// Takes in a report of the pin at `pin`: the move to `pin` and all earlier moves are over. Reports of earlier
+    /// moves may have gone to another group, which had the asset meanwhile. If the pin leaves `pin` and later returns,
+    /// the report is from before it left, and ends no move.
+    pub(super) fn reported(&mut self, pin: StandingPin) {
+        let at = self.to.iter().position(|other| *other == pin);
+        if let Some(at) = at.filter(|at| *at == 0 || pin != self.from) {
+            self.to.drain(..=at);
+            self.from = pin;
+        }
+    }
+}
