@@ -140,16 +140,13 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
     let done = matches!(moved, Some(Ok(())));
     world.note("pinned", Some(at), [u64::from(done), 0]);
     let mut state = world.state();
-    if !done && pinned != Pinned::Latest {
-        // Not acknowledged is not undone: it may take effect after what was acknowledged meanwhile.
-        remember(&mut state, Pinned::Moving);
-    }
     let is_last = state.judge.moved_pin(at, moves);
-    // In the end all let go of it, again and again.
-    let lets_go = state.healed && pinned == Pinned::Latest;
-    let last = is_last || lets_go;
-    if done && last {
+    if done && is_last {
         remember(&mut state, pinned);
+    } else if done || pinned != Pinned::Latest {
+        // Not acknowledged is not undone: it may take effect after what was acknowledged meanwhile. And one that was
+        // acknowledged may have been overtaken by another.
+        remember(&mut state, Pinned::Moving);
     }
 }
 
@@ -206,7 +203,7 @@ fn put_right(world: &World, handle: &Handle<NodeRuntime>) {
         let state = world.state();
         let moved = state.judge.pins.iter();
         moved
-            .filter(|(_, pin)| **pin != Pinned::Latest)
+            .filter(|(at, pin)| **pin != Pinned::Latest && !state.judge.is_moving(**at))
             .map(|(at, _)| *at)
             .collect()
     };
