@@ -140,16 +140,13 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
     let done = matches!(moved, Some(Ok(())));
     world.note("pinned", Some(at), [u64::from(done), 0]);
     let mut state = world.state();
-    if !done && pinned != Pinned::Latest {
-        // A move without an acknowledgement may still take effect, even after a move that was acknowledged meanwhile.
-        remember(&mut state, Pinned::Moving);
-    }
     let is_last = state.judge.moved_pin(at, moves);
-    // After the phase with faults all operators release their pins again and again.
-    let lets_go = state.healed && pinned == Pinned::Latest;
-    let last = is_last || lets_go;
-    if done && last {
+    if done && is_last {
         remember(&mut state, pinned);
+    } else if done || pinned != Pinned::Latest {
+        // The pin is not known: a move without an acknowledgement may still take effect, and another move may have
+        // come after an acknowledged one.
+        remember(&mut state, Pinned::Moving);
     }
 }
 
@@ -196,7 +193,8 @@ fn resume(scope: Scope) -> Command {
     Command::Resume { scope, by }
 }
 
-/// Resumes paused types and the partition, and releases the pins that operators moved.
+/// Resumes paused types and the partition, and releases the pins that operators moved, except pins with a move under
+/// way.
 fn put_right(world: &World, handle: &Handle<NodeRuntime>) {
     for kind in Kind::ENFORCED {
         if let Ok(name) = TypeName::new(kind.type_name()) {
@@ -208,7 +206,7 @@ fn put_right(world: &World, handle: &Handle<NodeRuntime>) {
         let state = world.state();
         let moved = state.judge.pins.iter();
         moved
-            .filter(|(_, pin)| **pin != Pinned::Latest)
+            .filter(|(at, pin)| **pin != Pinned::Latest && !state.judge.is_moving(**at))
             .map(|(at, _)| *at)
             .collect()
     };

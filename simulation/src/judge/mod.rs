@@ -198,6 +198,11 @@ impl Judge {
         (moves.open == 1).then_some(moves.begun)
     }
 
+    /// Whether a move of a pin has begun and not ended.
+    pub fn is_moving(&self, at: usize) -> bool {
+        self.moves.get(&at).is_some_and(|moves| moves.open > 0)
+    }
+
     /// Records the end of a move of a pin. Returns whether it is known to be the last move that began.
     pub fn moved_pin(&mut self, at: usize, number: Option<u64>) -> bool {
         let moves = self.moves.entry(at).or_default();

@@ -69,9 +69,14 @@ impl State {
             return;
         }
         self.judge.look("order");
+        // Only moves back since the start of the rollback count: an asset that the rollout leaves out, because its content
+        // failed before, goes back when the rollout begins.
+        let turned = self.judge.groups[group].goes_back;
+        let turned = turned.map_or(Instant::default(), |(.., since)| since);
         let gone = |other: &usize| {
             let eye = &self.judge.eyes[*other];
-            let sent = eye.pinned.is_some_and(|(_, at)| at + SLACK < self.now);
+            let sent = |at: Instant| at + SLACK < self.now && at + SLACK >= turned;
+            let sent = eye.pinned.is_some_and(|(_, at)| sent(at));
             let moved = eye.back_from.is_some_and(|(no, _)| no == from);
             sent && moved && eye.goes_back && self.follows(*other, group)
         };
