@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use plane_store::{Write, records::Standing};
+use plane_store::{Write, records::PinStatus};
 use plugin_sdk::{BoxError, Cause};
 use prodspec_model::{AssetId, Incarnation};
 
@@ -52,5 +52,5 @@ pub enum Feed {
     /// This incarnation is now the newest and decides which assets are governed.
     Took(Incarnation),
     /// The present standings of these assets.
-    Stands(Vec<(AssetId, Standing)>),
+    Stands(Vec<(AssetId, PinStatus)>),
 }

@@ -23,7 +23,7 @@ use plane_store::{
     Batch, MemoryStore, Store,
     incarnations::{Head, Incarnations},
     record,
-    records::{GroupHead, Standing, StandingPin, Stands},
+    records::{GroupHead, PinStatus, StandingPin, SyncState},
 };
 use plugin_sdk::{
     BoxError, Health, HealthRequest, HealthValidator, Judgement, SelectRequest,
@@ -135,12 +135,12 @@ impl Pins {
         self.at(id)?.asset(id).map(|asset| asset.digest())
     }
 
-    fn standing(&self, id: &AssetId) -> Standing {
+    fn standing(&self, id: &AssetId) -> PinStatus {
         let pin = self.pins.get(id).copied();
-        Standing {
+        PinStatus {
             pin: pin.unwrap_or(StandingPin::Default),
             content: self.content(id),
-            state: Stands::InSync {
+            state: SyncState::InSync {
                 since: Timestamp::UNIX_EPOCH,
             },
         }

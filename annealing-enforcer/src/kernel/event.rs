@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plane_store::records::{
-    Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause, PinRecord, Standing,
+    Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause, PinRecord, PinStatus,
 };
 use plugin_sdk::{
     Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Shared, Usage, Verdict, plugin,
@@ -133,7 +133,7 @@ pub enum FeedItem {
     /// Enforcement has taken in this newest incarnation.
     Took(Incarnation),
     /// The present sync states of assets with a pin of their own, and of assets that have just lost it.
-    Stands(Vec<(AssetId, Standing)>),
+    Stands(Vec<(AssetId, PinStatus)>),
 }
 
 /// A record to be made durable.

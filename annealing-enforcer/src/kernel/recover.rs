@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plane_store::records::{AssetRecord, Orphaned, Owned, Stands};
+use plane_store::records::{AssetRecord, Orphaned, Owned, SyncState};
 use plugin_sdk::{FencingToken, Now};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons};
 
@@ -343,8 +343,8 @@ impl Kernel {
             };
             let unhealthy = unhealthy.map(|ill| ill.why);
             let state = match (unhealthy.clone(), at) {
-                (Some(why), _) => Stands::Unhealthy { why },
-                (None, Some(since)) => Stands::InSync { since },
+                (Some(why), _) => SyncState::Unhealthy { why },
+                (None, Some(since)) => SyncState::InSync { since },
                 (None, None) => super::standing::out_of_sync(now),
             };
             let stand = Stand {

@@ -1,7 +1,7 @@
 //! Sync states of assets with a pin of their own, reported to the strategist. Only a diff that started after the pin
 //! moved shows that an asset is in sync there (R20).
 
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Delay, Now, Recheck};
 use prodspec_model::AssetId;
 
@@ -24,7 +24,7 @@ pub(super) struct Stand {
     /// `true`: a later diff found the asset in sync, or it was in sync when the kernel pinned it where it was, or it
     /// has no intent.
     pub(super) confirmed: bool,
-    pub(super) state: Stands,
+    pub(super) state: SyncState,
     /// The message of the asset's own health check, if it failed the last push. Kept until the pin moves or the next
     /// push begins.
     pub(super) unhealthy: Option<String>,
@@ -42,7 +42,7 @@ impl Kernel {
                 after: entry.n,
                 confirmed: nothing,
                 state: if nothing || old {
-                    Stands::InSync { since: now.wall }
+                    SyncState::InSync { since: now.wall }
                 } else {
                     out_of_sync(now)
                 },
@@ -84,8 +84,8 @@ impl Kernel {
             return false;
         }
         let news = !std::mem::replace(&mut stand.confirmed, true);
-        if !matches!(stand.state, Stands::InSync { .. }) {
-            stand.state = Stands::InSync { since: now.wall };
+        if !matches!(stand.state, SyncState::InSync { .. }) {
+            stand.state = SyncState::InSync { since: now.wall };
             self.tell_standing(slot, out);
         }
         news
@@ -97,15 +97,15 @@ impl Kernel {
             return;
         };
         stand.confirmed = true;
-        if !matches!(stand.state, Stands::InSync { .. }) {
-            stand.state = Stands::InSync { since: now.wall };
+        if !matches!(stand.state, SyncState::InSync { .. }) {
+            stand.state = SyncState::InSync { since: now.wall };
             self.tell_standing(slot, out);
         }
     }
 
     pub(super) fn stands_out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
         if let Some(stand) = self.standings.get_mut(&slot)
-            && matches!(stand.state, Stands::InSync { .. })
+            && matches!(stand.state, SyncState::InSync { .. })
         {
             stand.state = out_of_sync(now);
             self.tell_standing(slot, out);
@@ -117,7 +117,7 @@ impl Kernel {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
         };
-        let Stands::OutOfSync { waits_for, why, .. } = &mut stand.state else {
+        let SyncState::OutOfSync { waits_for, why, .. } = &mut stand.state else {
             return;
         };
         let held = |delay: &&Delay| !matches!(delay.recheck, Recheck::WhenSettled(_));
@@ -142,7 +142,7 @@ impl Kernel {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
         };
-        let Stands::OutOfSync { why, .. } = &mut stand.state else {
+        let SyncState::OutOfSync { why, .. } = &mut stand.state else {
             return;
         };
         if why.as_deref() != Some(because) {
@@ -161,7 +161,7 @@ impl Kernel {
         }
         if let Some(stand) = self.standings.get_mut(&slot) {
             stand.unhealthy = Some(why.clone());
-            stand.state = Stands::Unhealthy { why };
+            stand.state = SyncState::Unhealthy { why };
             self.tell_standing(slot, out);
             self.remember(now, slot, out);
         }
@@ -195,32 +195,32 @@ impl Kernel {
 
     /// Reports an asset that is not enforced or not known: it has no pin of its own.
     pub(super) fn tell_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
-        let standing = Standing {
+        let standing = PinStatus {
             pin: StandingPin::Default,
             content: None,
-            state: Stands::InSync { since: now.wall },
+            state: SyncState::InSync { since: now.wall },
         };
         tell((id.clone(), standing), out);
     }
 
     /// Returns the sync states of all assets with a pin of their own.
-    pub fn standings(&self) -> Vec<(AssetId, Standing)> {
+    pub fn standings(&self) -> Vec<(AssetId, PinStatus)> {
         let slots = self.standings.keys();
         slots.filter_map(|&slot| self.standing(slot)).collect()
     }
 
     /// Returns the same for a new subscriber. An unhealthy asset is reported as unhealthy first, whatever was found
     /// since.
-    pub fn followed(&mut self) -> Vec<(AssetId, Standing)> {
+    pub fn followed(&mut self) -> Vec<(AssetId, PinStatus)> {
         for stand in self.standings.values_mut() {
             if let Some(why) = stand.unhealthy.clone() {
-                stand.state = Stands::Unhealthy { why };
+                stand.state = SyncState::Unhealthy { why };
             }
         }
         self.standings()
     }
 
-    fn standing(&self, slot: u32) -> Option<(AssetId, Standing)> {
+    fn standing(&self, slot: u32) -> Option<(AssetId, PinStatus)> {
         let pin = match self.table.pin_of(slot) {
             Pin::Default => StandingPin::Default,
             Pin::NotYet => StandingPin::NotYet,
@@ -231,7 +231,7 @@ impl Kernel {
             Some(stand) => stand.state.clone(),
             None => self.default_state(self.stepped, slot),
         };
-        let standing = Standing {
+        let standing = PinStatus {
             pin,
             content,
             state,
@@ -239,17 +239,17 @@ impl Kernel {
         Some((self.table.id(slot)?, standing))
     }
 
-    fn default_state(&self, now: Now, slot: u32) -> Stands {
+    fn default_state(&self, now: Now, slot: u32) -> SyncState {
         let entry = self.table.slot(slot);
         if entry.has(flag::IN_SYNC) || !self.table.has_intent(slot) {
-            Stands::InSync { since: now.wall }
+            SyncState::InSync { since: now.wall }
         } else {
             out_of_sync(now)
         }
     }
 }
 
-fn tell(told: (AssetId, Standing), out: &mut Effects) {
+fn tell(told: (AssetId, PinStatus), out: &mut Effects) {
     match out.feed.last_mut() {
         Some(FeedItem::Stands(stands)) => stands.push(told),
         _ => out.feed.push(FeedItem::Stands(vec![told])),
@@ -257,8 +257,8 @@ fn tell(told: (AssetId, Standing), out: &mut Effects) {
 }
 
 /// The state of an asset that was not found in sync.
-pub(super) fn out_of_sync(now: Now) -> Stands {
-    Stands::OutOfSync {
+pub(super) fn out_of_sync(now: Now) -> SyncState {
+    SyncState::OutOfSync {
         since: now.wall,
         waits_for: Vec::new(),
         why: None,

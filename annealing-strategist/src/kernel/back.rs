@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Cause, Now, Progress, RolloutId, Selection, Target};
 use prodspec_model::{AssetId, Digest, rollout::OnUnhealthy};
 
@@ -172,7 +172,7 @@ impl Kernel {
     }
 
     /// Takes in the standing of an asset that is rolled back.
-    pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, standing: &Standing) {
+    pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, standing: &PinStatus) {
         let at = self.clock.at(now);
         let pin = self.pin_of(asset);
         let Some(live) = &mut self.live else { return };
@@ -185,8 +185,8 @@ impl Kernel {
             return;
         }
         let progress = match &standing.state {
-            Stands::InSync { .. } => Progress::Updated { at },
-            Stands::OutOfSync { waits_for, .. } if back[place].is_under_way() => {
+            SyncState::InSync { .. } => Progress::Updated { at },
+            SyncState::OutOfSync { waits_for, .. } if back[place].is_under_way() => {
                 let forward = live.place(asset);
                 return forward
                     .into_iter()

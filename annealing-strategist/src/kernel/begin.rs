@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Cause, Now, RolloutId, Target};
 use prodspec_model::{Asset, AssetId, Incarnation, rollout::FirstTurnup};
 
@@ -406,9 +406,9 @@ impl Kernel {
     /// the head from here on. An asset that is still out of sync keeps its pin and so its cause. Assets that the group
     /// does not govern are not touched.
     pub(super) fn drop_pins(&mut self, to: &Incarnation, step: &mut Step) {
-        let same = |id: &AssetId, pin: &Standing| match to.asset(id) {
+        let same = |id: &AssetId, pin: &PinStatus| match to.asset(id) {
             Some(there) => {
-                let on_its_way = matches!(pin.state, Stands::OutOfSync { .. })
+                let on_its_way = matches!(pin.state, SyncState::OutOfSync { .. })
                     && !self.types.is_modelled_only(there.type_str());
                 Some(there.digest()) == pin.content && !on_its_way
             }

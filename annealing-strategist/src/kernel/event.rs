@@ -1,6 +1,6 @@
 //! The events that the kernel takes and the effects that it returns.
 
-use plane_store::records::Standing;
+use plane_store::records::PinStatus;
 use plugin_sdk::{Cause, Health, HealthRequest, RolloutId, SelectRequest, Selection};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
@@ -18,12 +18,12 @@ pub enum Event {
         /// The group's assets that the incarnation changes.
         changed: Vec<AssetId>,
         /// Standings of assets that came from another group. They are not reported again.
-        come: Vec<(AssetId, Standing)>,
+        come: Vec<(AssetId, PinStatus)>,
     },
     /// The heads of the partition's policy groups, after a change.
     Heads(Heads),
     /// New standings of assets of the group.
-    Stands(Vec<(AssetId, Standing)>),
+    Stands(Vec<(AssetId, PinStatus)>),
     /// A call of the selection stack ended.
     Selected {
         /// The number of the call that ended.

@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{AssetTypes, Mono, Now, RolloutId};
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
 
@@ -98,7 +98,7 @@ pub struct Kernel {
     /// The heads of all groups, including this one's as the other groups see it.
     heads: Heads,
     /// The group's assets that have a pin of their own, as reported or requested.
-    pins: BTreeMap<AssetId, Standing>,
+    pins: BTreeMap<AssetId, PinStatus>,
     /// Requested moves of pins that were not reported yet. Reports of other pins are outdated until then.
     expected: BTreeMap<AssetId, Moving>,
     quarantine: BTreeMap<AssetId, Quarantined>,
@@ -300,7 +300,7 @@ impl Kernel {
     }
 
     /// Takes in standings of the group's assets.
-    fn stands(&mut self, now: Now, standings: Vec<(AssetId, Standing)>, out: &mut Effects) {
+    fn stands(&mut self, now: Now, standings: Vec<(AssetId, PinStatus)>, out: &mut Effects) {
         for (asset, standing) in standings {
             // R17: enforcement pins no asset that has left every group, even if a pin was requested.
             if standing.pin == StandingPin::Default && !self.governs(&self.latest, &asset) {
@@ -316,7 +316,7 @@ impl Kernel {
                 continue;
             }
             let is = (standing.pin, standing.content);
-            let arrived = matches!(standing.state, Stands::InSync { .. });
+            let arrived = matches!(standing.state, SyncState::InSync { .. });
             self.look |= arrived && is.0 != StandingPin::Default && self.live.is_none();
             let was = match standing.pin {
                 StandingPin::Default => self.pins.remove(&asset),
@@ -407,7 +407,7 @@ impl Kernel {
         };
         let since = self.clock.at(now);
         let content = self.content_at(pin, asset);
-        let state = Stands::OutOfSync {
+        let state = SyncState::OutOfSync {
             since,
             waits_for: Vec::new(),
             why: None,
@@ -415,7 +415,7 @@ impl Kernel {
         let from = self.pin_of(asset);
         let expected = self.expected.entry(asset.clone());
         expected.or_insert_with(|| Moving::from(from)).then(pin);
-        let standing = Standing {
+        let standing = PinStatus {
             pin,
             content,
             state,

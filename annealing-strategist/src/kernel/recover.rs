@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
@@ -43,7 +43,7 @@ pub struct Recovered {
     /// The quarantined contents, by asset.
     pub quarantine: Vec<(AssetId, Quarantined)>,
     /// The group's assets with a pin of their own.
-    pub pins: Vec<(AssetId, Standing)>,
+    pub pins: Vec<(AssetId, PinStatus)>,
 }
 
 impl Recovered {
@@ -271,10 +271,10 @@ impl Kernel {
     /// Restores the pin of an asset that is only modelled: enforcement does not report it.
     fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
         if row.back_at.is_none() && self.is_modelled_only(&live.to, id) {
-            let standing = Standing {
+            let standing = PinStatus {
                 pin: StandingPin::At(live.to.no()),
                 content: live.to.asset(id).map(|asset| asset.digest()),
-                state: Stands::InSync {
+                state: SyncState::InSync {
                     since: live.time_of(row.moved_at),
                 },
             };
@@ -292,7 +292,7 @@ impl Kernel {
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
         let standing = self.pins.get(id);
         let there = standing.is_some_and(|s| s.pin == StandingPin::At(live.to.no()));
-        let in_sync = standing.is_some_and(|s| matches!(s.state, Stands::InSync { .. }));
+        let in_sync = standing.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
         match row.updated_at.map(|updated| live.time_of(updated)) {
             Some(at) if self.is_modelled_only(&live.to, id) => Progress::Updated { at },
             Some(at) if there && in_sync => Progress::Updated { at },
@@ -324,7 +324,7 @@ impl Kernel {
             };
             let back = goal == StandingPin::NotYet
                 || self.is_modelled_only(&live.to, &asset)
-                || matches!(standing.state, Stands::InSync { .. });
+                || matches!(standing.state, SyncState::InSync { .. });
             let progress = match back {
                 true => Progress::Updated { at: since },
                 false => Progress::InFlight { since },

@@ -1,7 +1,7 @@
 //! Select and update: asks which targets may move, moves them, and sees them settle.
 
 use jiff::Timestamp;
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{
     Cause, Direction, IncarnationReader, Now, Progress, SelectRequest, Selection, Until, Wait,
 };
@@ -330,7 +330,7 @@ impl Kernel {
         &mut self,
         now: Now,
         asset: &AssetId,
-        standing: &Standing,
+        standing: &PinStatus,
         out: &mut Effects,
     ) {
         let any = self.planted(Bug::UpdatedAtAnyPin);
@@ -353,12 +353,12 @@ impl Kernel {
             return self.drifted(now, place);
         }
         match &standing.state {
-            Stands::InSync { .. } => self.settled(now, place, out),
-            Stands::OutOfSync { waits_for, .. } => {
+            SyncState::InSync { .. } => self.settled(now, place, out),
+            SyncState::OutOfSync { waits_for, .. } => {
                 self.drifted(now, place);
                 self.takes(place, waits_for);
             }
-            Stands::Unhealthy { why } if live.is_watched() => {
+            SyncState::Unhealthy { why } if live.is_watched() => {
                 let why = format!("`{asset}` is unhealthy: {why}");
                 match self.live.as_ref().is_some_and(|live| self.is_first(live)) {
                     true => self.leave_behind(now, place, why, out),

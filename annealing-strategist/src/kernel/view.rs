@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use plane_store::records::{Standing, Stands};
+use plane_store::records::{PinStatus, SyncState};
 use plugin_sdk::{Direction, Progress, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
@@ -144,7 +144,7 @@ impl Kernel {
     /// Returns the assets that `asset` waits for and that the rollout does not move.
     fn waits_outside(&self, asset: &AssetId) -> impl Iterator<Item = &AssetId> {
         let waits_for = match self.pins.get(asset).map(|standing| &standing.state) {
-            Some(Stands::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
+            Some(SyncState::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
             _ => &[],
         };
         let moved = |id: &AssetId| self.owns(&self.latest, id) && !self.is_left_running(id);
@@ -154,7 +154,7 @@ impl Kernel {
     /// Whether the asset is absent from the incarnation at its pin, and left running.
     fn is_left_running(&self, asset: &AssetId) -> bool {
         let gone =
-            |it: &Standing| it.content.is_none() && matches!(it.state, Stands::InSync { .. });
+            |it: &PinStatus| it.content.is_none() && matches!(it.state, SyncState::InSync { .. });
         self.pins.get(asset).is_some_and(gone)
     }
 
@@ -170,7 +170,7 @@ impl Kernel {
     /// Returns the reason why an operator or a check holds the push of an asset.
     fn held_by(&self, asset: &AssetId) -> Option<&str> {
         match self.pins.get(asset).map(|standing| &standing.state) {
-            Some(Stands::OutOfSync { why, .. }) => why.as_deref(),
+            Some(SyncState::OutOfSync { why, .. }) => why.as_deref(),
             _ => None,
         }
     }

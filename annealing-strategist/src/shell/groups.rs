@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use plane_runtime::{Kernel as _, Runtime};
-use plane_store::records::{Standing, StandingPin};
+use plane_store::records::{PinStatus, StandingPin};
 use plugin_sdk::Mono;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The standings to report to each group, by its policy asset.
-type Told = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
+type Told = BTreeMap<AssetId, Vec<(AssetId, PinStatus)>>;
 
 /// The kernels of all groups, by policy asset.
 pub(super) type Kernels = BTreeMap<AssetId, Kernel>;
@@ -37,7 +37,7 @@ pub(super) struct Groups<R> {
     /// The head of every group that has one.
     heads: Heads,
     /// The last reported standings of assets with a pin of their own, for groups that such an asset joins.
-    stands: BTreeMap<AssetId, Standing>,
+    stands: BTreeMap<AssetId, PinStatus>,
     /// Assets that rollouts have let go. They are passed on to their new groups once all groups have processed their
     /// events.
     released: Vec<(AssetId, Vec<AssetId>)>,
@@ -56,7 +56,7 @@ impl<R: Runtime> Groups<R> {
         strategist: Arc<Strategist<R>>,
         latest: Incarnation,
         heads: Heads,
-        pins: Vec<(AssetId, Standing)>,
+        pins: Vec<(AssetId, PinStatus)>,
     ) -> Self {
         Self {
             strategist,
@@ -238,7 +238,7 @@ impl<R: Runtime> Groups<R> {
     }
 
     /// Passes each standing to the group of its asset.
-    pub(super) fn stands(&mut self, standings: Vec<(AssetId, Standing)>) {
+    pub(super) fn stands(&mut self, standings: Vec<(AssetId, PinStatus)>) {
         let mut told = Told::new();
         for (asset, standing) in standings {
             match standing.pin {
@@ -356,7 +356,7 @@ impl Group {
 
     /// Returns the oldest incarnation at which assets with a pin of their own are held: the head of a group that
     /// never completed a rollout. `None`: no such pin.
-    pub(super) fn first_pin(pins: &[(AssetId, Standing)]) -> Option<IncarnationNo> {
+    pub(super) fn first_pin(pins: &[(AssetId, PinStatus)]) -> Option<IncarnationNo> {
         let at = pins.iter().filter_map(|(_, standing)| match standing.pin {
             StandingPin::At(no) => Some(no),
             _ => None,

@@ -21,7 +21,7 @@ use futures::{
     stream::BoxStream,
 };
 use plane_runtime::{Runtime, timeout_at};
-use plane_store::records::Standing;
+use plane_store::records::PinStatus;
 use plugin_sdk::{BoxError, Health, Mono, Selection, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
@@ -135,7 +135,7 @@ async fn refused_until(again: BoxFuture<'static, ()>, inputs: &mut UnboundedRece
 /// Returns the newest incarnation and every asset with a pin of its own. `None`: the feed ended.
 async fn first(
     feed: &mut BoxStream<'static, Feed>,
-) -> Option<(Incarnation, Vec<(AssetId, Standing)>)> {
+) -> Option<(Incarnation, Vec<(AssetId, PinStatus)>)> {
     let mut latest = None;
     loop {
         match feed.next().await? {

@@ -10,7 +10,7 @@ use plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record},
-    records::{GroupHead, PinRecord, Standing, StandingPin, Stands},
+    records::{GroupHead, PinRecord, PinStatus, StandingPin, SyncState},
 };
 use plugin_sdk::BoxError;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, rollout::RolloutPolicy};
@@ -50,7 +50,7 @@ struct Memory {
 /// An asset with a pin of its own, its standing, and the group that it names.
 struct Pinned {
     asset: AssetId,
-    standing: Standing,
+    standing: PinStatus,
     said: Option<AssetId>,
 }
 
@@ -58,11 +58,11 @@ struct Pinned {
 pub(super) async fn remembered<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
-    pins: &[(AssetId, Standing)],
+    pins: &[(AssetId, PinStatus)],
 ) -> Result<Remembered, BoxError> {
     let memory = Memory::read(strategist, latest).await?;
     let all = [pins, &unenforced(strategist, latest, pins).await?].concat();
-    let pinned = |(asset, standing): (AssetId, Standing)| Pinned {
+    let pinned = |(asset, standing): (AssetId, PinStatus)| Pinned {
         said: latest.asset(&asset).as_ref().and_then(policy_of),
         asset,
         standing,
@@ -194,7 +194,7 @@ impl Memory {
         head: Option<&Incarnation>,
         latest: &Incarnation,
         pins: &[Pinned],
-    ) -> Vec<(AssetId, Standing)> {
+    ) -> Vec<(AssetId, PinStatus)> {
         let failed = self.failed_in(policy).iter().map(|(id, _)| id);
         let failed: BTreeSet<&AssetId> = failed.collect();
         let ours = |pin: &&Pinned| match (self.holder(&pin.asset), &pin.said) {
@@ -216,8 +216,8 @@ impl Memory {
 async fn unenforced<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
-    told: &[(AssetId, Standing)],
-) -> Result<Vec<(AssetId, Standing)>, BoxError> {
+    told: &[(AssetId, PinStatus)],
+) -> Result<Vec<(AssetId, PinStatus)>, BoxError> {
     let told: BTreeSet<&AssetId> = told.iter().map(|(id, _)| id).collect();
     let mut at_hand = BTreeMap::new();
     let mut found = Vec::new();
@@ -241,8 +241,8 @@ async fn unenforced<R: Runtime>(
         if known.is_some_and(|asset| strategist.types.is_modelled_only(asset.type_str())) {
             let content = pinned.map(|asset| asset.digest());
             let since = strategist.runtime.now().wall;
-            let state = Stands::InSync { since };
-            let standing = Standing {
+            let state = SyncState::InSync { since };
+            let standing = PinStatus {
                 pin,
                 content,
                 state,

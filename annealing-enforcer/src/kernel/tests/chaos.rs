@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plane_store::records::{PinRecord, Scope, Stands};
+use plane_store::records::{PinRecord, Scope, SyncState};
 use plugin_sdk::{
     Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed,
     Pushed, Quota, Recheck, Stamp, Verdict, plugin,
@@ -530,7 +530,7 @@ impl Chaos {
         assert_eq!(kernel.latest().no(), self.rig.latest.no());
         assert_eq!(kernel.unsettled(), 0, "{waits:#?}");
         for (asset, standing) in kernel.standings() {
-            let stands = matches!(standing.state, Stands::InSync { .. });
+            let stands = matches!(standing.state, SyncState::InSync { .. });
             assert!(stands, "{asset}: {standing:?} {waits:#?}");
         }
         assert!(kernel.claims.held().is_empty() && kernel.holds.is_empty());

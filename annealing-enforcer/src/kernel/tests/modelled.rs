@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{StandingPin, Stands};
+use plane_store::records::{StandingPin, SyncState};
 use plugin_sdk::{Cause, Claim, FencingToken, Recheck};
 use prodspec_model::{Asset, AssetRef, Message, addons::RolloutPolicyRef};
 use serde::{Deserialize, Serialize};
@@ -151,7 +151,7 @@ fn r20_modelled_only_asset_counts_as_in_sync_once_it_is_pinned() {
     let (_, found) = rig.kernel.standings().pop().unwrap();
     assert_eq!(found.pin, StandingPin::At(second.no()));
     assert_eq!(found.content, second.asset(&id("a")).map(|a| a.digest()));
-    assert!(matches!(found.state, Stands::InSync { .. }));
+    assert!(matches!(found.state, SyncState::InSync { .. }));
     pin(&mut rig, Pin::At(first, Cause::Rollback));
     assert!(rig.is_diffing("a"), "back, and enforced again");
 }

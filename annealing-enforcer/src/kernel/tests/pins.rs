@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{PinRecord, Standing, StandingPin, Stands};
+use plane_store::records::{PinRecord, PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Cause, FencingToken, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
@@ -50,7 +50,7 @@ fn size(rig: &Rig, name: &str) -> Option<u32> {
     Some(asset.payload::<Thing>().unwrap().size)
 }
 
-fn standing(rig: &Rig, name: &str) -> (StandingPin, Stands) {
+fn standing(rig: &Rig, name: &str) -> (StandingPin, SyncState) {
     let all = rig.kernel.standings();
     let (_, found) = all
         .into_iter()
@@ -110,7 +110,7 @@ fn r17_asset_that_becomes_governed_keeps_its_content() {
         cause: Cause::Intent,
     };
     assert_eq!(pins(&rig), [("a".to_owned(), Some(kept))]);
-    assert!(matches!(standing(&rig, "a").1, Stands::InSync { .. }));
+    assert!(matches!(standing(&rig, "a").1, SyncState::InSync { .. }));
     assert_eq!(rig.kernel.unsettled(), 0, "the asset stays settled");
     let taken = rig.records.last();
     assert!(matches!(taken, Some(Record::Taken(no)) if *no == rig.latest.no()));
@@ -291,12 +291,12 @@ pub(super) fn r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync() {
         run: under_way.run,
         answer: Ok(plugin_sdk::Diff::in_sync()),
     });
-    assert!(matches!(standing(&rig, "a").1, Stands::OutOfSync { .. }));
+    assert!(matches!(standing(&rig, "a").1, SyncState::OutOfSync { .. }));
     assert_eq!(rig.kernel.unsettled(), 0, "the content is the same");
     rig.in_sync("a");
     let there = (StandingPin::At(second.no()), true);
     let (pin, state) = standing(&rig, "a");
-    assert_eq!((pin, matches!(state, Stands::InSync { .. })), there);
+    assert_eq!((pin, matches!(state, SyncState::InSync { .. })), there);
     assert_eq!(
         rig.remembered("a").unwrap().settled.unwrap().incarnation,
         second.no()
@@ -310,7 +310,7 @@ fn r19_feed_names_the_assets_that_a_pinned_asset_waits_for() {
     pin(&mut rig, "a", at(&first));
     rig.until_diff("a");
     let waits = |rig: &Rig| match standing(rig, "a").1 {
-        Stands::OutOfSync { waits_for, .. } => Some(waits_for),
+        SyncState::OutOfSync { waits_for, .. } => Some(waits_for),
         _ => None,
     };
     rig.diffed("a", differs);
@@ -349,8 +349,8 @@ fn pinned_and_taken_over(rig: &Rig) -> Rig {
     Rig::recover(config, kinds, FencingToken(2), recovered, rig.now)
 }
 
-fn is_ill(standings: Vec<(prodspec_model::AssetId, Standing)>) -> bool {
-    matches!(&standings[0].1.state, Stands::Unhealthy { why } if why == "it crashes")
+fn is_ill(standings: Vec<(prodspec_model::AssetId, PinStatus)>) -> bool {
+    matches!(&standings[0].1.state, SyncState::Unhealthy { why } if why == "it crashes")
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn r21_unhealthy_push_is_unhealthy_for_the_next_owner() {
     // Once the feed is followed, a diff updates the state.
     later.until_diff("a");
     later.in_sync("a");
-    assert!(matches!(standing(&later, "a").1, Stands::InSync { .. }));
+    assert!(matches!(standing(&later, "a").1, SyncState::InSync { .. }));
 }
 
 #[test]
@@ -409,13 +409,13 @@ fn r20_feed_reports_drift_and_unhealthy_pushes() {
     rig.in_sync("a");
     rig.until_diff("a");
     let push = rig.until_push("a", |verdict| verdict).unwrap();
-    assert!(matches!(standing(&rig, "a").1, Stands::OutOfSync { .. }));
+    assert!(matches!(standing(&rig, "a").1, SyncState::OutOfSync { .. }));
     let message = "ill".to_owned();
     rig.step(Event::PushDone {
         run: push.target.run,
         answer: Err(plugin::Error::Unhealthy { message }),
     });
-    assert!(matches!(standing(&rig, "a").1, Stands::Unhealthy { .. }));
+    assert!(matches!(standing(&rig, "a").1, SyncState::Unhealthy { .. }));
     let told = rig
         .feed
         .iter()

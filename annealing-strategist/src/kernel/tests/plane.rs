@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{AssetTypes, Cause, RolloutId};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
 
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) enum Fed {
     Took(Incarnation, Vec<AssetId>),
-    Stands(AssetId, Standing),
+    Stands(AssetId, PinStatus),
 }
 
 /// The part of a step that became durable.
@@ -42,7 +42,7 @@ pub(super) struct Plane {
     pub(super) latest: Incarnation,
     pub(super) head: Option<Incarnation>,
     pub(super) pins: BTreeMap<AssetId, (StandingPin, Cause)>,
-    found: BTreeMap<AssetId, Stands>,
+    found: BTreeMap<AssetId, SyncState>,
     production: BTreeMap<AssetId, Digest>,
     pub(super) rollouts: BTreeMap<RolloutId, Rollout>,
     pub(super) rows: BTreeMap<AssetId, TargetRecord>,
@@ -121,35 +121,35 @@ impl Plane {
         known.is_none_or(|asset| !self.types.is_modelled_only(asset.type_str()))
     }
 
-    fn standing(&self, id: &AssetId) -> Standing {
+    fn standing(&self, id: &AssetId) -> PinStatus {
         let since = self.now;
         let pin = self.pins.get(id).map(|(pin, _)| *pin);
         let content = self.content(id);
         let in_sync = content.is_none() || content == self.production.get(id).copied();
         let found = self.found.get(id).cloned();
-        Standing {
+        PinStatus {
             pin: pin.unwrap_or(StandingPin::Default),
             content,
             state: found.unwrap_or(match in_sync {
-                true => Stands::InSync { since },
+                true => SyncState::InSync { since },
                 false => out_of_sync(since, &[]),
             }),
         }
     }
 
-    pub(super) fn standings(&self) -> Vec<(AssetId, Standing)> {
+    pub(super) fn standings(&self) -> Vec<(AssetId, PinStatus)> {
         let pinned = self.pins.keys().filter(|id| self.is_enforced(id));
         pinned.map(|id| (id.clone(), self.standing(id))).collect()
     }
 
     /// Returns the standings of all durable pins, enforced or not.
-    pub(super) fn all_pins(&self) -> Vec<(AssetId, Standing)> {
+    pub(super) fn all_pins(&self) -> Vec<(AssetId, PinStatus)> {
         let mut all = Vec::new();
         for id in self.pins.keys() {
             let mut standing = self.standing(id);
             if !self.is_enforced(id) {
                 let since = self.now;
-                standing.state = Stands::InSync { since };
+                standing.state = SyncState::InSync { since };
             }
             all.push((id.clone(), standing));
         }
@@ -366,7 +366,7 @@ impl Plane {
         self.pins.insert(id.clone(), pin);
         let since = self.now;
         let state = match self.content(id) {
-            None => Stands::InSync { since },
+            None => SyncState::InSync { since },
             Some(_) => out_of_sync(since, &[]),
         };
         self.found.insert(id.clone(), state);
@@ -388,8 +388,8 @@ impl Plane {
         };
         let same = self.production.insert(id.clone(), content) == Some(content);
         let since = self.now;
-        let news = Stands::InSync { since };
-        let known = matches!(self.found.get(id), Some(Stands::InSync { .. }));
+        let news = SyncState::InSync { since };
+        let known = matches!(self.found.get(id), Some(SyncState::InSync { .. }));
         if self.pins.contains_key(id) && !(same && known) {
             self.found.insert(id.clone(), news);
             self.tell(id);
@@ -416,7 +416,7 @@ impl Plane {
     /// An operator or a check holds the push of an asset.
     pub(super) fn hold(&mut self, id: &AssetId, because: &str) {
         let mut state = out_of_sync(self.now, &[]);
-        if let Stands::OutOfSync { why, .. } = &mut state {
+        if let SyncState::OutOfSync { why, .. } = &mut state {
             *why = Some(because.to_owned());
         }
         self.found.insert(id.clone(), state);
@@ -424,12 +424,13 @@ impl Plane {
     }
 
     pub(super) fn is_pushed(&self, id: &AssetId) -> bool {
-        self.pins.contains_key(id) && matches!(self.found.get(id), Some(Stands::OutOfSync { .. }))
+        self.pins.contains_key(id)
+            && matches!(self.found.get(id), Some(SyncState::OutOfSync { .. }))
     }
 
     pub(super) fn fail_push(&mut self, id: &AssetId) {
         let why = "it crashes".to_owned();
-        self.found.insert(id.clone(), Stands::Unhealthy { why });
+        self.found.insert(id.clone(), SyncState::Unhealthy { why });
         self.tell(id);
         self.restless.push(id.clone());
     }
@@ -439,8 +440,8 @@ impl Plane {
     }
 }
 
-fn out_of_sync(since: Timestamp, waits_for: &[&AssetId]) -> Stands {
-    Stands::OutOfSync {
+fn out_of_sync(since: Timestamp, waits_for: &[&AssetId]) -> SyncState {
+    SyncState::OutOfSync {
         since,
         waits_for: waits_for.iter().copied().cloned().collect(),
         why: None,

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use plane_runtime::Kernel as _;
-use plane_store::records::{Standing, StandingPin};
+use plane_store::records::{PinStatus, StandingPin};
 use plugin_sdk::{AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, TargetSelection};
 use prodspec_model::{
     Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationId, IncarnationNo, Message,
@@ -136,7 +136,7 @@ pub(super) struct Rig {
     pub(super) lag: Option<Duration>,
     pushes: BTreeSet<(Mono, AssetId)>,
     /// Standings of pinned assets, as last reported.
-    heard: BTreeMap<AssetId, Standing>,
+    heard: BTreeMap<AssetId, PinStatus>,
     /// The number of steps made, and the step at which the process dies.
     pub(super) made: usize,
     pub(super) crash_at: Option<(usize, Part)>,

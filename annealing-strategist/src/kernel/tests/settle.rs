@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{Standing, StandingPin, Stands};
+use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{HealthRequest, Judgement, Watched};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
@@ -35,10 +35,10 @@ pub(super) fn r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated() {
         StandingPin::NotYet,
         StandingPin::Default,
     ] {
-        let standing = Standing {
+        let standing = PinStatus {
             pin,
             content: None,
-            state: Stands::InSync { since },
+            state: SyncState::InSync { since },
         };
         rig.step(Event::Stands(vec![(id("a"), standing)]));
         assert_eq!((rig.counts().in_flight, rig.counts().updated), (1, 0));
@@ -436,10 +436,10 @@ fn r21_settled_targets_are_separated_from_targets_under_way() {
 fn r20_target_moved_by_another_actor_is_no_longer_updated() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
-    let standing = Standing {
+    let standing = PinStatus {
         pin: StandingPin::At(IncarnationNo(1)),
         content: None,
-        state: Stands::InSync {
+        state: SyncState::InSync {
             since: rig.now.wall,
         },
     };

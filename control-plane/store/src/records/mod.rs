@@ -12,7 +12,7 @@ pub use asset::{AssetRecord, Floor, Orphaned, PinRecord, Settled, Taken, Unhealt
 pub use decision::{AllowedBy, Decision, Decisions, Outcome, Trigger, excerpt};
 pub use open::{OpenPush, Owned, ReliedOn};
 pub use people::{Approval, By, Ended, Override, Pause, Scope, Used};
-pub use rollout::{GroupHead, Standing, StandingPin, Stands};
+pub use rollout::{GroupHead, PinStatus, StandingPin, SyncState};
 pub use stopped::Stopped;
 
 use crate::Record as _;

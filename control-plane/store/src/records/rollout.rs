@@ -20,14 +20,14 @@ impl Record for GroupHead {
 
 /// State of an asset relative to its intent, as the enforcer last found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct PinStatus {
     /// Incarnation that is the asset's intent.
     pub pin: StandingPin,
     /// Digest of the asset's content at that incarnation. `None` means that the incarnation does not contain the asset,
     /// and its resource is left alone.
     pub content: Option<Digest>,
     /// Result of the last diff or push.
-    pub state: Stands,
+    pub state: SyncState,
 }
 
 /// Incarnation that is an asset's intent.
@@ -46,7 +46,7 @@ pub enum StandingPin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Stands {
+pub enum SyncState {
     /// A diff that started after the pin moved found the asset in sync.
     InSync {
         /// Time at which it was first found in sync.
