@@ -143,13 +143,13 @@ pub trait Validator: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Validates one asset. Does nothing by default.
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let _ = (view, problems);
     }
 
     /// Validates the whole candidate, or its differences from the parent. Called only if every source was read and
     /// every generator succeeded. Does nothing by default.
-    fn incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
+    fn validate_incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
         let _ = (candidate, problems);
     }
 }

@@ -5,7 +5,6 @@
 //! everything or nothing. While there is an error, the last good incarnation stays in force, and [`Status`] lists every
 //! problem.
 
-mod durable;
 pub mod file;
 pub mod format;
 pub mod guard;
@@ -15,17 +14,18 @@ pub mod pipeline;
 pub mod seal;
 pub mod shell;
 mod status;
+mod store_sealer;
 #[cfg(test)]
 mod testing;
 pub mod validators;
 
-pub use durable::{Durable, Withdrawn};
 pub use file::{JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile};
 pub use guard::SealOverride;
 pub use pipeline::Pipeline;
-pub use seal::{Seal, Seals};
+pub use seal::{Seal, Sealer};
 pub use shell::{Handle, Regeneration};
 pub use status::Status;
+pub use store_sealer::{StoreSealer, Withdrawn};
 
 /// The runtime crate: the clock and the tasks that callers pass in.
 pub use plane_runtime as runtime;

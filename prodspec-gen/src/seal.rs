@@ -55,7 +55,7 @@ impl Seal {
 
 /// Storage for the incarnations and the overrides of one partition.
 #[async_trait]
-pub trait Seals: Send + Sync + 'static {
+pub trait Sealer: Send + Sync + 'static {
     /// The incarnation in force, which is the newest. `None`: nothing is sealed yet.
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError>;
 
@@ -116,7 +116,7 @@ impl InMemory {
 }
 
 #[async_trait]
-impl Seals for InMemory {
+impl Sealer for InMemory {
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError> {
         Ok(self.kept().sealed.last().cloned())
     }

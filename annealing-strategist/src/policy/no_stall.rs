@@ -96,7 +96,7 @@ impl Validator for NoStall {
         "no-stall"
     }
 
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         if view.asset().type_str() != RolloutPolicy::TYPE {
             return problems.extend(refers_elsewhere(view));
         }

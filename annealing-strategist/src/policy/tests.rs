@@ -443,7 +443,7 @@ fn problems(check: &NoStall, policy: &RolloutPolicy) -> Problems {
     let snapshot = Snapshot::empty().edit(IncarnationNo(1), assets, &[]);
     let mut problems = Problems::none();
     let types = AssetTypes::default();
-    check.asset(&AssetView::new(&policy, &snapshot, &types), &mut problems);
+    check.validate_asset(&AssetView::new(&policy, &snapshot, &types), &mut problems);
     problems
 }
 
@@ -567,7 +567,8 @@ fn r18_reference_to_another_type_as_policy_is_refused() {
     let types = AssetTypes::default();
     let found = |asset: &Asset| {
         let mut problems = Problems::none();
-        NoStall::standard().asset(&AssetView::new(asset, &snapshot, &types), &mut problems);
+        NoStall::standard()
+            .validate_asset(&AssetView::new(asset, &snapshot, &types), &mut problems);
         problems.to_string()
     };
     let says = found(&assets[0]);

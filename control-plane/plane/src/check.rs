@@ -153,7 +153,7 @@ impl<R: Runtime> Handle<R> {
             .map(|(name, reading)| (name.0, reading));
         let pipeline = self.shared.pipeline.clone();
         let checked = blocking(&self.shared.runtime, move || {
-            pipeline.check(named, parent.as_ref())
+            pipeline.dry_run(named, parent.as_ref())
         });
         let panicked = || Err(Problem::new("the check panicked").into());
         let candidate = checked.await.unwrap_or_else(panicked);

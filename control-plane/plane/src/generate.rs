@@ -6,7 +6,7 @@ use annealing_enforcer::Handle as Enforcement;
 use async_trait::async_trait;
 use plane_runtime::Runtime;
 use plugin_sdk::{BoxError, FencingToken};
-use prodspec_gen::{Durable, Regeneration, Seal, SealOverride, Seals};
+use prodspec_gen::{Regeneration, Seal, SealOverride, Sealer, StoreSealer};
 use prodspec_model::{Incarnation, Revision, SourceName};
 use tokio::sync::watch;
 
@@ -18,7 +18,7 @@ pub(crate) async fn while_owner<R: Runtime>(
     token: FencingToken,
     enforcement: Enforcement<R>,
 ) {
-    let durable = Durable::sharing(
+    let durable = StoreSealer::sharing(
         shared.store.clone(),
         shared.partition.clone(),
         shared.incarnations.clone(),
@@ -59,12 +59,12 @@ impl Drop for Owned<'_> {
 
 /// Seals incarnations in the store, and hands each one to the enforcer without waiting for the store's hint.
 struct HandedOver<R> {
-    durable: Durable,
+    durable: StoreSealer,
     enforcement: Enforcement<R>,
 }
 
 #[async_trait]
-impl<R: Runtime> Seals for HandedOver<R> {
+impl<R: Runtime> Sealer for HandedOver<R> {
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError> {
         self.durable.latest().await
     }

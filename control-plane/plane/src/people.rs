@@ -5,7 +5,7 @@ use annealing_strategist::By;
 use jiff::Timestamp;
 use plane_runtime::Runtime;
 use plane_store::records::Scope;
-use prodspec_gen::{Durable, SealOverride};
+use prodspec_gen::{SealOverride, StoreSealer};
 use prodspec_model::{AssetId, Digest};
 
 use crate::handle::{Error, Handle};
@@ -138,7 +138,7 @@ impl<R: Runtime> Handle<R> {
             who,
             why,
         };
-        let allowed = Durable::allow(&*self.shared.store, &self.shared.partition, &word);
+        let allowed = StoreSealer::allow(&*self.shared.store, &self.shared.partition, &word);
         allowed.await.map_err(Error::Store)?;
         if let Some(generation) = self.shared.owned.borrow().as_ref() {
             generation.regenerate();

@@ -65,7 +65,7 @@ impl Validator for Readable {
         "readable"
     }
 
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let Ok(page) = view.asset().payload::<Page>() else {
             return;
         };

@@ -9,7 +9,7 @@ use plugin_sdk::{
     service::{AssetService, CheckLayer},
 };
 use prodspec_gen::{
-    Durable, Pipeline, Regeneration,
+    Pipeline, Regeneration, StoreSealer,
     runtime::TokioRuntime,
     shell,
     store::Store,
@@ -62,7 +62,7 @@ impl Service {
             .validator(KnownTypes)
             .validator(Readable)
             .build()?;
-        let seals = Arc::new(Durable::new(store.clone(), partition.clone()));
+        let seals = Arc::new(StoreSealer::new(store.clone(), partition.clone()));
         let (generation, of_generation) = Regeneration::new(runtime.clone(), pipeline, seals);
 
         // A plugin inside stock tower layers is still a plugin.

@@ -22,7 +22,7 @@ fn manifest(n: usize, under: std::ops::Range<usize>) -> serde_json::Value {
 /// The result of a change from one manifest to the other: the number of assets, or the problems.
 fn outcome(from: serde_json::Value, to: serde_json::Value) -> String {
     let pipeline = testing::builder().build().unwrap();
-    match pipeline.check([("docs", items(to))], Some(&incarnation(from))) {
+    match pipeline.dry_run([("docs", items(to))], Some(&incarnation(from))) {
         Ok(candidate) => format!("{} assets", candidate.snapshot.len()),
         Err(problems) => problems.to_string(),
     }

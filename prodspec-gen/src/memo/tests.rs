@@ -125,7 +125,7 @@ fn r1_only_generators_whose_inputs_changed_run() {
 }
 
 fn problems(readings: Vec<(&str, Reading)>, pipeline: &Pipeline) -> Vec<String> {
-    let said = pipeline.check(readings, None).unwrap_err();
+    let said = pipeline.dry_run(readings, None).unwrap_err();
     said.iter().map(ToString::to_string).collect()
 }
 

@@ -36,7 +36,7 @@ impl Run<'_> {
         let mut found: Problems = all.flat_map(|(_, remarks)| remarks).cloned().collect();
         if complete {
             for validator in &self.pipeline.0.validators {
-                let problems = ask(|problems| validator.incarnation(candidate, problems));
+                let problems = ask(|problems| validator.validate_incarnation(candidate, problems));
                 take(&mut found, problems, validator.name(), None);
             }
         }
@@ -55,7 +55,7 @@ impl Run<'_> {
             view = view.incomplete();
         }
         for validator in &self.pipeline.0.validators {
-            let problems = ask(|problems| validator.asset(&view, problems));
+            let problems = ask(|problems| validator.validate_asset(&view, problems));
             take(found, problems, validator.name(), Some(asset));
         }
     }

@@ -151,7 +151,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// All problems that sources, generators, validators and guards find.
-    pub fn check<N: AsRef<str>>(
+    pub fn dry_run<N: AsRef<str>>(
         &self,
         readings: impl IntoIterator<Item = (N, Reading)>,
         parent: Option<&Incarnation>,

@@ -24,7 +24,7 @@ use crate::{
     kernel::{Effect, Event, Generated, Kernel, Verdict},
     memo::{Draft, Memo, Readings, Refused},
     pipeline::Pipeline,
-    seal::Seals,
+    seal::Sealer,
     status::Status,
 };
 
@@ -71,7 +71,7 @@ use crate::{
 pub struct Regeneration<R> {
     runtime: R,
     pipeline: Pipeline,
-    seals: Arc<dyn Seals>,
+    seals: Arc<dyn Sealer>,
     kernel: Kernel,
     /// The results of the last good run. Shared only while generators run.
     memo: Arc<Memo>,
@@ -94,7 +94,7 @@ pub struct Regeneration<R> {
 
 impl<R: Runtime> Regeneration<R> {
     /// Prepares regeneration and returns it with its handle. Call [`Regeneration::run`] to start it.
-    pub fn new(runtime: R, pipeline: Pipeline, seals: Arc<dyn Seals>) -> (Self, Handle) {
+    pub fn new(runtime: R, pipeline: Pipeline, seals: Arc<dyn Sealer>) -> (Self, Handle) {
         let (ask, asked) = mpsc::channel(1);
         let (status, watched) = watch::channel(Status::default());
         let regeneration = Self {

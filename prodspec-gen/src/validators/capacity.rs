@@ -16,7 +16,7 @@ impl Validator for CapacityFits {
         "capacity"
     }
 
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let Some(capacity) = view.capacity(view.asset()) else {
             return;
         };

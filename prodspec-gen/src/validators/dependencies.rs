@@ -21,7 +21,7 @@ impl Validator for Dependencies {
         "dependencies"
     }
 
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let mut seen = BTreeSet::new();
         let edges = depends_on(view.asset()).edges;
         for (nth, edge) in edges.iter().enumerate() {
@@ -36,7 +36,7 @@ impl Validator for Dependencies {
         }
     }
 
-    fn incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
+    fn validate_incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
         // The parent has no cycle, so every new cycle contains an asset that changed.
         let after = candidate
             .changes

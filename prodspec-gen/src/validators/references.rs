@@ -11,7 +11,7 @@ impl Validator for References {
         "references"
     }
 
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let itself = view.asset().id_str();
         let wrong = |id: &prodspec_model::AssetId| {
             id.as_str() == itself || !view.is_incomplete() && view.get(id).is_none()

@@ -31,7 +31,7 @@ impl Validator for DomainSpread {
         "domain-spread"
     }
 
-    fn incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
+    fn validate_incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
         let is = |asset: &Asset| asset.type_str() == &*self.type_name;
         let touched = candidate.changes.iter().any(|change| {
             [&change.before, &change.after]

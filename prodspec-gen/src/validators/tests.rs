@@ -11,7 +11,7 @@ use crate::{
 };
 
 fn problems_of(pipeline: &Pipeline, manifest: serde_json::Value) -> Vec<String> {
-    match pipeline.check([("docs", items(manifest))], None) {
+    match pipeline.dry_run([("docs", items(manifest))], None) {
         Ok(_) => Vec::new(),
         Err(problems) => problems.iter().map(ToString::to_string).collect(),
     }
@@ -75,7 +75,7 @@ fn new_cycle_through_unchanged_assets_is_refused() {
     let pipeline = testing::builder().build().unwrap();
     let manifest = items(json!({"a": needs(0, &["b"]), "b": needs(0, &["a"])}));
     let problems = pipeline
-        .check([("docs", manifest)], Some(&parent))
+        .dry_run([("docs", manifest)], Some(&parent))
         .unwrap_err();
     assert!(problems.to_string().contains("a -> b -> a"), "{problems}");
 }

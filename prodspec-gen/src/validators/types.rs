@@ -12,7 +12,7 @@ impl Validator for KnownTypes {
         "types"
     }
 
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let type_name = view.asset().type_str();
         if !view.types().knows(type_name) {
             let message = format!(

@@ -47,7 +47,7 @@ impl Validator for Superstitious {
         "superstitious"
     }
 
-    fn asset(&self, view: &AssetView<'_>, _: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, _: &mut Problems) {
         let service = view.asset().payload::<Service>().unwrap();
         assert_ne!(service.size, 13, "on purpose");
     }

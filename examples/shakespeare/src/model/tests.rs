@@ -31,7 +31,7 @@ fn file() -> YamlFile {
 fn snapshot_of(text: &str) -> Result<Snapshot, Problems> {
     let reading = file().parse(text.as_bytes())?;
     let parent: Option<&Incarnation> = None;
-    Ok(pipeline().check([(SOURCE, reading)], parent)?.snapshot)
+    Ok(pipeline().dry_run([(SOURCE, reading)], parent)?.snapshot)
 }
 
 fn asset(snapshot: &Snapshot, id: &str) -> Asset {

@@ -186,7 +186,7 @@ impl Validator for Fives {
         "fives"
     }
 
-    fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         for id in view.references() {
             let payload = view.get(id).map(|asset| asset.payload_json().to_owned());
             let thing = payload.and_then(|json| serde_json::from_str::<A>(&json).ok());

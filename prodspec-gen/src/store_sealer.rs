@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     guard::SealOverride,
-    seal::{Seal, Seals, Superseded},
+    seal::{Seal, Sealer, Superseded},
 };
 
 /// Keeps the incarnations and the overrides of one partition in a store.
@@ -34,7 +34,7 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// # }).unwrap();
 /// ```
-pub struct Durable {
+pub struct StoreSealer {
     store: Arc<dyn Store>,
     partition: PartitionId,
     incarnations: Arc<Incarnations<dyn Store>>,
@@ -76,7 +76,7 @@ impl SealOverride {
 )]
 pub struct Withdrawn(String);
 
-impl Durable {
+impl StoreSealer {
     /// Keeps the incarnations of `partition` in `store`. Does not check the owner of the partition: see
     /// [`Durable::owned`].
     pub fn new(store: Arc<dyn Store>, partition: PartitionId) -> Self {
@@ -154,7 +154,7 @@ impl Durable {
 }
 
 #[async_trait]
-impl Seals for Durable {
+impl Sealer for StoreSealer {
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError> {
         let head = self.incarnations.head().await?;
         let known = self.at_hand().latest.clone();
@@ -196,7 +196,7 @@ impl Seals for Durable {
     }
 }
 
-impl std::fmt::Debug for Durable {
+impl std::fmt::Debug for StoreSealer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Durable")
             .field("partition", &self.partition)

@@ -14,8 +14,8 @@ fn partition() -> PartitionId {
     PartitionId::new("test").unwrap()
 }
 
-fn over(store: &MemoryStore) -> Durable {
-    Durable::new(Arc::new(store.clone()), partition())
+fn over(store: &MemoryStore) -> StoreSealer {
+    StoreSealer::new(Arc::new(store.clone()), partition())
 }
 
 fn word(guard: &str) -> SealOverride {
@@ -29,7 +29,7 @@ fn word(guard: &str) -> SealOverride {
 
 /// Drafts, seals and accepts the items of a manifest.
 async fn seal(
-    seals: &Durable,
+    seals: &StoreSealer,
     memo: &mut Memo,
     manifest: serde_json::Value,
     spent: Vec<SealOverride>,
@@ -98,7 +98,7 @@ async fn r4_seal_spends_only_the_overrides_that_it_uses() {
     let store = MemoryStore::new();
     let (seals, mut memo) = (over(&store), Memo::new());
     for guard in ["shrink-guard", "growth-guard"] {
-        Durable::allow(&store, &partition(), &word(guard))
+        StoreSealer::allow(&store, &partition(), &word(guard))
             .await
             .unwrap();
     }
