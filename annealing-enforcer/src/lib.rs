@@ -40,11 +40,13 @@ pub mod registry;
 pub mod shell;
 
 pub use config::{Config, TypeConfig};
-pub use kernel::{Command, Explanation, FeedItem, Named, Outcome, Prospect, Reason, Status, Words};
+pub use kernel::{
+    Command, Explanation, FeedItem, Interventions, Named, Outcome, Prospect, Reason, Status,
+};
 pub use registry::Registry;
 pub use shell::{
-    AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, Membership,
-    Plan, Planner, Plugin, Settle,
+    AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, Plan,
+    Planner, Plugin, ProcessLease, Settle,
 };
 
 /// The store from which an enforcer reads intent and in which it keeps its records.

@@ -144,8 +144,8 @@ fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRun
     let incarnations = Arc::new(Incarnations::new(store.clone(), partition()));
     let mut builder = Enforcer::builder(runtime, partition(), store)
         .incarnations(incarnations.clone())
-        .process(format!("process-{}", node.0).as_str().into())
-        .term(TERM)
+        .process_id(format!("process-{}", node.0).as_str().into())
+        .lease_term(TERM)
         .config(config)
         .checks(|_| checks(world, node));
     builder = rollouts::beside(world, node, builder, incarnations);

@@ -12,12 +12,12 @@ use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
+    attempt::Attempt,
     branch::Bug,
     claims::Taken,
     edges::Touch,
     event::{Effects, Record},
-    iteration::Iteration,
-    people::Word,
+    people::Waiver,
     slot::flag,
 };
 
@@ -52,7 +52,7 @@ pub(super) enum Refusal {
 }
 
 impl Kernel {
-    /// Admits the push of an iteration and takes its counter, holds, claims and the commands that it needs; or refuses
+    /// Admits the push of an attempt and takes its counter, holds, claims and the commands that it needs; or refuses
     /// it and takes nothing.
     fn admit(
         &mut self,
@@ -61,7 +61,7 @@ impl Kernel {
         verdict: &Verdict,
         out: &mut Effects,
     ) -> Result<(), Refusal> {
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.attempts.at(at) else {
             return Err(Refusal::Stale);
         };
         let (slot, own) = (it.slot, self.table.slot(it.slot));
@@ -98,7 +98,7 @@ impl Kernel {
                     "the push is destructive; approve change {digest} of {asset} to let it through once"
                 )));
             };
-            words.push(Word::Approval(word.clone()));
+            words.push(Waiver::Approval(word.clone()));
         }
         // R9: claims come last, since nothing after this line refuses.
         if !self.planted(Bug::SkipClaim) {
@@ -113,7 +113,7 @@ impl Kernel {
 
     /// R10: whether the evidence is young enough by its own birth. Evidence from the future, after a clock was set
     /// back, is not.
-    fn is_young(&self, now: Now, it: &Iteration, verdict: &Verdict) -> bool {
+    fn is_young(&self, now: Now, it: &Attempt, verdict: &Verdict) -> bool {
         let age = now.wall.duration_since(verdict.as_of);
         let limit = self.config.evidence_age;
         let young = !age.is_negative() && Duration::try_from(age).is_ok_and(|age| age < limit);
@@ -128,7 +128,7 @@ impl Kernel {
         asset: &AssetId,
         change: Digest,
         verdict: &Verdict,
-    ) -> (Vec<Word>, Vec<Delay>) {
+    ) -> (Vec<Waiver>, Vec<Delay>) {
         let (mut words, mut delays) = (Vec::new(), Vec::new());
         for delay in &verdict.delays {
             let people = &self.people;
@@ -136,7 +136,7 @@ impl Kernel {
             let word = (delay.check.as_str() != FAILED)
                 .then(|| people.overridden(asset, change, &delay.check, now.wall));
             match word.flatten() {
-                Some(word) => words.push(Word::Override(word.clone())),
+                Some(word) => words.push(Waiver::Override(word.clone())),
                 None => delays.push(delay.clone()),
             }
         }
@@ -146,7 +146,7 @@ impl Kernel {
     /// R8, R11: checks that the pin is that of the diff, and that the intent of the asset and of those it relies on is
     /// unchanged.
     fn intent_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.attempts.at(at) else {
             return Err(Refusal::Stale);
         };
         if self.planted(Bug::IgnoreMovedPin) {
@@ -175,7 +175,7 @@ impl Kernel {
 
     /// R8: checks that no push made a finding outdated, and that none is in flight at either end.
     fn evidence_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.attempts.at(at) else {
             return Err(Refusal::Stale);
         };
         let own = self.table.slot(it.slot);
@@ -228,10 +228,10 @@ impl Kernel {
         }
     }
 
-    /// Makes the push counter odd. Holds and claims belong to the iteration until the outcome is known.
+    /// Makes the push counter odd. Holds and claims belong to the attempt until the outcome is known.
     fn take(&mut self, now: Now, at: u32, verdict: &Verdict) {
         let limit = self.config.evidence_age;
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let age = now.wall.duration_since(verdict.as_of);
@@ -266,8 +266,8 @@ impl Kernel {
     }
 
     /// R12: spends the approval and overrides in the step, and so in the commit, that opens the push.
-    fn spend(&mut self, now: Now, at: u32, mut words: Vec<Word>, out: &mut Effects) {
-        let Some(it) = self.iterations.at_mut(at) else {
+    fn spend(&mut self, now: Now, at: u32, mut words: Vec<Waiver>, out: &mut Effects) {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let used = Used {
@@ -279,16 +279,16 @@ impl Kernel {
             self.people.spend(word);
             word.mark(Some(used.clone()));
         }
-        it.words = words.clone();
+        it.waivers = words.clone();
         for word in words {
             self.record_word(word, out);
         }
     }
 
     /// Gives back the approval and overrides of a push that never began.
-    pub(super) fn give_back_words(&mut self, at: u32, out: &mut Effects) {
-        let words = self.iterations.at_mut(at);
-        let words = words.map(|it| std::mem::take(&mut it.words));
+    pub(super) fn give_back_waivers(&mut self, at: u32, out: &mut Effects) {
+        let words = self.attempts.at_mut(at);
+        let words = words.map(|it| std::mem::take(&mut it.waivers));
         for mut word in words.unwrap_or_default() {
             word.mark(None);
             self.people.heed(word.clone());
@@ -296,10 +296,10 @@ impl Kernel {
         }
     }
 
-    fn record_word(&mut self, word: Word, out: &mut Effects) {
+    fn record_word(&mut self, word: Waiver, out: &mut Effects) {
         let record = match word {
-            Word::Approval(word) => Record::Approval(word),
-            Word::Override(word) => Record::Override(word),
+            Waiver::Approval(word) => Record::Approval(word),
+            Waiver::Override(word) => Record::Override(word),
         };
         self.record(record, out);
     }
@@ -314,9 +314,9 @@ impl Kernel {
     ) {
         match self.admit(now, at, verdict, out) {
             Ok(()) => {
-                let slot = self.iterations.at(at).map(|it| it.slot);
+                let slot = self.attempts.at(at).map(|it| it.slot);
                 slot.into_iter()
-                    .for_each(|slot| self.stands_waiting(slot, &[], out));
+                    .for_each(|slot| self.report_waiting(slot, &[], out));
                 self.admitted(now, at, out)
             }
             Err(refusal) => self.refused(now, at, refusal, out),

@@ -49,7 +49,7 @@ branches! {
     ClaimTaken,
     /// A newer incarnation voided the evidence.
     MovedIntent,
-    /// Three voids in a row: the iteration finishes at its own incarnation.
+    /// Three voids in a row: the attempt finishes at its own incarnation.
     FinishesOwn,
     /// A push was held for an operator, such as a destructive one without approval.
     Unapproved,

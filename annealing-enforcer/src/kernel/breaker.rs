@@ -58,7 +58,7 @@ impl Breaker {
     }
 
     /// Notes that the call chosen as the probe is not made: another call may be the probe.
-    pub(super) fn spared(&mut self) {
+    pub(super) fn probe_withdrawn(&mut self) {
         if let Some(open) = &mut self.open {
             open.probing = false;
         }
@@ -177,7 +177,7 @@ mod tests {
             "the wait doubles"
         );
         breaker.called();
-        breaker.spared();
+        breaker.probe_withdrawn();
         assert!(breaker.allows(at(16)), "another call may be the probe");
         breaker.called();
         breaker.succeeded(3, true);

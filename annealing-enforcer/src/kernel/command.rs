@@ -8,9 +8,9 @@ use prodspec_model::{AssetId, Digest};
 use super::{
     Kernel,
     admission::FAILED,
+    attempt::{Phase, Wait},
     event::{Effects, Record},
-    iteration::{Phase, Wait},
-    people::{Command, People, Word},
+    people::{Command, People, Waiver},
     slot::{Class, Trigger, flag},
     waiting::wall_at,
 };
@@ -131,7 +131,7 @@ impl Kernel {
             until: People::until(now.wall, until),
             used: None,
         };
-        self.people.heed(Word::Approval(approval.clone()));
+        self.people.heed(Waiver::Approval(approval.clone()));
         self.record(Record::Approval(approval), out);
         self.asked(now, slot);
         Ok(())
@@ -169,7 +169,7 @@ impl Kernel {
             until: People::until(now.wall, until),
             used: None,
         };
-        self.people.heed(Word::Override(word.clone()));
+        self.people.heed(Waiver::Override(word.clone()));
         self.record(Record::Override(word), out);
         self.asked(now, slot);
         Ok(())
@@ -194,7 +194,7 @@ impl Kernel {
             return Err(format!("`{asset}` {why}"));
         }
         if self.must_wait(slot) {
-            let until = self.iterations.at(entry.iteration).and_then(|it| it.wakes);
+            let until = self.attempts.at(entry.attempt).and_then(|it| it.wakes);
             let until = until.map_or_else(String::new, |at| {
                 format!(", at the latest until {:.0}", wall_at(now, at))
             });
@@ -264,7 +264,7 @@ impl Kernel {
         out: &mut Effects,
     ) -> Result<(), Refused> {
         let slot = self.known(asset)?;
-        let it = self.iterations.at(self.table.slot(slot).iteration);
+        let it = self.attempts.at(self.table.slot(slot).attempt);
         let unknown = it.is_some_and(|it| matches!(it.phase, Phase::Waiting(Wait::Unknown)));
         if !unknown {
             return Err(format!(
@@ -288,7 +288,7 @@ impl Kernel {
     /// Returns the slot of an asset whose last diff found exactly this change.
     fn has_change(&self, asset: &AssetId, change: Digest) -> Result<u32, Refused> {
         let slot = self.known(asset)?;
-        let it = self.iterations.at(self.table.slot(slot).iteration);
+        let it = self.attempts.at(self.table.slot(slot).attempt);
         let found = it.and_then(|it| it.change.as_ref());
         match found {
             Some(found) if found.digest == change => Ok(slot),
@@ -306,7 +306,7 @@ impl Kernel {
     }
 
     fn destroys(&self, slot: u32) -> bool {
-        let it = self.iterations.at(self.table.slot(slot).iteration);
+        let it = self.attempts.at(self.table.slot(slot).attempt);
         it.is_some_and(|it| {
             let destructive = |change: &plugin_sdk::Change| change.effects.destructive;
             it.turndown || it.change.as_deref().is_some_and(destructive)
@@ -315,7 +315,7 @@ impl Kernel {
 
     /// Triggers a diff of an asset at the command of an operator, whatever the asset waits for.
     fn asked(&mut self, now: Now, slot: u32) {
-        if let Some(it) = self.iterations.at_mut(self.table.slot(slot).iteration) {
+        if let Some(it) = self.attempts.at_mut(self.table.slot(slot).attempt) {
             it.asleep = None;
         }
         self.trigger(now, slot, Trigger::Asked, Class::Intent);
@@ -326,8 +326,8 @@ impl Kernel {
         let Some(id) = self.table.id(slot) else {
             return;
         };
-        let at = self.table.slot(slot).iteration;
-        let it = self.iterations.at(at);
+        let at = self.table.slot(slot).attempt;
+        let it = self.attempts.at(at);
         let incarnation = self.table.intent(slot).map(|(_, incarnation)| incarnation);
         let incarnation = incarnation.unwrap_or_else(|| self.table.latest().clone());
         let decision = Decision {
@@ -350,7 +350,7 @@ impl Kernel {
     /// Triggers diffs of all assets that wait for an operator, because a pause ended.
     fn look_at_held(&mut self, now: Now) {
         let held: Vec<u32> = self
-            .iterations
+            .attempts
             .iter()
             .filter(|it| it.is_held())
             .map(|it| it.slot)

@@ -59,7 +59,7 @@ impl LastSettled {
     }
 
     /// Returns the incarnations that drift repair needs.
-    pub(super) fn cited(&self) -> impl Iterator<Item = IncarnationNo> {
+    pub(super) fn referenced(&self) -> impl Iterator<Item = IncarnationNo> {
         self.0.values().map(|before| before.at.no())
     }
 
@@ -79,13 +79,13 @@ impl Kernel {
     /// Starts a diff of the content settled last if it is due, after the push of the changed intent was refused.
     /// Returns whether it did; then the caller must not start a wait.
     pub(super) fn look_for_drift(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
-        let at = self.table.slot(slot).iteration;
-        let is_own = self.iterations.at(at).is_some_and(|it| !it.cures);
+        let at = self.table.slot(slot).attempt;
+        let is_own = self.attempts.at(at).is_some_and(|it| !it.cures);
         if !is_own || !self.may_have_drifted(now, slot) {
             return false;
         }
         self.release_permit(now, slot, out);
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.looks_for_drift = true;
         }
         self.enqueue(now, slot, Trigger::DriftScan, Class::Drift);
@@ -121,7 +121,7 @@ impl Kernel {
 
     /// Handles the finding of a diff of the content settled last.
     pub(super) fn found_for_drift(&mut self, now: Now, slot: u32, diff: Diff, out: &mut Effects) {
-        let at = self.table.slot(slot).iteration;
+        let at = self.table.slot(slot).attempt;
         match diff {
             Diff::Differs { change, observed } => {
                 self.count(Branch::CuresUnderEdit);
@@ -130,7 +130,7 @@ impl Kernel {
             Diff::InSync { .. } => {
                 self.last_settled.looked(slot, now.mono);
                 self.give_back_all(now, slot);
-                if let Some(it) = self.iterations.at_mut(at) {
+                if let Some(it) = self.attempts.at_mut(at) {
                     (it.failures, it.cures) = (0, false);
                     it.forget_pushes();
                 }

@@ -31,7 +31,7 @@ pub enum Event {
         /// Ids of assets with their new pins.
         moves: Vec<(AssetId, Pin)>,
     },
-    /// A diff ended, of an iteration or of an observation.
+    /// A diff ended, of an attempt or of an observation.
     DiffDone {
         /// The diff call that ended.
         run: Run,
@@ -133,7 +133,7 @@ pub enum FeedItem {
     /// Enforcement has taken in this newest incarnation.
     Took(Incarnation),
     /// The present sync states of assets with a pin of their own, and of assets that have just lost it.
-    Stands(Vec<(AssetId, PinStatus)>),
+    Statuses(Vec<(AssetId, PinStatus)>),
 }
 
 /// A record to be made durable.

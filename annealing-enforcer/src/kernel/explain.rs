@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
+    attempt::{Attempt, Behind, Phase, Wait},
     event::Pin,
-    iteration::{Behind, Iteration, Phase, Wait},
-    people::Words,
+    people::Interventions,
     slot::{State, flag},
     waiting::wall_at,
 };
@@ -58,7 +58,7 @@ pub enum Waiting {
         by: Vec<AssetId>,
     },
     /// An operator has to act first; the text says why.
-    Person(String),
+    Operator(String),
     /// The outcome of a push is unknown: it may still be under way.
     UnknownOutcome,
     /// Production is still working on the resource.
@@ -96,7 +96,7 @@ pub struct Explanation {
     pub failures: u32,
     /// Commands of operators that apply to the asset: pauses of it, of its type and of the partition, approvals,
     /// overrides.
-    pub words: Words,
+    pub interventions: Interventions,
 }
 
 impl Kernel {
@@ -107,7 +107,7 @@ impl Kernel {
         if !entry.has(flag::ORPHAN) && !self.table.has_intent(slot) && entry.pin == 0 {
             return None;
         }
-        let it = self.iterations.at(entry.iteration);
+        let it = self.attempts.at(entry.attempt);
         let wait = it.and_then(|it| match &it.phase {
             Phase::Waiting(wait) => Some(wait),
             _ => None,
@@ -131,16 +131,16 @@ impl Kernel {
                 .or_else(|| self.queued_for(now, slot)),
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
-            words: {
+            interventions: {
                 let type_name = self.kinds[entry.kind as usize].config.name.as_str();
-                self.people.words(Some((id, type_name)), now.wall)
+                self.people.interventions(Some((id, type_name)), now.wall)
             },
         })
     }
 
     /// Commands of operators that are in force.
-    pub fn words(&self, now: Now) -> Words {
-        self.people.words(None, now.wall)
+    pub fn interventions(&self, now: Now) -> Interventions {
+        self.people.interventions(None, now.wall)
     }
 
     pub(super) fn waiting(&self, slot: u32, wait: &Wait) -> Waiting {
@@ -151,7 +151,7 @@ impl Kernel {
                 why: why.clone(),
                 by: self.in_the_way(slot, behind),
             },
-            Wait::Held(why) => Waiting::Person(why.clone()),
+            Wait::Held(why) => Waiting::Operator(why.clone()),
             Wait::Unknown => Waiting::UnknownOutcome,
             Wait::InProgress => Waiting::Production,
             Wait::LookAgain => Waiting::Time,
@@ -170,8 +170,8 @@ impl Kernel {
             Behind::Claim(key) => named(&mut self.claims.holders(key)),
             Behind::Push(other) => {
                 let itself = self.table.slot(*other).in_flight().then_some(*other);
-                let relies = |it: &&Iteration| it.relies_on.contains(other);
-                let relying = self.iterations.iter().filter(relies).map(|it| it.slot);
+                let relies = |it: &&Attempt| it.relies_on.contains(other);
+                let relying = self.attempts.iter().filter(relies).map(|it| it.slot);
                 named(&mut itself.into_iter().chain(relying))
             }
             Behind::Many => Vec::new(),
@@ -193,7 +193,7 @@ impl Kernel {
     /// The reason why the diff of a queued asset, or the checks of one that waits for a permit, cannot start.
     pub(super) fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
         let entry = self.table.slot(slot);
-        let phase = self.iterations.at(entry.iteration).map(|it| &it.phase);
+        let phase = self.attempts.at(entry.attempt).map(|it| &it.phase);
         let kind = &self.kinds[entry.kind as usize];
         let name = &kind.config.name;
         if matches!(phase, Some(Phase::Permit)) && !kind.push_breaker.allows(now.mono) {
@@ -214,7 +214,7 @@ impl Kernel {
 
     fn status_of(&self, slot: u32) -> AssetStatus {
         let entry = self.table.slot(slot);
-        let phase = self.iterations.at(entry.iteration).map(|it| &it.phase);
+        let phase = self.attempts.at(entry.attempt).map(|it| &it.phase);
         match phase {
             Some(Phase::Journaling(_) | Phase::Pushing | Phase::Continuing) => AssetStatus::Pushing,
             Some(Phase::Checking | Phase::Permit) => AssetStatus::Checking,
@@ -260,15 +260,15 @@ impl Kernel {
     }
 
     /// Incarnations that retention must keep: the intent of an asset, or named by the records in the store.
-    pub fn cited(&self) -> Vec<IncarnationNo> {
-        let mut cited = self.table.cited();
+    pub fn referenced(&self) -> Vec<IncarnationNo> {
+        let mut cited = self.table.referenced();
         cited.extend(self.floor);
-        cited.extend(self.last_settled.cited());
+        cited.extend(self.last_settled.referenced());
         cited.extend(self.early_pins.values().filter_map(|pin| match pin {
             Pin::At(incarnation, _) => Some(incarnation.no()),
             _ => None,
         }));
-        cited.extend(self.iterations.iter().map(|it| it.incarnation.no()));
+        cited.extend(self.attempts.iter().map(|it| it.incarnation.no()));
         cited.sort();
         cited.dedup();
         cited

@@ -6,9 +6,9 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
+    attempt::Phase,
     branch::{Branch, Bug},
     event::Effects,
-    iteration::Phase,
 };
 
 impl Kernel {
@@ -17,7 +17,7 @@ impl Kernel {
         if !self.may_follow_up(now, at, out) {
             return;
         }
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let slot = it.slot;
@@ -29,7 +29,7 @@ impl Kernel {
         }
         // R13: before the call starts, its deadline has to be durable, so that a new owner knows it.
         let number = self.remember(now, slot, out);
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             (it.follows, it.phase) = (true, Phase::Journaling(number));
             it.advance();
         }
@@ -41,7 +41,7 @@ impl Kernel {
 
     /// Starts a follow-up after its deadline has become durable.
     pub(super) fn start_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let late = now.mono >= it.call_until;
@@ -52,7 +52,7 @@ impl Kernel {
         if late {
             return self.follow_up(now, at, out);
         }
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.call_until = until;
         }
         self.count(Branch::Continued);
@@ -67,7 +67,7 @@ impl Kernel {
             return false;
         }
         let over = self
-            .iterations
+            .attempts
             .at(at)
             .is_none_or(|it| now.mono >= it.push_until);
         if over || !self.may_go_on(now, at) {
@@ -82,7 +82,7 @@ impl Kernel {
 
     /// Schedules another attempt to follow up in one second.
     pub(super) fn follow_up_soon(&mut self, now: Now, at: u32) {
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.phase = Phase::Continuing;
             it.advance();
             let soon = now.mono + Duration::from_secs(1);

@@ -4,8 +4,8 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
+    attempt::Phase,
     event::{Effects, Record},
-    iteration::Phase,
     slot::{Class, NONE, State, Trigger, flag},
 };
 
@@ -16,12 +16,14 @@ impl Kernel {
     /// Gives up the slot of an asset that no incarnation in use has and whose resource is not in production.
     pub(super) fn give_up(&mut self, now: Now, slot: u32) {
         let entry = self.table.slot(slot);
-        let busy = entry.state != State::Idle || entry.iteration != NONE || entry.in_flight();
+        let busy = entry.state != State::Idle || entry.attempt != NONE || entry.in_flight();
         let there = entry.has(flag::ORPHAN | flag::THERE) || entry.location.is_some();
         if busy || there || self.table.is_pinned(slot) || self.table.has_intent(slot) {
             return;
         }
-        let asked = |kind: &super::kinds::Kind| kind.asked.iter().any(|asked| asked.is_of(slot));
+        let asked = |kind: &super::registered::RegisteredType| {
+            kind.asked.iter().any(|asked| asked.is_of(slot))
+        };
         if self.holds.contains_key(&slot) || self.kinds.iter().any(asked) {
             return;
         }
@@ -62,7 +64,7 @@ impl Kernel {
         if noted <= self.many_seen.max(FEW_SEEN) {
             return;
         }
-        let checks = self.iterations.iter();
+        let checks = self.attempts.iter();
         let checks = checks.filter(|it| matches!(it.phase, Phase::Checking));
         let seen = checks.map(|it| (it.edges_seen, it.settles_seen));
         let oldest = |(edges, settles): (u64, u64), (e, s)| (edges.min(e), settles.min(s));

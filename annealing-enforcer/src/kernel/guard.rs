@@ -4,12 +4,12 @@
 use plugin_sdk::Now;
 use prodspec_model::{Message, addons::Turndown};
 
-use super::{Kernel, iteration::Iteration};
+use super::{Kernel, attempt::Attempt};
 
 impl Kernel {
     /// Returns the invariant that a call of push would break now, and the asset.
     pub(super) fn would_break(&self, now: Now, at: u32, continuation: bool) -> Option<String> {
-        let it = self.iterations.at(at)?;
+        let it = self.attempts.at(at)?;
         let why = self
             .breaks_ownership(now, at, it)
             .or_else(|| (!continuation).then(|| self.breaks_evidence(now, it))?)?;
@@ -19,18 +19,18 @@ impl Kernel {
     }
 
     /// S5: only the owner pushes an asset, and one push at a time.
-    fn breaks_ownership(&self, now: Now, at: u32, it: &Iteration) -> Option<&'static str> {
+    fn breaks_ownership(&self, now: Now, at: u32, it: &Attempt) -> Option<&'static str> {
         let entry = self.table.slot(it.slot);
         match () {
             () if !self.has_lease(now) => Some("S5: the lease is not held"),
-            () if entry.iteration != at => Some("S5: two iterations of one asset"),
+            () if entry.attempt != at => Some("S5: two attempts of one asset"),
             () if !entry.in_flight() => Some("S5: not counted as in flight"),
             () => None,
         }
     }
 
     /// S1, S3: a push rests on its own, current evidence, and on an asset that is present in its incarnation.
-    fn breaks_evidence(&self, now: Now, it: &Iteration) -> Option<&'static str> {
+    fn breaks_evidence(&self, now: Now, it: &Attempt) -> Option<&'static str> {
         let entry = self.table.slot(it.slot);
         let asset = self.table.id(it.slot);
         let asset = asset.and_then(|id| it.incarnation.asset(&id));

@@ -9,10 +9,11 @@ use plugin_sdk::Now;
 use prodspec_model::{AssetId, Digest};
 
 use super::{
-    Kernel, edges,
+    Kernel,
+    attempt::Attempt,
+    edges,
     event::{Effects, Record},
-    iteration::Iteration,
-    people::Word,
+    people::Waiver,
     slot::flag,
 };
 
@@ -24,7 +25,7 @@ const REMEMBER_LOT: usize = 500;
 impl Kernel {
     /// Notes that the last diff did not find the asset in sync.
     pub(super) fn out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
-        self.stands_out_of_sync(now, slot, out);
+        self.report_out_of_sync(now, slot, out);
         if self.table.slot(slot).has(flag::IN_SYNC) {
             self.mark(slot, out, |entry| entry.set(flag::IN_SYNC, false));
         }
@@ -128,7 +129,7 @@ impl Kernel {
                 .map(|(asset, _)| edges::declared(&asset))
                 .unwrap_or_default();
         }
-        let it = self.iterations.at(entry.iteration);
+        let it = self.attempts.at(entry.attempt);
         let open = it.filter(|_| entry.in_flight());
         let open = open.map(|it| self.open_push(now, it));
         AssetRecord {
@@ -140,7 +141,7 @@ impl Kernel {
         }
     }
 
-    fn open_push(&self, now: Now, it: &Iteration) -> OpenPush {
+    fn open_push(&self, now: Now, it: &Attempt) -> OpenPush {
         let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
         let change = it.change.as_ref();
         let relied_on = it.relies_on.iter();
@@ -159,8 +160,8 @@ impl Kernel {
     /// Records a decision, unless it is the same wait as in the last one.
     pub(super) fn decide(&mut self, now: Now, slot: u32, outcome: Outcome, out: &mut Effects) {
         let entry = self.table.slot(slot);
-        let (at, trigger) = (entry.iteration, entry.trigger);
-        let (Some(it), Some(id)) = (self.iterations.at_mut(at), self.table.id(slot)) else {
+        let (at, trigger) = (entry.attempt, entry.trigger);
+        let (Some(it), Some(id)) = (self.attempts.at_mut(at), self.table.id(slot)) else {
             return;
         };
         let said = match &outcome {
@@ -191,7 +192,7 @@ impl Kernel {
                 .map(|change| change.summary.clone())
                 .unwrap_or_default(),
             allowed_by: match &outcome {
-                Outcome::Admitted => it.words.iter().map(Word::allowed_by).collect(),
+                Outcome::Admitted => it.waivers.iter().map(Waiver::allowed_by).collect(),
                 _ => Vec::new(),
             },
             outcome,

@@ -5,6 +5,8 @@
 
 mod admission;
 mod amounts;
+mod attempt;
+mod attempts;
 mod branch;
 mod breaker;
 mod claims;
@@ -16,9 +18,6 @@ mod explain;
 mod follow;
 mod forget;
 mod guard;
-mod iterate;
-mod iteration;
-mod kinds;
 mod memory;
 mod notice;
 mod observe;
@@ -26,6 +25,7 @@ mod outcome;
 mod owned;
 mod people;
 mod permit;
+mod pin_status;
 mod pins;
 mod probe;
 mod prospect;
@@ -33,10 +33,10 @@ mod publish;
 mod rates;
 mod recover;
 mod refusal;
+mod registered;
 mod reopen;
 mod schedule;
 mod slot;
-mod standing;
 mod status;
 mod survey;
 mod table;
@@ -53,26 +53,26 @@ use std::{
 use plugin_sdk::{FencingToken, Mono, Now};
 use prodspec_model::{Incarnation, IncarnationNo};
 
+pub use attempt::{Behind, Wait};
 pub use branch::{Branch, Bug};
 pub use edges::InProduction;
 pub use event::{Call, CheckCall, Effects, Event, FeedItem, Pin, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
-pub use iteration::{Behind, Wait};
 pub use notice::Notice;
-pub use people::{Command, Words};
+pub use people::{Command, Interventions};
 pub use prospect::{Outcome, Prospect};
 pub use recover::Recovered;
 pub use status::{Named, Reason, Status, UnknownPush};
 
 use crate::config::{Config, TypeConfig};
+use attempt::Attempts;
 use claims::Claims;
 use cure::LastSettled;
 use edges::Edges;
-use iteration::Iterations;
-use kinds::Kind;
 use observe::Observations;
 use owned::OwnedClock;
 use people::People;
+use registered::RegisteredType;
 use schedule::{Drift, Timers};
 use slot::{Class, NONE, State, Trigger};
 use table::Table;
@@ -86,9 +86,9 @@ pub struct Kernel {
     /// `true` once a shutdown has begun: no new diff, check or push starts.
     draining: bool,
     owned: OwnedClock,
-    kinds: Vec<Kind>,
+    kinds: Vec<RegisteredType>,
     table: Table,
-    iterations: Iterations,
+    attempts: Attempts,
     timers: Timers,
     drift: Drift,
     observations: Observations,
@@ -112,7 +112,7 @@ pub struct Kernel {
     /// Pins of assets that have no slot: not known yet, or no longer known.
     early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
     /// Sync states of the assets with a pin of their own, by slot. The strategist follows them.
-    standings: BTreeMap<u32, standing::Stand>,
+    standings: BTreeMap<u32, pin_status::Stand>,
     /// Governed assets whose content differs from that in the newest incarnation.
     behind: BTreeSet<u32>,
     /// Assets that are settled with their turndown addon: their resources are gone from production.
@@ -186,8 +186,8 @@ impl Kernel {
             draining: false,
             owned: OwnedClock::new(owned, now.mono),
             table: Table::new(kinds.iter().map(|kind| kind.name.clone()).collect(), latest),
-            kinds: kinds.into_iter().map(Kind::new).collect(),
-            iterations: Iterations::default(),
+            kinds: kinds.into_iter().map(RegisteredType::new).collect(),
+            attempts: Attempts::default(),
             timers: Timers::default(),
             drift: Drift::new(config.drift_period, now.mono, owned),
             observations: Observations::default(),
@@ -232,7 +232,7 @@ impl Kernel {
             .filter(|kind| kind.queued > 0 || !kind.asked.is_empty())
             .filter(|kind| kind.diffs < kind.config.diffs)
             .filter_map(|kind| kind.breaker.probe_at());
-        let pushes = self.kinds.iter().filter_map(Kind::push_probe_at);
+        let pushes = self.kinds.iter().filter_map(RegisteredType::push_probe_at);
         let drift = self.drift.next(self.table.len());
         let remember = (!self.unrecorded.is_empty()).then_some(self.remember_at);
         let observation = self.observations.next_deadline();
@@ -268,15 +268,15 @@ impl Kernel {
         if self.planted(Bug::NoDrain) {
             return 0;
         }
-        let pushing = |it: &&iteration::Iteration| {
+        let pushing = |it: &&attempt::Attempt| {
             matches!(
                 it.phase,
-                iteration::Phase::Journaling(_)
-                    | iteration::Phase::Pushing
-                    | iteration::Phase::Continuing
+                attempt::Phase::Journaling(_)
+                    | attempt::Phase::Pushing
+                    | attempt::Phase::Continuing
             )
         };
-        self.iterations.iter().filter(pushing).count()
+        self.attempts.iter().filter(pushing).count()
     }
 
     /// The newest incarnation that enforcement has taken in.
@@ -350,12 +350,12 @@ impl Kernel {
                 return;
             }
             State::Waiting => {
-                let at = entry.iteration;
+                let at = entry.attempt;
                 if self.must_wait(slot) {
                     return;
                 }
-                let patient = self.iterations.at(at).is_some_and(
-                    |it| matches!(&it.phase, iteration::Phase::Waiting(wait) if wait.is_patient()),
+                let patient = self.attempts.at(at).is_some_and(
+                    |it| matches!(&it.phase, attempt::Phase::Waiting(wait) if wait.is_patient()),
                 );
                 if (patient && !slot::cuts(trigger)) || trigger == Trigger::DriftScan {
                     return;
@@ -375,9 +375,9 @@ impl Kernel {
         self.kinds[entry.kind as usize]
             .ready
             .push(class, slot, now.mono);
-        if let Some(iteration) = self.iterations.at_mut(entry.iteration) {
-            iteration.phase = iteration::Phase::Queued;
-            iteration.advance();
+        if let Some(attempt) = self.attempts.at_mut(entry.attempt) {
+            attempt.phase = attempt::Phase::Queued;
+            attempt.advance();
         }
     }
 
@@ -421,9 +421,9 @@ impl Kernel {
 
     /// Handles everything that is due: timers, deadlines of observations, probes and the drift scan.
     fn time_passed(&mut self, now: Now, out: &mut Effects) {
-        let iterations = &self.iterations;
+        let attempts = &self.attempts;
         self.timers.tidy(|at, generation| {
-            iterations
+            attempts
                 .at(at)
                 .is_some_and(|it| it.generation == generation)
         });
@@ -454,7 +454,7 @@ impl Kernel {
         }
     }
 
-    /// Ends the iteration of an asset. The asset is idle then, or queued again if a rerun was requested.
+    /// Ends the attempt of an asset. The asset is idle then, or queued again if a rerun was requested.
     fn finish(&mut self, now: Now, slot: u32) {
         let entry = self.table.slot_mut(slot);
         let rerun = entry.has(slot::flag::RERUN);
@@ -463,12 +463,12 @@ impl Kernel {
         let (trigger, class) = (entry.trigger, entry.class);
         self.give_back_all(now, slot);
         self.claims.rates.forget(slot);
-        let iteration = std::mem::replace(&mut self.table.slot_mut(slot).iteration, NONE);
+        let attempt = std::mem::replace(&mut self.table.slot_mut(slot).attempt, NONE);
         let woken_for = self
-            .iterations
-            .at_mut(iteration)
+            .attempts
+            .at_mut(attempt)
             .and_then(|it| it.woken_for.take());
-        self.iterations.remove(iteration);
+        self.attempts.remove(attempt);
         self.pass_on(now, woken_for);
         if rerun {
             self.enqueue(now, slot, trigger, class);

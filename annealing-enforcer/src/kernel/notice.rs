@@ -34,7 +34,7 @@ pub enum Notice {
     },
 }
 
-/// The class of a failure, with the bit that stands for it in `Iteration::told`.
+/// The class of a failure, with the bit that stands for it in `Attempt::told`.
 fn class_of(error: &plugin::Error) -> (u8, &'static str) {
     match error {
         plugin::Error::Transient { .. } => (1, "transient"),
@@ -52,8 +52,8 @@ impl Kernel {
         let Some(asset) = self.table.id(slot) else {
             return;
         };
-        let at = self.table.slot(slot).iteration;
-        let Some(it) = self.iterations.at_mut(at).filter(|it| it.told & bit == 0) else {
+        let at = self.table.slot(slot).attempt;
+        let Some(it) = self.attempts.at_mut(at).filter(|it| it.told & bit == 0) else {
             return;
         };
         it.told |= bit;

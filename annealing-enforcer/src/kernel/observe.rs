@@ -22,7 +22,7 @@ use super::{
 pub(super) struct Observations {
     running: BTreeMap<(u32, u32), Running>,
     deadlines: BTreeSet<(Mono, u32, u32)>,
-    fresh: BTreeMap<u32, Fresh>,
+    fresh: BTreeMap<u32, Finding>,
     /// The entries of `fresh`, present and former ones, by age.
     by_age: VecDeque<(Mono, u32)>,
     /// Surveys under way, by capacity.
@@ -40,7 +40,7 @@ pub(super) enum Asker {
 
 /// An observation that waits for the plugin's capacity.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct Queued {
     askers: Vec<Asker>,
     slot: u32,
     asset: Asset,
@@ -49,7 +49,7 @@ pub(super) struct Asked {
     until: Mono,
 }
 
-impl Asked {
+impl Queued {
     pub(super) fn is_of(&self, slot: u32) -> bool {
         self.slot == slot
     }
@@ -68,7 +68,7 @@ struct Running {
 }
 
 #[derive(Debug)]
-struct Fresh {
+struct Finding {
     diff: Diff,
     seq: u32,
     as_of: Timestamp,
@@ -105,7 +105,7 @@ impl Observations {
         }
     }
 
-    fn reusable(&self, slot: u32, seq: u32, content: Digest, not_before: Mono) -> Option<&Fresh> {
+    fn reusable(&self, slot: u32, seq: u32, content: Digest, not_before: Mono) -> Option<&Finding> {
         let fresh = self.fresh.get(&slot)?;
         (fresh.seq == seq && fresh.content == content && fresh.since >= not_before).then_some(fresh)
     }
@@ -130,7 +130,7 @@ impl Kernel {
             Err(why) => self.answer(now, vec![asker], &Err(why), out),
             Ok((asset, incarnation)) => self.observe_asset(
                 now,
-                Asked {
+                Queued {
                     askers: vec![asker],
                     slot,
                     asset,
@@ -177,7 +177,7 @@ impl Kernel {
         }
     }
 
-    fn observe_asset(&mut self, now: Now, asked: Asked, out: &mut Effects) {
+    fn observe_asset(&mut self, now: Now, asked: Queued, out: &mut Effects) {
         let slot = self.table.slot(asked.slot);
         // An edit may have given the asset another type, and so another plugin.
         let kind = self.kind_of(asked.asset.type_str()).unwrap_or(slot.kind);
@@ -225,7 +225,7 @@ impl Kernel {
     }
 
     /// Joins an observation of the same content that is under way or queued. Returns the question if there is none.
-    fn share(&mut self, kind: u16, seq: u32, content: Digest, asked: Asked) -> Option<Asked> {
+    fn share(&mut self, kind: u16, seq: u32, content: Digest, asked: Queued) -> Option<Queued> {
         let of_slot = (asked.slot, 0)..=(asked.slot, u32::MAX);
         let mut running = self.observations.running.range_mut(of_slot);
         let same = running.find(|(_, running)| running.seq == seq && running.content == content);
@@ -234,7 +234,8 @@ impl Kernel {
             return None;
         }
         let mut queued = self.kinds[kind as usize].asked.iter_mut();
-        let same = |other: &&mut Asked| other.slot == asked.slot && other.asset.digest() == content;
+        let same =
+            |other: &&mut Queued| other.slot == asked.slot && other.asset.digest() == content;
         let Some(other) = queued.find(same) else {
             return Some(asked);
         };
@@ -284,7 +285,7 @@ impl Kernel {
         }
     }
 
-    /// Handles a diff that no iteration waits for. Returns whether it was an observation.
+    /// Handles a diff that no attempt waits for. Returns whether it was an observation.
     pub(super) fn observed(
         &mut self,
         now: Now,
@@ -319,7 +320,7 @@ impl Kernel {
             if entry.seq == running.seq && !entry.in_flight() {
                 self.level_seen(now, run.slot, &diff, true, running.started);
             }
-            let fresh = Fresh {
+            let fresh = Finding {
                 diff,
                 seq: running.seq,
                 as_of: running.started.wall,
@@ -340,7 +341,7 @@ impl Kernel {
     pub(super) fn expire_asked(&mut self, now: Now, out: &mut Effects) {
         let mut late = Vec::new();
         for kind in &mut self.kinds {
-            let is_late = |asked: &Asked| asked.until <= now.mono;
+            let is_late = |asked: &Queued| asked.until <= now.mono;
             if kind.asked.front().is_some_and(is_late) {
                 let (gone, kept) = kind.asked.drain(..).partition::<VecDeque<_>, _>(is_late);
                 kind.asked = kept;

@@ -6,10 +6,10 @@ use prodspec_model::Digest;
 
 use super::{
     Kernel,
+    attempt::{Phase, Wait},
     branch::{Branch, Bug},
     edges,
     event::{Call, Effects, PushCall, Target},
-    iteration::{Phase, Wait},
     slot::{Class, Trigger, flag},
 };
 
@@ -17,7 +17,7 @@ impl Kernel {
     /// Opens an admitted push. It starts once its record is durable (R13).
     pub(super) fn admitted(&mut self, now: Now, at: u32, out: &mut Effects) {
         self.count(Branch::Admitted);
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let slot = it.slot;
@@ -50,7 +50,7 @@ impl Kernel {
         self.decide(now, slot, Outcome::Admitted, out);
         self.forget_unhealthy(slot);
         let number = self.remember(now, slot, out);
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.phase = Phase::Journaling(number);
             it.advance();
         }
@@ -67,8 +67,8 @@ impl Kernel {
             let Some((number, at)) = self.journaling.pop_front() else {
                 return;
             };
-            let journaling = |it: &super::iteration::Iteration| matches!(it.phase, Phase::Journaling(n) if n == number);
-            if self.iterations.at(at).is_some_and(journaling) {
+            let journaling = |it: &super::attempt::Attempt| matches!(it.phase, Phase::Journaling(n) if n == number);
+            if self.attempts.at(at).is_some_and(journaling) {
                 self.start_push(now, at, out);
             }
         }
@@ -77,7 +77,7 @@ impl Kernel {
     /// Starts the push, unless the pin moved, a pause began, or the lease or the evidence expired before its record
     /// became durable.
     fn start_push(&mut self, now: Now, at: u32, out: &mut Effects) {
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         if std::mem::take(&mut it.follows) {
@@ -94,7 +94,7 @@ impl Kernel {
     /// while more than half of the recorded call deadline is left, since an advisory provider may take as long as the
     /// deadline, however late the call began.
     fn begin_by(&self, at: u32) -> Mono {
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.attempts.at(at) else {
             return Mono(0);
         };
         let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
@@ -104,14 +104,14 @@ impl Kernel {
 
     /// Withdraws an admitted push that never began: it gives everything back, and the asset is diffed again.
     fn withdraw(&mut self, now: Now, at: u32, out: &mut Effects) {
-        let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
+        let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
         self.count(Branch::Withdrawn);
         self.count_void(at);
         self.give_back_new(now, at);
-        self.give_back_words(at, out);
-        let before = self.iterations.at_mut(at).and_then(|it| it.before.take());
+        self.give_back_waivers(at, out);
+        let before = self.attempts.at_mut(at).and_then(|it| it.before.take());
         if let Some(before) = before.filter(|_| self.table.has_intent(slot)) {
             self.last_settled.put_back(slot, before);
         }
@@ -137,7 +137,7 @@ impl Kernel {
 
     /// Whether ownership, pin, intent and pauses still allow the push.
     pub(super) fn may_go_on(&self, now: Now, at: u32) -> bool {
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.attempts.at(at) else {
             return false;
         };
         let slot = self.table.slot(it.slot);
@@ -153,7 +153,7 @@ impl Kernel {
 
     /// R11: counts a void if newer intent ended an admitted push.
     pub(super) fn count_void(&mut self, at: u32) {
-        if let Some(it) = self.iterations.at_mut(at)
+        if let Some(it) = self.attempts.at_mut(at)
             && self.table.slot(it.slot).changed > it.latest
         {
             it.voids = it.voids.saturating_add(1);
@@ -167,7 +167,7 @@ impl Kernel {
         }
         let broken = self.is_broken_on_purpose();
         let begin_by = self.begin_by(at);
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let slot = self.table.slot_mut(it.slot);
@@ -231,14 +231,14 @@ impl Kernel {
         answer: Result<Pushed, plugin::Error>,
         out: &mut Effects,
     ) {
-        let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
+        let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
         self.push_call_ended(now, slot, answer.as_ref().err(), out);
         match answer {
             Ok(Pushed::InProgress { check_again_in }) => {
                 self.count(Branch::PushInProgress);
-                let Some(it) = self.iterations.at_mut(at) else {
+                let Some(it) = self.attempts.at_mut(at) else {
                     return;
                 };
                 it.phase = Phase::Continuing;
@@ -259,14 +259,14 @@ impl Kernel {
 
     fn pushed(&mut self, now: Now, at: u32, out: &mut Effects) {
         self.count(Branch::Pushed);
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let (slot, turndown) = (it.slot, it.turndown);
         if turndown {
             self.count(Branch::TurnedDown);
         }
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let digest = it
@@ -290,7 +290,7 @@ impl Kernel {
     /// Handles an unknown outcome: the push may still take effect, so a diff comes before anything else.
     pub(super) fn outcome_unknown(&mut self, now: Now, at: u32, why: String, out: &mut Effects) {
         self.count(Branch::OutcomeUnknown);
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let (slot, until) = (it.slot, it.call_until);
@@ -319,7 +319,7 @@ impl Kernel {
     pub(super) fn resolve(&mut self, now: Now, at: u32, out: &mut Effects) {
         self.count(Branch::Resolved);
         self.close(now, at, out);
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let slot = it.slot;
@@ -330,12 +330,12 @@ impl Kernel {
     /// Closes a push whose outcome is known: its counter is even again, its holds and exclusive claims are free, and
     /// the assets that waited for them are diffed again.
     fn close(&mut self, now: Now, at: u32, out: &mut Effects) {
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let slot = it.slot;
         (it.pushed_at, it.pushed_guard, it.before) = (None, None, None);
-        it.words.clear();
+        it.waivers.clear();
         let relied_on = std::mem::take(&mut it.relies_on);
         let (kept, free): (Vec<_>, Vec<_>) = std::mem::take(&mut it.claims)
             .into_iter()
@@ -378,7 +378,7 @@ impl Kernel {
 
     /// Gives back the claims that a withdrawn push took, and keeps those of an earlier push.
     fn give_back_new(&mut self, now: Now, at: u32) {
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let (slot, held) = (it.slot, it.held.min(it.claims.len()));
@@ -389,9 +389,9 @@ impl Kernel {
 
     /// Gives back the claims that last until the asset settles, fails permanently or is pinned elsewhere.
     pub(super) fn give_back_all(&mut self, now: Now, slot: u32) {
-        let at = self.table.slot(slot).iteration;
+        let at = self.table.slot(slot).attempt;
         let claims = self
-            .iterations
+            .attempts
             .at_mut(at)
             .map(|it| std::mem::take(&mut it.claims))
             .unwrap_or_default();
@@ -404,14 +404,14 @@ impl Kernel {
         let entry = self.table.slot(slot);
         // A push in flight or of unknown outcome keeps its permit only while a call or a follow-up is due.
         let kind = entry.kind;
-        let Some(it) = self.iterations.at_mut(entry.iteration) else {
+        let Some(it) = self.attempts.at_mut(entry.attempt) else {
             return;
         };
         if std::mem::take(&mut it.permit) {
             let kind_of = &mut self.kinds[kind as usize];
             kind_of.pushes -= 1;
             if std::mem::take(&mut it.probes) {
-                kind_of.push_breaker.spared();
+                kind_of.push_breaker.probe_withdrawn();
             }
             self.grant_permits(now, kind, out);
         }
@@ -424,15 +424,15 @@ impl Kernel {
             !entry.has(flag::IN_SYNC) || !entry.has(flag::REACHED),
             entry.pin != 0,
         );
-        let at = entry.iteration;
+        let at = entry.attempt;
         self.last_settled.forget(slot);
         self.give_back_all(now, slot);
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             (it.failures, it.voids, it.stales) = (0, 0, 0);
             it.told = 0;
             (it.asleep, it.throttled, it.said) = (None, None, None);
         }
-        let confirmed = self.stands_in_sync(now, slot, out);
+        let confirmed = self.report_in_sync(now, slot, out);
         if !news {
             if confirmed {
                 self.remember(now, slot, out);
@@ -440,7 +440,7 @@ impl Kernel {
             // The asset may have drifted and recovered between two diffs, and a check may have seen the drift.
             return self.wake_settle_waiters(now, slot);
         }
-        let pushed = self.iterations.at(at).is_some_and(|it| it.pushed.is_some());
+        let pushed = self.attempts.at(at).is_some_and(|it| it.pushed.is_some());
         self.mark(slot, out, |entry| {
             entry.set(flag::IN_SYNC | flag::REACHED | flag::THERE, true)
         });
@@ -461,7 +461,7 @@ impl Kernel {
             self.table.slot_mut(slot).set(flag::UNRECORDED, true);
             self.unrecorded.push_back(slot);
         }
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.forget_pushes();
         }
         self.wake_settle_waiters(now, slot);

@@ -10,8 +10,8 @@ use plugin_sdk::{Mono, Now};
 
 use super::{
     Kernel,
+    attempt::{Phase, Wait},
     event::{Effects, Record},
-    iteration::{Phase, Wait},
 };
 
 /// Number of times that the clock is recorded per drift period, and per push deadline while a push of unknown outcome
@@ -72,7 +72,7 @@ impl Kernel {
             return;
         }
         let waits = |slot: &u32| {
-            let it = self.iterations.at(self.table.slot(*slot).iteration);
+            let it = self.attempts.at(self.table.slot(*slot).attempt);
             it.is_some_and(|it| matches!(it.phase, Phase::Waiting(Wait::Unknown)))
         };
         self.owned.waiting.retain(waits);

@@ -96,7 +96,7 @@ impl Command {
 
 /// All commands of operators that are in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Words {
+pub struct Interventions {
     /// The pauses: no push starts in their scopes.
     pub pauses: Vec<Pause>,
     /// The approvals: each lets one push of a destructive change through.
@@ -107,12 +107,12 @@ pub struct Words {
 
 /// A command that lets one push through.
 #[derive(Debug, Clone)]
-pub(super) enum Word {
+pub(super) enum Waiver {
     Approval(Approval),
     Override(Override),
 }
 
-impl Word {
+impl Waiver {
     /// Marks the command as spent by a push. `None`: as not spent after all.
     pub(super) fn mark(&mut self, used: Option<Used>) {
         match self {
@@ -152,13 +152,13 @@ impl People {
     }
 
     /// Takes in all commands of `words` that are in force at `now`.
-    pub(super) fn remember(&mut self, words: Words, now: Timestamp) {
+    pub(super) fn remember(&mut self, words: Interventions, now: Timestamp) {
         let pauses = words.pauses.into_iter().filter(|word| word.holds(now));
         pauses.for_each(|word| self.pause_in(word));
         let approvals = words.approvals.into_iter().filter(|word| word.holds(now));
-        approvals.for_each(|word| self.heed(Word::Approval(word)));
+        approvals.for_each(|word| self.heed(Waiver::Approval(word)));
         let overrides = words.overrides.into_iter().filter(|word| word.holds(now));
-        overrides.for_each(|word| self.heed(Word::Override(word)));
+        overrides.for_each(|word| self.heed(Waiver::Override(word)));
     }
 
     pub(super) fn pause_in(&mut self, pause: Pause) {
@@ -173,13 +173,13 @@ impl People {
     }
 
     /// Takes in an approval or an override.
-    pub(super) fn heed(&mut self, word: Word) {
+    pub(super) fn heed(&mut self, word: Waiver) {
         match word {
-            Word::Approval(word) => {
+            Waiver::Approval(word) => {
                 let key = (word.asset.clone(), word.change);
                 self.approvals.insert(key, word);
             }
-            Word::Override(word) => {
+            Waiver::Override(word) => {
                 let key = (word.asset.clone(), word.change, word.check.clone());
                 self.overrides.insert(key, word);
             }
@@ -241,12 +241,12 @@ impl People {
     }
 
     /// Removes a command that a push spends.
-    pub(super) fn spend(&mut self, word: &Word) {
+    pub(super) fn spend(&mut self, word: &Waiver) {
         match word {
-            Word::Approval(word) => {
+            Waiver::Approval(word) => {
                 self.approvals.remove(&(word.asset.clone(), word.change));
             }
-            Word::Override(word) => {
+            Waiver::Override(word) => {
                 let key = (word.asset.clone(), word.change, word.check.clone());
                 self.overrides.remove(&key);
             }
@@ -254,7 +254,11 @@ impl People {
     }
 
     /// Returns all commands in force; with an asset and its type, those that apply to it.
-    pub(super) fn words(&self, of: Option<(&AssetId, &str)>, now: Timestamp) -> Words {
+    pub(super) fn interventions(
+        &self,
+        of: Option<(&AssetId, &str)>,
+        now: Timestamp,
+    ) -> Interventions {
         let concerns = |scope: &Scope| match (scope, of) {
             (_, None) | (Scope::Partition, _) => true,
             (Scope::Asset(id), Some((asset, _))) => id == asset,
@@ -268,7 +272,7 @@ impl People {
         let approvals = approvals.filter(|it| it.holds(now) && about(&it.asset));
         let overrides = self.overrides.values();
         let overrides = overrides.filter(|it| it.holds(now) && about(&it.asset));
-        Words {
+        Interventions {
             pauses: pauses.cloned().collect(),
             approvals: approvals.cloned().collect(),
             overrides: overrides.cloned().collect(),

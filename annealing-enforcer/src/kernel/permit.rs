@@ -8,9 +8,9 @@ use plugin_sdk::{Change, Now};
 
 use super::{
     Kernel,
+    attempt::{Phase, Wait},
     branch::Branch,
     event::Effects,
-    iteration::{Phase, Wait},
     slot::{Class, Trigger},
 };
 
@@ -30,7 +30,7 @@ impl Kernel {
         change: &Change,
         out: &mut Effects,
     ) -> bool {
-        let it = self.iterations.at_mut(at);
+        let it = self.attempts.at_mut(at);
         let asleep = it.and_then(|it| Some((it.slot, it.asleep.take()?)));
         let Some((slot, mut asleep)) = asleep else {
             return false;
@@ -40,7 +40,7 @@ impl Kernel {
             return false;
         }
         self.count(Branch::Asleep);
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.asleep = Some(asleep.clone());
         }
         if !self.look_for_drift(now, slot, out) {
@@ -51,7 +51,7 @@ impl Kernel {
 
     /// Whether the asset still waits, because its provider throttled pushes.
     pub(super) fn throttled(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
-        let it = self.iterations.at(at);
+        let it = self.attempts.at(at);
         let told = it.and_then(|it| Some((it.slot, it.throttled.clone()?)));
         let Some((slot, (then, why))) = told.filter(|(_, (then, _))| now.mono < *then) else {
             return false;
@@ -87,18 +87,18 @@ impl Kernel {
         change: &Change,
         out: &mut Effects,
     ) -> bool {
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
-        let Some((digest, times)) = iteration.pushed else {
+        let Some((digest, times)) = attempt.pushed else {
             return false;
         };
         if digest != change.digest || times < 3 {
             return self.slowed_down(now, at, out);
         }
         // After the wait, one more push is let through.
-        iteration.pushed = Some((digest, times - 1));
-        let (slot, period) = (iteration.slot, self.config.drift_period);
+        attempt.pushed = Some((digest, times - 1));
+        let (slot, period) = (attempt.slot, self.config.drift_period);
         self.count(Branch::NotConverging);
         let why = "not converging: the same change is found again after 3 successful pushes; check the plugin's diff";
         let why = why.to_owned();
@@ -110,14 +110,14 @@ impl Kernel {
     /// Whether the asset is slowed down, because it still differs after many successful pushes: a flapping plugin is
     /// not pushed in a hot loop.
     pub(super) fn slowed_down(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
-        let (slot, pushes) = (iteration.slot, iteration.pushes);
-        if pushes < MANY_PUSHES || iteration.slowed == pushes {
+        let (slot, pushes) = (attempt.slot, attempt.pushes);
+        if pushes < MANY_PUSHES || attempt.slowed == pushes {
             return false;
         }
-        iteration.slowed = pushes;
+        attempt.slowed = pushes;
         self.count(Branch::NotConverging);
         let why = "not converging: the asset still differs after many successful pushes; check the plugin's diff";
         let why = why.to_owned();
@@ -135,7 +135,7 @@ impl Kernel {
                 return;
             }
             let well = |(at, _): &(u32, u32)| {
-                let it = self.iterations.at(*at);
+                let it = self.attempts.at(*at);
                 it.is_some_and(|it| it.failures == 0)
             };
             // An open breaker is probed with an asset that is not known to fail, if there is one.
@@ -143,23 +143,23 @@ impl Kernel {
             let Some((at, generation)) = state.permits.pop(is_open.then_some(well)) else {
                 return;
             };
-            let Some(iteration) = self
-                .iterations
+            let Some(attempt) = self
+                .attempts
                 .at_mut(at)
                 .filter(|it| it.generation == generation)
             else {
                 continue;
             };
-            if !matches!(iteration.phase, Phase::Permit) {
+            if !matches!(attempt.phase, Phase::Permit) {
                 continue;
             }
-            if now.mono.since(iteration.diff_started) > FRESH {
-                let slot = iteration.slot;
+            if now.mono.since(attempt.diff_started) > FRESH {
+                let slot = attempt.slot;
                 self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
                 continue;
             }
-            iteration.permit = true;
-            iteration.probes = state.push_breaker.is_open();
+            attempt.permit = true;
+            attempt.probes = state.push_breaker.is_open();
             state.push_breaker.called();
             state.pushes += 1;
             self.start_check(now, at, out);

@@ -9,9 +9,9 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 
 use super::{
     Kernel,
+    attempt::{Phase, REPINNED},
     branch::{Branch, Bug},
     event::{Effects, Pin, Record},
-    iteration::{Phase, REPINNED},
     slot::{Class, NONE, Trigger, flag},
 };
 
@@ -107,8 +107,8 @@ impl Kernel {
     fn refuse_pin(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
         self.move_pin(now, id, Pin::Default, out);
         match self.table.find(id.as_str()) {
-            Some(slot) => self.tell_standing(slot, out),
-            None => self.tell_unknown(now, id, out),
+            Some(slot) => self.report_status(slot, out),
+            None => self.report_unknown(now, id, out),
         }
     }
 
@@ -212,7 +212,7 @@ impl Kernel {
         if let Some(id) = self.table.id(slot) {
             self.record(Record::Pin(id, None), out);
         }
-        self.stand_anew(now, slot, out);
+        self.restart_status(now, slot, out);
     }
 
     /// Pins an asset to the incarnation at which it was.
@@ -225,7 +225,7 @@ impl Kernel {
         if let Some(id) = self.table.id(slot) {
             self.record(Record::Pin(id, Some(record)), out);
         }
-        self.stand_in_place(now, slot, out);
+        self.follow_status(now, slot, out);
     }
 
     /// Moves an asset's pin. If its content changes, the calls under way become void (R8, R11).
@@ -267,14 +267,14 @@ impl Kernel {
                         return;
                     }
                     self.count(Branch::KeptInPlace);
-                    return self.tell_standing(slot, out);
+                    return self.report_status(slot, out);
                 }
                 self.table.set_place(slot, place);
             }
         }
         self.record(Record::Pin(id.clone(), record), out);
         let ill = self.unhealthy(slot).is_some();
-        self.stand_anew(now, slot, out);
+        self.restart_status(now, slot, out);
         self.moved(now, slot, was, (Trigger::PinMoved, class), out);
         if ill {
             self.remember(now, slot, out);
@@ -309,7 +309,7 @@ impl Kernel {
             Some(Pin::Default) | None => return,
         };
         self.table.set_pin(slot, at);
-        self.stand_anew(now, slot, out);
+        self.restart_status(now, slot, out);
     }
 
     /// Handles a moved pin, or another content at the same pin.
@@ -332,7 +332,7 @@ impl Kernel {
         }
         let entry = self.table.slot(slot);
         let cause = self.table.pin_cause(slot).unwrap_or(Cause::Intent);
-        if same && (cause == was.cause || entry.iteration == NONE || entry.has(flag::IN_SYNC)) {
+        if same && (cause == was.cause || entry.attempt == NONE || entry.has(flag::IN_SYNC)) {
             return self.moved_quietly(now, slot, was.place, (trigger, class), out);
         }
         let settled = entry.has(flag::IN_SYNC) && !entry.in_flight();
@@ -340,8 +340,8 @@ impl Kernel {
             self.give_back_all(now, slot);
         }
         // The place of a pin is reused, so the number alone does not show that the pin moved.
-        let at = self.table.slot(slot).iteration;
-        if let Some(it) = self.iterations.at_mut(at) {
+        let at = self.table.slot(slot).attempt;
+        if let Some(it) = self.attempts.at_mut(at) {
             it.pin = REPINNED;
         }
         if is.is_some() {
@@ -369,14 +369,14 @@ impl Kernel {
     ) {
         self.count(Branch::MovedQuietly);
         let entry = self.table.slot(slot);
-        let (pin, at) = (entry.pin, entry.iteration);
+        let (pin, at) = (entry.pin, entry.attempt);
         let in_place = self.standings.get(&slot).is_some_and(|it| it.confirmed);
         let unrecorded = pin != 0
             && pin != place
             && entry.has(flag::IN_SYNC)
             && (in_place || !entry.has(flag::RECORDED));
         // R8: a push under way goes on. A diff or check under way is repeated at the new pin.
-        if let Some(it) = self.iterations.at_mut(at)
+        if let Some(it) = self.attempts.at_mut(at)
             && pin != place
         {
             let under_way = matches!(it.phase, Phase::Pushing | Phase::Continuing) || it.follows;

@@ -63,7 +63,7 @@ impl Kernel {
         kind.diffs -= 1;
         match answer {
             // The deadline passed because this process stood still.
-            Some(_) if is_late => kind.breaker.spared(),
+            Some(_) if is_late => kind.breaker.probe_withdrawn(),
             Some(error) if may_be_the_plugins(error) => {
                 if kind.breaker.failed(now.mono, slot, known, &self.config) {
                     self.count(Branch::BreakerOpened);
@@ -113,7 +113,7 @@ impl Kernel {
 
     /// Whether the previous call for an asset failed.
     pub(super) fn is_known_to_fail(&self, slot: u32) -> bool {
-        let it = self.iterations.at(self.table.slot(slot).iteration);
+        let it = self.attempts.at(self.table.slot(slot).attempt);
         it.is_some_and(|it| it.failures > 0)
     }
 }

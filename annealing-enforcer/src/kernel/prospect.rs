@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
+    attempt::{Attempt, Phase, Wait},
     explain::Waiting,
-    iteration::{Iteration, Phase, Wait},
     slot::{Class, Trigger, flag},
 };
 
@@ -103,7 +103,7 @@ impl Kernel {
     /// Returns the row of one asset. `None`: it is as intended, or no action is due.
     fn row(&self, now: Now, slot: u32, asset: AssetId) -> Option<Row> {
         let entry = self.table.slot(slot);
-        let it = self.iterations.at(entry.iteration);
+        let it = self.attempts.at(entry.attempt);
         let behind = self.behind.contains(&slot);
         let mut prospect = Prospect {
             asset,
@@ -150,7 +150,7 @@ impl Kernel {
 
     /// Foresees the outcome of an asset in the loop. Returns the assets that it waits for, if it waits for nothing
     /// else.
-    fn foresee(&self, now: Now, it: &Iteration, prospect: &mut Prospect) -> Option<Vec<AssetId>> {
+    fn foresee(&self, now: Now, it: &Attempt, prospect: &mut Prospect) -> Option<Vec<AssetId>> {
         let held_back = self.queued_for(now, it.slot);
         let (outcome, why, waits) = match &it.phase {
             Phase::Journaling(_) | Phase::Pushing | Phase::Continuing => {
@@ -192,7 +192,7 @@ impl Kernel {
     }
 
     /// R12: whether the push is destructive and no operator has approved it.
-    fn lacks_approval(&self, now: Now, it: &Iteration, prospect: &Prospect) -> bool {
+    fn lacks_approval(&self, now: Now, it: &Attempt, prospect: &Prospect) -> bool {
         let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
         let never = self.config.observe_only || config.observe_only;
         if never || (it.turndown && !config.turndown) {
@@ -248,7 +248,7 @@ fn why(waiting: Option<&Waiting>) -> String {
     let said = |delay: &Delay| format!("{}: {}", delay.check, delay.reason);
     match waiting {
         Some(Waiting::Checks(delays)) => delays.iter().map(said).collect::<Vec<_>>().join("; "),
-        Some(Waiting::Failure(why) | Waiting::Others { why, .. } | Waiting::Person(why)) => {
+        Some(Waiting::Failure(why) | Waiting::Others { why, .. } | Waiting::Operator(why)) => {
             why.clone()
         }
         Some(Waiting::UnknownOutcome) => "a push of the asset may still be under way".into(),

@@ -212,8 +212,8 @@ impl Kernel {
         {
             self.edges.pinned(id);
         }
-        let at = self.table.slot(slot).iteration;
-        if let Some(it) = self.iterations.at_mut(at) {
+        let at = self.table.slot(slot).attempt;
+        if let Some(it) = self.attempts.at_mut(at) {
             (it.failures, it.asleep, it.throttled, it.said) = (0, None, None, None);
             it.forget_pushes();
         }
@@ -270,7 +270,7 @@ impl Kernel {
         }
     }
 
-    /// Ends the iteration of an orphan, except while the outcome of a push is open.
+    /// Ends the attempt of an orphan, except while the outcome of a push is open.
     fn leave_alone(&mut self, now: Now, slot: u32) {
         let entry = self.table.slot(slot);
         match entry.state {

@@ -11,10 +11,10 @@ use super::{
     branch::{Branch, Bug},
     edges,
     event::{Effects, Pin, Record},
-    people::Words,
+    people::Interventions,
+    pin_status::Stand,
     pins::policy_in,
     slot::{Class, NONE, Slot, State, Trigger, flag},
-    standing::Stand,
     table::Elsewhere,
 };
 use crate::config::{Config, TypeConfig};
@@ -45,7 +45,7 @@ pub struct Recovered {
     /// The heads of policy groups, by policy.
     pub heads: Vec<(AssetId, Incarnation)>,
     /// The commands of operators on record.
-    pub words: Words,
+    pub interventions: Interventions,
 }
 
 impl Recovered {
@@ -62,7 +62,7 @@ impl Recovered {
             gone: Vec::new(),
             pins: Vec::new(),
             heads: Vec::new(),
-            words: Words::default(),
+            interventions: Interventions::default(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Kernel {
     ) -> Self {
         let owned = recovered.owned.total;
         let mut kernel = Self::new(now, config, kinds, token, owned, recovered.latest);
-        kernel.people.remember(recovered.words, now.wall);
+        kernel.people.remember(recovered.interventions, now.wall);
         let kept = kernel.recover_orphans(recovered.orphans);
         kernel.recover_gone(now, recovered.gone, &recovered.assets, out);
         kernel.recover_intent();
@@ -345,7 +345,7 @@ impl Kernel {
             let state = match (unhealthy.clone(), at) {
                 (Some(why), _) => SyncState::Unhealthy { why },
                 (None, Some(since)) => SyncState::InSync { since },
-                (None, None) => super::standing::out_of_sync(now),
+                (None, None) => super::pin_status::out_of_sync(now),
             };
             let stand = Stand {
                 after: self.table.slot(slot).n,
@@ -457,7 +457,7 @@ impl Kernel {
         for at in 0..self.table.len() {
             let slot = self.table.slot_mut(at);
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
-            slot.set(flag::IN_SYNC, reached && slot.iteration == NONE);
+            slot.set(flag::IN_SYNC, reached && slot.attempt == NONE);
             self.note_turned_down(at);
             self.note_orphan(at);
             self.unsettled += u32::from(self.counts_as_unsettled(at));

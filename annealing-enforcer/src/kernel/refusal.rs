@@ -9,17 +9,17 @@ use prodspec_model::AssetId;
 use super::{
     Kernel,
     admission::Refusal,
+    attempt::{Behind, Phase, Wait},
     branch::Branch,
     claims::Taken,
     event::Effects,
-    iteration::{Behind, Phase, Wait},
     slot::{Class, Trigger},
     waiting::{until, wall_at},
 };
 
 impl Kernel {
     pub(super) fn refused(&mut self, now: Now, at: u32, refusal: Refusal, out: &mut Effects) {
-        let Some(slot) = self.iterations.at(at).map(|it| it.slot) else {
+        let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
         if !matches!(refusal, Refusal::Taken(Taken::UsedUp(..))) {
@@ -76,8 +76,8 @@ impl Kernel {
         match taken {
             Taken::Held(key) => {
                 // R9: the asset keeps its place in the queue and is woken when the key is given back again.
-                let at = self.table.slot(slot).iteration;
-                let woken_for = self.iterations.at_mut(at).map(|it| &mut it.woken_for);
+                let at = self.table.slot(slot).attempt;
+                let woken_for = self.attempts.at_mut(at).map(|it| &mut it.woken_for);
                 let was_first =
                     woken_for.is_some_and(|woken| woken.take_if(|it| *it == key).is_some());
                 self.claims.park(slot, &key, was_first);
@@ -103,7 +103,7 @@ impl Kernel {
     /// R11: a void by a neighbour's content counts like one by the asset's own.
     pub(super) fn overtaken_by_neighbour(&mut self, at: u32) {
         self.count(Branch::MovedIntent);
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.voids = it.voids.saturating_add(1);
         }
     }
@@ -111,7 +111,7 @@ impl Kernel {
     /// The evidence is outdated: starts again from the diff, after a short wait if that happened often.
     pub(super) fn look_again(&mut self, now: Now, at: u32, branch: Branch, out: &mut Effects) {
         self.count(branch);
-        let Some(it) = self.iterations.at_mut(at) else {
+        let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         it.stales = it.stales.saturating_add(1);
@@ -132,11 +132,11 @@ impl Kernel {
     /// Waits as the checks demand: until the time that they named, or until the assets that they named settle.
     pub(super) fn delayed(&mut self, now: Now, at: u32, delays: Vec<Delay>, out: &mut Effects) {
         self.count(Branch::Delayed);
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.attempts.at(at) else {
             return;
         };
         let (slot, settles_seen) = (it.slot, it.settles_seen);
-        self.stands_waiting(slot, &delays, out);
+        self.report_waiting(slot, &delays, out);
         self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
         let known = |delay: &Delay| match delay.recheck {
             Recheck::At(then) => Some(then),
@@ -197,11 +197,11 @@ impl Kernel {
     }
 
     pub(super) fn wake_for(&mut self, now: Now, slot: u32, key: plugin_sdk::Key) {
-        let at = self.table.slot(slot).iteration;
-        let waits = |it: &&mut super::iteration::Iteration| {
+        let at = self.table.slot(slot).attempt;
+        let waits = |it: &&mut super::attempt::Attempt| {
             matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))
         };
-        match self.iterations.at_mut(at).filter(waits) {
+        match self.attempts.at_mut(at).filter(waits) {
             Some(it) => {
                 it.woken_for = Some(key);
                 self.trigger(now, slot, Trigger::DependencySettled, Class::Retry);

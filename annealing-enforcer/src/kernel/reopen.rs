@@ -35,12 +35,12 @@ impl Kernel {
         let pushed = open.and_then(|open| named.get(&open.incarnation).cloned());
         let incarnation = pushed.clone().unwrap_or_else(|| self.intended(at));
         let number = self
-            .iterations
+            .attempts
             .insert(at, incarnation, plugin_sdk::Cause::Intent);
-        self.table.slot_mut(at).iteration = number;
-        if let Some(iteration) = self.iterations.at_mut(number) {
-            iteration.claims = record.claims.clone();
-            iteration.pushed_at = pushed;
+        self.table.slot_mut(at).attempt = number;
+        if let Some(attempt) = self.attempts.at_mut(number) {
+            attempt.claims = record.claims.clone();
+            attempt.pushed_at = pushed;
         }
         self.claims.restore(at, &record.claims);
         if let Some(open) = open {
@@ -66,14 +66,14 @@ impl Kernel {
         if let Some(kind) = self.kind_of(open.type_name.as_str()) {
             self.table.slot_mut(at).kind = kind;
         }
-        let number = self.table.slot(at).iteration;
+        let number = self.table.slot(at).attempt;
         let left = open.until.saturating_sub(self.owned.total(now.mono));
         let kind = self.table.slot(at).kind;
         let wait = left.min(self.kinds[kind as usize].config.push_total);
-        if let Some(iteration) = self.iterations.at_mut(number) {
-            iteration.relies_on = relies_on;
-            iteration.pushed_guard = Some(open.guard);
-            (iteration.push_until, iteration.call_until) = (now.mono + wait, now.mono + wait);
+        if let Some(attempt) = self.attempts.at_mut(number) {
+            attempt.relies_on = relies_on;
+            attempt.pushed_guard = Some(open.guard);
+            (attempt.push_until, attempt.call_until) = (now.mono + wait, now.mono + wait);
         }
         self.table.slot_mut(at).seq = 1;
         if self.is_guarded(at) {

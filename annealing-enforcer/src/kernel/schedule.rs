@@ -84,7 +84,7 @@ impl Ready {
     }
 }
 
-/// Timers of assets in the loop. An entry is valid while the asset's iteration has its generation.
+/// Timers of assets in the loop. An entry is valid while the asset's attempt has its generation.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(Mono, u32, u32)>>,
@@ -93,14 +93,14 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, at: Mono, iteration: u32, generation: u32) {
-        self.heap.push(Reverse((at, iteration, generation)));
+    pub(super) fn set(&mut self, at: Mono, attempt: u32, generation: u32) {
+        self.heap.push(Reverse((at, attempt, generation)));
     }
 
-    pub(super) fn set_diff(&mut self, at: Mono, iteration: u32, generation: u32) {
+    pub(super) fn set_diff(&mut self, at: Mono, attempt: u32, generation: u32) {
         match self.diffs.back() {
-            Some(&(last, ..)) if last > at => self.set(at, iteration, generation),
-            _ => self.diffs.push_back((at, iteration, generation)),
+            Some(&(last, ..)) if last > at => self.set(at, attempt, generation),
+            _ => self.diffs.push_back((at, attempt, generation)),
         }
     }
 
@@ -109,22 +109,22 @@ impl Timers {
         while self
             .diffs
             .front()
-            .is_some_and(|&(_, iteration, generation)| !live(iteration, generation))
+            .is_some_and(|&(_, attempt, generation)| !live(attempt, generation))
         {
             self.diffs.pop_front();
         }
         while self
             .heap
             .peek()
-            .is_some_and(|Reverse((_, iteration, generation))| !live(*iteration, *generation))
+            .is_some_and(|Reverse((_, attempt, generation))| !live(*attempt, *generation))
         {
             self.heap.pop();
         }
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, iteration: u32, generation: u32) -> bool {
-        let set = |entry: &(Mono, u32, u32)| (entry.1, entry.2) == (iteration, generation);
+    pub(super) fn contains(&self, attempt: u32, generation: u32) -> bool {
+        let set = |entry: &(Mono, u32, u32)| (entry.1, entry.2) == (attempt, generation);
         self.diffs.iter().any(set) || self.heap.iter().any(|Reverse(entry)| set(entry))
     }
 

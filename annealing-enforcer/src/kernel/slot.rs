@@ -1,9 +1,9 @@
 //! The state of an idle asset in 40 bytes. State that only an asset in the loop needs is in its
-//! [`Iteration`](super::iteration::Iteration).
+//! [`Attempt`](super::attempt::Attempt).
 
 use prodspec_model::{IncarnationNo, snapshot::Location};
 
-/// The number that stands for no iteration.
+/// The number that stands for no attempt.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The state that is kept for every asset.
@@ -17,8 +17,8 @@ pub(super) struct Slot {
     pub(super) n: u32,
     /// The newest incarnation when the asset's intent last changed.
     pub(super) changed: IncarnationNo,
-    /// Number of its iteration, or [`NONE`] while the asset is idle.
-    pub(super) iteration: u32,
+    /// Number of its attempt, or [`NONE`] while the asset is idle.
+    pub(super) attempt: u32,
     /// Number of its type, in the order of registration.
     pub(super) kind: u16,
     /// Place of its pin in the pin table. 0: the newest incarnation.
@@ -102,7 +102,7 @@ impl Slot {
             seq: 0,
             n: 0,
             changed,
-            iteration: NONE,
+            attempt: NONE,
             kind,
             pin: 0,
             flags: 0,

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
+    attempt::{Attempt, Phase, Wait},
     explain::OTHERS,
-    iteration::{Iteration, Phase, Wait},
     slot::{State, flag},
     waiting::wall_at,
 };
@@ -139,7 +139,7 @@ impl Kernel {
                 many: self.behind.len() as u32,
                 first: self.first_named(self.behind.iter().copied()),
             },
-            pauses: self.people.words(None, now.wall).pauses,
+            pauses: self.people.interventions(None, now.wall).pauses,
             held: self.held_ones(now),
             unknown: self.unknown_pushes(now),
             orphans,
@@ -180,7 +180,7 @@ impl Kernel {
     }
 
     fn held_ones(&self, now: Now) -> BTreeMap<AssetId, String> {
-        let held = self.iterations.iter().filter_map(|it| match &it.phase {
+        let held = self.attempts.iter().filter_map(|it| match &it.phase {
             Phase::Waiting(Wait::Held(why)) => Some((self.table.id(it.slot)?, it, why)),
             _ => None,
         });
@@ -191,7 +191,7 @@ impl Kernel {
     }
 
     fn unknown_pushes(&self, now: Now) -> Vec<UnknownPush> {
-        let unknown = self.iterations.iter().filter(|it| self.is_unknown(it));
+        let unknown = self.attempts.iter().filter(|it| self.is_unknown(it));
         let named = unknown.filter_map(|it| {
             let next_look = it.wakes.filter(|_| matches!(it.phase, Phase::Waiting(_)));
             Some((self.table.id(it.slot)?, next_look))
@@ -206,7 +206,7 @@ impl Kernel {
     }
 
     /// Whether the asset has a push in flight that this process does not follow.
-    fn is_unknown(&self, it: &Iteration) -> bool {
+    fn is_unknown(&self, it: &Attempt) -> bool {
         let followed = matches!(
             it.phase,
             Phase::Journaling(_) | Phase::Pushing | Phase::Continuing
@@ -249,13 +249,13 @@ impl Kernel {
                 *reasons.entry(reason).or_default() += many;
             }
         };
-        for it in self.iterations.iter() {
+        for it in self.attempts.iter() {
             if self.counts_as_unsettled(it.slot) {
                 add(self.reason(now, it), 1);
                 left = left.saturating_sub(1);
             }
         }
-        // Assets without an iteration are queued, and were not diffed yet.
+        // Assets without an attempt are queued, and were not diffed yet.
         if left > 0 && self.has_lease(now) {
             for reason in self.queued_behind(now).into_values() {
                 add(reason, 1);
@@ -271,7 +271,7 @@ impl Kernel {
         reasons
     }
 
-    fn reason(&self, now: Now, it: &Iteration) -> Reason {
+    fn reason(&self, now: Now, it: &Attempt) -> Reason {
         let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
         let id = || self.table.id(it.slot);
         let paused = || id().is_some_and(|id| self.is_paused(now, it.slot, &id));
@@ -296,7 +296,7 @@ impl Kernel {
         }
     }
 
-    /// Returns the queued assets without an iteration that an open breaker or a pause of one asset or type holds back.
+    /// Returns the queued assets without an attempt that an open breaker or a pause of one asset or type holds back.
     /// Queues are searched only while there is such a breaker or pause.
     fn queued_behind(&self, now: Now) -> BTreeMap<u32, Reason> {
         let scoped = self.people.pauses_some(now.wall);
@@ -308,7 +308,7 @@ impl Kernel {
             for slot in kind.ready.slots() {
                 let entry = self.table.slot(slot);
                 let bare =
-                    entry.state == State::Queued && self.iterations.at(entry.iteration).is_none();
+                    entry.state == State::Queued && self.attempts.at(entry.attempt).is_none();
                 if !bare || !self.counts_as_unsettled(slot) {
                     continue;
                 }
@@ -333,13 +333,13 @@ impl Kernel {
 impl super::people::People {
     /// Whether a pause of the whole partition is in force.
     fn pauses_all(&self, now: Timestamp) -> bool {
-        let pauses = self.words(None, now).pauses;
+        let pauses = self.interventions(None, now).pauses;
         pauses.iter().any(|pause| pause.scope == Scope::Partition)
     }
 
     /// Whether a pause of an asset or a type is in force.
     fn pauses_some(&self, now: Timestamp) -> bool {
-        let pauses = self.words(None, now).pauses;
+        let pauses = self.interventions(None, now).pauses;
         pauses.iter().any(|pause| pause.scope != Scope::Partition)
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Table {
     types: Vec<TypeName>,
     latest: Incarnation,
     /// The pins by place. Place 0 stands for the newest incarnation and is empty.
-    pins: Vec<Option<Pinned>>,
+    pins: Vec<Option<PinEntry>>,
     /// The place of each pin that is not the default of a group.
     places: BTreeMap<Name, u32>,
     /// Places that may be unused: all unused ones, and some that were taken since.
@@ -46,7 +46,7 @@ type Name = Option<(IncarnationNo, Cause)>;
 
 /// A pin that several slots may share.
 #[derive(Debug, Clone)]
-struct Pinned {
+struct PinEntry {
     at: Option<(Incarnation, Cause)>,
     slots: u32,
     /// The policy whose group has this pin as its default. `None`: it is not a default.
@@ -229,8 +229,8 @@ impl Table {
     }
 
     /// Returns the incarnations that are the intent of an asset, are a group's head, or had an orphan last.
-    pub(super) fn cited(&self) -> Vec<IncarnationNo> {
-        let used = |pinned: &&Pinned| pinned.slots > 0 || pinned.group.is_some();
+    pub(super) fn referenced(&self) -> Vec<IncarnationNo> {
+        let used = |pinned: &&PinEntry| pinned.slots > 0 || pinned.group.is_some();
         let pinned = self.pins.iter().flatten().filter(used);
         let pinned =
             pinned.filter_map(|pinned| pinned.at.as_ref().map(|(incarnation, _)| incarnation.no()));
@@ -334,12 +334,12 @@ impl Table {
     /// Returns the asset's own pin, or [`Pin::Default`] if it has none.
     pub(super) fn pin_of(&self, at: u32) -> Pin {
         match self.pins.get(self.slot(at).pin as usize) {
-            Some(Some(Pinned { group: Some(_), .. })) => Pin::Default,
-            Some(Some(Pinned {
+            Some(Some(PinEntry { group: Some(_), .. })) => Pin::Default,
+            Some(Some(PinEntry {
                 at: Some((incarnation, cause)),
                 ..
             })) => Pin::At(incarnation.clone(), *cause),
-            Some(Some(Pinned { at: None, .. })) => Pin::NotYet,
+            Some(Some(PinEntry { at: None, .. })) => Pin::NotYet,
             _ => Pin::Default,
         }
     }
@@ -347,7 +347,7 @@ impl Table {
     /// Whether the asset has a pin of its own.
     pub(super) fn is_pinned(&self, at: u32) -> bool {
         let pinned = self.pins.get(self.slot(at).pin as usize);
-        matches!(pinned, Some(Some(Pinned { group: None, .. })))
+        matches!(pinned, Some(Some(PinEntry { group: None, .. })))
     }
 
     /// Returns the policy whose group's head is the asset's intent, if any.
@@ -387,7 +387,7 @@ impl Table {
             return *place;
         }
         let group = Some(policy.clone());
-        let place = self.new_place(Pinned {
+        let place = self.new_place(PinEntry {
             at: None,
             slots: 0,
             group,
@@ -398,13 +398,13 @@ impl Table {
 
     /// Returns a place for a new pin, an unused one if there is one. There are never more places than assets and groups
     /// together, so the number fits.
-    fn new_place(&mut self, pinned: Pinned) -> u32 {
+    fn new_place(&mut self, pinned: PinEntry) -> u32 {
         let place = self.idle_place().unwrap_or_else(|| {
             self.pins.push(None);
             (self.pins.len() - 1) as u32
         });
         match self.pins[place as usize].replace(pinned) {
-            Some(Pinned {
+            Some(PinEntry {
                 group: Some(policy),
                 ..
             }) => {
@@ -451,7 +451,7 @@ impl Table {
     }
 
     fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> u32 {
-        let entry = Pinned {
+        let entry = PinEntry {
             at: wanted,
             slots: 0,
             group: None,
@@ -472,7 +472,7 @@ impl Table {
     }
 }
 
-impl Pinned {
+impl PinEntry {
     fn name(&self) -> Name {
         self.at
             .as_ref()
@@ -481,9 +481,9 @@ impl Pinned {
 }
 
 /// Whether no asset uses the pin and it is not the head of a group.
-fn is_unused(pinned: &Option<Pinned>) -> bool {
+fn is_unused(pinned: &Option<PinEntry>) -> bool {
     let unused =
-        |pinned: &Pinned| pinned.slots == 0 && (pinned.group.is_none() || pinned.at.is_none());
+        |pinned: &PinEntry| pinned.slots == 0 && (pinned.group.is_none() || pinned.at.is_none());
     pinned.as_ref().is_some_and(unused)
 }
 

@@ -137,7 +137,7 @@ impl Kernel {
     /// Notes the level that the diff of `slot` found, as a push starts that may make it a consumer.
     pub(super) fn level_at_push(&mut self, now: Now, slot: u32, at: u32) {
         self.edges_changed(slot);
-        let Some(it) = self.iterations.at(at) else {
+        let Some(it) = self.attempts.at(at) else {
             return;
         };
         let effects = it.change.as_ref().map(|change| &change.effects.capacity);

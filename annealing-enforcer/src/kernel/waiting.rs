@@ -8,9 +8,9 @@ use plugin_sdk::{Mono, Now, Run, plugin};
 
 use super::{
     Kernel,
+    attempt::{Attempt, Phase, Wait},
     branch::Branch,
     event::{Call, Effects},
-    iteration::{Iteration, Phase, Wait},
     slot::{Class, State, Trigger, cuts, flag},
 };
 
@@ -18,7 +18,7 @@ use super::{
 pub(super) const STOOD_STILL: Duration = Duration::from_secs(1);
 
 impl Kernel {
-    /// Handles a timer of an iteration that was due at `due`.
+    /// Handles a timer of an attempt that was due at `due`.
     pub(super) fn timer_fired(
         &mut self,
         now: Now,
@@ -27,21 +27,21 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let late = now.mono.since(due);
-        let Some(iteration) = self
-            .iterations
+        let Some(attempt) = self
+            .attempts
             .at(at)
             .filter(|it| it.generation == generation)
         else {
             return;
         };
-        let (slot, run) = (iteration.slot, run_of(iteration));
+        let (slot, run) = (attempt.slot, run_of(attempt));
         if self.prolong(now, at, late) {
             return;
         }
-        let Some(iteration) = self.iterations.at(at) else {
+        let Some(attempt) = self.attempts.at(at) else {
             return;
         };
-        match &iteration.phase {
+        match &attempt.phase {
             Phase::Diffing => {
                 self.count(Branch::DiffDeadline);
                 out.calls.push(Call::Abandon(run));
@@ -81,7 +81,7 @@ impl Kernel {
     /// Extends the deadline of a diff or a check once, by the time for which this process stood still. A push has no
     /// more time than its record says. Returns whether the deadline was extended.
     fn prolong(&mut self, now: Now, at: u32, late: Duration) -> bool {
-        let deadline = match self.iterations.at(at) {
+        let deadline = match self.attempts.at(at) {
             Some(it) if late <= STOOD_STILL || it.prolonged => return false,
             Some(it) if matches!(it.phase, Phase::Diffing) => {
                 let kind = self.table.slot(it.slot).kind;
@@ -90,7 +90,7 @@ impl Kernel {
             Some(it) if matches!(it.phase, Phase::Checking) => self.config.check_deadline,
             _ => return false,
         };
-        if let Some(it) = self.iterations.at_mut(at) {
+        if let Some(it) = self.attempts.at_mut(at) {
             it.prolonged = true;
             let until = now.mono + late.min(deadline);
             self.timers.set(until, at, it.generation);
@@ -101,13 +101,13 @@ impl Kernel {
     /// Handles a failed diff, or a push that failed with a known outcome: waits as the class of the failure demands.
     pub(super) fn failed(&mut self, now: Now, slot: u32, error: &plugin::Error, out: &mut Effects) {
         self.count(Branch::Failed);
-        let at = self.table.slot(slot).iteration;
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let at = self.table.slot(slot).attempt;
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
-        let attempt = iteration.failures;
-        iteration.failures = attempt.saturating_add(1);
-        let diffing = matches!(iteration.phase, Phase::Diffing);
+        let attempt = attempt.failures;
+        attempt.failures = attempt.saturating_add(1);
+        let diffing = matches!(attempt.phase, Phase::Diffing);
         let wait = match error {
             // Waits as the provider demands. After a throttled push, diffs go on; after a throttled diff, they wait
             // too.
@@ -119,7 +119,7 @@ impl Kernel {
         };
         self.out_of_sync(now, slot, out);
         if let plugin::Error::Unhealthy { message } = error {
-            self.stands_unhealthy(now, slot, excerpt(message.clone()), out);
+            self.report_unhealthy(now, slot, excerpt(message.clone()), out);
         }
         let why = excerpt(error.to_string());
         self.decide(now, slot, Outcome::Failed(why.clone()), out);
@@ -129,9 +129,9 @@ impl Kernel {
             self.give_back_all(now, slot);
         }
         let throttled = matches!(error, plugin::Error::Throttled { .. });
-        if let Some(iteration) = self.iterations.at_mut(at) {
+        if let Some(attempt) = self.attempts.at_mut(at) {
             let told = (throttled && !diffing).then(|| (now.mono + wait, why.clone()));
-            iteration.throttled = told.or(iteration.throttled.take());
+            attempt.throttled = told.or(attempt.throttled.take());
         }
         let waits = match unknown {
             true => Wait::Unknown,
@@ -171,7 +171,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         self.decide(now, slot, Outcome::Held(why.clone()), out);
-        self.stands_held(slot, &why, out);
+        self.report_held(slot, &why, out);
         self.wait_for(now, slot, Wait::Held(why), time, out);
     }
 
@@ -184,12 +184,12 @@ impl Kernel {
         then: Timestamp,
         out: &mut Effects,
     ) {
-        let at = self.table.slot(slot).iteration;
-        if let Some(iteration) = self.iterations.at_mut(at)
-            && let Some(change) = &iteration.change
+        let at = self.table.slot(slot).attempt;
+        if let Some(attempt) = self.attempts.at_mut(at)
+            && let Some(change) = &attempt.change
         {
             let change = change.digest;
-            iteration.asleep = Some(super::iteration::Asleep {
+            attempt.asleep = Some(super::attempt::Asleep {
                 change,
                 until: then,
                 at_latest: now.mono + until(now, then),
@@ -231,21 +231,21 @@ impl Kernel {
         self.release_permit(now, slot, out);
         let entry = self.table.slot_mut(slot);
         entry.state = State::Waiting;
-        let at = entry.iteration;
+        let at = entry.attempt;
         let rerun = entry.has(flag::RERUN);
         entry.set(flag::RERUN, false);
         let (trigger, class, patient) = (entry.trigger, entry.class, wait.is_patient());
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
-        iteration.phase = Phase::Waiting(wait);
-        iteration.advance();
-        let woken_for = iteration.woken_for.take();
+        attempt.phase = Phase::Waiting(wait);
+        attempt.advance();
+        let woken_for = attempt.woken_for.take();
         // A minimum wait prevents a hot loop, whatever the plugin or check asked for.
         let least = self.config.backoff_base / 10;
         let time = time.max(least);
-        iteration.wakes = Some(now.mono + time);
-        self.timers.set(now.mono + time, at, iteration.generation);
+        attempt.wakes = Some(now.mono + time);
+        self.timers.set(now.mono + time, at, attempt.generation);
         self.pass_on(now, woken_for);
         if rerun && (cuts(trigger) || !patient) && !self.must_wait(slot) {
             self.enqueue(now, slot, trigger, class);
@@ -253,11 +253,11 @@ impl Kernel {
     }
 }
 
-fn run_of(iteration: &Iteration) -> Run {
+fn run_of(attempt: &Attempt) -> Run {
     Run {
-        slot: iteration.slot,
-        n: iteration.run,
-        incarnation: iteration.incarnation.no(),
+        slot: attempt.slot,
+        n: attempt.run,
+        incarnation: attempt.incarnation.no(),
     }
 }
 

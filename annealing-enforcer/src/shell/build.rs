@@ -14,8 +14,8 @@ use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use tower::Service;
 
 use super::{
-    Enforcer, Handle, Membership, TERM, WhileOwner, beside::Troubles, phase::SharedPhase,
-    pulse::Pulse,
+    Enforcer, Handle, ProcessLease, TERM, WhileOwner, phase::SharedPhase, pulse::Pulse,
+    supervised::TaskFailures,
 };
 use crate::{
     config::{Config, TypeConfig},
@@ -96,7 +96,7 @@ pub struct EnforcerBuilder<R> {
     partition: PartitionId,
     store: Arc<dyn Store>,
     incarnations: Option<Arc<Incarnations<dyn Store>>>,
-    membership: Option<Membership<R>>,
+    membership: Option<ProcessLease<R>>,
     term: Duration,
     process: Option<ProcessId>,
     config: Config,
@@ -137,7 +137,7 @@ impl<R: Runtime> Enforcer<R> {
 
 impl<R: Runtime> EnforcerBuilder<R> {
     /// Shares the heartbeat `membership` with other enforcers of this process. Default: a heartbeat of its own.
-    pub fn membership(mut self, membership: Membership<R>) -> Self {
+    pub fn membership(mut self, membership: ProcessLease<R>) -> Self {
         self.membership = Some(membership);
         self
     }
@@ -151,14 +151,14 @@ impl<R: Runtime> EnforcerBuilder<R> {
 
     /// Sets the time without a heartbeat after which other processes take over. Default [`TERM`]; must be the same for
     /// all processes. Without effect on a heartbeat given with [`EnforcerBuilder::membership`].
-    pub fn term(mut self, term: Duration) -> Self {
+    pub fn lease_term(mut self, term: Duration) -> Self {
         self.term = term;
         self
     }
 
     /// Sets the name of this process. Must be new with every start. Default: a random name. Without effect on a
     /// heartbeat given with [`EnforcerBuilder::membership`].
-    pub fn process(mut self, process: ProcessId) -> Self {
+    pub fn process_id(mut self, process: ProcessId) -> Self {
         self.process = Some(process);
         self
     }
@@ -284,7 +284,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
         let (sender, inputs) = mpsc::unbounded();
         let membership = self.membership.unwrap_or_else(|| {
             let process = self.process.unwrap_or_else(random_name);
-            Membership::join(self.runtime.clone(), self.store.clone(), process, self.term)
+            ProcessLease::join(self.runtime.clone(), self.store.clone(), process, self.term)
         });
         let incarnations = self.incarnations.unwrap_or_else(|| {
             Arc::new(Incarnations::new(
@@ -307,7 +307,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
             registry,
             checks: self.checks,
             while_owner: self.while_owner,
-            troubles: Troubles::default(),
+            troubles: TaskFailures::default(),
             pulse: Pulse::default(),
             phase: SharedPhase::default(),
             inputs,

@@ -25,8 +25,8 @@ use prodspec_model::PartitionId;
 use super::{
     Input,
     blocked::{Blocked, Blocks, Named, Watched},
-    inside::Inside,
     lease::LeaseEnd,
+    owned_sender::OwnedSender,
     view::View,
 };
 use crate::{
@@ -43,7 +43,7 @@ pub(crate) struct Calls<R> {
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
     pub(crate) checks: Checks,
     pub(crate) token: FencingToken,
-    pub(crate) events: Inside,
+    pub(crate) events: OwnedSender,
     /// The time until which a push may begin.
     pub(crate) lease: LeaseEnd,
     /// Calls that run as tasks, by slot and run number.
@@ -303,7 +303,7 @@ pub(super) async fn diff(
 }
 
 /// Ends the ownership if `error` says that production has seen a newer token.
-fn fenced(events: &Inside, token: FencingToken, error: Option<&plugin::Error>) {
+fn fenced(events: &OwnedSender, token: FencingToken, error: Option<&plugin::Error>) {
     if let Some(plugin::Error::Fenced {
         seen: Some(seen), ..
     }) = error

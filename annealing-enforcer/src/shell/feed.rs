@@ -14,7 +14,7 @@ impl Feed {
     pub(super) fn follow(&mut self, kernel: &mut Kernel, follower: UnboundedSender<FeedItem>) {
         let all = [
             FeedItem::Took(kernel.latest().clone()),
-            FeedItem::Stands(kernel.followed()),
+            FeedItem::Statuses(kernel.followed()),
         ];
         if all
             .into_iter()

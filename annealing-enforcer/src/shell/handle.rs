@@ -23,11 +23,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Input,
-    beside::Troubles,
     phase::SharedPhase,
     retire::{Refused, Reply, Retiring},
+    supervised::TaskFailures,
 };
-use crate::kernel::{Branch, Command, Explanation, FeedItem, Pin, Status, Waiting, Words};
+use crate::kernel::{Branch, Command, Explanation, FeedItem, Interventions, Pin, Status, Waiting};
 
 /// Maximum length of a reason, and of an operator's name, in bytes.
 const REASON: usize = 16 << 10;
@@ -41,7 +41,7 @@ pub struct Handle<R> {
     pub(crate) partition: PartitionId,
     pub(crate) store: std::sync::Arc<dyn plane_store::Store>,
     pub(crate) inputs: UnboundedSender<Input>,
-    pub(crate) troubles: Troubles,
+    pub(crate) troubles: TaskFailures,
     pub(crate) phase: SharedPhase,
 }
 
@@ -248,8 +248,8 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// When the enforcer is not running.
-    pub async fn cited(&self) -> Result<Vec<IncarnationNo>, AskError> {
-        self.ask(Input::Cited).await
+    pub async fn referenced(&self) -> Result<Vec<IncarnationNo>, AskError> {
+        self.ask(Input::Referenced).await
     }
 
     /// Returns those of the `old` incarnations that may be removed: no asset is enforced at them and no record refers
@@ -292,8 +292,8 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// When the enforcer is not running.
-    pub async fn words(&self) -> Result<Words, AskError> {
-        self.ask(Input::Words).await
+    pub async fn interventions(&self) -> Result<Interventions, AskError> {
+        self.ask(Input::Interventions).await
     }
 
     /// Gives a command of an operator to the enforcer; returns once it is durable.
@@ -468,7 +468,7 @@ mod tests {
             waiting: Some(waiting),
             next_look: None,
             failures: 0,
-            words: Words::default(),
+            interventions: Interventions::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     handle::{Actuation, Settle},
     retire::{Reply, Retiring},
 };
-use crate::kernel::{Branch, Command, Event, Explanation, FeedItem, Pin, Status, Words};
+use crate::kernel::{Branch, Command, Event, Explanation, FeedItem, Interventions, Pin, Status};
 
 /// One input of the shell. Inputs with a reply are answered through it; a dropped reply means no answer.
 pub(crate) enum Input {
@@ -29,13 +29,13 @@ pub(crate) enum Input {
         reply: oneshot::Sender<Usage>,
     },
     Status(oneshot::Sender<Status>),
-    Words(oneshot::Sender<Words>),
+    Interventions(oneshot::Sender<Interventions>),
     Branches(oneshot::Sender<BTreeMap<Branch, u64>>),
     /// Replies `None` if the asset is not known.
     Explain(AssetId, oneshot::Sender<Option<Explanation>>),
     Assets(oneshot::Sender<Vec<AssetId>>),
     /// Asks for the incarnations that retention must spare.
-    Cited(oneshot::Sender<Vec<IncarnationNo>>),
+    Referenced(oneshot::Sender<Vec<IncarnationNo>>),
     /// Replies once settled; `false` if the asset is not known.
     WaitSettled(Settle, oneshot::Sender<bool>),
     /// A command of an operator.
@@ -48,7 +48,7 @@ pub(crate) enum Input {
     /// Asks which old incarnations may be removed.
     Retire(Retiring),
     /// Incarnations of an [`Input::Retire`] that are kept: pins to them are allowed again.
-    Spared(BTreeSet<IncarnationNo>),
+    Retained(BTreeSet<IncarnationNo>),
     /// Subscribes to the feed of rollouts.
     Feed(UnboundedSender<FeedItem>),
     /// Wraps an input from a task of one ownership; the ownerships with other tokens ignore it.

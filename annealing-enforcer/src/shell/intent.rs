@@ -19,7 +19,7 @@ use plane_store::{
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Error, Input};
-use crate::kernel::{Event, Pin, Recovered, Words};
+use crate::kernel::{Event, Interventions, Pin, Recovered};
 
 /// The period at which the newest incarnation is looked up even without a hint: hints may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -126,7 +126,7 @@ impl<R: Runtime> Intent<R> {
             owned: owned.unwrap_or_default(),
             pins: self.pins().await?,
             heads: self.heads().await?,
-            words: self.words().await?,
+            interventions: self.words().await?,
             latest: taken.unwrap_or(newest),
             newer,
         })
@@ -273,8 +273,8 @@ impl<R: Runtime> Intent<R> {
     }
 
     /// The pauses, approvals and overrides of operators, including those that are used up or have ended.
-    async fn words(&self) -> Result<Words, Error> {
-        Ok(Words {
+    async fn words(&self) -> Result<Interventions, Error> {
+        Ok(Interventions {
             pauses: self
                 .all::<Pause>()
                 .await?

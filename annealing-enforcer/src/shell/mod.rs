@@ -1,30 +1,30 @@
 //! The shell around the kernel: it owns a partition, feeds events to the kernel and performs its effects. All decisions
 //! are the kernel's.
 
+mod acquire;
 mod askers;
-mod beside;
 mod blocked;
 mod build;
 mod calls;
-mod cited;
 mod drain;
 mod error;
 mod feed;
 mod halt;
 mod handle;
 mod input;
-mod inside;
 mod intent;
+mod journal_writer;
 mod lease;
-mod membership;
-mod own;
+mod owned_sender;
 mod ownership;
 mod phase;
 mod plan;
+mod process_lease;
 mod pulse;
+mod references;
 mod rehearsal;
 mod retire;
-mod scribe;
+mod supervised;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -52,25 +52,25 @@ use prodspec_model::PartitionId;
 pub use build::{BuildError, EnforcerBuilder, Plugin};
 pub use error::Error;
 pub use handle::{AskError, DeadEnd, Explained, Handle, Settle};
-pub use membership::{Membership, TERM};
 pub use plan::{Plan, Planner};
+pub use process_lease::{ProcessLease, TERM};
 
 use crate::{
     config::Config,
     kernel::{Effects, Event, Kernel, Pin, Recovered},
     registry::Registry,
 };
-use beside::{Beside, Troubles, said};
 use blocked::Blocked;
 use calls::Calls;
 pub(crate) use handle::Actuation;
 pub(crate) use input::Input;
-use inside::Inside;
+use journal_writer::{Entry, JournalWriter};
 use lease::LeaseEnd;
+use owned_sender::OwnedSender;
 use ownership::Ownership;
 use phase::{Phase, SharedPhase};
 use pulse::Pulse;
-use scribe::{Entry, Scribe};
+use supervised::{SupervisedTask, TaskFailures, panic_message};
 
 /// Enforces one partition: pin, diff, check and push for every asset, until [`Enforcer::run`] is shut down.
 pub struct Enforcer<R> {
@@ -78,14 +78,14 @@ pub struct Enforcer<R> {
     pub(crate) partition: PartitionId,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
-    pub(crate) membership: Membership<R>,
+    pub(crate) membership: ProcessLease<R>,
     pub(crate) config: Config,
     pub(crate) registry: Registry,
     pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
     pub(crate) checks: Checks,
     pub(crate) while_owner: BTreeMap<&'static str, WhileOwner<R>>,
-    pub(crate) troubles: Troubles,
+    pub(crate) troubles: TaskFailures,
     pub(crate) pulse: Pulse,
     pub(crate) phase: SharedPhase,
     pub(crate) inputs: UnboundedReceiver<Input>,
@@ -145,7 +145,7 @@ impl<R: Runtime> Enforcer<R> {
 
     async fn until(&mut self, mut shutdown: BoxFuture<'static, ()>) -> Result<(), Error> {
         let mut fenced = false;
-        while let Some((token, asked)) = self.own(&mut shutdown).await? {
+        while let Some((token, asked)) = self.acquire(&mut shutdown).await? {
             tracing::info!(partition = %self.partition, token = token.0, "owns the partition");
             match self.owned(token, asked, &mut shutdown).await? {
                 End::Shutdown => break,
@@ -203,7 +203,7 @@ impl<R: Runtime> Enforcer<R> {
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
         let beside = self.all_beside(token);
-        let stops = beside.iter().map(Beside::stop).collect();
+        let stops = beside.iter().map(SupervisedTask::stop).collect();
         let ended = self.enforce_alone(token, asked, stops, shutdown).await;
         for task in beside {
             task.end().await;
@@ -235,7 +235,10 @@ impl<R: Runtime> Enforcer<R> {
         let kernel = match catch_unwind(AssertUnwindSafe(recover)) {
             Ok(kernel) => kernel,
             Err(panic) => {
-                let why = format!("the kernel panicked while starting: {}", said(&*panic));
+                let why = format!(
+                    "the kernel panicked while starting: {}",
+                    panic_message(&*panic)
+                );
                 return Ok(End::Violated(why));
             }
         };
@@ -283,7 +286,7 @@ impl<R: Runtime> Enforcer<R> {
         }
     }
 
-    fn all_beside(&self, token: FencingToken) -> Vec<Beside> {
+    fn all_beside(&self, token: FencingToken) -> Vec<SupervisedTask> {
         let start = |(name, task): (&&'static str, &WhileOwner<R>)| {
             let (task, handle) = (task.clone(), self.handle());
             self.beside(name, Arc::new(move || task(token, handle.clone())))
@@ -291,18 +294,18 @@ impl<R: Runtime> Enforcer<R> {
         self.while_owner.iter().map(start).collect()
     }
 
-    fn beside(&self, name: &'static str, make: beside::Make) -> Beside {
-        Beside::start(&self.runtime, &self.partition, &self.troubles, name, make)
+    fn beside(&self, name: &'static str, make: supervised::Make) -> SupervisedTask {
+        SupervisedTask::start(&self.runtime, &self.partition, &self.troubles, name, make)
     }
 
     fn spawn_scribe(&self, token: FencingToken, entries: UnboundedReceiver<Vec<Entry>>) {
         let (store, partition) = (self.store.clone(), self.partition.clone());
-        let scribe = Scribe::new(
+        let scribe = JournalWriter::new(
             self.runtime.clone(),
             store,
             partition,
             token,
-            Inside::new(token, self.sender.clone()),
+            OwnedSender::new(token, self.sender.clone()),
             entries,
         );
         self.runtime.spawn(Box::pin(scribe.run()));
@@ -317,7 +320,7 @@ impl<R: Runtime> Enforcer<R> {
             pushes: self.pushes.clone(),
             checks: self.checks.clone(),
             token,
-            events: Inside::new(token, self.sender.clone()),
+            events: OwnedSender::new(token, self.sender.clone()),
             lease: LeaseEnd::default(),
             running: BTreeMap::new(),
             blocked: Blocked::default(),

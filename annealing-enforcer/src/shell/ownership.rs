@@ -20,12 +20,12 @@ use plugin_sdk::{FencingToken, Mono, Now, plugin};
 use super::{
     End, Error, Input, Settle,
     askers::Askers,
-    beside::said,
     calls::Calls,
     feed, halt,
+    journal_writer::Entry,
     pulse::Pulse,
     retire::{Refused, Reply, Retired},
-    scribe::Entry,
+    supervised::panic_message,
     telemetry,
 };
 use crate::kernel::{Command, Effects, Event, Kernel};
@@ -205,7 +205,7 @@ impl<R: Runtime> Ownership<R> {
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),
-            Input::Spared(spared) => self.retired.spare(&spared),
+            Input::Retained(spared) => self.retired.spare(&spared),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::WaitSettled(what, reply) => {
                 self.settling.push((what, reply));
@@ -216,8 +216,8 @@ impl<R: Runtime> Ownership<R> {
                 let status = self.kernel.status(self.runtime.now());
                 drop(reply.send(status))
             }
-            Input::Words(reply) => {
-                let words = self.kernel.words(self.runtime.now());
+            Input::Interventions(reply) => {
+                let words = self.kernel.interventions(self.runtime.now());
                 drop(reply.send(words))
             }
             Input::Branches(reply) => drop(reply.send(self.kernel.branches().clone())),
@@ -225,7 +225,7 @@ impl<R: Runtime> Ownership<R> {
                 drop(reply.send(self.kernel.explain(self.runtime.now(), &asset)))
             }
             Input::Assets(reply) => drop(reply.send(self.kernel.assets().collect())),
-            Input::Cited(reply) => drop(reply.send(self.kernel.cited())),
+            Input::Referenced(reply) => drop(reply.send(self.kernel.referenced())),
             Input::Of(token, input) if token == self.calls.token => return self.take(*input),
             Input::Of(..) => {}
             Input::Lost => return Some(Ok(End::Lost)),
@@ -332,7 +332,8 @@ impl<R: Runtime> Ownership<R> {
     /// One step of the kernel. `Err`: an invariant does not hold, or the kernel panicked; no effect was performed.
     pub(super) fn kernel_step(&mut self, now: Now, event: Event) -> Result<(), String> {
         let step = AssertUnwindSafe(|| self.kernel.step(now, event, &mut self.effects));
-        catch_unwind(step).map_err(|panic| format!("the kernel panicked: {}", said(&*panic)))?;
+        catch_unwind(step)
+            .map_err(|panic| format!("the kernel panicked: {}", panic_message(&*panic)))?;
         self.effects.violation.take().map_or(Ok(()), Err)
     }
 

@@ -23,9 +23,9 @@ use super::{
     Enforcer, Error,
     blocked::Blocked,
     calls::{Calls, diff},
-    inside::Inside,
     intent::Intent,
     lease::LeaseEnd,
+    owned_sender::OwnedSender,
     rehearsal::{self, Rehearsal},
 };
 use crate::{
@@ -108,7 +108,7 @@ impl<R: Runtime> Planner<R> {
         let recovered = self.remembered(&incarnation).await?;
         let incarnation = after(&recovered, incarnation);
         let (sender, inputs) = mpsc::unbounded();
-        let calls = self.calls(Inside::new(rehearsal::TOKEN, sender));
+        let calls = self.calls(OwnedSender::new(rehearsal::TOKEN, sender));
         let rehearsal = Rehearsal::new(&self.config, recovered, calls, inputs);
         let kernel = rehearsal.run(incarnation.clone()).await?;
         let (assets, in_sync) = kernel.prospects(self.runtime.now());
@@ -134,7 +134,7 @@ impl<R: Runtime> Planner<R> {
         intent.remembered(newest).await
     }
 
-    fn calls(&self, events: Inside) -> Calls<R> {
+    fn calls(&self, events: OwnedSender) -> Calls<R> {
         Calls {
             runtime: self.runtime.clone(),
             partition: self.partition.clone(),

@@ -99,7 +99,7 @@ impl<R: Runtime> Ownership<R> {
     /// Refuses pins to the `old` incarnations from now on, except those that are cited, and asks the scribe which of
     /// them kept decisions refer to.
     pub(super) fn retire(&mut self, mut retiring: Retiring) {
-        for cited in self.kernel.cited() {
+        for cited in self.kernel.referenced() {
             retiring.old.remove(&cited);
         }
         self.retired.retire(&retiring.old);

@@ -19,7 +19,7 @@ use prodspec_model::{
     incarnation::Header,
 };
 
-use super::{AskError, Handle, Input, Membership, Settle};
+use super::{AskError, Handle, Input, ProcessLease, Settle};
 use crate::{Command, Enforcer, kernel::Pin};
 
 mod calls;

@@ -10,14 +10,14 @@ use prodspec_model::{
     addons::{DependsOn, Edge},
 };
 
-use super::{Input, inside::Inside};
+use super::{Input, owned_sender::OwnedSender};
 use crate::kernel::InProduction;
 
 /// Implements [`PartitionView`] for one run of the checks.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     /// The way to ask the kernel for observations of other assets.
-    pub(crate) kernel: Inside,
+    pub(crate) kernel: OwnedSender,
     /// The incarnation being pushed.
     pub(crate) at: Incarnation,
     /// The newest incarnation: other assets may have been pushed to it meanwhile.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn view() -> View {
-        let enforcer = Inside::new(
+        let enforcer = OwnedSender::new(
             plugin_sdk::FencingToken(1),
             futures::channel::mpsc::unbounded().0,
         );

@@ -235,12 +235,12 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     /// Sets the time without a heartbeat after which another process takes over. Must be the same in all processes.
     /// Default 15 seconds.
     pub fn term(self, term: Duration) -> Self {
-        self.enforcement(move |builder| builder.term(term))
+        self.enforcement(move |builder| builder.lease_term(term))
     }
 
     /// Sets the id of this process. It must be new at every start. Default: a random id.
     pub fn process(self, process: ProcessId) -> Self {
-        self.enforcement(|builder| builder.process(process))
+        self.enforcement(|builder| builder.process_id(process))
     }
 
     /// Sets how many of the newest incarnations are kept, in addition to those that something still refers to. At least

@@ -1,6 +1,6 @@
 //! Commands of operators: pauses, approvals, overrides. Each has who and why, and is durable when the call returns.
 
-use annealing_enforcer::{Command, Words};
+use annealing_enforcer::{Command, Interventions};
 use annealing_strategist::By;
 use jiff::Timestamp;
 use plane_runtime::Runtime;
@@ -20,9 +20,9 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// If this process does not own the partition.
-    pub async fn words(&self) -> Result<Words, Error> {
+    pub async fn words(&self) -> Result<Interventions, Error> {
         self.generation().await?;
-        Ok(self.enforcer.words().await?)
+        Ok(self.enforcer.interventions().await?)
     }
 
     /// Pauses `scope`: no push starts in it until `until`, or until an operator resumes it. `None` means no end. Pushes

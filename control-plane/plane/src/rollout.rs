@@ -53,7 +53,7 @@ impl<R: Runtime> Actuator for ThroughEnforcer<R> {
         let items = self.0.feed().filter_map(|item| async {
             match item {
                 FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
-                FeedItem::Stands(standings) => Some(Feed::Stands(standings)),
+                FeedItem::Statuses(standings) => Some(Feed::Stands(standings)),
                 _ => None,
             }
         });

@@ -423,7 +423,7 @@ fn r11_moving_intent_does_not_starve_a_push() {
     rig.durable();
     let push = rig
         .push("a")
-        .expect("after three voids the iteration finishes at its own incarnation");
+        .expect("after three voids the attempt finishes at its own incarnation");
     assert_eq!(push.target.incarnation.no().0, 4);
 }
 
@@ -448,7 +448,7 @@ fn asset_is_diffed_when_a_pause_ends_by_itself() {
     rig.checked("a", |verdict| verdict);
     assert_eq!(rig.until_diff("a"), minute);
     assert!(rig.until_push("a", |verdict| verdict).is_some());
-    assert_eq!(rig.kernel.words(rig.now).pauses, []);
+    assert_eq!(rig.kernel.interventions(rig.now).pauses, []);
 }
 
 #[test]

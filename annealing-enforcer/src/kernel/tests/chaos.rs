@@ -464,7 +464,7 @@ impl Chaos {
         recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);
         let some = |(asset, state): (_, Option<_>)| Some((asset, state?));
         recovered.assets = assets.into_iter().filter_map(some).collect();
-        recovered.words = self.rig.words();
+        recovered.interventions = self.rig.words();
         let kept = self.sealed.iter().map(|it| (it.no(), it.clone()));
         recovered.named = kept.collect();
         let orphans = orphans.into_values().flatten();
@@ -529,12 +529,12 @@ impl Chaos {
             .collect();
         assert_eq!(kernel.latest().no(), self.rig.latest.no());
         assert_eq!(kernel.unsettled(), 0, "{waits:#?}");
-        for (asset, standing) in kernel.standings() {
+        for (asset, standing) in kernel.pin_statuses() {
             let stands = matches!(standing.state, SyncState::InSync { .. });
             assert!(stands, "{asset}: {standing:?} {waits:#?}");
         }
         assert!(kernel.claims.held().is_empty() && kernel.holds.is_empty());
-        assert_eq!(kernel.iterations.iter().count(), 0, "{waits:#?}");
+        assert_eq!(kernel.attempts.iter().count(), 0, "{waits:#?}");
     }
 
     fn well(&mut self, call: Call) {

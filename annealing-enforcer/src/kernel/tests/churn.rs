@@ -22,8 +22,8 @@ impl Kernel {
         BTreeMap::from([
             ("slots", self.table.len() as usize),
             ("pins", self.table.pins()),
-            ("cited", self.cited().len()),
-            ("iterations", self.iterations.iter().count()),
+            ("cited", self.referenced().len()),
+            ("attempts", self.attempts.iter().count()),
             ("keys parked on", self.claims.waiting()),
             ("claims", self.claims.held().len()),
             ("rates", self.claims.rates.len()),
@@ -33,7 +33,7 @@ impl Kernel {
             ("edges", self.edges.len()),
             ("touched", self.edges.touched()),
             ("early pins", self.early_pins.len()),
-            ("last settled", self.last_settled.cited().count()),
+            ("last settled", self.last_settled.referenced().count()),
             ("standings", self.standings.len() + self.behind.len()),
             ("unrecorded", self.unrecorded.len()),
             (

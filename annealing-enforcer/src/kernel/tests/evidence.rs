@@ -96,7 +96,7 @@ fn settled(diffs: u32) -> Rig {
     rig
 }
 
-/// Edits `b`, and answers the diff of its own iteration.
+/// Edits `b`, and answers the diff of its own attempt.
 fn edit(rig: &mut Rig) {
     rig.publish(vec![thing("b", 2)], &[]);
     rig.in_sync("b");

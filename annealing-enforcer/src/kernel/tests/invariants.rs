@@ -7,7 +7,7 @@ use plugin_sdk::{Claim, Now};
 
 use crate::kernel::{
     Kernel,
-    iteration::{Iteration, Phase},
+    attempt::{Attempt, Phase},
     slot::{NONE, Slot, State, flag},
 };
 
@@ -22,13 +22,13 @@ impl Kernel {
         for (at, slot) in self.table.slots() {
             self.check_slot(at, slot);
         }
-        for it in self.iterations.iter() {
-            let at = self.table.slot(it.slot).iteration;
+        for it in self.attempts.iter() {
+            let at = self.table.slot(it.slot).attempt;
             assert!(
-                self.iterations
+                self.attempts
                     .at(at)
                     .is_some_and(|own| std::ptr::eq(own, it)),
-                "an iteration that its slot does not refer to"
+                "an attempt that its slot does not refer to"
             );
             self.check_iteration(at, it);
         }
@@ -63,8 +63,8 @@ impl Kernel {
             !(slot.has(flag::ORPHAN) && intended),
             "an orphan with an intent"
         );
-        let it = self.iterations.at(slot.iteration);
-        assert_eq!(it.is_some(), slot.iteration != NONE);
+        let it = self.attempts.at(slot.attempt);
+        assert_eq!(it.is_some(), slot.attempt != NONE);
         let phase = it.map(|it| &it.phase);
         let fits = match slot.state {
             State::Idle => phase.is_none() && !slot.in_flight() && !slot.has(flag::RERUN),
@@ -85,8 +85,8 @@ impl Kernel {
         assert!(!even || !slot.in_flight(), "a check of a push in flight");
     }
 
-    /// An iteration has a way to wake, and holds only permits and claims of its phase.
-    fn check_iteration(&self, at: u32, it: &Iteration) {
+    /// An attempt has a way to wake, and holds only permits and claims of its phase.
+    fn check_iteration(&self, at: u32, it: &Attempt) {
         let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
         let wakes = match it.phase {
             Phase::Queued => true,
@@ -108,9 +108,9 @@ impl Kernel {
     }
 
     fn check_counts(&self) {
-        let running = |kind: u16, phase: fn(&Iteration) -> bool| {
-            let of = |it: &&Iteration| self.table.slot(it.slot).kind == kind && phase(it);
-            self.iterations.iter().filter(of).count() as u32
+        let running = |kind: u16, phase: fn(&Attempt) -> bool| {
+            let of = |it: &&Attempt| self.table.slot(it.slot).kind == kind && phase(it);
+            self.attempts.iter().filter(of).count() as u32
         };
         for (at, kind) in (0..).zip(&self.kinds) {
             let queued = |slot: &&Slot| slot.kind == at && slot.state == State::Queued;
@@ -135,7 +135,7 @@ impl Kernel {
                 "a permit is free"
             );
         }
-        let checking = self.iterations.iter();
+        let checking = self.attempts.iter();
         let checking = checking
             .filter(|it| matches!(it.phase, Phase::Checking))
             .count();
@@ -145,7 +145,7 @@ impl Kernel {
     fn check_holdings(&self) {
         let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
         let mut claims: BTreeMap<_, BTreeMap<u32, u32>> = BTreeMap::new();
-        for it in self.iterations.iter() {
+        for it in self.attempts.iter() {
             for &relied in &it.relies_on {
                 *holds.entry(relied).or_default() += 1;
             }

@@ -90,7 +90,7 @@ fn r9_asset_that_becomes_modelled_only_frees_its_claims() {
     assert_eq!(rig.kernel.branches()[&Branch::Resolved], 1);
     assert!(rig.kernel.claims.held().is_empty());
     let slot = rig.kernel.table.find("a").unwrap();
-    assert_eq!(rig.kernel.table.slot(slot).iteration, NONE);
+    assert_eq!(rig.kernel.table.slot(slot).attempt, NONE);
     rig.kernel.check_invariants(rig.now);
 }
 
@@ -148,7 +148,7 @@ fn r20_modelled_only_asset_counts_as_in_sync_once_it_is_pinned() {
     let second = rig.latest.clone();
     pin(&mut rig, Pin::At(second.clone(), Cause::Intent));
     is_left_alone(&mut rig);
-    let (_, found) = rig.kernel.standings().pop().unwrap();
+    let (_, found) = rig.kernel.pin_statuses().pop().unwrap();
     assert_eq!(found.pin, StandingPin::At(second.no()));
     assert_eq!(found.content, second.asset(&id("a")).map(|a| a.digest()));
     assert!(matches!(found.state, SyncState::InSync { .. }));

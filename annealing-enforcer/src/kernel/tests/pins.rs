@@ -51,7 +51,7 @@ fn size(rig: &Rig, name: &str) -> Option<u32> {
 }
 
 fn standing(rig: &Rig, name: &str) -> (StandingPin, SyncState) {
-    let all = rig.kernel.standings();
+    let all = rig.kernel.pin_statuses();
     let (_, found) = all
         .into_iter()
         .find(|(asset, _)| *asset == id(name))
@@ -95,7 +95,7 @@ pub(super) fn r17_governed_asset_never_follows_the_newest_incarnation() {
     head(&mut rig, &second, vec![("a", Pin::Default)]);
     assert_eq!(size(&rig, "a"), Some(2));
     assert!(rig.kernel.all_settled_at(second.no()));
-    assert!(rig.kernel.cited().contains(&second.no()));
+    assert!(rig.kernel.referenced().contains(&second.no()));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn r17_a_rollout_pins_no_asset_that_has_left_every_group() {
         let told = rig.feed.len();
         rig.step(Event::Actuate { heads, moves });
         let told = &rig.feed[told..];
-        let [FeedItem::Stands(told)] = told else {
+        let [FeedItem::Statuses(told)] = told else {
             panic!("{told:?}")
         };
         assert_eq!(
@@ -253,7 +253,7 @@ fn r17_completed_rollout_voids_no_push_and_no_settled_asset() {
     rig.pass(Duration::from_secs(2));
     let followed = rig.push("a0").map(|push| push.continuation);
     assert_eq!(followed, Some(true), "no push is disturbed");
-    assert!(rig.kernel.standings().is_empty());
+    assert!(rig.kernel.pin_statuses().is_empty());
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn is_ill(standings: Vec<(prodspec_model::AssetId, PinStatus)>) -> bool {
 #[test]
 fn r21_unhealthy_push_is_unhealthy_for_the_next_owner() {
     let mut next = pinned_and_taken_over(&ill());
-    assert!(is_ill(next.kernel.standings()));
+    assert!(is_ill(next.kernel.pin_statuses()));
     // A diff before the feed is followed does not change its health.
     next.in_sync("a");
     assert!(is_ill(next.kernel.followed()));
@@ -377,13 +377,13 @@ fn r21_health_is_that_of_the_last_push_at_the_present_pin() {
     rig.until_diff("a");
     rig.until_push("a", |verdict| verdict).unwrap();
     let again = pinned_and_taken_over(&rig);
-    assert!(!is_ill(again.kernel.standings()), "pushed again");
+    assert!(!is_ill(again.kernel.pin_statuses()), "pushed again");
     let mut rig = ill();
     let newest = rig.latest.clone();
     pin(&mut rig, "a", Pin::NotYet);
     pin(&mut rig, "a", at(&newest));
     let back = pinned_and_taken_over(&rig);
-    assert!(!is_ill(back.kernel.standings()), "its pin was moved");
+    assert!(!is_ill(back.kernel.pin_statuses()), "its pin was moved");
     let mut rig = rolled_out();
     rig.publish(vec![governed("a", 2)], &[]);
     let (first, newest) = (
@@ -398,7 +398,10 @@ fn r21_health_is_that_of_the_last_push_at_the_present_pin() {
         run: push.target.run,
         answer: Err(plugin::Error::Unhealthy { message }),
     });
-    assert!(!is_ill(rig.kernel.standings()), "it was not pushed there");
+    assert!(
+        !is_ill(rig.kernel.pin_statuses()),
+        "it was not pushed there"
+    );
 }
 
 #[test]
@@ -419,7 +422,7 @@ fn r20_feed_reports_drift_and_unhealthy_pushes() {
     let told = rig
         .feed
         .iter()
-        .filter(|item| matches!(item, FeedItem::Stands(_)));
+        .filter(|item| matches!(item, FeedItem::Statuses(_)));
     assert!(told.count() >= 5);
 }
 
@@ -434,7 +437,7 @@ fn r17_pin_is_removed_when_the_asset_leaves_its_group() {
     let third = rig.latest.clone();
     head(&mut rig, &third, Vec::new());
     assert_eq!(size(&rig, "a"), Some(3));
-    assert!(rig.kernel.standings().is_empty());
+    assert!(rig.kernel.pin_statuses().is_empty());
     assert_eq!(pins(&rig).last(), Some(&("a".to_owned(), None)));
     assert_eq!(rig.kernel.branches()[&Branch::LeftGroup], 1);
 }
@@ -454,7 +457,7 @@ fn r17_asset_that_left_several_groups_is_governed_by_the_newest_head() {
     rig.publish(vec![thing("a", 3)], &[]);
     assert_eq!(size(&rig, "a"), Some(2));
     assert!(
-        rig.kernel.standings().is_empty(),
+        rig.kernel.pin_statuses().is_empty(),
         "by default, not by a pin"
     );
 }

@@ -326,13 +326,13 @@ fn r15_removal_needs_addon_trait_and_approval() {
     );
 }
 
-/// A rig with a push of `a` that is not durable yet, and the index of its iteration.
+/// A rig with a push of `a` that is not durable yet, and the index of its attempt.
 fn about_to_push() -> (Rig, u32) {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
     let slot = rig.kernel.table.find("a").unwrap();
-    let at = rig.kernel.table.slot(slot).iteration;
+    let at = rig.kernel.table.slot(slot).attempt;
     (rig, at)
 }
 
@@ -341,20 +341,20 @@ fn broken_invariant_is_detected_before_a_push_begins() {
     type Breaks = fn(&mut Rig, u32);
     let breaks: [(&str, Breaks); 5] = [
         ("S1: the verdicts are too old", |rig, at| {
-            rig.kernel.iterations.at_mut(at).unwrap().good_until = rig.now.mono;
+            rig.kernel.attempts.at_mut(at).unwrap().good_until = rig.now.mono;
         }),
         ("S1: a diff from before another push", |rig, at| {
-            let slot = rig.kernel.iterations.at(at).unwrap().slot;
+            let slot = rig.kernel.attempts.at(at).unwrap().slot;
             rig.kernel.table.slot_mut(slot).seq += 2;
         }),
         (
             "S3: turndown and the asset's turndown addon disagree",
             |rig, at| {
-                rig.kernel.iterations.at_mut(at).unwrap().turndown = true;
+                rig.kernel.attempts.at_mut(at).unwrap().turndown = true;
             },
         ),
         ("S5: not counted as in flight", |rig, at| {
-            let slot = rig.kernel.iterations.at(at).unwrap().slot;
+            let slot = rig.kernel.attempts.at(at).unwrap().slot;
             rig.kernel.table.slot_mut(slot).seq += 1;
         }),
         ("S5: the lease is not held", |rig, _| {
@@ -374,7 +374,7 @@ fn broken_invariant_is_detected_before_a_push_begins() {
 #[should_panic(expected = "S1: a diff from before another push, in a push of `a`")]
 fn broken_invariant_stops_the_kernel_before_the_push() {
     let (mut rig, at) = about_to_push();
-    let slot = rig.kernel.iterations.at(at).unwrap().slot;
+    let slot = rig.kernel.attempts.at(at).unwrap().slot;
     rig.kernel.table.slot_mut(slot).seq += 2;
     rig.durable();
 }

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{
-        Call, CheckCall, Command, Effects, Event, FeedItem, Kernel, PushCall, Record, Recovered,
-        Target, Words,
+        Call, CheckCall, Command, Effects, Event, FeedItem, Interventions, Kernel, PushCall,
+        Record, Recovered, Target,
     },
 };
 
@@ -418,7 +418,7 @@ impl Rig {
     }
 
     /// The recorded commands: pauses, approvals, overrides.
-    pub(super) fn words(&self) -> Words {
+    pub(super) fn words(&self) -> Interventions {
         let mut pauses = BTreeMap::new();
         let mut approvals = BTreeMap::new();
         let mut overrides = BTreeMap::new();
@@ -430,7 +430,7 @@ impl Rig {
                 _ => {}
             }
         }
-        Words {
+        Interventions {
             pauses: pauses.into_values().collect(),
             approvals: approvals.into_values().collect(),
             overrides: overrides.into_values().collect(),
@@ -463,7 +463,7 @@ impl Rig {
             .into_iter()
             .filter_map(|(asset, state)| Some((asset, state?)))
             .collect();
-        recovered.words = self.words();
+        recovered.interventions = self.words();
         recovered.named = self.sealed.clone();
         let (config, kinds) = (self.config.clone(), self.kinds.clone());
         let mut next = Self::recover(config, kinds, FencingToken(2), recovered, self.now);

@@ -35,7 +35,7 @@ fn r12_destructive_needs_an_approval() {
     let explained = rig.kernel.explain(rig.now, &id("a")).unwrap();
     assert_eq!(explained.status, AssetStatus::Waiting);
     assert!(
-        matches!(explained.waiting, Some(Waiting::Person(why)) if why.contains(&digest.to_string()))
+        matches!(explained.waiting, Some(Waiting::Operator(why)) if why.contains(&digest.to_string()))
     );
     rig.approve("a", digest);
     rig.diffed("a", destroys);
@@ -118,17 +118,17 @@ fn r12_an_approval_expires() {
     let answer = Ok(Verdict::delay(rig.now.wall, delay(Recheck::At(later))));
     let run = check.target.run;
     rig.step(Event::CheckDone { run, answer });
-    assert_eq!(rig.kernel.words(rig.now).approvals.len(), 1);
+    assert_eq!(rig.kernel.interventions(rig.now).approvals.len(), 1);
     while !rig.check_is_asked("a") {
         rig.until_diff("a");
         rig.diffed("a", destroys);
     }
-    assert_eq!(rig.kernel.words(rig.now).approvals, []);
+    assert_eq!(rig.kernel.interventions(rig.now).approvals, []);
     rig.checked("a", |verdict| verdict);
     rig.durable();
     assert!(rig.push("a").is_none(), "it expired after a day");
     let next = rig.taken_over();
-    assert_eq!(next.kernel.words(next.now).approvals, []);
+    assert_eq!(next.kernel.interventions(next.now).approvals, []);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn r12_an_override_is_for_one_push_too() {
     rig.checked("a", hold);
     rig.durable();
     assert!(rig.push("a").is_none(), "used up");
-    assert_eq!(rig.kernel.words(rig.now).overrides, []);
+    assert_eq!(rig.kernel.interventions(rig.now).overrides, []);
 }
 
 /// Gives a command that must be refused. Returns the reason.
@@ -310,10 +310,10 @@ fn pauses_are_listed_and_explained() {
     let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
     rig.pause(Scope::Asset(id("a")), None);
     rig.pause(Scope::Partition, None);
-    assert_eq!(rig.kernel.words(rig.now).pauses.len(), 2);
+    assert_eq!(rig.kernel.interventions(rig.now).pauses.len(), 2);
     let of = |rig: &Rig, name: &str| {
         let explained = rig.kernel.explain(rig.now, &id(name)).unwrap();
-        explained.words.pauses.len()
+        explained.interventions.pauses.len()
     };
     assert_eq!((of(&rig, "a"), of(&rig, "b")), (2, 1));
     rig.resume(Scope::Partition);

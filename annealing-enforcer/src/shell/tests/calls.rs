@@ -11,7 +11,7 @@ use plugin_sdk::{Mono, Now};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{Plugin, shell::Membership};
+use crate::{Plugin, shell::ProcessLease};
 
 /// Maximum time of a test: one that takes longer hangs.
 const HANGS: Duration = Duration::from_secs(120);
@@ -283,11 +283,11 @@ async fn s9_loop_that_does_not_answer_loses_only_its_own_partition() {
     let two = sealed_in(&store, "two", &["a"]).await;
     let (plugin, mut entered) = Blocking::new(&["a"]);
     let runtime = TokioRuntime::current();
-    let member = Membership::join(runtime.clone(), store.clone(), "p".into(), term);
+    let member = ProcessLease::join(runtime.clone(), store.clone(), "p".into(), term);
     let enforcer = |partition: &PartitionId, plugin: Plugin| {
         Enforcer::builder(runtime.clone(), partition.clone(), store.clone())
             .asset_plugin::<testing::Thing>(plugin)
-            .term(term)
+            .lease_term(term)
     };
     let stuck = enforcer(&one, Plugin::new(plugin.clone()).in_memory());
     let well = enforcer(&two, Plugin::new(InMemoryProduction::new()));

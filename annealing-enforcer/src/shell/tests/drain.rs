@@ -94,7 +94,7 @@ async fn shut_down_while<F: Future<Output = ()>>(
     let partition = PartitionId::new("test").unwrap();
     let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store.clone())
         .asset_plugin::<testing::Thing>(one_at_a_time)
-        .process("one".into())
+        .process_id("one".into())
         .build()
         .unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -67,7 +67,7 @@ async fn violation_stops_the_partition_at_each_start_until_an_operator_clears_it
 async fn s9_violation_stops_no_other_partition_of_the_process() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runtime = TokioRuntime::current();
-    let member = Membership::join(
+    let member = ProcessLease::join(
         runtime.clone(),
         store.clone(),
         "p".into(),

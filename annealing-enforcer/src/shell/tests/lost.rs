@@ -48,7 +48,7 @@ async fn owner_of(store: &MemoryStore, plugin: Looked) -> tokio::task::JoinHandl
     let enforcer = Enforcer::builder(TokioRuntime::current(), "test".parse().unwrap(), shared)
         .asset_plugin::<testing::Thing>(plugin)
         .config(config)
-        .process("one".into())
+        .process_id("one".into())
         .build()
         .unwrap();
     tokio::spawn(async {
@@ -97,7 +97,7 @@ async fn s5_owner_without_heartbeats_starts_nothing_after_its_lease() {
 async fn s5_process_declared_dead_loses_its_partitions_before_its_next_lease() {
     let store = MemoryStore::new();
     let (runtime, shared) = (TokioRuntime::current(), Arc::new(store.clone()));
-    let member = Membership::join(runtime.clone(), shared, "one".into(), TERM);
+    let member = ProcessLease::join(runtime.clone(), shared, "one".into(), TERM);
     let partition: PartitionId = "test".parse().unwrap();
     runtime.sleep(Duration::from_secs(1)).await;
     let acquired = member.acquire(&partition).await.unwrap();

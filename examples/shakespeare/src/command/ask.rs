@@ -313,7 +313,7 @@ fn waits(waiting: &Waiting) -> Vec<String> {
             let said = |delay: &Delay| format!("  {}: {}", delay.check, delay.reason);
             delays.iter().map(said).collect()
         }
-        Waiting::Failure(why) | Waiting::Person(why) => one(why),
+        Waiting::Failure(why) | Waiting::Operator(why) => one(why),
         Waiting::Others { why, by } => {
             let behind = by.iter().map(|other| format!("  behind {other}"));
             one(why).into_iter().chain(behind).collect()

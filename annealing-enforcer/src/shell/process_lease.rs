@@ -30,7 +30,7 @@ struct Enrolled {
 
 /// One process's heartbeat, shared by the enforcers in it. Cheap to clone.
 #[derive(Clone)]
-pub struct Membership<R> {
+pub struct ProcessLease<R> {
     runtime: R,
     term: Duration,
     process: Arc<Mutex<Process>>,
@@ -39,7 +39,7 @@ pub struct Membership<R> {
     members: Arc<()>,
 }
 
-impl<R: Runtime> Membership<R> {
+impl<R: Runtime> ProcessLease<R> {
     /// Joins the processes that share `store`, under the name `process`, which must be new with every start. `term`
     /// must be the same for all processes; see [`TERM`]. Sends heartbeats until all clones are dropped.
     pub fn join(runtime: R, store: Arc<dyn Store>, process: ProcessId, term: Duration) -> Self {

@@ -8,9 +8,9 @@ use prodspec_model::{Asset, Message, addons};
 
 use super::{
     Kernel,
+    attempt::{Phase, Wait},
     branch::{Branch, Bug},
     event::{Call, CheckCall, Effects, Target},
-    iteration::{Phase, Wait},
     slot::{Class, NONE, State, Trigger, flag},
     waiting::{until, wall_then},
 };
@@ -21,7 +21,7 @@ impl Kernel {
         let before = self.before_edit(slot);
         let cures = before.is_some();
         let Some((asset, incarnation)) = before.or_else(|| self.intent_of(slot)) else {
-            self.stands_alone(now, slot, out);
+            self.report_not_enforced(now, slot, out);
             self.finish(now, slot);
             return;
         };
@@ -35,33 +35,33 @@ impl Kernel {
             false => self.cause_of(slot).unwrap_or(Cause::Intent),
         };
         let entry = self.table.slot_mut(slot);
-        if entry.iteration == NONE {
-            entry.iteration = self.iterations.insert(slot, incarnation.clone(), cause);
+        if entry.attempt == NONE {
+            entry.attempt = self.attempts.insert(slot, incarnation.clone(), cause);
         }
         entry.n += 1;
         entry.state = State::Running;
         // This diff answers all earlier requests for a rerun.
         entry.set(flag::RERUN, false);
-        let (at, kind, n) = (entry.iteration, entry.kind, entry.n);
+        let (at, kind, n) = (entry.attempt, entry.kind, entry.n);
         let run = Run {
             slot,
             n: entry.n,
             incarnation: incarnation.no(),
         };
         let (pin, seq) = (entry.pin, entry.seq);
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
-        iteration.run = n;
-        iteration.latest = self.table.latest().no();
-        iteration.incarnation = incarnation.clone();
-        iteration.cause = cause;
-        (iteration.cures, iteration.looks_for_drift) = (cures, false);
-        (iteration.resolves, iteration.prolonged) = (resolves, false);
-        (iteration.pin, iteration.seq, iteration.diff_started) = (pin, seq, now.mono);
-        (iteration.phase, iteration.wakes) = (Phase::Diffing, None);
-        iteration.advance();
-        let generation = iteration.generation;
+        attempt.run = n;
+        attempt.latest = self.table.latest().no();
+        attempt.incarnation = incarnation.clone();
+        attempt.cause = cause;
+        (attempt.cures, attempt.looks_for_drift) = (cures, false);
+        (attempt.resolves, attempt.prolonged) = (resolves, false);
+        (attempt.pin, attempt.seq, attempt.diff_started) = (pin, seq, now.mono);
+        (attempt.phase, attempt.wakes) = (Phase::Diffing, None);
+        attempt.advance();
+        let generation = attempt.generation;
         let state = &mut self.kinds[kind as usize];
         state.diffs += 1;
         state.breaker.called();
@@ -80,8 +80,8 @@ impl Kernel {
     fn before_edit(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
         let entry = self.table.slot(slot);
         let looks = self
-            .iterations
-            .at(entry.iteration)
+            .attempts
+            .at(entry.attempt)
             .is_some_and(|it| it.looks_for_drift);
         (looks && !entry.in_flight() && self.may_wait(slot))
             .then(|| self.settled_last(slot))
@@ -128,7 +128,7 @@ impl Kernel {
 
     /// Returns the content and the incarnation of the push in flight.
     pub(super) fn being_pushed(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
-        let it = self.iterations.at(self.table.slot(slot).iteration)?;
+        let it = self.attempts.at(self.table.slot(slot).attempt)?;
         let pushed = it.pushed_at.clone()?;
         let known = self.table.known(slot)?;
         Some((pushed.snapshot().get(known.id_str())?, pushed))
@@ -174,7 +174,7 @@ impl Kernel {
                 return self.wait_for(now, run.slot, Wait::Unknown, check_again_in, out);
             }
             self.resolve(now, at, out);
-            if self.iterations.at(at).is_some_and(|it| it.resolves) {
+            if self.attempts.at(at).is_some_and(|it| it.resolves) {
                 return self.enqueue(now, run.slot, Trigger::IntentChanged, Class::Intent);
             }
         }
@@ -182,10 +182,10 @@ impl Kernel {
         self.found(now, run.slot, at, diff, out);
     }
 
-    /// Notes the capacity that the diff of an iteration found, whatever the diff means for the asset itself.
+    /// Notes the capacity that the diff of an attempt found, whatever the diff means for the asset itself.
     fn own_level_seen(&mut self, now: Now, slot: u32, at: u32, diff: &Diff) {
         let entry = self.table.slot(slot);
-        let it = self.iterations.at(at).filter(|it| it.seq == entry.seq);
+        let it = self.attempts.at(at).filter(|it| it.seq == entry.seq);
         if let Some(it) = it.filter(|_| !entry.in_flight()) {
             let (of_intent, mono) = (!it.cures, it.diff_started);
             let wall = wall_then(now, mono);
@@ -196,13 +196,13 @@ impl Kernel {
     /// Handles the finding of a diff of an asset without a push in flight.
     fn found(&mut self, now: Now, slot: u32, at: u32, diff: Diff, out: &mut Effects) {
         if self.table.intent(slot).is_none() && !self.planted(Bug::RemoveOrphan) {
-            self.stands_alone(now, slot, out);
+            self.report_not_enforced(now, slot, out);
             return self.finish(now, slot);
         }
         if self.overtaken(at) {
             return self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
         }
-        if self.iterations.at(at).is_some_and(|it| it.cures) {
+        if self.attempts.at(at).is_some_and(|it| it.cures) {
             return self.found_for_drift(now, slot, diff, out);
         }
         match diff {
@@ -241,33 +241,33 @@ impl Kernel {
         }
     }
 
-    /// Returns the iteration that waits in this phase for the answer of `run`, if any. The slot's own call number may
+    /// Returns the attempt that waits in this phase for the answer of `run`, if any. The slot's own call number may
     /// be higher, because observations of the asset raise it too.
     pub(super) fn awaiting(&self, run: Run, phase: fn(&Phase) -> bool) -> Option<u32> {
         if run.slot >= self.table.len() {
             return None;
         }
-        let at = self.table.slot(run.slot).iteration;
-        let iteration = self.iterations.at(at)?;
-        (iteration.run == run.n && phase(&iteration.phase)).then_some(at)
+        let at = self.table.slot(run.slot).attempt;
+        let attempt = self.attempts.at(at)?;
+        (attempt.run == run.n && phase(&attempt.phase)).then_some(at)
     }
 
     /// Whether newer intent voids the findings of this run (R11).
     pub(super) fn overtaken(&mut self, at: u32) -> bool {
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
-        let slot = self.table.slot(iteration.slot);
-        if slot.pin != iteration.pin {
+        let slot = self.table.slot(attempt.slot);
+        if slot.pin != attempt.pin {
             return true;
         }
-        if slot.changed <= iteration.latest {
+        if slot.changed <= attempt.latest {
             return false;
         }
-        if iteration.voids >= 3 {
+        if attempt.voids >= 3 {
             return false;
         }
-        iteration.voids += 1;
+        attempt.voids += 1;
         self.count(Branch::MovedIntent);
         true
     }
@@ -280,10 +280,10 @@ impl Kernel {
         out: &mut Effects,
     ) {
         self.count(Branch::InSync);
-        let at = self.table.slot(slot).iteration;
+        let at = self.table.slot(slot).attempt;
         // A run that finished at its own, older incarnation shows nothing about the newer one.
         if self
-            .iterations
+            .attempts
             .at(at)
             .is_some_and(|it| self.table.slot(slot).changed > it.latest)
         {
@@ -294,8 +294,8 @@ impl Kernel {
             None => self.finish(now, slot),
             Some(then) => {
                 let wait = until(now, then).min(self.config.drift_period);
-                if let Some(iteration) = self.iterations.at_mut(at) {
-                    iteration.failures = 0;
+                if let Some(attempt) = self.attempts.at_mut(at) {
+                    attempt.failures = 0;
                 }
                 self.wait_for(now, slot, Wait::LookAgain, wait, out);
             }
@@ -313,21 +313,21 @@ impl Kernel {
         self.count(Branch::Differs);
         self.out_of_sync(now, slot, out);
         let entry = self.table.slot(slot);
-        let (at, kind) = (entry.iteration, entry.kind);
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let (at, kind) = (entry.attempt, entry.kind);
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
-        let Some(asset) = iteration
+        let Some(asset) = attempt
             .incarnation
             .snapshot()
             .get(self.table.known(slot).as_ref().map_or("", Asset::id_str))
         else {
             return self.finish(now, slot);
         };
-        iteration.turndown = asset.has_addon(addons::Turndown::TYPE);
-        iteration.observed = observed;
-        iteration.change = Some(change.clone());
-        let turndown = iteration.turndown;
+        attempt.turndown = asset.has_addon(addons::Turndown::TYPE);
+        attempt.observed = observed;
+        attempt.change = Some(change.clone());
+        let turndown = attempt.turndown;
         if let Some(why) = self.may_not_push(kind, turndown) {
             if turndown && self.look_for_drift(now, slot, out) {
                 return;
@@ -340,13 +340,13 @@ impl Kernel {
         {
             return;
         }
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
-        iteration.phase = Phase::Permit;
-        iteration.advance();
-        let generation = iteration.generation;
-        let rolls_back = iteration.cause == Cause::Rollback;
+        attempt.phase = Phase::Permit;
+        attempt.advance();
+        let generation = attempt.generation;
+        let rolls_back = attempt.cause == Cause::Rollback;
         // L2: the asset is diffed again even if all capacity stays taken for long.
         let period = now.mono + self.config.drift_period;
         self.timers.set(period, at, generation);
@@ -358,14 +358,14 @@ impl Kernel {
 
     pub(super) fn start_check(&mut self, now: Now, at: u32, out: &mut Effects) {
         let edges_seen = self.edges.count();
-        let Some(iteration) = self.iterations.at_mut(at) else {
+        let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
-        let slot = iteration.slot;
-        let (Some(change), Some(known)) = (iteration.change.clone(), self.table.known(slot)) else {
+        let slot = attempt.slot;
+        let (Some(change), Some(known)) = (attempt.change.clone(), self.table.known(slot)) else {
             return;
         };
-        let Some(asset) = iteration.incarnation.snapshot().get(known.id_str()) else {
+        let Some(asset) = attempt.incarnation.snapshot().get(known.id_str()) else {
             return;
         };
         let reached = self.table.slot(slot).has(flag::REACHED);
@@ -377,33 +377,33 @@ impl Kernel {
         // Observations of the asset raise its call number meanwhile; the answer of this check is recognised by this
         // number.
         entry.n += 1;
-        iteration.run = entry.n;
+        attempt.run = entry.n;
         let run = Run {
             slot,
             n: entry.n,
-            incarnation: iteration.incarnation.no(),
+            incarnation: attempt.incarnation.no(),
         };
-        iteration.phase = Phase::Checking;
-        iteration.advance();
-        (iteration.check_started, iteration.prolonged) = (now.mono, false);
-        iteration.edges_seen = edges_seen;
-        iteration.settles_seen = self.settles;
+        attempt.phase = Phase::Checking;
+        attempt.advance();
+        (attempt.check_started, attempt.prolonged) = (now.mono, false);
+        attempt.edges_seen = edges_seen;
+        attempt.settles_seen = self.settles;
         self.checking += 1;
         self.timers.set(
             now.mono + self.config.check_deadline,
             at,
-            iteration.generation,
+            attempt.generation,
         );
         out.calls.push(Call::Check(CheckCall {
             target: Target {
                 run,
                 plugin: entry.kind,
                 asset,
-                incarnation: iteration.incarnation.clone(),
+                incarnation: attempt.incarnation.clone(),
             },
             change,
-            observed: iteration.observed.clone(),
-            cause: iteration.cause,
+            observed: attempt.observed.clone(),
+            cause: attempt.cause,
             edges: self.edges.shared(),
             latest: self.table.latest().clone(),
             brought,
@@ -423,7 +423,7 @@ impl Kernel {
         }
     }
 
-    /// Handles the end of an iteration's checks, or their passed deadline.
+    /// Handles the end of an attempt's checks, or their passed deadline.
     pub(super) fn checked(
         &mut self,
         now: Now,
@@ -443,16 +443,16 @@ impl Kernel {
     /// Whether an advisory provider may still be working on a push of unknown outcome. Changed intent does not end that
     /// wait.
     pub(super) fn must_wait(&self, slot: u32) -> bool {
-        let it = self.iterations.at(self.table.slot(slot).iteration);
+        let it = self.attempts.at(self.table.slot(slot).attempt);
         let unknown =
-            |it: &super::iteration::Iteration| matches!(it.phase, Phase::Waiting(Wait::Unknown));
+            |it: &super::attempt::Attempt| matches!(it.phase, Phase::Waiting(Wait::Unknown));
         it.is_some_and(unknown) && !self.is_guarded(slot)
     }
 
     /// Whether a diff alone shows the outcome of an open push, because the provider refuses late calls.
     pub(super) fn is_guarded(&self, slot: u32) -> bool {
         let entry = self.table.slot(slot);
-        let it = self.iterations.at(entry.iteration);
+        let it = self.attempts.at(entry.attempt);
         // A guard that was registered after the push does not refuse that push.
         let then = it.and_then(|it| it.pushed_guard);
         let now = self.kinds[entry.kind as usize].config.guard;

@@ -1,4 +1,4 @@
-//! An iteration: the state of an asset from a diff that may find a difference to the diff that finds none.
+//! An attempt: the state of an asset from a diff that may find a difference to the diff that finds none.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{cure::Before, people::Word, slot::NONE, waiting::wall_at};
+use super::{cure::Before, people::Waiver, slot::NONE, waiting::wall_at};
 
-/// Value of [`Iteration::pin`] when the asset's pin moved after the diff.
+/// Value of [`Attempt::pin`] when the asset's pin moved after the diff.
 pub(super) const REPINNED: u32 = u32::MAX;
 
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
-pub(super) struct Iteration {
+pub(super) struct Attempt {
     pub(super) slot: u32,
     pub(super) phase: Phase,
     /// Rises with every change of phase, so that timers and queue entries of former phases are recognised as outdated.
@@ -26,7 +26,7 @@ pub(super) struct Iteration {
     pub(super) call_until: Mono,
     /// Number of the call under way.
     pub(super) run: u32,
-    /// The incarnation of which this iteration enforces the asset.
+    /// The incarnation of which this attempt enforces the asset.
     pub(super) incarnation: Incarnation,
     pub(super) cause: Cause,
     /// The newest incarnation when the diff started. If the intent changes later, the finding is void.
@@ -65,7 +65,7 @@ pub(super) struct Iteration {
     pub(super) relies_on: Vec<u32>,
     pub(super) claims: Vec<Claim>,
     /// The approvals and overrides that the push in flight uses.
-    pub(super) words: Vec<Word>,
+    pub(super) waivers: Vec<Waiver>,
     /// Number of claims, from the front of `claims`, that an earlier push took.
     pub(super) held: usize,
     pub(super) permit: bool,
@@ -185,7 +185,7 @@ impl Wait {
     }
 }
 
-impl Iteration {
+impl Attempt {
     pub(super) fn new(slot: u32, incarnation: Incarnation, cause: Cause) -> Self {
         Self {
             slot,
@@ -218,7 +218,7 @@ impl Iteration {
             good_until: Mono(0),
             relies_on: Vec::new(),
             claims: Vec::new(),
-            words: Vec::new(),
+            waivers: Vec::new(),
             held: 0,
             permit: false,
             probes: false,
@@ -237,8 +237,8 @@ impl Iteration {
     }
 }
 
-impl Iteration {
-    /// Resets a spare iteration for another asset. Fields that a diff, check or push sets before they are read keep
+impl Attempt {
+    /// Resets a spare attempt for another asset. Fields that a diff, check or push sets before they are read keep
     /// their values.
     fn reset(&mut self, slot: u32, incarnation: Incarnation, cause: Cause) {
         (self.slot, self.incarnation, self.cause) = (slot, incarnation, cause);
@@ -254,7 +254,7 @@ impl Iteration {
         (self.permit, self.probes) = (false, false);
         self.relies_on.clear();
         self.claims.clear();
-        self.words.clear();
+        self.waivers.clear();
     }
 
     /// Forgets the pushes counted so far, because the asset is in sync or its intent changed: they no longer tell
@@ -274,42 +274,42 @@ impl Iteration {
     }
 }
 
-/// The iterations by number. The numbers of ended iterations are reused.
+/// The attempts by number. The numbers of ended attempts are reused.
 #[derive(Debug, Default)]
-pub(super) struct Iterations {
-    all: Vec<Option<Box<Iteration>>>,
-    /// By number: the first generation of the next iteration, so that timers of ended ones never match.
+pub(super) struct Attempts {
+    all: Vec<Option<Box<Attempt>>>,
+    /// By number: the first generation of the next attempt, so that timers of ended ones never match.
     generations: Vec<u32>,
     free: Vec<u32>,
-    /// Boxes of ended iterations, to be reused: an asset that is in sync causes no allocation.
+    /// Boxes of ended attempts, to be reused: an asset that is in sync causes no allocation.
     #[allow(clippy::vec_box, reason = "the boxes themselves are reused")]
-    spare: Vec<Box<Iteration>>,
+    spare: Vec<Box<Attempt>>,
 }
 
-impl Iterations {
+impl Attempts {
     pub(super) fn insert(&mut self, slot: u32, incarnation: Incarnation, cause: Cause) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             self.generations.push(0);
             (self.all.len() - 1) as u32
         });
-        let mut iteration = match self.spare.pop() {
+        let mut attempt = match self.spare.pop() {
             Some(mut spare) => {
                 spare.reset(slot, incarnation, cause);
                 spare
             }
-            None => Box::new(Iteration::new(slot, incarnation, cause)),
+            None => Box::new(Attempt::new(slot, incarnation, cause)),
         };
-        iteration.generation = self.generations[at as usize];
-        self.all[at as usize] = Some(iteration);
+        attempt.generation = self.generations[at as usize];
+        self.all[at as usize] = Some(attempt);
         at
     }
 
-    pub(super) fn at(&self, at: u32) -> Option<&Iteration> {
+    pub(super) fn at(&self, at: u32) -> Option<&Attempt> {
         self.all.get(at as usize)?.as_deref()
     }
 
-    pub(super) fn at_mut(&mut self, at: u32) -> Option<&mut Iteration> {
+    pub(super) fn at_mut(&mut self, at: u32) -> Option<&mut Attempt> {
         self.all.get_mut(at as usize)?.as_deref_mut()
     }
 
@@ -326,7 +326,7 @@ impl Iterations {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Iteration> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.all.iter().filter_map(|entry| entry.as_deref())
     }
 }

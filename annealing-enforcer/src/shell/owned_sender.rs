@@ -9,12 +9,12 @@ use super::Input;
 
 /// Sends inputs marked with the ownership that they belong to. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Inside {
+pub(crate) struct OwnedSender {
     token: FencingToken,
     inputs: UnboundedSender<Input>,
 }
 
-impl Inside {
+impl OwnedSender {
     pub(crate) fn new(token: FencingToken, inputs: UnboundedSender<Input>) -> Self {
         Self { token, inputs }
     }

@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 
 use plugin_sdk::Mono;
 
-use super::{breaker::Breaker, observe::Asked, schedule::Ready};
+use super::{breaker::Breaker, observe::Queued, schedule::Ready};
 use crate::config::TypeConfig;
 
 /// One registered type.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct RegisteredType {
     pub(super) config: TypeConfig,
     pub(super) ready: Ready,
     /// Number of queued assets; `ready` may hold outdated entries besides. Zero: there is nothing to pop.
     pub(super) queued: u32,
     /// Observations of its assets that wait for capacity of the plugin.
-    pub(super) asked: VecDeque<Asked>,
+    pub(super) asked: VecDeque<Queued>,
     pub(super) diffs: u32,
     pub(super) pushes: u32,
     pub(super) permits: Permits,
@@ -25,7 +25,7 @@ pub(super) struct Kind {
     pub(super) push_breaker: Breaker,
 }
 
-/// Iterations that wait for a push permit, each with its generation: rollbacks before the others, each group in order
+/// Attempts that wait for a push permit, each with its generation: rollbacks before the others, each group in order
 /// (S9).
 #[derive(Debug, Default)]
 pub(super) struct Permits {
@@ -41,7 +41,7 @@ impl Permits {
         }
     }
 
-    /// Removes and returns the next iteration: the first `preferred` one if there is any.
+    /// Removes and returns the next attempt: the first `preferred` one if there is any.
     pub(super) fn pop(
         &mut self,
         preferred: Option<impl Fn(&(u32, u32)) -> bool>,
@@ -68,7 +68,7 @@ impl Permits {
     }
 }
 
-impl Kind {
+impl RegisteredType {
     pub(super) fn new(config: TypeConfig) -> Self {
         Self {
             config,

@@ -7,9 +7,9 @@ use prodspec_model::AssetId;
 
 use super::{
     Kernel,
+    attempt::Phase,
     branch::Bug,
     event::{Effects, FeedItem, Pin},
-    iteration::Phase,
     slot::flag,
 };
 
@@ -32,7 +32,7 @@ pub(super) struct Stand {
 
 impl Kernel {
     /// Starts anew after the strategist moved the asset's pin: earlier findings do not count.
-    pub(super) fn stand_anew(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn restart_status(&mut self, now: Now, slot: u32, out: &mut Effects) {
         if self.table.is_pinned(slot) {
             let entry = self.table.slot(slot);
             // Without an intent there is nothing to diff.
@@ -52,11 +52,11 @@ impl Kernel {
         } else if self.standings.remove(&slot).is_none() {
             return;
         }
-        self.tell_standing(slot, out);
+        self.report_status(slot, out);
     }
 
     /// Keeps the findings after the kernel itself pinned the asset where it was.
-    pub(super) fn stand_in_place(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn follow_status(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let stand = Stand {
             after: entry.n.wrapping_sub(1),
@@ -65,16 +65,16 @@ impl Kernel {
             unhealthy: None,
         };
         self.standings.insert(slot, stand);
-        self.tell_standing(slot, out);
+        self.report_status(slot, out);
     }
 
     /// Notes that a diff found the asset in sync. Returns whether that confirms a moved pin.
-    pub(super) fn stands_in_sync(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
+    pub(super) fn report_in_sync(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
         if self.standings.is_empty() {
             return false;
         }
-        let at = self.table.slot(slot).iteration;
-        let run = self.iterations.at(at).map(|it| it.run);
+        let at = self.table.slot(slot).attempt;
+        let run = self.attempts.at(at).map(|it| it.run);
         let planted = self.planted(Bug::SettledBeforePin);
         let Some(stand) = self.standings.get_mut(&slot) else {
             return false;
@@ -86,34 +86,34 @@ impl Kernel {
         let news = !std::mem::replace(&mut stand.confirmed, true);
         if !matches!(stand.state, SyncState::InSync { .. }) {
             stand.state = SyncState::InSync { since: now.wall };
-            self.tell_standing(slot, out);
+            self.report_status(slot, out);
         }
         news
     }
 
     /// Confirms the pin of an asset without an intent and without a push in flight: there is nothing to diff.
-    pub(super) fn stands_alone(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn report_not_enforced(&mut self, now: Now, slot: u32, out: &mut Effects) {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
         };
         stand.confirmed = true;
         if !matches!(stand.state, SyncState::InSync { .. }) {
             stand.state = SyncState::InSync { since: now.wall };
-            self.tell_standing(slot, out);
+            self.report_status(slot, out);
         }
     }
 
-    pub(super) fn stands_out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn report_out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
         if let Some(stand) = self.standings.get_mut(&slot)
             && matches!(stand.state, SyncState::InSync { .. })
         {
             stand.state = out_of_sync(now);
-            self.tell_standing(slot, out);
+            self.report_status(slot, out);
         }
     }
 
     /// Notes the assets for which the checks make the asset wait: none if it may be pushed.
-    pub(super) fn stands_waiting(&mut self, slot: u32, delays: &[Delay], out: &mut Effects) {
+    pub(super) fn report_waiting(&mut self, slot: u32, delays: &[Delay], out: &mut Effects) {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
         };
@@ -133,12 +133,12 @@ impl Kernel {
         named.truncate(TOLD);
         if *waits_for != named || *why != held {
             (*waits_for, *why) = (named, held);
-            self.tell_standing(slot, out);
+            self.report_status(slot, out);
         }
     }
 
     /// Notes that an operator has to act before the asset is pushed.
-    pub(super) fn stands_held(&mut self, slot: u32, because: &str, out: &mut Effects) {
+    pub(super) fn report_held(&mut self, slot: u32, because: &str, out: &mut Effects) {
         let Some(stand) = self.standings.get_mut(&slot) else {
             return;
         };
@@ -147,22 +147,22 @@ impl Kernel {
         };
         if why.as_deref() != Some(because) {
             *why = Some(because.to_owned());
-            self.tell_standing(slot, out);
+            self.report_status(slot, out);
         }
     }
 
     /// Notes that the asset's own health check failed a push to its present pin. That is recorded, because a later diff
     /// in sync says nothing about health.
-    pub(super) fn stands_unhealthy(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
+    pub(super) fn report_unhealthy(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
         let entry = self.table.slot(slot);
-        let moved = |it: &super::iteration::Iteration| it.pin != entry.pin;
-        if self.iterations.at(entry.iteration).is_none_or(moved) {
+        let moved = |it: &super::attempt::Attempt| it.pin != entry.pin;
+        if self.attempts.at(entry.attempt).is_none_or(moved) {
             return;
         }
         if let Some(stand) = self.standings.get_mut(&slot) {
             stand.unhealthy = Some(why.clone());
             stand.state = SyncState::Unhealthy { why };
-            self.tell_standing(slot, out);
+            self.report_status(slot, out);
             self.remember(now, slot, out);
         }
     }
@@ -181,32 +181,32 @@ impl Kernel {
     /// Whether a moved pin needs a diff that no call under way will bring.
     pub(super) fn awaits_look(&self, slot: u32) -> bool {
         let entry = self.table.slot(slot);
-        let it = self.iterations.at(entry.iteration);
+        let it = self.attempts.at(entry.attempt);
         let diffing = it.is_some_and(|it| matches!(it.phase, Phase::Diffing));
         (entry.has(flag::IN_SYNC) || diffing)
             && self.standings.get(&slot).is_some_and(|it| !it.confirmed)
     }
 
-    pub(super) fn tell_standing(&mut self, slot: u32, out: &mut Effects) {
-        if let Some(told) = self.standing(slot) {
-            tell(told, out);
+    pub(super) fn report_status(&mut self, slot: u32, out: &mut Effects) {
+        if let Some(told) = self.pin_status_of(slot) {
+            report(told, out);
         }
     }
 
     /// Reports an asset that is not enforced or not known: it has no pin of its own.
-    pub(super) fn tell_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
+    pub(super) fn report_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
         let standing = PinStatus {
             pin: StandingPin::Default,
             content: None,
             state: SyncState::InSync { since: now.wall },
         };
-        tell((id.clone(), standing), out);
+        report((id.clone(), standing), out);
     }
 
     /// Returns the sync states of all assets with a pin of their own.
-    pub fn standings(&self) -> Vec<(AssetId, PinStatus)> {
+    pub fn pin_statuses(&self) -> Vec<(AssetId, PinStatus)> {
         let slots = self.standings.keys();
-        slots.filter_map(|&slot| self.standing(slot)).collect()
+        slots.filter_map(|&slot| self.pin_status_of(slot)).collect()
     }
 
     /// Returns the same for a new subscriber. An unhealthy asset is reported as unhealthy first, whatever was found
@@ -217,10 +217,10 @@ impl Kernel {
                 stand.state = SyncState::Unhealthy { why };
             }
         }
-        self.standings()
+        self.pin_statuses()
     }
 
-    fn standing(&self, slot: u32) -> Option<(AssetId, PinStatus)> {
+    fn pin_status_of(&self, slot: u32) -> Option<(AssetId, PinStatus)> {
         let pin = match self.table.pin_of(slot) {
             Pin::Default => StandingPin::Default,
             Pin::NotYet => StandingPin::NotYet,
@@ -249,10 +249,10 @@ impl Kernel {
     }
 }
 
-fn tell(told: (AssetId, PinStatus), out: &mut Effects) {
+fn report(told: (AssetId, PinStatus), out: &mut Effects) {
     match out.feed.last_mut() {
-        Some(FeedItem::Stands(stands)) => stands.push(told),
-        _ => out.feed.push(FeedItem::Stands(vec![told])),
+        Some(FeedItem::Statuses(stands)) => stands.push(told),
+        _ => out.feed.push(FeedItem::Statuses(vec![told])),
     }
 }
 

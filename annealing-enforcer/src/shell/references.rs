@@ -15,7 +15,7 @@ const PAGE: usize = 1000;
 
 /// The number of kept decisions that refer to each incarnation.
 #[derive(Debug)]
-pub(super) struct Cited {
+pub(super) struct References {
     partition: PartitionId,
     decisions: BTreeMap<IncarnationNo, u64>,
     read: Read,
@@ -32,7 +32,7 @@ enum Read {
     All,
 }
 
-impl Cited {
+impl References {
     pub(super) fn new(partition: &PartitionId) -> Self {
         Self {
             partition: partition.clone(),

@@ -20,10 +20,11 @@ use plugin_sdk::{FencingToken, with_causes};
 use prodspec_model::{AssetId, PartitionId};
 
 use super::{
-    Input, beside,
-    cited::Cited,
-    inside::Inside,
+    Input,
+    owned_sender::OwnedSender,
+    references::References,
     retire::{Reply, Retiring},
+    supervised,
 };
 use crate::kernel::{Event, Record};
 
@@ -61,11 +62,11 @@ struct Waiting {
 }
 
 /// Writes the journal of one ownership of a partition.
-pub(crate) struct Scribe<R> {
+pub(crate) struct JournalWriter<R> {
     pub(crate) runtime: R,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) partition: PartitionId,
-    pub(crate) events: Inside,
+    pub(crate) events: OwnedSender,
     pub(crate) entries: UnboundedReceiver<Vec<Entry>>,
     pub(crate) journal: Journal,
     pub(crate) decisions: BTreeMap<AssetId, Decisions>,
@@ -73,24 +74,24 @@ pub(crate) struct Scribe<R> {
     unreadable: BTreeSet<AssetId>,
     /// Whether it was logged that a newer version wrote some decisions.
     told_unread: bool,
-    cited: Cited,
+    cited: References,
     /// Requests that wait until it is known which incarnations decisions refer to.
     retiring: Vec<Retiring>,
     /// Number of batches written since the last page of decisions was read.
     written: u32,
 }
 
-impl<R: Runtime> Scribe<R> {
+impl<R: Runtime> JournalWriter<R> {
     pub(crate) fn new(
         runtime: R,
         store: Arc<dyn Store>,
         partition: PartitionId,
         token: FencingToken,
-        events: Inside,
+        events: OwnedSender,
         entries: UnboundedReceiver<Vec<Entry>>,
     ) -> Self {
         let journal = Journal::new(owner::key(&partition), token);
-        let cited = Cited::new(&partition);
+        let cited = References::new(&partition);
         Self {
             runtime,
             store,
@@ -114,7 +115,7 @@ impl<R: Runtime> Scribe<R> {
         if let Err(panic) = AssertUnwindSafe(self.write()).catch_unwind().await {
             let why = format!(
                 "the task that writes to it panicked: {}",
-                beside::said(&*panic)
+                supervised::panic_message(&*panic)
             );
             let _ = events.send(Input::Stopped(why));
         }
@@ -217,7 +218,7 @@ impl<R: Runtime> Scribe<R> {
                 Err(_) => old.clone(),
             };
             old.retain(|no| !spared.contains(no));
-            let _ = self.events.send(Input::Spared(spared));
+            let _ = self.events.send(Input::Retained(spared));
             // The caller may have gone: then nothing is removed.
             let _ = reply.send(old);
         }
@@ -411,9 +412,9 @@ mod tests {
         let owner = Batch::new().put(owner::key(&partition), "me");
         let token = FencingToken(store.commit(owner).await.unwrap().0);
         let (inputs, said) = mpsc::unbounded();
-        let inside = Inside::new(token, inputs);
+        let inside = OwnedSender::new(token, inputs);
         let (runtime, store) = (TokioRuntime::current(), Arc::new(store.clone()));
-        let scribe = Scribe::new(runtime, store, partition, token, inside, taken);
+        let scribe = JournalWriter::new(runtime, store, partition, token, inside, taken);
         (tokio::spawn(scribe.run()), said)
     }
 
@@ -543,7 +544,7 @@ mod tests {
         assert_eq!(free(&entries).await, numbers([5, 6, 9, 10]));
         let of = |input: Input| match input {
             Input::Of(_, inner) => match *inner {
-                Input::Spared(spared) => Some(spared),
+                Input::Retained(spared) => Some(spared),
                 _ => None,
             },
             _ => None,

@@ -11,7 +11,7 @@ use plane_store::owner::{self, Acquire};
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::PartitionId;
 
-use super::{Enforcer, Error, Input, Membership, phase::Phase};
+use super::{Enforcer, Error, Input, ProcessLease, phase::Phase};
 use crate::kernel::Event;
 
 impl<R: Runtime> Enforcer<R> {
@@ -20,7 +20,7 @@ impl<R: Runtime> Enforcer<R> {
     ///
     /// # Errors
     /// When the store is broken.
-    pub(super) async fn own(
+    pub(super) async fn acquire(
         &mut self,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<Option<(FencingToken, Vec<Input>)>, Error> {
@@ -29,7 +29,7 @@ impl<R: Runtime> Enforcer<R> {
         self.phase.set(Phase::Elsewhere);
         let mut asked = Vec::new();
         let (mut renewed, renewals) = mpsc::channel(0);
-        let waits = Waits {
+        let waits = Acquisition {
             hints: self.store.watch(owner::topic(&self.partition)),
             renewals,
             membership: self.membership.clone(),
@@ -57,16 +57,16 @@ impl<R: Runtime> Enforcer<R> {
 }
 
 /// The signals after which the partition may be free.
-struct Waits<R> {
+struct Acquisition<R> {
     /// A hint of the store that the partition may have become free.
     hints: BoxStream<'static, ()>,
     /// A renewal: this process has a lease again.
     renewals: mpsc::Receiver<()>,
-    membership: Membership<R>,
+    membership: ProcessLease<R>,
     runtime: R,
 }
 
-impl<R: Runtime> Waits<R> {
+impl<R: Runtime> Acquisition<R> {
     /// Asks for ownership until it is given.
     async fn acquire(mut self, partition: PartitionId) -> FencingToken {
         let mut hinted = false;
@@ -182,7 +182,7 @@ mod tests {
     fn start(
         store: &Arc<Counted>,
         name: &str,
-        member: Option<&Membership<TokioRuntime>>,
+        member: Option<&ProcessLease<TokioRuntime>>,
     ) -> Running {
         let (tell, owned) = tokio::sync::mpsc::unbounded_channel();
         let runtime = TokioRuntime::current();
@@ -241,7 +241,7 @@ mod tests {
     async fn shared_heartbeat_goes_on_for_the_remaining_enforcers() {
         let store = store();
         let (runtime, id) = (TokioRuntime::current(), "p".into());
-        let member = Membership::join(runtime, store.clone(), id, TERM);
+        let member = ProcessLease::join(runtime, store.clone(), id, TERM);
         let [mut a, mut b] = ["a", "b"].map(|name| start(&store, name, Some(&member)));
         drop(member);
         a.owned.recv().await.unwrap();

@@ -28,22 +28,22 @@ const WELL: Duration = Duration::from_secs(600);
 pub(super) type Make = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A running task. Dropping this aborts it at its next await point.
-pub(super) struct Beside {
+pub(super) struct SupervisedTask {
     abort: AbortHandle,
     gone: oneshot::Receiver<()>,
 }
 
-impl Beside {
+impl SupervisedTask {
     /// Starts a task. Its `name` is unique in `troubles`.
     pub(super) fn start<R: Runtime>(
         runtime: &R,
         partition: &PartitionId,
-        troubles: &Troubles,
+        troubles: &TaskFailures,
         name: &'static str,
         make: Make,
     ) -> Self {
         let (handle, registration) = AbortHandle::new_pair();
-        let trouble = Trouble {
+        let trouble = TaskFailure {
             partition: partition.clone(),
             troubles: troubles.clone(),
             name,
@@ -70,7 +70,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for SupervisedTask {
     fn drop(&mut self) {
         self.abort.abort();
     }
@@ -78,9 +78,9 @@ impl Drop for Beside {
 
 /// The last panics of the tasks beside an ownership, by task name. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Troubles(Arc<Mutex<BTreeMap<&'static str, String>>>);
+pub(crate) struct TaskFailures(Arc<Mutex<BTreeMap<&'static str, String>>>);
 
-impl Troubles {
+impl TaskFailures {
     /// The panics of tasks that have not run well for long since, as texts for operators.
     pub(super) fn all(&self) -> Vec<String> {
         self.lock().values().cloned().collect()
@@ -92,13 +92,13 @@ impl Troubles {
 }
 
 /// The trouble of one task. It is over when the task ends.
-struct Trouble {
+struct TaskFailure {
     partition: PartitionId,
-    troubles: Troubles,
+    troubles: TaskFailures,
     name: &'static str,
 }
 
-impl Trouble {
+impl TaskFailure {
     /// Logs and reports a panic.
     fn is(&self, why: &str, wait: Duration) {
         let (partition, name) = (&self.partition, self.name);
@@ -112,14 +112,14 @@ impl Trouble {
     }
 }
 
-impl Drop for Trouble {
+impl Drop for TaskFailure {
     fn drop(&mut self) {
         self.is_over();
     }
 }
 
 /// Runs the task that `make` makes until it ends; starts it again after a wait when it panics.
-async fn kept_up<R: Runtime>(runtime: R, trouble: Trouble, make: Make) {
+async fn kept_up<R: Runtime>(runtime: R, trouble: TaskFailure, make: Make) {
     let mut wait = AGAIN;
     let mut well = true;
     loop {
@@ -137,14 +137,14 @@ async fn kept_up<R: Runtime>(runtime: R, trouble: Trouble, make: Make) {
             },
         };
         let Err(panic) = ended else { return };
-        trouble.is(said(&*panic), wait);
+        trouble.is(panic_message(&*panic), wait);
         runtime.sleep(wait).await;
         (wait, well) = ((wait * 2).min(LONGEST), false);
     }
 }
 
 /// The message of a panic.
-pub(super) fn said(panic: &(dyn Any + Send)) -> &str {
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("(no message)")
@@ -172,10 +172,10 @@ mod tests {
         (make, starts)
     }
 
-    async fn started(make: Make) -> (Beside, Troubles) {
-        let (runtime, troubles) = (TokioRuntime::current(), Troubles::default());
+    async fn started(make: Make) -> (SupervisedTask, TaskFailures) {
+        let (runtime, troubles) = (TokioRuntime::current(), TaskFailures::default());
         let partition = "test".parse().unwrap();
-        let beside = Beside::start(&runtime, &partition, &troubles, "rollouts", make);
+        let beside = SupervisedTask::start(&runtime, &partition, &troubles, "rollouts", make);
         TokioRuntime::current()
             .sleep(Duration::from_millis(1))
             .await;
