@@ -52,5 +52,5 @@ pub enum Feed {
     /// This incarnation is now the newest and decides which assets are governed.
     Took(Incarnation),
     /// The present standings of these assets.
-    Stands(Vec<(AssetId, PinStatus)>),
+    Statuses(Vec<(AssetId, PinStatus)>),
 }

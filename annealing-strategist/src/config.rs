@@ -19,7 +19,7 @@ pub struct Config {
     /// stored time. Default 60 s.
     pub remember_every: Duration,
     /// Maximum number of pins that move in one step of the journal. Default 1000 assets.
-    pub lot: usize,
+    pub max_moves_per_step: usize,
     /// Number of newer incarnations without a change to the group after which the group's head follows them. Default
     /// 32.
     pub head_lag: u32,
@@ -37,7 +37,7 @@ impl Default for Config {
             select_again: Duration::from_secs(10),
             unknown_deadline: Duration::from_secs(600),
             remember_every: Duration::from_secs(60),
-            lot: 1000,
+            max_moves_per_step: 1000,
             head_lag: 32,
             #[cfg(feature = "planted-bugs")]
             planted: None,

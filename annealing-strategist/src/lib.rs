@@ -17,6 +17,6 @@ pub mod shell;
 
 pub use actuator::{Actuation, Actuator, Feed, PinTo};
 pub use config::Config;
-pub use kernel::{Command, Counts, Refused, Rested, View};
+pub use kernel::{Command, Counts, GroupOutcome, Refused, View};
 pub use record::{By, Entry, Rollout, State};
 pub use shell::{AskError, Attached, Handle, Obstacles, Strategist, StrategistBuilder};

@@ -153,7 +153,7 @@ impl Pins {
 
     fn tell_standing(&mut self, id: &AssetId) {
         let standing = self.standing(id);
-        self.tell(&Feed::Stands(vec![(id.clone(), standing)]));
+        self.tell(&Feed::Statuses(vec![(id.clone(), standing)]));
     }
 
     /// R17: governed assets keep their content during `change`.
@@ -229,7 +229,7 @@ impl Actuator for Toy {
         let pins = pins.iter().map(|id| (id.clone(), state.standing(id)));
         let first = [
             Feed::Took(state.latest().clone()),
-            Feed::Stands(pins.collect()),
+            Feed::Statuses(pins.collect()),
         ];
         for item in first {
             sender.unbounded_send(item).unwrap();

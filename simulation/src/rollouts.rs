@@ -67,7 +67,7 @@ fn config(world: &World) -> Config {
         select_again: Duration::from_secs(3),
         unknown_deadline: Duration::from_secs(60),
         remember_every: Duration::from_secs(10),
-        lot: 3,
+        max_moves_per_step: 3,
         head_lag: 8,
         ..Config::default()
     };

@@ -23,7 +23,7 @@ pub enum Event {
     /// The heads of the partition's policy groups, after a change.
     Heads(Heads),
     /// New standings of assets of the group.
-    Stands(Vec<(AssetId, PinStatus)>),
+    Statuses(Vec<(AssetId, PinStatus)>),
     /// A call of the selection stack ended.
     Selected {
         /// The number of the call that ended.
@@ -39,7 +39,7 @@ pub enum Event {
         answer: Result<Health, String>,
     },
     /// An operator gave a command.
-    Person {
+    Command {
         /// The command that the operator gave.
         command: Command,
         /// The operator, and the reason given.

@@ -111,7 +111,7 @@ impl Kernel {
         Watched {
             asset: asset.clone(),
             // The signals of production follow the wall clock.
-            since: self.clock.on_the_wall(now, since),
+            since: self.clock.to_wall(now, since),
         }
     }
 
@@ -188,7 +188,7 @@ impl Kernel {
             return;
         }
         let of_ours = |mut health: Health| {
-            health.as_of = clock.off_the_wall(when, health.as_of);
+            health.as_of = clock.from_wall(when, health.as_of);
             health
         };
         let mut health = answer.map_or_else(|why| unknown(asked, why), of_ours);

@@ -4,6 +4,7 @@
 //! selections, `judge` on verdicts; `back` is the rollback.
 
 mod back;
+mod bake_clock;
 mod begin;
 mod closure;
 mod end;
@@ -14,7 +15,6 @@ mod moving;
 mod people;
 mod recover;
 mod stall;
-mod steady;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -34,17 +34,17 @@ pub use crate::group::Heads;
 pub use event::{Call, Effects, Event, Goes, Record, Step};
 pub use people::{Command, Refused};
 pub use recover::Recovered;
-pub use view::{Counts, Rested, View};
+pub use view::{Counts, GroupOutcome, View};
 
 use crate::{
     config::Config,
     group::{governs, headed_by, policy_of},
     record::{Quarantined, Rollout},
 };
+use bake_clock::BakeClock;
 use closure::Before;
 use live::Live;
 use moving::Moving;
-use steady::Steady;
 
 /// A guard that can be left out, to show that tests notice. Only with the feature `planted-bugs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub struct Kernel {
     policy: AssetId,
     config: Config,
     types: Arc<AssetTypes>,
-    clock: Steady,
+    clock: BakeClock,
     latest: Incarnation,
     head: Option<Incarnation>,
     /// The heads of all groups, including this one's as the other groups see it.
@@ -130,13 +130,13 @@ impl plane_runtime::Kernel for Kernel {
                 come,
             } if latest.no() >= self.latest.no() => {
                 self.took(now, latest, changed, out);
-                self.stands(now, come, out);
+                self.statuses_changed(now, come, out);
             }
             Event::Took { .. } => {}
-            Event::Stands(standings) => self.stands(now, standings, out),
+            Event::Statuses(standings) => self.statuses_changed(now, standings, out),
             Event::Selected { call, answer } => self.selected(now, call, answer, out),
             Event::Judged { call, answer } => self.judged(now, call, answer, out),
-            Event::Person { command, by, reply } => self.person(now, command, by, reply, out),
+            Event::Command { command, by, reply } => self.person(now, command, by, reply, out),
             Event::Heads(heads) => self.others_moved(heads, out),
             Event::Tick => {}
         }
@@ -168,7 +168,7 @@ impl Kernel {
     }
 
     /// Returns the incarnations that the group uses, which retention must spare.
-    pub fn cited(&self) -> Vec<IncarnationNo> {
+    pub fn referenced(&self) -> Vec<IncarnationNo> {
         let live = self.live.iter();
         let rolled = live
             .clone()
@@ -295,12 +295,17 @@ impl Kernel {
             Some(live) if swapped => live.look_again(true),
             Some(_) => {}
             // No rollout measures time: start over from the wall clock, which may have been corrected.
-            None => self.clock = Steady::new(now),
+            None => self.clock = BakeClock::new(now),
         }
     }
 
     /// Takes in standings of the group's assets.
-    fn stands(&mut self, now: Now, standings: Vec<(AssetId, PinStatus)>, out: &mut Effects) {
+    fn statuses_changed(
+        &mut self,
+        now: Now,
+        standings: Vec<(AssetId, PinStatus)>,
+        out: &mut Effects,
+    ) {
         for (asset, standing) in standings {
             // R17: enforcement pins no asset that has left every group, even if a pin was requested.
             if standing.pin == StandingPin::Default && !self.governs(&self.latest, &asset) {

@@ -11,7 +11,7 @@ use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
-    Bug, Effects, Goes, Kernel, Record, Step, closure::Closure, live::Live, steady::Steady,
+    Bug, Effects, Goes, Kernel, Record, Step, bake_clock::BakeClock, closure::Closure, live::Live,
 };
 use crate::{
     config::Config,
@@ -79,7 +79,7 @@ impl Kernel {
             policy: recovered.policy,
             config,
             types,
-            clock: Steady::new(now),
+            clock: BakeClock::new(now),
             latest: recovered.latest,
             head: recovered.head,
             heads: recovered.heads,
@@ -188,7 +188,7 @@ impl Kernel {
         out.steps.push(step);
         // Reports that the last owner received but did not store are not repeated.
         let pins: Vec<_> = self.pins.clone().into_iter().collect();
-        self.stands(now, pins, out);
+        self.statuses_changed(now, pins, out);
     }
 
     /// Returns the assets that a live rollout continues without, because they failed in it.

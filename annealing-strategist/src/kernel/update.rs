@@ -190,8 +190,8 @@ impl Kernel {
             return;
         }
         let drawn = live.drawn(&selection.now, &chosen);
-        let more = chosen.len() > self.config.lot;
-        chosen.truncate(self.config.lot);
+        let more = chosen.len() > self.config.max_moves_per_step;
+        chosen.truncate(self.config.max_moves_per_step);
         let mut step = Step::default();
         match live.direction() {
             Direction::Forward => self.forward(now, &chosen, &mut step),

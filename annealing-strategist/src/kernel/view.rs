@@ -42,7 +42,7 @@ pub struct View {
 
 /// The state of a policy group that has come to rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rested {
+pub struct GroupOutcome {
     /// Whether all assets of the group are updated to the newest incarnation, healthy and baked.
     pub released: bool,
     /// The group's newest rollout. It may be of an older incarnation, if nothing has changed since or the changed
@@ -85,9 +85,9 @@ impl Kernel {
     }
 
     /// Returns the state of the group at rest. Call it if the group [rests](Self::rests).
-    pub fn rested(&self) -> Rested {
+    pub fn rested(&self) -> GroupOutcome {
         let left_out = self.left_out();
-        Rested {
+        GroupOutcome {
             released: self.live.is_none() && left_out.is_empty(),
             rollout: self.newest().cloned(),
             left_out,

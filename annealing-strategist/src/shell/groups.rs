@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The standings to report to each group, by its policy asset.
-type Told = BTreeMap<AssetId, Vec<(AssetId, PinStatus)>>;
+type Pending = BTreeMap<AssetId, Vec<(AssetId, PinStatus)>>;
 
 /// The kernels of all groups, by policy asset.
 pub(super) type Kernels = BTreeMap<AssetId, Kernel>;
@@ -156,7 +156,7 @@ impl<R: Runtime> Groups<R> {
         self.replies += 1;
         let number = self.replies;
         self.asked.insert(number, reply);
-        let event = Event::Person {
+        let event = Event::Command {
             command,
             by,
             reply: number,
@@ -169,8 +169,8 @@ impl<R: Runtime> Groups<R> {
         self.kernels.values().map(|k| k.view(now)).collect()
     }
 
-    pub(super) fn cited(&self) -> Vec<IncarnationNo> {
-        self.kernels.values().flat_map(Kernel::cited).collect()
+    pub(super) fn referenced(&self) -> Vec<IncarnationNo> {
+        self.kernels.values().flat_map(Kernel::referenced).collect()
     }
 
     /// Answers the callers that waited for a group that has come to rest.
@@ -189,7 +189,7 @@ impl<R: Runtime> Groups<R> {
     pub(super) fn took(&mut self, newer: Incarnation) {
         let older = std::mem::replace(&mut self.latest, newer.clone());
         let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
-        let (mut before, mut come) = (Vec::new(), Told::new());
+        let (mut before, mut come) = (Vec::new(), Pending::new());
         for change in older.snapshot().diff(newer.snapshot()) {
             let id = change.id();
             let was = change.before.as_ref().and_then(policy_of);
@@ -238,8 +238,8 @@ impl<R: Runtime> Groups<R> {
     }
 
     /// Passes each standing to the group of its asset.
-    pub(super) fn stands(&mut self, standings: Vec<(AssetId, PinStatus)>) {
-        let mut told = Told::new();
+    pub(super) fn statuses_changed(&mut self, standings: Vec<(AssetId, PinStatus)>) {
+        let mut told = Pending::new();
         for (asset, standing) in standings {
             match standing.pin {
                 StandingPin::Default => drop(self.stands.remove(&asset)),
@@ -250,12 +250,12 @@ impl<R: Runtime> Groups<R> {
             }
         }
         for (policy, standings) in told {
-            self.step(&policy, Event::Stands(standings));
+            self.step(&policy, Event::Statuses(standings));
         }
     }
 
     /// Adds the last standing of an asset that joins another group: enforcement does not report it again.
-    fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Told) {
+    fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Pending) {
         if let Some(standing) = self.stands.get(asset) {
             let told = to.entry(policy.clone()).or_default();
             told.push((asset.clone(), standing.clone()));
@@ -327,7 +327,7 @@ impl<R: Runtime> Groups<R> {
     /// Passes on assets that a rollout has let go and that another group governs now.
     fn pass_on(&mut self, policy: &AssetId, released: Vec<AssetId>) {
         let mut others: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
-        let mut come = Told::new();
+        let mut come = Pending::new();
         for asset in released {
             if let Some(other) = self.group_of(&asset).filter(|other| other != policy) {
                 self.hand_over(&other, &asset, &mut come);

@@ -9,7 +9,7 @@ use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 use super::{Input, Strategist};
 use crate::{
-    kernel::{Command, Refused, Rested, View},
+    kernel::{Command, GroupOutcome, Refused, View},
     record::{By, Rollout},
 };
 
@@ -113,7 +113,11 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// When there is no such group at `at`, the strategist ends, or its stored data cannot be read.
-    pub async fn rests(&self, policy: &AssetId, at: IncarnationNo) -> Result<Rested, AskError> {
+    pub async fn rests(
+        &self,
+        policy: &AssetId,
+        at: IncarnationNo,
+    ) -> Result<GroupOutcome, AskError> {
         let answer = self.ask(|reply| Input::Rests(policy.clone(), at, reply));
         Ok(answer.await??)
     }
@@ -124,7 +128,7 @@ impl<R: Runtime> Handle<R> {
     /// When the command does not fit the state of the rollout, the strategist is not running, or its stored data
     /// cannot be read.
     pub async fn tell(&self, policy: &AssetId, command: Command, by: By) -> Result<(), AskError> {
-        let answer = self.ask(|reply| Input::Person(policy.clone(), command, by, reply));
+        let answer = self.ask(|reply| Input::Command(policy.clone(), command, by, reply));
         Ok(answer.await??)
     }
 
@@ -145,7 +149,7 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// When the strategist is not running, or its stored data cannot be read.
-    pub async fn cited(&self) -> Result<Vec<IncarnationNo>, AskError> {
-        self.ask(Input::Cited).await
+    pub async fn referenced(&self) -> Result<Vec<IncarnationNo>, AskError> {
+        self.ask(Input::Referenced).await
     }
 }

@@ -9,10 +9,10 @@ use crate::record::{Lasting, Rollout, State};
 
 /// The state logged last of each group's rollout.
 #[derive(Debug, Default)]
-pub(super) struct Logged(BTreeMap<AssetId, Said>);
+pub(super) struct Logged(BTreeMap<AssetId, LoggedState>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Said {
+struct LoggedState {
     rollout: RolloutId,
     word: &'static str,
     unhealthy: bool,
@@ -20,7 +20,7 @@ struct Said {
     idle: bool,
 }
 
-impl Said {
+impl LoggedState {
     fn of(rollout: &Rollout) -> Self {
         let health = rollout.health.as_ref();
         let flagged = |lasting: Option<Lasting>| lasting.is_some_and(|it| it.flagged);
@@ -50,8 +50,8 @@ impl Logged {
     pub(super) fn tell(&mut self, partition: &PartitionId, rollout: &Rollout) {
         let (policy, id) = (&rollout.policy, rollout.id);
         let before = self.0.get(policy).filter(|said| said.rollout == id);
-        let before = before.cloned().unwrap_or_else(|| Said::nothing(id));
-        let said = Said::of(rollout);
+        let before = before.cloned().unwrap_or_else(|| LoggedState::nothing(id));
+        let said = LoggedState::of(rollout);
         if said.unhealthy && !before.unhealthy {
             tracing::warn!(%partition, %policy, rollout = id.0, "the targets updated by the rollout are unhealthy; see its findings");
         }

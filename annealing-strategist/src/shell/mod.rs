@@ -44,10 +44,10 @@ const READ_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 pub(crate) enum Input {
     Selected(AssetId, u64, Result<Selection, String>),
     Judged(AssetId, u64, Result<Health, String>),
-    Person(AssetId, Command, By, handle::Reply<Result<(), Refused>>),
+    Command(AssetId, Command, By, handle::Reply<Result<(), Refused>>),
     Views(handle::Reply<Vec<View>>),
     Rests(AssetId, IncarnationNo, handle::Reply<waiting::Rests>),
-    Cited(handle::Reply<Vec<IncarnationNo>>),
+    Referenced(handle::Reply<Vec<IncarnationNo>>),
 }
 
 /// The strategist attached to one ownership of a partition. It does nothing before [`Attached::run`].
@@ -90,7 +90,7 @@ impl<R: Runtime> Attached<R> {
         let (work, steps) = mpsc::unbounded();
         let stepping = Steps::new(&strategist, actuator, steps).run();
         let mut stepping = Box::pin(stepping).fuse();
-        let mut beside = Beside {
+        let mut beside = Session {
             strategist: strategist.clone(),
             groups: Groups::new(strategist, latest, remembered.heads, pins),
             work,
@@ -140,7 +140,7 @@ async fn first(
     loop {
         match feed.next().await? {
             Feed::Took(incarnation) => latest = Some(incarnation),
-            Feed::Stands(pins) => {
+            Feed::Statuses(pins) => {
                 if let Some(latest) = latest {
                     return Some((latest, pins));
                 }
@@ -150,14 +150,14 @@ async fn first(
 }
 
 /// The state that lives as long as one ownership.
-struct Beside<R> {
+struct Session<R> {
     strategist: Arc<Strategist<R>>,
     groups: Groups<R>,
     work: UnboundedSender<Work>,
     sender: UnboundedSender<Input>,
 }
 
-impl<R: Runtime> Beside<R> {
+impl<R: Runtime> Session<R> {
     fn begin(&mut self, remembered: Vec<recover::Group>) {
         self.groups.add(remembered);
         self.perform();
@@ -166,7 +166,7 @@ impl<R: Runtime> Beside<R> {
     fn fed(&mut self, fed: Feed) {
         match fed {
             Feed::Took(latest) => self.groups.took(latest),
-            Feed::Stands(standings) => self.groups.stands(standings),
+            Feed::Statuses(standings) => self.groups.statuses_changed(standings),
         }
         self.perform();
     }
@@ -179,13 +179,13 @@ impl<R: Runtime> Beside<R> {
             Input::Judged(policy, call, answer) => {
                 self.groups.step(&policy, Event::Judged { call, answer });
             }
-            Input::Person(policy, command, by, reply) => {
+            Input::Command(policy, command, by, reply) => {
                 self.groups.person(&policy, command, by, reply);
             }
             // The caller may have gone.
             Input::Views(reply) => drop(reply.send(self.groups.views())),
             Input::Rests(policy, at, reply) => self.groups.waiting.add(policy, at, reply),
-            Input::Cited(reply) => drop(reply.send(self.groups.cited())),
+            Input::Referenced(reply) => drop(reply.send(self.groups.referenced())),
         }
         self.perform();
     }

@@ -48,7 +48,7 @@ struct Memory {
 }
 
 /// An asset with a pin of its own, its standing, and the group that it names.
-struct Pinned {
+struct PinState {
     asset: AssetId,
     standing: PinStatus,
     said: Option<AssetId>,
@@ -62,12 +62,12 @@ pub(super) async fn remembered<R: Runtime>(
 ) -> Result<Remembered, BoxError> {
     let memory = Memory::read(strategist, latest).await?;
     let all = [pins, &unenforced(strategist, latest, pins).await?].concat();
-    let pinned = |(asset, standing): (AssetId, PinStatus)| Pinned {
+    let pinned = |(asset, standing): (AssetId, PinStatus)| PinState {
         said: latest.asset(&asset).as_ref().and_then(policy_of),
         asset,
         standing,
     };
-    let pins: Vec<Pinned> = all.into_iter().map(pinned).collect();
+    let pins: Vec<PinState> = all.into_iter().map(pinned).collect();
     let said = latest.snapshot().iter();
     let said = said.filter(|asset| asset.type_str() == RolloutPolicy::TYPE);
     let mut policies: BTreeSet<AssetId> = said.map(|asset| asset.id()).collect();
@@ -116,7 +116,7 @@ impl Memory {
         &self,
         strategist: &Strategist<R>,
         latest: &Incarnation,
-        pins: &[Pinned],
+        pins: &[PinState],
         policy: AssetId,
     ) -> Result<Group, BoxError> {
         let rows = self.rows.get(&policy).cloned().unwrap_or_default();
@@ -193,11 +193,11 @@ impl Memory {
         policy: &AssetId,
         head: Option<&Incarnation>,
         latest: &Incarnation,
-        pins: &[Pinned],
+        pins: &[PinState],
     ) -> Vec<(AssetId, PinStatus)> {
         let failed = self.failed_in(policy).iter().map(|(id, _)| id);
         let failed: BTreeSet<&AssetId> = failed.collect();
-        let ours = |pin: &&Pinned| match (self.holder(&pin.asset), &pin.said) {
+        let ours = |pin: &&PinState| match (self.holder(&pin.asset), &pin.said) {
             (Some(holder), _) => holder == policy,
             (None, Some(said)) => said == policy,
             // A group that the asset has left holds it away from failed content. That group lets it go.

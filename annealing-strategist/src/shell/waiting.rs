@@ -3,10 +3,10 @@
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{groups::Kernels, handle::Reply, steps::Work};
-use crate::kernel::{Refused, Rested};
+use crate::kernel::{GroupOutcome, Refused};
 
 /// The state of the group at rest, or an error if there is no such group.
-pub(crate) type Rests = Result<Rested, Refused>;
+pub(crate) type Rests = Result<GroupOutcome, Refused>;
 
 /// The callers that wait.
 #[derive(Default)]

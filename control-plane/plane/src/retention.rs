@@ -62,7 +62,7 @@ async fn remove_old<R: Runtime>(
     let Some(rollouts) = rollouts.filter(|_| !old.is_empty()) else {
         return Ok(Removed::default());
     };
-    for cited in rollouts.cited().await? {
+    for cited in rollouts.referenced().await? {
         old.remove(&cited);
     }
     // From here on none of these incarnations can become the intent of an asset, and no new decision cites them.

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{FeedItem, Handle as Enforcement, kernel::Pin};
 use annealing_strategist::{
-    Actuation, Actuator, AskError, Command, Feed, Handle as Rollouts, PinTo, Rested, Rollout, View,
+    Actuation, Actuator, AskError, Command, Feed, GroupOutcome, Handle as Rollouts, PinTo, Rollout,
+    View,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
@@ -53,7 +54,7 @@ impl<R: Runtime> Actuator for ThroughEnforcer<R> {
         let items = self.0.feed().filter_map(|item| async {
             match item {
                 FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
-                FeedItem::Statuses(standings) => Some(Feed::Stands(standings)),
+                FeedItem::Statuses(standings) => Some(Feed::Statuses(standings)),
                 _ => None,
             }
         });
@@ -208,7 +209,7 @@ impl<R: Runtime> Handle<R> {
         policy: &AssetId,
         at: IncarnationNo,
         within: Duration,
-    ) -> Result<Rested, Error> {
+    ) -> Result<GroupOutcome, Error> {
         let runtime = &self.shared.runtime;
         let deadline = runtime.now().mono + within;
         let rolling = self.rolling().await?;

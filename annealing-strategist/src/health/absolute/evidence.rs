@@ -241,10 +241,10 @@ impl Evidence {
         };
         let judgement = measured.map(|measured| self.question.bound.judge(measured));
         match (judgement, lacks) {
-            (_, Some(Lack::Enough(lacks))) => unknown(lacks),
-            (Some(Judgement::Healthy), Some(Lack::Part(lacks))) => unknown(lacks),
+            (_, Some(Missing::Enough(lacks))) => unknown(lacks),
+            (Some(Judgement::Healthy), Some(Missing::Part(lacks))) => unknown(lacks),
             (None | Some(Judgement::Unknown), lack) => {
-                let why = lack.map(|(Lack::Enough(why) | Lack::Part(why))| why);
+                let why = lack.map(|(Missing::Enough(why) | Missing::Part(why))| why);
                 unknown(why.unwrap_or_else(|| "the measured value is not a number".into()))
             }
             (Some(judgement), _) => Judged {
@@ -276,16 +276,18 @@ impl Evidence {
     }
 
     /// Returns what the evidence lacks, if anything.
-    fn lacks(&self) -> Option<Lack> {
+    fn lacks(&self) -> Option<Missing> {
         if let Some(error) = &self.error {
-            return Some(Lack::Enough(format!("the source failed: {error}")));
+            return Some(Missing::Enough(format!("the source failed: {error}")));
         }
         let samples = self.read.iter().map(|tally| tally.samples).max();
         let least = self.question.min_samples;
         match samples.unwrap_or(0) {
-            0 => return Some(Lack::Enough("there is no data".into())),
+            0 => return Some(Missing::Enough("there is no data".into())),
             few if few < least => {
-                return Some(Lack::Enough(format!("{few} of at least {least} samples")));
+                return Some(Missing::Enough(format!(
+                    "{few} of at least {least} samples"
+                )));
             }
             _ => {}
         }
@@ -294,10 +296,10 @@ impl Evidence {
             let least = self.question.min_events;
             if events < least as f64 {
                 let lacks = format!("{events} of at least {least} events");
-                return Some(Lack::Enough(lacks));
+                return Some(Missing::Enough(lacks));
             }
             if part.metric() != whole.metric() && self.part.is_empty() {
-                return Some(Lack::Enough(format!(
+                return Some(Missing::Enough(format!(
                     "there are no series of {}",
                     part.metric()
                 )));
@@ -310,12 +312,12 @@ impl Evidence {
             1 => "only one sample",
             _ => "samples that are not numbers",
         };
-        Some(Lack::Part(format!("{what} of {:?}", tally.labels)))
+        Some(Missing::Part(format!("{what} of {:?}", tally.labels)))
     }
 }
 
 /// Data that evidence lacks.
-enum Lack {
+enum Missing {
     /// There is too little data for any judgement.
     Enough(String),
     /// Some data is missing: the rest can show *unhealthy*, but not *healthy*.

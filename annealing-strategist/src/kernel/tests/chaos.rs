@@ -124,7 +124,7 @@ fn happen(rig: &mut Rig, dice: &mut Dice) {
         6 if rig.plane.is_pushed(&id(name)) => rig.plane.fail_push(&id(name)),
         6 | 7 => rig.plane.settle(&id(name)),
         8 => {
-            let event = Event::Person {
+            let event = Event::Command {
                 command: command(dice),
                 by: super::rig::by(),
                 reply: 0,
@@ -220,7 +220,7 @@ fn is_as_intended(rig: &Rig) {
 fn play(first: Roll, events: Vec<Roll>) {
     let mut dice = Dice::new(first);
     let config = Config {
-        lot: 1 + dice.roll(3) as usize,
+        max_moves_per_step: 1 + dice.roll(3) as usize,
         ..config()
     };
     let first = NAMES[..3].iter().map(|name| thing(name, 0)).collect();

@@ -270,7 +270,7 @@ impl Rig {
             Some(Fed::Stands(asset, standing)) => {
                 self.heard.insert(asset.clone(), standing.clone());
                 if self.kernel.has(&asset) {
-                    self.step(Event::Stands(vec![(asset, standing)]));
+                    self.step(Event::Statuses(vec![(asset, standing)]));
                 }
             }
             Some(Fed::Took(latest, changed)) => {
@@ -394,7 +394,7 @@ impl Rig {
     pub(super) fn tell(&mut self, command: Command) -> Result<(), Refused> {
         self.words += 1;
         let reply = self.words;
-        self.step(Event::Person {
+        self.step(Event::Command {
             command,
             by: by(),
             reply,

@@ -357,7 +357,10 @@ pub(super) fn r19_provider_moves_along_with_the_consumer_of_its_version() {
 
 #[test]
 pub(super) fn r19_closure_larger_than_a_step_moves_in_several_steps() {
-    let config = Config { lot: 2, ..config() };
+    let config = Config {
+        max_moves_per_step: 2,
+        ..config()
+    };
     let names: Vec<String> = (0..5).map(|at| format!("a{at}")).collect();
     let assets = |size| {
         let chain = names

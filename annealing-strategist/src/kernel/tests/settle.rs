@@ -40,7 +40,7 @@ pub(super) fn r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated() {
             content: None,
             state: SyncState::InSync { since },
         };
-        rig.step(Event::Stands(vec![(id("a"), standing)]));
+        rig.step(Event::Statuses(vec![(id("a"), standing)]));
         assert_eq!((rig.counts().in_flight, rig.counts().updated), (1, 0));
     }
     rig.run();
@@ -58,7 +58,7 @@ pub(super) fn r20_late_report_from_an_earlier_pin_does_not_count() {
     let old = rig.plane.feed.pop_front().unwrap();
     rig.plane.drift(&id("a"));
     rig.plane.feed.clear();
-    rig.step(Event::Person {
+    rig.step(Event::Command {
         command: Command::RollBack,
         by: super::rig::by(),
         reply: 1,
@@ -443,7 +443,7 @@ fn r20_target_moved_by_another_actor_is_no_longer_updated() {
             since: rig.now.wall,
         },
     };
-    rig.step(Event::Stands(vec![(id("a"), standing)]));
+    rig.step(Event::Statuses(vec![(id("a"), standing)]));
     assert_eq!((rig.counts().updated, rig.counts().drifted), (0, 1));
     rig.pass(60 * MINUTE);
     assert_eq!(rig.at(2), ["a"], "`b` waits for the canary");

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use control_plane::{
-    Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::Rested,
+    Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::GroupOutcome,
 };
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
@@ -129,7 +129,7 @@ impl Control {
     ///
     /// # Errors
     /// See [`Error`]. [`Error::Refused`] when it is not over `within` this time.
-    pub async fn rolled_out(&self, within: Duration) -> Result<Rested, Error> {
+    pub async fn rolled_out(&self, within: Duration) -> Result<GroupOutcome, Error> {
         let path = format!("rolled-out/{}", within.as_secs());
         self.call_for(within + PATIENCE, Method::GET, &path, Bytes::new())
             .await

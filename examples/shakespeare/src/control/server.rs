@@ -17,7 +17,7 @@ use control_plane::{
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
     store::records::Scope,
-    strategist::Rested,
+    strategist::GroupOutcome,
 };
 use tokio::{net::UnixListener, sync::watch};
 
@@ -175,7 +175,7 @@ async fn rollouts(State(shared): State<Shared>) -> Answer<Vec<Rolling>> {
 }
 
 /// Reads the manifest now and answers when its rollout is over, after `within` seconds at the latest.
-async fn rolled_out(State(shared): State<Shared>, Path(within): Path<u32>) -> Answer<Rested> {
+async fn rolled_out(State(shared): State<Shared>, Path(within): Path<u32>) -> Answer<GroupOutcome> {
     let status = shared.handle.generation().await?.next_run().await;
     if status.problems.any_error() {
         return Err(Refusal::Problems(status.problems).into());

@@ -8,9 +8,9 @@ use plugin_sdk::{Mono, Now};
 
 /// A reading of both clocks, from which time is counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Steady(Now);
+pub(super) struct BakeClock(Now);
 
-impl Steady {
+impl BakeClock {
     pub(super) fn new(now: Now) -> Self {
         Self(now)
     }
@@ -25,13 +25,13 @@ impl Steady {
     }
 
     /// Converts `at` on this clock to the wall clock as it goes `now`, which production's signals follow.
-    pub(super) fn on_the_wall(self, now: Now, at: Timestamp) -> Timestamp {
+    pub(super) fn to_wall(self, now: Now, at: Timestamp) -> Timestamp {
         let ago = self.at(now).duration_since(at);
         now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN)
     }
 
     /// Converts `wall` on the wall clock as it goes `now` to this clock.
-    pub(super) fn off_the_wall(self, now: Now, wall: Timestamp) -> Timestamp {
+    pub(super) fn from_wall(self, now: Now, wall: Timestamp) -> Timestamp {
         let ago = now.wall.duration_since(wall);
         self.at(now).checked_sub(ago).unwrap_or(Timestamp::MIN)
     }
@@ -54,7 +54,7 @@ mod tests {
             mono: Mono(0),
             wall,
         };
-        let clock = Steady::new(start);
+        let clock = BakeClock::new(start);
         let later = Now {
             mono: Mono(0) + Duration::from_secs(5),
             wall: wall + Duration::from_secs(3600),
@@ -67,7 +67,7 @@ mod tests {
             wall + Duration::from_secs(2),
             later.wall - Duration::from_secs(3),
         );
-        assert_eq!(clock.on_the_wall(later, settled), seen, "three seconds ago");
-        assert_eq!(clock.off_the_wall(later, seen), settled);
+        assert_eq!(clock.to_wall(later, settled), seen, "three seconds ago");
+        assert_eq!(clock.from_wall(later, seen), settled);
     }
 }
