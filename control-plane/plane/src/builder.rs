@@ -234,18 +234,18 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
 
     /// Sets the time without a heartbeat after which another process takes over. Must be the same in all processes.
     /// Default 15 seconds.
-    pub fn term(self, term: Duration) -> Self {
+    pub fn lease_term(self, term: Duration) -> Self {
         self.enforcement(move |builder| builder.lease_term(term))
     }
 
     /// Sets the id of this process. It must be new at every start. Default: a random id.
-    pub fn process(self, process: ProcessId) -> Self {
+    pub fn process_id(self, process: ProcessId) -> Self {
         self.enforcement(|builder| builder.process_id(process))
     }
 
     /// Sets how many of the newest incarnations are kept, in addition to those that something still refers to. At least
     /// 1, default 100.
-    pub fn keep(mut self, incarnations: usize) -> Self {
+    pub fn retain(mut self, incarnations: usize) -> Self {
         self.keep = incarnations.max(1);
         self
     }

@@ -148,7 +148,7 @@ impl<R: Runtime> Handle<R> {
 
     /// Waits until this process owns the partition, and returns a handle to its generation. Returns at once if it owns
     /// it already.
-    pub async fn owned(&self) -> prodspec_gen::Handle {
+    pub async fn wait_until_owner(&self) -> prodspec_gen::Handle {
         let mut owned = self.shared.owned.subscribe();
         loop {
             if let Some(generation) = owned.borrow_and_update().clone() {
@@ -214,7 +214,9 @@ impl<R: Runtime> Handle<R> {
     /// If the sources make no incarnation, this process loses the partition, or it takes longer than `within`.
     pub async fn settle(&self, within: Duration) -> Result<IncarnationId, Error> {
         let deadline = self.shared.runtime.now().mono + within;
-        let owned = self.until(deadline, within, self.owned()).await?;
+        let owned = self
+            .until(deadline, within, self.wait_until_owner())
+            .await?;
         let status = self.until(deadline, within, owned.next_run()).await?;
         if status.problems.any_error() {
             return Err(Error::Refused(status.problems));

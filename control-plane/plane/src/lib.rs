@@ -71,7 +71,7 @@
 //! ```
 
 mod builder;
-mod check;
+mod dry_run;
 mod explain;
 mod generate;
 mod handle;
@@ -85,7 +85,7 @@ mod status;
 
 pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
-pub use check::{Checked, CheckedAsset, CheckedChange, Given, Outcome};
+pub use dry_run::{DryRun, DryRunAsset, DryRunChange, Given, Outcome};
 pub use explain::Explained;
 pub use handle::{Error, Handle, Status};
 pub use plane::ControlPlane;

@@ -20,7 +20,7 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// If this process does not own the partition.
-    pub async fn words(&self) -> Result<Interventions, Error> {
+    pub async fn interventions(&self) -> Result<Interventions, Error> {
         self.generation().await?;
         Ok(self.enforcer.interventions().await?)
     }

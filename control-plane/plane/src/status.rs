@@ -45,7 +45,7 @@ pub enum Obstacle {
     /// A rollout leaves assets out: their intended content failed before, or they wait for such an asset.
     LeftOut,
     /// Assets wait in a rollout that waits for an operator.
-    AwaitingPerson,
+    AwaitingOperator,
     /// Assets wait for their turn in a rollout.
     RollingOut,
     /// Assets left intent, but their resources are still in production.
@@ -62,7 +62,7 @@ impl fmt::Display for WhyNot {
             Obstacle::Refused => write!(f, "the sources are refused: {many} problems"),
             Obstacle::Unsettled(reason) => write!(f, "{many} not settled: {reason}"),
             Obstacle::LeftOut => write!(f, "{many} left out of their rollout"),
-            Obstacle::AwaitingPerson => write!(f, "{many} in rollouts that wait for an operator"),
+            Obstacle::AwaitingOperator => write!(f, "{many} in rollouts that wait for an operator"),
             Obstacle::RollingOut => write!(f, "{many} not reached by their rollout yet"),
             Obstacle::Orphaned => write!(f, "{many} orphaned"),
             Obstacle::LeftRunning => {
@@ -167,7 +167,7 @@ impl AsIntended {
             let others = [left_out, awaiting, left_running].into_iter();
             let rolling = others.fold(enforcement.behind.many, u32::saturating_sub);
             add(Obstacle::LeftOut, left_out);
-            add(Obstacle::AwaitingPerson, awaiting);
+            add(Obstacle::AwaitingOperator, awaiting);
             add(Obstacle::RollingOut, rolling);
             add(Obstacle::Orphaned, count(enforcement.orphans.len()));
             add(Obstacle::LeftRunning, left_running);

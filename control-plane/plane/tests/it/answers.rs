@@ -10,7 +10,7 @@ async fn an_explanation_follows_a_chain_of_dependencies_to_its_root() {
     let (text, production) = (Text::new(chain), Production::default());
     production.state().broken.insert(id("c"));
     let running = Running::over(&text, &production);
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
 
     let explained = running.handle.explain(&id("a")).await.unwrap();
@@ -39,7 +39,7 @@ async fn assets_that_wait_for_each_other_are_explained_as_one_cycle() {
     // Without validators, which would refuse the cycle.
     let plane = plane(&production).store(MemoryStore::new()).source(text);
     let running = Running::start(plane.build().unwrap());
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
 
     for asset in ["top", "x", "y"] {

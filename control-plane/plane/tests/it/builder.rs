@@ -75,7 +75,7 @@ async fn an_invalid_policy_is_refused_with_its_fields() {
         .store(MemoryStore::new())
         .source(Text::new(manifest))
         .validators(validators::standard());
-    let checked = plane.build().unwrap().handle().check(&[]).await;
+    let checked = plane.build().unwrap().handle().dry_run(&[]).await;
     let refused = checked.unwrap_err().to_string();
     for field in [
         "payload.hold: must not be blank",

@@ -203,14 +203,14 @@ async fn a_check_returns_the_incarnation_of_an_edit_or_every_problem() {
     let running = Running::over(&text, &production);
     running.handle.settle(LONG).await.unwrap();
 
-    let as_it_is = running.handle.check(&[]).await.unwrap();
+    let as_it_is = running.handle.dry_run(&[]).await.unwrap();
     assert_eq!(as_it_is.incarnation.to_string(), "world@1");
     assert!(as_it_is.changes.is_empty());
 
     let edited = YamlFile::new("manifest.yaml")
         .parse(b"services: {us: {size: 2}, asia: {size: 1, needs: [us]}}");
     let edited = Given::new("manifest.yaml", edited.unwrap());
-    let checked = running.handle.check(&[&edited]).await.unwrap();
+    let checked = running.handle.dry_run(&[&edited]).await.unwrap();
     assert_eq!(checked.incarnation.to_string(), "world@2");
     assert_ne!(checked.digest, as_it_is.digest);
     assert_eq!(checked.assets[0].references, [id("us")]);
@@ -229,13 +229,13 @@ async fn a_check_returns_the_incarnation_of_an_edit_or_every_problem() {
     );
 
     let wrong = Text::new("services:\n  a: {size: 1, needs: [x]}\n  b: {size: 1, needs: [y]}\n");
-    let Err(Error::Refused(problems)) = running.handle.check(&[&wrong]).await else {
+    let Err(Error::Refused(problems)) = running.handle.dry_run(&[&wrong]).await else {
         panic!("references to missing assets were not refused");
     };
     assert_eq!(problems.len(), 2, "{problems}");
     let unknown = Given::new("other.yaml", YamlFile::new("x").parse(b"{}").unwrap());
     assert!(matches!(
-        running.handle.check(&[&unknown]).await,
+        running.handle.dry_run(&[&unknown]).await,
         Err(Error::UnknownSource(_))
     ));
     assert_eq!(
@@ -260,7 +260,7 @@ async fn r5_retention_keeps_a_count_and_incarnations_that_decisions_cite() {
     let plane = plane(&production)
         .store(store.clone())
         .source(text.clone())
-        .keep(2);
+        .retain(2);
     let running = Running::start(plane.build().unwrap());
     for size in 1..=30 {
         text.edit(&format!(

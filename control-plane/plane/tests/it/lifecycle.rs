@@ -25,7 +25,7 @@ async fn an_edited_file_is_enforced_without_a_call() {
 
     write(dir.path(), "services: {eu: {size: 2}, us: {size: 3}}");
     let second = IncarnationNo(2);
-    let mut status = running.handle.owned().await.watch();
+    let mut status = running.handle.wait_until_owner().await.watch();
     let sealed = status.wait_for(|status| {
         let newest = status.incarnation.as_ref();
         newest.is_some_and(|newest| newest.id.no == second)
@@ -60,7 +60,7 @@ async fn a_restart_resumes_from_the_directory_and_repeats_no_push() {
     let second = Running::start(again);
     let newest = second
         .handle
-        .owned()
+        .wait_until_owner()
         .await
         .next_run()
         .await
@@ -110,7 +110,7 @@ async fn a_second_process_on_a_shared_store_waits_then_takes_over() {
         plane(&production)
             .store(store.clone())
             .source(text.clone())
-            .process(name.into())
+            .process_id(name.into())
             .build()
             .unwrap()
     };
@@ -148,7 +148,7 @@ async fn an_owner_declared_dead_seals_nothing() {
     let plane = plane(&production)
         .store(store.clone())
         .source(text.clone())
-        .process("one".into());
+        .process_id("one".into());
     let running = Running::start(plane.build().unwrap());
     running.handle.settle(LONG).await.unwrap();
 
@@ -156,7 +156,7 @@ async fn an_owner_declared_dead_seals_nothing() {
     let takeover = Batch::new().put("owner/world", r#"{"process":"another"}"#);
     store.commit(takeover.delete("process/one")).await.unwrap();
     text.edit("services: {eu: {size: 2}}");
-    let generation = running.handle.owned().await;
+    let generation = running.handle.wait_until_owner().await;
     let refused = generation.next_run().await.problems.to_string();
     assert!(refused.contains("cannot seal"), "{refused}");
     assert_eq!(

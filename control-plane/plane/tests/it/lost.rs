@@ -113,7 +113,7 @@ async fn r5_a_poisoned_store_ends_run_of_owner_and_waiting_processes_with_its_ca
     let text = Text::new("services: {eu: {size: 1}}");
     let build = |name: &str| {
         let plane = plane(&production).store(store.clone()).source(text.clone());
-        plane.process(name.into()).build().unwrap()
+        plane.process_id(name.into()).build().unwrap()
     };
     let owner = build("one");
     let handle = owner.handle();

@@ -26,7 +26,7 @@ async fn a_pause_holds_pushes_until_it_is_resumed() {
             .unwrap();
         let pushes = production.pushes();
         text.edit(&format!("services: {{eu: {{size: {}}}}}", pushes + 1));
-        running.handle.owned().await.next_run().await;
+        running.handle.wait_until_owner().await.next_run().await;
         running.quiet().await;
         assert_eq!(production.pushes(), pushes, "{scope:?}");
         let explained = running.handle.explain(&id("eu")).await.unwrap();
@@ -46,7 +46,7 @@ async fn r12_a_turndown_waits_for_an_approval_of_its_change() {
     running.handle.settle(LONG).await.unwrap();
 
     text.edit("services: {eu: {size: 1}, us: {size: 1, turndown: true}}");
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     assert_eq!(production.size("us"), Some(1));
     let explained = running.handle.explain(&id("us")).await.unwrap();
@@ -77,7 +77,7 @@ async fn r12_a_turndown_waits_for_an_approval_of_its_change() {
     let allowed: Vec<_> = decisions.iter().flat_map(|it| &it.allowed_by).collect();
     assert_eq!(allowed.len(), 1);
     assert_eq!(allowed[0].by, ann());
-    assert_eq!(handle.words().await.unwrap().approvals, []);
+    assert_eq!(handle.interventions().await.unwrap().approvals, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn an_override_lifts_one_check_for_one_change() {
     let (text, production) = (Text::new(chain), Production::default());
     production.state().broken.insert(id("b"));
     let running = Running::over(&text, &production);
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     assert_eq!(production.size("a"), None);
 
@@ -153,7 +153,7 @@ where
         .store(MemoryStore::new())
         .source(Text::new("services: {eu: {size: 1}}"));
     let running = Running::start(plane.build().unwrap());
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     let explained = running.handle.explain(&id("eu")).await.unwrap();
     let change = explained.enforced().unwrap().chain[0].change.clone();

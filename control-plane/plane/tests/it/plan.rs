@@ -186,7 +186,7 @@ async fn r16_a_plan_knows_edges_that_vanished_from_intent() {
     assert_eq!(reasons(&plan.unwrap(), "p"), ["a", "gone"]);
 
     text.edit("services: {a: {size: 2}, p: {size: 2}}");
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     let plan = running.handle.plan().await.unwrap();
     assert_eq!(
@@ -239,7 +239,7 @@ async fn a_plan_shows_paused_leaving_and_destroyed_assets() {
     assert_eq!((plan.count(Outcome::Now), plan.in_sync), (1, 0));
 
     text.edit(edited);
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     assert_eq!(production.size("p"), Some(2), "`p` is pushed as planned");
     let plan = running.handle.plan().await.unwrap();

@@ -315,7 +315,7 @@ async fn explain_follows_a_wait_for_a_target_to_its_rollout() {
     production.state().broken.insert(id("d"));
     for (size, free) in [(2, 1), (2, 2)] {
         text.edit(&waiting(size, free));
-        running.handle.owned().await.next_run().await;
+        running.handle.wait_until_owner().await.next_run().await;
         running.quiet().await;
     }
     let all = running.handle.explain_all().await.unwrap();

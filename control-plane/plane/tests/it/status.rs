@@ -42,7 +42,7 @@ async fn r63_status_shows_a_pause_and_the_assets_that_it_holds() {
     let paused = handle.pause(PauseScope::Partition, ann(), None);
     paused.await.unwrap();
     text.edit("services: {eu: {size: 2}, us: {size: 1}}");
-    handle.owned().await.next_run().await;
+    handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     let found = status(&running).await;
     let expected = no([(Obstacle::Unsettled(Reason::Paused), 1)]);
@@ -98,7 +98,7 @@ async fn r63_status_distinguishes_moving_rollouts_from_those_that_wait_for_an_op
     let told = handle.tell_rollout(&policy, Command::Pause, ann());
     told.await.unwrap();
     let found = status(&running).await;
-    assert_eq!(found.intended, no([(Obstacle::AwaitingPerson, 3)]));
+    assert_eq!(found.intended, no([(Obstacle::AwaitingOperator, 3)]));
     let why = found.groups[0].awaits_person.as_ref().unwrap();
     assert!(why.contains("paused by ann: a test"), "{why}");
     let told = handle.tell_rollout(&policy, Command::Resume, ann());
@@ -122,7 +122,7 @@ async fn r15_status_lists_turned_down_assets_whose_entry_may_be_removed() {
     );
     production.state().sizes.insert(id("us"), 1);
     let running = Running::over(&text, &production);
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     let found = status(&running).await;
     let expected = no([(Obstacle::Unsettled(Reason::Held), 1)]);
@@ -160,7 +160,7 @@ async fn r63_status_reports_refused_sources() {
     let running = Running::over(&text, &Production::default());
     running.handle.settle(LONG).await.unwrap();
     text.edit("services: [eu]");
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     let found = status(&running).await;
     assert_eq!(found.intended, no([(Obstacle::Refused, 1)]));
 }
@@ -178,7 +178,7 @@ async fn status_names_the_first_held_assets_and_counts_all() {
     let there = (0..many).map(|n| (id(&name(n)), 1));
     production.state().sizes.extend(there);
     let running = Running::over(&text, &production);
-    running.handle.owned().await.next_run().await;
+    running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     let found = status(&running).await;
     let held = (Obstacle::Unsettled(Reason::Held), many as u32);

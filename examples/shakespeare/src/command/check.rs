@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path, process::ExitCode};
 
 use control_plane::{
-    Checked, Error, Outcome,
+    DryRun, Error, Outcome,
     prelude::{MemoryStore, Problems, SourceOfTruth, SqliteStore, Store, YamlFile},
 };
 
@@ -39,7 +39,7 @@ pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn would_give(place: &Place, file: &Path) -> Result<Result<Checked, Problems>, Failure> {
+async fn would_give(place: &Place, file: &Path) -> Result<Result<DryRun, Problems>, Failure> {
     // Apply the size limits first, whether or not a control plane is running.
     if let Err(problems) = plane::source(YamlFile::new(file)).read().await {
         return Ok(Err(problems));
@@ -77,18 +77,18 @@ async fn with_store(
     place: &Place,
     file: &Path,
     store: impl Store,
-) -> Result<Result<Checked, Problems>, Failure> {
+) -> Result<Result<DryRun, Problems>, Failure> {
     let plane = plane::build(place, this_program()?, store)?;
     let manifest = plane::source(YamlFile::new(file));
-    match plane.handle().check(&[&manifest]).await {
+    match plane.handle().dry_run(&[&manifest]).await {
         Ok(checked) => Ok(Ok(checked)),
         Err(Error::Refused(problems)) => Ok(Err(problems)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn show(file: &Path, checked: &Checked) {
-    let Checked {
+fn show(file: &Path, checked: &DryRun) {
+    let DryRun {
         incarnation,
         digest,
         parent,

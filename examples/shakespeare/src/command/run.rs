@@ -106,7 +106,7 @@ pub(crate) async fn signalled() {
 
 /// Prints new incarnations, problems of the manifest, and when production matches an incarnation.
 async fn tell_news(place: Place, handle: Handle) {
-    let generation = handle.owned().await;
+    let generation = handle.wait_until_owner().await;
     let mut status = generation.watch();
     let mut told = (None, Problems::none());
     let mut following: Option<tokio::task::JoinHandle<()>> = None;

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use control_plane::{
-    Checked, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::GroupOutcome,
+    DryRun, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::GroupOutcome,
 };
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
@@ -164,7 +164,7 @@ impl Control {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn check(&self, manifest: Vec<u8>) -> Result<Checked, Error> {
+    pub async fn check(&self, manifest: Vec<u8>) -> Result<DryRun, Error> {
         self.call(Method::POST, "check", manifest.into()).await
     }
 

@@ -12,7 +12,7 @@ use axum::{
     serve::IncomingStream,
 };
 use control_plane::{
-    By, Checked, Error, Explained, Given, Handle,
+    By, DryRun, Error, Explained, Given, Handle,
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
@@ -200,11 +200,11 @@ async fn explain(State(shared): State<Shared>, Path(asset): Path<String>) -> Ans
 }
 
 /// Returns the incarnation that the manifest in the body would give.
-async fn check(State(shared): State<Shared>, body: axum::body::Bytes) -> Answer<Checked> {
+async fn check(State(shared): State<Shared>, body: axum::body::Bytes) -> Answer<DryRun> {
     let file = plane::source(YamlFile::new(SOURCE));
     let reading = file.parse(&body).map_err(Refusal::Problems)?;
     let given = Given::new(SOURCE, reading);
-    Ok(Json(shared.handle.check(&[&given]).await?))
+    Ok(Json(shared.handle.dry_run(&[&given]).await?))
 }
 
 async fn tell(

@@ -16,7 +16,7 @@ use crate::handle::{Error, Handle};
 
 /// The incarnation that sources would make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checked {
+pub struct DryRun {
     /// Id that the incarnation would get; the one in force if nothing changes.
     pub incarnation: IncarnationId,
     /// Digest of all its assets.
@@ -24,14 +24,14 @@ pub struct Checked {
     /// Incarnation in force; `None` if there is none yet.
     pub parent: Option<IncarnationNo>,
     /// All assets, ordered by id.
-    pub assets: Vec<CheckedAsset>,
+    pub assets: Vec<DryRunAsset>,
     /// Differences from the incarnation in force, ordered by id.
-    pub changes: Vec<CheckedChange>,
+    pub changes: Vec<DryRunChange>,
 }
 
 /// One asset of a checked incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckedAsset {
+pub struct DryRunAsset {
     /// Id of the checked asset.
     pub id: AssetId,
     /// Name of the asset's type.
@@ -44,7 +44,7 @@ pub struct CheckedAsset {
 
 /// One difference from the incarnation in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckedChange {
+pub struct DryRunChange {
     /// Id of the asset that differs.
     pub id: AssetId,
     /// How the asset would differ.
@@ -64,15 +64,15 @@ pub enum Outcome {
     Removed,
 }
 
-impl Checked {
+impl DryRun {
     fn of(candidate: &Candidate, incarnation: IncarnationId) -> Self {
-        let asset = |asset: prodspec_model::Asset| CheckedAsset {
+        let asset = |asset: prodspec_model::Asset| DryRunAsset {
             id: asset.id(),
             type_name: asset.type_str().to_owned(),
             references: asset.references(),
             digest: asset.digest(),
         };
-        let change = |change: &Change| CheckedChange {
+        let change = |change: &Change| DryRunChange {
             id: change.id(),
             outcome: match (&change.before, &change.after) {
                 (None, _) => Outcome::Added,
@@ -132,9 +132,9 @@ impl<R: Runtime> Handle<R> {
     /// # Errors
     /// [`Error::Refused`] with every problem found, [`Error::UnknownSource`] if `instead` names no existing source, or
     /// a store error if the store cannot be read.
-    pub async fn check(&self, instead: &[&dyn SourceOfTruth]) -> Result<Checked, Error> {
+    pub async fn dry_run(&self, instead: &[&dyn SourceOfTruth]) -> Result<DryRun, Error> {
         let (candidate, incarnation) = self.candidate(instead).await?;
-        Ok(Checked::of(&candidate, incarnation.id().clone()))
+        Ok(DryRun::of(&candidate, incarnation.id().clone()))
     }
 
     /// Returns the candidate that the sources would make, and the incarnation that it would become.
