@@ -51,6 +51,6 @@ pub enum PinTo {
 pub enum Feed {
     /// This incarnation is now the newest and decides which assets are governed.
     Took(Incarnation),
-    /// The present standings of these assets.
+    /// The present pin statuses of these assets.
     Statuses(Vec<(AssetId, PinStatus)>),
 }

@@ -135,7 +135,7 @@ impl Pins {
         self.at(id)?.asset(id).map(|asset| asset.digest())
     }
 
-    fn standing(&self, id: &AssetId) -> PinStatus {
+    fn pin_status(&self, id: &AssetId) -> PinStatus {
         let pin = self.pins.get(id).copied();
         PinStatus {
             pin: pin.unwrap_or(StandingPin::Default),
@@ -152,8 +152,8 @@ impl Pins {
     }
 
     fn tell_standing(&mut self, id: &AssetId) {
-        let standing = self.standing(id);
-        self.tell(&Feed::Statuses(vec![(id.clone(), standing)]));
+        let pin_status = self.pin_status(id);
+        self.tell(&Feed::Statuses(vec![(id.clone(), pin_status)]));
     }
 
     /// R17: governed assets keep their content during `change`.
@@ -226,7 +226,7 @@ impl Actuator for Toy {
         let mut state = self.state.lock().unwrap();
         let (sender, feed) = mpsc::unbounded();
         let pins: Vec<AssetId> = state.pins.keys().cloned().collect();
-        let pins = pins.iter().map(|id| (id.clone(), state.standing(id)));
+        let pins = pins.iter().map(|id| (id.clone(), state.pin_status(id)));
         let first = [
             Feed::Took(state.latest().clone()),
             Feed::Statuses(pins.collect()),

@@ -131,7 +131,7 @@ impl Candidate {
 ///     fn name(&self) -> &str {
 ///         "owned"
 ///     }
-///     fn asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+///     fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
 ///         if !view.asset().has_addon(Owner::TYPE) {
 ///             problems.push(view.problem("has no owner; add the addon prodspec.v1.Owner"));
 ///         }

@@ -63,7 +63,7 @@ pub trait Sealer: Send + Sync + 'static {
     async fn overrides(&self) -> Result<Vec<SealOverride>, BoxError>;
 
     /// Makes an incarnation durable and puts it in force, and removes the overrides that it used, in one commit. Fails
-    /// if its parent is no longer in force: see [`Superseded`]. [`Durable`](crate::Durable) also fails if one of the
+    /// if its parent is no longer in force: see [`Superseded`]. [`StoreSealer`](crate::StoreSealer) also fails if one of the
     /// overrides is gone.
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError>;
 

@@ -1,4 +1,4 @@
-//! The implementation of [`Seals`] on a store. One commit writes the incarnation, removes the used overrides and checks
+//! The implementation of [`Sealer`] on a store. One commit writes the incarnation, removes the used overrides and checks
 //! the fencing token. It is separate from `seal`, so that pipelines without a store do not depend on one.
 
 use std::{
@@ -26,10 +26,10 @@ use crate::{
 /// ```
 /// use std::sync::Arc;
 /// use plane_store::MemoryStore;
-/// use prodspec_gen::{Durable, Seals};
+/// use prodspec_gen::{Sealer, StoreSealer};
 /// # futures::executor::block_on(async {
 /// let (store, partition) = (Arc::new(MemoryStore::new()), "shakespeare".parse()?);
-/// let seals = Durable::new(store, partition);
+/// let seals = StoreSealer::new(store, partition);
 /// assert!(seals.latest().await?.is_none());
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// # }).unwrap();
@@ -78,13 +78,13 @@ pub struct Withdrawn(String);
 
 impl StoreSealer {
     /// Keeps the incarnations of `partition` in `store`. Does not check the owner of the partition: see
-    /// [`Durable::owned`].
+    /// [`StoreSealer::owned`].
     pub fn new(store: Arc<dyn Store>, partition: PartitionId) -> Self {
         let incarnations = Incarnations::new(Arc::clone(&store), partition.clone());
         Self::sharing(store, partition, Arc::new(incarnations))
     }
 
-    /// As [`Durable::new`], with a reader of incarnations that other code in this process shares, so that each
+    /// As [`StoreSealer::new`], with a reader of incarnations that other code in this process shares, so that each
     /// incarnation is loaded only once.
     pub fn sharing(
         store: Arc<dyn Store>,

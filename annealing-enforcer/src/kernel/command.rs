@@ -338,7 +338,7 @@ impl Kernel {
             token: self.token,
             change: None,
             summary: String::new(),
-            outcome: Outcome::Told {
+            outcome: Outcome::Command {
                 what: what.to_owned(),
                 by,
             },

@@ -261,16 +261,16 @@ impl Kernel {
 
     /// Incarnations that retention must keep: the intent of an asset, or named by the records in the store.
     pub fn referenced(&self) -> Vec<IncarnationNo> {
-        let mut cited = self.table.referenced();
-        cited.extend(self.floor);
-        cited.extend(self.last_settled.referenced());
-        cited.extend(self.early_pins.values().filter_map(|pin| match pin {
+        let mut referenced = self.table.referenced();
+        referenced.extend(self.floor);
+        referenced.extend(self.last_settled.referenced());
+        referenced.extend(self.early_pins.values().filter_map(|pin| match pin {
             Pin::At(incarnation, _) => Some(incarnation.no()),
             _ => None,
         }));
-        cited.extend(self.attempts.iter().map(|it| it.incarnation.no()));
-        cited.sort();
-        cited.dedup();
-        cited
+        referenced.extend(self.attempts.iter().map(|it| it.incarnation.no()));
+        referenced.sort();
+        referenced.dedup();
+        referenced
     }
 }

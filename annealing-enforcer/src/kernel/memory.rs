@@ -103,7 +103,7 @@ impl Kernel {
             .filter(|_| entry.has(flag::REACHED))
             // R20: a finding from before the pin moved is not recorded as one at the new pin.
             .filter(|_| {
-                self.standings
+                self.pin_statuses
                     .get(&slot)
                     .is_none_or(|stand| stand.confirmed)
             })

@@ -112,7 +112,7 @@ pub struct Kernel {
     /// Pins of assets that have no slot: not known yet, or no longer known.
     early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
     /// Sync states of the assets with a pin of their own, by slot. The strategist follows them.
-    standings: BTreeMap<u32, pin_status::Stand>,
+    pin_statuses: BTreeMap<u32, pin_status::Stand>,
     /// Governed assets whose content differs from that in the newest incarnation.
     behind: BTreeSet<u32>,
     /// Assets that are settled with their turndown addon: their resources are gone from production.
@@ -203,7 +203,7 @@ impl Kernel {
             last_settled: LastSettled::default(),
             people: People::default(),
             early_pins: BTreeMap::new(),
-            standings: BTreeMap::new(),
+            pin_statuses: BTreeMap::new(),
             behind: BTreeSet::new(),
             turned_down: BTreeSet::new(),
             orphaned: BTreeSet::new(),

@@ -48,8 +48,8 @@ impl Kernel {
                 },
                 unhealthy: None,
             };
-            self.standings.insert(slot, stand);
-        } else if self.standings.remove(&slot).is_none() {
+            self.pin_statuses.insert(slot, stand);
+        } else if self.pin_statuses.remove(&slot).is_none() {
             return;
         }
         self.report_status(slot, out);
@@ -64,19 +64,19 @@ impl Kernel {
             state: self.default_state(now, slot),
             unhealthy: None,
         };
-        self.standings.insert(slot, stand);
+        self.pin_statuses.insert(slot, stand);
         self.report_status(slot, out);
     }
 
     /// Notes that a diff found the asset in sync. Returns whether that confirms a moved pin.
     pub(super) fn report_in_sync(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
-        if self.standings.is_empty() {
+        if self.pin_statuses.is_empty() {
             return false;
         }
         let at = self.table.slot(slot).attempt;
         let run = self.attempts.at(at).map(|it| it.run);
         let planted = self.planted(Bug::SettledBeforePin);
-        let Some(stand) = self.standings.get_mut(&slot) else {
+        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
             return false;
         };
         let after = |run: u32| run.wrapping_sub(stand.after).cast_signed() > 0;
@@ -93,7 +93,7 @@ impl Kernel {
 
     /// Confirms the pin of an asset without an intent and without a push in flight: there is nothing to diff.
     pub(super) fn report_not_enforced(&mut self, now: Now, slot: u32, out: &mut Effects) {
-        let Some(stand) = self.standings.get_mut(&slot) else {
+        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
             return;
         };
         stand.confirmed = true;
@@ -104,7 +104,7 @@ impl Kernel {
     }
 
     pub(super) fn report_out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
-        if let Some(stand) = self.standings.get_mut(&slot)
+        if let Some(stand) = self.pin_statuses.get_mut(&slot)
             && matches!(stand.state, SyncState::InSync { .. })
         {
             stand.state = out_of_sync(now);
@@ -114,7 +114,7 @@ impl Kernel {
 
     /// Notes the assets for which the checks make the asset wait: none if it may be pushed.
     pub(super) fn report_waiting(&mut self, slot: u32, delays: &[Delay], out: &mut Effects) {
-        let Some(stand) = self.standings.get_mut(&slot) else {
+        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
             return;
         };
         let SyncState::OutOfSync { waits_for, why, .. } = &mut stand.state else {
@@ -139,7 +139,7 @@ impl Kernel {
 
     /// Notes that an operator has to act before the asset is pushed.
     pub(super) fn report_held(&mut self, slot: u32, because: &str, out: &mut Effects) {
-        let Some(stand) = self.standings.get_mut(&slot) else {
+        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
             return;
         };
         let SyncState::OutOfSync { why, .. } = &mut stand.state else {
@@ -159,7 +159,7 @@ impl Kernel {
         if self.attempts.at(entry.attempt).is_none_or(moved) {
             return;
         }
-        if let Some(stand) = self.standings.get_mut(&slot) {
+        if let Some(stand) = self.pin_statuses.get_mut(&slot) {
             stand.unhealthy = Some(why.clone());
             stand.state = SyncState::Unhealthy { why };
             self.report_status(slot, out);
@@ -169,13 +169,13 @@ impl Kernel {
 
     /// Forgets the health of the former push, as another one begins.
     pub(super) fn forget_unhealthy(&mut self, slot: u32) {
-        if let Some(stand) = self.standings.get_mut(&slot) {
+        if let Some(stand) = self.pin_statuses.get_mut(&slot) {
             stand.unhealthy = None;
         }
     }
 
     pub(super) fn unhealthy(&self, slot: u32) -> Option<&String> {
-        self.standings.get(&slot)?.unhealthy.as_ref()
+        self.pin_statuses.get(&slot)?.unhealthy.as_ref()
     }
 
     /// Whether a moved pin needs a diff that no call under way will bring.
@@ -184,7 +184,7 @@ impl Kernel {
         let it = self.attempts.at(entry.attempt);
         let diffing = it.is_some_and(|it| matches!(it.phase, Phase::Diffing));
         (entry.has(flag::IN_SYNC) || diffing)
-            && self.standings.get(&slot).is_some_and(|it| !it.confirmed)
+            && self.pin_statuses.get(&slot).is_some_and(|it| !it.confirmed)
     }
 
     pub(super) fn report_status(&mut self, slot: u32, out: &mut Effects) {
@@ -195,24 +195,24 @@ impl Kernel {
 
     /// Reports an asset that is not enforced or not known: it has no pin of its own.
     pub(super) fn report_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
-        let standing = PinStatus {
+        let pin_status = PinStatus {
             pin: StandingPin::Default,
             content: None,
             state: SyncState::InSync { since: now.wall },
         };
-        report((id.clone(), standing), out);
+        report((id.clone(), pin_status), out);
     }
 
     /// Returns the sync states of all assets with a pin of their own.
     pub fn pin_statuses(&self) -> Vec<(AssetId, PinStatus)> {
-        let slots = self.standings.keys();
+        let slots = self.pin_statuses.keys();
         slots.filter_map(|&slot| self.pin_status_of(slot)).collect()
     }
 
     /// Returns the same for a new subscriber. An unhealthy asset is reported as unhealthy first, whatever was found
     /// since.
     pub fn followed(&mut self) -> Vec<(AssetId, PinStatus)> {
-        for stand in self.standings.values_mut() {
+        for stand in self.pin_statuses.values_mut() {
             if let Some(why) = stand.unhealthy.clone() {
                 stand.state = SyncState::Unhealthy { why };
             }
@@ -227,16 +227,16 @@ impl Kernel {
             Pin::At(incarnation, _) => StandingPin::At(incarnation.no()),
         };
         let content = self.table.content(slot);
-        let state = match self.standings.get(&slot) {
+        let state = match self.pin_statuses.get(&slot) {
             Some(stand) => stand.state.clone(),
             None => self.default_state(self.stepped, slot),
         };
-        let standing = PinStatus {
+        let pin_status = PinStatus {
             pin,
             content,
             state,
         };
-        Some((self.table.id(slot)?, standing))
+        Some((self.table.id(slot)?, pin_status))
     }
 
     fn default_state(&self, now: Now, slot: u32) -> SyncState {

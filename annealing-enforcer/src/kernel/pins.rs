@@ -370,7 +370,7 @@ impl Kernel {
         self.count(Branch::MovedQuietly);
         let entry = self.table.slot(slot);
         let (pin, at) = (entry.pin, entry.attempt);
-        let in_place = self.standings.get(&slot).is_some_and(|it| it.confirmed);
+        let in_place = self.pin_statuses.get(&slot).is_some_and(|it| it.confirmed);
         let unrecorded = pin != 0
             && pin != place
             && entry.has(flag::IN_SYNC)

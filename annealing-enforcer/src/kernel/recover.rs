@@ -353,7 +353,7 @@ impl Kernel {
                 state,
                 unhealthy,
             };
-            self.standings.insert(slot, stand);
+            self.pin_statuses.insert(slot, stand);
             if self.awaits_look(slot) {
                 self.trigger(now, slot, Trigger::PinMoved, Class::Intent);
             }

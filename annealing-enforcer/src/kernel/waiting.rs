@@ -105,8 +105,8 @@ impl Kernel {
         let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
-        let attempt = attempt.failures;
-        attempt.failures = attempt.saturating_add(1);
+        let failures = attempt.failures;
+        attempt.failures = failures.saturating_add(1);
         let diffing = matches!(attempt.phase, Phase::Diffing);
         let wait = match error {
             // Waits as the provider demands. After a throttled push, diffs go on; after a throttled diff, they wait
@@ -115,7 +115,7 @@ impl Kernel {
             plugin::Error::Permanent { .. } | plugin::Error::Unhealthy { .. } => {
                 self.config.drift_period
             }
-            _ => self.backoff(attempt),
+            _ => self.backoff(failures),
         };
         self.out_of_sync(now, slot, out);
         if let plugin::Error::Unhealthy { message } = error {
@@ -145,11 +145,11 @@ impl Kernel {
     }
 
     /// Returns the wait after a failure: exponential with full jitter, at least a tenth of the base.
-    pub(super) fn backoff(&mut self, attempt: u32) -> Duration {
+    pub(super) fn backoff(&mut self, failures: u32) -> Duration {
         let most = self
             .config
             .backoff_base
-            .saturating_mul(1 << attempt.min(20))
+            .saturating_mul(1 << failures.min(20))
             .min(self.config.backoff_cap);
         let jitter = self.random(most.as_nanos() as u64);
         Duration::from_nanos(jitter).max(self.config.backoff_base / 10)

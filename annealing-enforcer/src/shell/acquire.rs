@@ -25,14 +25,14 @@ impl<R: Runtime> Enforcer<R> {
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<Option<(FencingToken, Vec<Input>)>, Error> {
         let (sender, pulse) = (self.sender.clone(), self.pulse.clone());
-        self.membership.enrol(&self.partition, sender, pulse);
+        self.process_lease.enrol(&self.partition, sender, pulse);
         self.phase.set(Phase::Elsewhere);
         let mut asked = Vec::new();
         let (mut renewed, renewals) = mpsc::channel(0);
         let waits = Acquisition {
             hints: self.store.watch(owner::topic(&self.partition)),
             renewals,
-            membership: self.membership.clone(),
+            process_lease: self.process_lease.clone(),
             runtime: self.runtime.clone(),
         };
         let mut owned = Box::pin(waits.acquire(self.partition.clone())).fuse();
@@ -62,7 +62,7 @@ struct Acquisition<R> {
     hints: BoxStream<'static, ()>,
     /// A renewal: this process has a lease again.
     renewals: mpsc::Receiver<()>,
-    membership: ProcessLease<R>,
+    process_lease: ProcessLease<R>,
     runtime: R,
 }
 
@@ -71,12 +71,12 @@ impl<R: Runtime> Acquisition<R> {
     async fn acquire(mut self, partition: PartitionId) -> FencingToken {
         let mut hinted = false;
         loop {
-            hinted = match self.membership.acquire(&partition).await {
+            hinted = match self.process_lease.acquire(&partition).await {
                 Ok(Acquire::Acquired { token }) => return token,
                 Ok(Acquire::Held { by, look_again_at }) => {
                     tracing::debug!(%partition, ?by, "another process owns the partition");
                     // The read after a hint may have been older than the hint: read once more soon.
-                    let soon = self.membership.soon();
+                    let soon = self.process_lease.soon();
                     let until = if hinted {
                         look_again_at.min(soon)
                     } else {
@@ -85,13 +85,13 @@ impl<R: Runtime> Acquisition<R> {
                     self.hint_or(until).await
                 }
                 Ok(_) => {
-                    // Without a lease: the heartbeat goes on as long as `membership` lives.
+                    // Without a lease: the heartbeat goes on as long as `process_lease` lives.
                     let _ = self.renewals.next().await;
                     false
                 }
                 Err(error) => {
                     tracing::warn!(%error, "failed to ask the store for ownership; trying again");
-                    let soon = self.membership.soon();
+                    let soon = self.process_lease.soon();
                     self.hint_or(soon).await
                 }
             };
@@ -188,7 +188,7 @@ mod tests {
         let runtime = TokioRuntime::current();
         let builder = Enforcer::builder(runtime, partition(name), store.clone());
         let builder = match member {
-            Some(member) => builder.membership(member.clone()),
+            Some(member) => builder.process_lease(member.clone()),
             None => builder,
         };
         let enforcer = builder

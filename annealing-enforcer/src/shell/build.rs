@@ -96,7 +96,7 @@ pub struct EnforcerBuilder<R> {
     partition: PartitionId,
     store: Arc<dyn Store>,
     incarnations: Option<Arc<Incarnations<dyn Store>>>,
-    membership: Option<ProcessLease<R>>,
+    process_lease: Option<ProcessLease<R>>,
     term: Duration,
     process: Option<ProcessId>,
     config: Config,
@@ -122,7 +122,7 @@ impl<R: Runtime> Enforcer<R> {
             partition,
             store,
             incarnations: None,
-            membership: None,
+            process_lease: None,
             term: TERM,
             process: None,
             config: Config::default(),
@@ -136,9 +136,9 @@ impl<R: Runtime> Enforcer<R> {
 }
 
 impl<R: Runtime> EnforcerBuilder<R> {
-    /// Shares the heartbeat `membership` with other enforcers of this process. Default: a heartbeat of its own.
-    pub fn membership(mut self, membership: ProcessLease<R>) -> Self {
-        self.membership = Some(membership);
+    /// Shares the heartbeat `process_lease` with other enforcers of this process. Default: a heartbeat of its own.
+    pub fn process_lease(mut self, process_lease: ProcessLease<R>) -> Self {
+        self.process_lease = Some(process_lease);
         self
     }
 
@@ -150,14 +150,14 @@ impl<R: Runtime> EnforcerBuilder<R> {
     }
 
     /// Sets the time without a heartbeat after which other processes take over. Default [`TERM`]; must be the same for
-    /// all processes. Without effect on a heartbeat given with [`EnforcerBuilder::membership`].
+    /// all processes. Without effect on a heartbeat given with [`EnforcerBuilder::process_lease`].
     pub fn lease_term(mut self, term: Duration) -> Self {
         self.term = term;
         self
     }
 
     /// Sets the name of this process. Must be new with every start. Default: a random name. Without effect on a
-    /// heartbeat given with [`EnforcerBuilder::membership`].
+    /// heartbeat given with [`EnforcerBuilder::process_lease`].
     pub fn process_id(mut self, process: ProcessId) -> Self {
         self.process = Some(process);
         self
@@ -232,7 +232,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
 
     /// Runs `task` beside each ownership of the partition, with its fencing token and a handle to this enforcer. The
     /// task is dropped when the ownership ends. Use it for work that only the owner may do, such as generating the
-    /// partition's intent. A task that panics is started again, and [`Handle::troubles`] reports it.
+    /// partition's intent. A task that panics is started again, and [`Handle::task_failures`] reports it.
     pub fn while_owner<F>(
         self,
         task: impl Fn(FencingToken, Handle<R>) -> F + Send + Sync + 'static,
@@ -282,7 +282,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
         }
         let registry = Registry::new(all);
         let (sender, inputs) = mpsc::unbounded();
-        let membership = self.membership.unwrap_or_else(|| {
+        let process_lease = self.process_lease.unwrap_or_else(|| {
             let process = self.process.unwrap_or_else(random_name);
             ProcessLease::join(self.runtime.clone(), self.store.clone(), process, self.term)
         });
@@ -297,7 +297,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
             partition: self.partition,
             store: self.store,
             incarnations,
-            membership,
+            process_lease,
             config: Config {
                 checks: self.checks.names().to_vec(),
                 ..self.config
@@ -307,7 +307,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
             registry,
             checks: self.checks,
             while_owner: self.while_owner,
-            troubles: TaskFailures::default(),
+            task_failures: TaskFailures::default(),
             pulse: Pulse::default(),
             phase: SharedPhase::default(),
             inputs,

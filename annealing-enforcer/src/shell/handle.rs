@@ -41,7 +41,7 @@ pub struct Handle<R> {
     pub(crate) partition: PartitionId,
     pub(crate) store: std::sync::Arc<dyn plane_store::Store>,
     pub(crate) inputs: UnboundedSender<Input>,
-    pub(crate) troubles: TaskFailures,
+    pub(crate) task_failures: TaskFailures,
     pub(crate) phase: SharedPhase,
 }
 
@@ -186,8 +186,8 @@ impl<R: Runtime> Handle<R> {
     /// that follows newer incarnations. A task is listed until it has run well for 10 minutes or has ended.
     ///
     /// [`while_owner`]: crate::EnforcerBuilder::while_owner
-    pub fn troubles(&self) -> Vec<String> {
-        self.troubles.all()
+    pub fn task_failures(&self) -> Vec<String> {
+        self.task_failures.all()
     }
 
     /// The number of times that each branch of the kernel was taken, for simulations and metrics.

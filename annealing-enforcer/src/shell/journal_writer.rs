@@ -35,7 +35,7 @@ const PATIENCE: u32 = 16;
 /// Number of assets whose decisions are kept in memory.
 const AT_HAND: usize = 4096;
 
-/// One entry for the scribe: a write, or a request that waits for the writes before it.
+/// One entry for the journal writer: a write, or a request that waits for the writes before it.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -74,7 +74,7 @@ pub(crate) struct JournalWriter<R> {
     unreadable: BTreeSet<AssetId>,
     /// Whether it was logged that a newer version wrote some decisions.
     told_unread: bool,
-    cited: References,
+    referenced: References,
     /// Requests that wait until it is known which incarnations decisions refer to.
     retiring: Vec<Retiring>,
     /// Number of batches written since the last page of decisions was read.
@@ -91,7 +91,7 @@ impl<R: Runtime> JournalWriter<R> {
         entries: UnboundedReceiver<Vec<Entry>>,
     ) -> Self {
         let journal = Journal::new(owner::key(&partition), token);
-        let cited = References::new(&partition);
+        let referenced = References::new(&partition);
         Self {
             runtime,
             store,
@@ -102,7 +102,7 @@ impl<R: Runtime> JournalWriter<R> {
             decisions: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             told_unread: false,
-            cited,
+            referenced,
             retiring: Vec::new(),
             written: 0,
         }
@@ -111,7 +111,7 @@ impl<R: Runtime> JournalWriter<R> {
     /// Writes until the enforcer ends or the journal stops.
     pub(crate) async fn run(self) {
         let events = self.events.clone();
-        // Without a scribe no push would start any more: the enforcer has to end with the reason.
+        // Without a journal writer no push would start any more: the enforcer has to end with the reason.
         if let Err(panic) = AssertUnwindSafe(self.write()).catch_unwind().await {
             let why = format!(
                 "the task that writes to it panicked: {}",
@@ -200,25 +200,25 @@ impl<R: Runtime> JournalWriter<R> {
     /// Reads one more page of decisions; when all are read, answers which incarnations may be removed. To be called
     /// while everything written is durable.
     async fn retire(&mut self) {
-        let read = self.cited.read_on(&*self.store, &self.decisions).await;
+        let read = self.referenced.read_on(&*self.store, &self.decisions).await;
         match read {
             Err(error @ plane_store::Error::Unavailable { .. }) => {
                 tracing::warn!(%error, "decisions cannot be read; trying again");
                 return self.runtime.sleep(RESUBMIT).await;
             }
-            Ok(()) if !self.cited.is_complete() => return,
+            Ok(()) if !self.referenced.is_complete() => return,
             Ok(()) => {}
             Err(ref error) => {
                 tracing::warn!(%error, "cannot determine which incarnations are referenced; keeping all");
             }
         }
         for Retiring { mut old, reply } in std::mem::take(&mut self.retiring) {
-            let spared = match read {
-                Ok(()) => self.cited.among(&old),
+            let retained = match read {
+                Ok(()) => self.referenced.among(&old),
                 Err(_) => old.clone(),
             };
-            old.retain(|no| !spared.contains(no));
-            let _ = self.events.send(Input::Retained(spared));
+            old.retain(|no| !retained.contains(no));
+            let _ = self.events.send(Input::Retained(retained));
             // The caller may have gone: then nothing is removed.
             let _ = reply.send(old);
         }
@@ -281,12 +281,13 @@ impl<R: Runtime> JournalWriter<R> {
                 Record::Decision(asset, _) if self.unreadable.contains(&asset) => {}
                 Record::Decision(asset, decision) => {
                     let kept = self.decisions.entry(asset.clone()).or_default();
-                    self.cited.change(&asset, kept, |kept| kept.push(decision));
+                    self.referenced
+                        .change(&asset, kept, |kept| kept.push(decision));
                     decided.insert(asset);
                 }
                 Record::Gone(asset) => {
                     let kept = self.decisions.entry(asset.clone()).or_default();
-                    self.cited
+                    self.referenced
                         .change(&asset, kept, |kept| *kept = Decisions::default());
                     decided.insert(asset);
                 }
@@ -325,11 +326,11 @@ impl<R: Runtime> JournalWriter<R> {
 
     /// Reads the decisions of the assets that `steps` add decisions to: all decisions of an asset are one record.
     async fn load_decisions(&mut self, steps: &[Vec<Entry>]) -> Result<(), plane_store::Error> {
-        // Decisions in memory are newer than those that `cited` has yet to read: these are kept.
+        // Decisions in memory are newer than those that `referenced` has yet to read: these are kept.
         if self.decisions.len() > AT_HAND {
             match self.retiring.is_empty() {
                 true => self.decisions.clear(),
-                false => self.cited.keep_unread(&mut self.decisions),
+                false => self.referenced.keep_unread(&mut self.decisions),
             }
         }
         let decided = steps.iter().flatten().filter_map(|entry| match entry {
@@ -403,8 +404,8 @@ mod tests {
 
     use super::*;
 
-    /// Starts the scribe of a new owner; returns its task and the inputs that it sends.
-    async fn scribe(
+    /// Starts the journal writer of a new owner; returns its task and the inputs that it sends.
+    async fn journal_writer(
         store: &MemoryStore,
         taken: mpsc::UnboundedReceiver<Vec<Entry>>,
     ) -> (JoinHandle<()>, mpsc::UnboundedReceiver<Input>) {
@@ -414,18 +415,18 @@ mod tests {
         let (inputs, said) = mpsc::unbounded();
         let inside = OwnedSender::new(token, inputs);
         let (runtime, store) = (TokioRuntime::current(), Arc::new(store.clone()));
-        let scribe = JournalWriter::new(runtime, store, partition, token, inside, taken);
-        (tokio::spawn(scribe.run()), said)
+        let journal_writer = JournalWriter::new(runtime, store, partition, token, inside, taken);
+        (tokio::spawn(journal_writer.run()), said)
     }
 
-    /// Writes `steps`; all of them are in the queue before the scribe starts.
+    /// Writes `steps`; all of them are in the queue before the journal writer starts.
     async fn written(store: &MemoryStore, steps: Vec<Vec<Entry>>) {
         let (entries, taken) = mpsc::unbounded();
         for step in steps {
             entries.unbounded_send(step).unwrap();
         }
         drop(entries);
-        let (running, _said) = scribe(store, taken).await;
+        let (running, _said) = journal_writer(store, taken).await;
         running.await.unwrap();
     }
 
@@ -472,7 +473,7 @@ mod tests {
     async fn r5_decisions_of_a_removed_asset_are_removed_and_spare_no_incarnation() {
         let store = MemoryStore::new();
         let (entries, taken) = mpsc::unbounded();
-        let (_running, _said) = scribe(&store, taken).await;
+        let (_running, _said) = journal_writer(&store, taken).await;
         decide(&entries, 1, 3);
         decide(&entries, 2, 4);
         assert_eq!(free(&entries).await, &numbers(1..=10) - &numbers([3, 4]));
@@ -506,7 +507,7 @@ mod tests {
         of.into_iter().map(IncarnationNo).collect()
     }
 
-    /// Sends a decision on asset `n` at incarnation `no` to the scribe.
+    /// Sends a decision on asset `n` at incarnation `no` to the journal writer.
     fn decide(entries: &mpsc::UnboundedSender<Vec<Entry>>, n: u32, no: u32) {
         let record = Record::Decision(asset(n), decision(no));
         entries.unbounded_send(vec![Entry::Kernel(record)]).unwrap();
@@ -537,23 +538,23 @@ mod tests {
             Box::pin(async {})
         });
         let (entries, taken) = mpsc::unbounded();
-        let (running, mut said) = scribe(&store, taken).await;
+        let (running, mut said) = journal_writer(&store, taken).await;
 
         decide(&entries, 0, 7);
         decide(&entries, 9_999, 8);
         assert_eq!(free(&entries).await, numbers([5, 6, 9, 10]));
         let of = |input: Input| match input {
             Input::Of(_, inner) => match *inner {
-                Input::Retained(spared) => Some(spared),
+                Input::Retained(retained) => Some(retained),
                 _ => None,
             },
             _ => None,
         };
-        let mut spared = None;
-        while spared.is_none() {
-            spared = of(said.next().await.unwrap());
+        let mut retained = None;
+        while retained.is_none() {
+            retained = of(said.next().await.unwrap());
         }
-        assert_eq!(spared, Some(numbers([1, 2, 3, 4, 7, 8])));
+        assert_eq!(retained, Some(numbers([1, 2, 3, 4, 7, 8])));
         // Newer decisions displace the older ones that refer to incarnations 3 and 8; no asset refers to those any
         // more.
         for _ in 0..Decisions::KEPT {
@@ -579,7 +580,7 @@ mod tests {
         let (store, written) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
         let (entries, taken) = mpsc::unbounded();
         let (more, counted) = (entries.clone(), written.clone());
-        let (running, _said) = scribe(&store, taken).await;
+        let (running, _said) = journal_writer(&store, taken).await;
         store.set_pause(move |point| {
             if matches!(point, Point::BeforeWrite) && counted.fetch_add(1, Ordering::Relaxed) < MANY
             {
@@ -588,8 +589,8 @@ mod tests {
             Box::pin(tokio::task::yield_now())
         });
         decide(&entries, 0, 7);
-        let spared = numbers((1..=10).filter(|no| *no != 7));
-        assert_eq!(free(&entries).await, spared);
+        let retained = numbers((1..=10).filter(|no| *no != 7));
+        assert_eq!(free(&entries).await, retained);
         assert!(
             written.load(Ordering::Relaxed) < MANY,
             "the answer came only after the last write"

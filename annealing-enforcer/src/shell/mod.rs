@@ -78,14 +78,14 @@ pub struct Enforcer<R> {
     pub(crate) partition: PartitionId,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
-    pub(crate) membership: ProcessLease<R>,
+    pub(crate) process_lease: ProcessLease<R>,
     pub(crate) config: Config,
     pub(crate) registry: Registry,
     pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
     pub(crate) checks: Checks,
     pub(crate) while_owner: BTreeMap<&'static str, WhileOwner<R>>,
-    pub(crate) troubles: TaskFailures,
+    pub(crate) task_failures: TaskFailures,
     pub(crate) pulse: Pulse,
     pub(crate) phase: SharedPhase,
     pub(crate) inputs: UnboundedReceiver<Input>,
@@ -118,7 +118,7 @@ impl<R: Runtime> Enforcer<R> {
             partition: self.partition.clone(),
             store: self.store.clone(),
             inputs: self.sender.clone(),
-            troubles: self.troubles.clone(),
+            task_failures: self.task_failures.clone(),
             phase: self.phase.clone(),
         }
     }
@@ -139,7 +139,7 @@ impl<R: Runtime> Enforcer<R> {
     ) -> Result<(), Error> {
         let ended = self.until(drain::told(shutdown)).await;
         self.phase.set(Phase::Elsewhere);
-        self.membership.leave(&self.partition).await;
+        self.process_lease.leave(&self.partition).await;
         ended
     }
 
@@ -149,12 +149,12 @@ impl<R: Runtime> Enforcer<R> {
             tracing::info!(partition = %self.partition, token = token.0, "owns the partition");
             match self.owned(token, asked, &mut shutdown).await? {
                 End::Shutdown => break,
-                End::Violated(_) | End::Again => self.membership.release(&self.partition).await,
+                End::Violated(_) | End::Again => self.process_lease.release(&self.partition).await,
                 End::Lost => {
                     tracing::warn!(partition = %self.partition, "another process owns the partition now");
                     // The journal may notice the loss before the heartbeat does: release the ownership, so that it can
                     // be acquired again.
-                    self.membership.release(&self.partition).await;
+                    self.process_lease.release(&self.partition).await;
                 }
                 End::Fenced(seen) => {
                     tracing::warn!(
@@ -162,9 +162,11 @@ impl<R: Runtime> Enforcer<R> {
                         "production has seen a newer fencing token than the store gives out: the store was lost or restored, or a \
                          control plane with another store is at work; acquiring the partition above that token"
                     );
-                    self.membership.release_below(&self.partition, seen).await;
+                    self.process_lease
+                        .release_below(&self.partition, seen)
+                        .await;
                     // Two control planes on one production would take it from each other without a pause.
-                    let soon = self.runtime.sleep_until(self.membership.soon());
+                    let soon = self.runtime.sleep_until(self.process_lease.soon());
                     if std::mem::replace(&mut fenced, true)
                         && let Either::Right(_) = futures::future::select(soon, &mut shutdown).await
                     {
@@ -224,7 +226,7 @@ impl<R: Runtime> Enforcer<R> {
             Err(end) => return Ok(end),
         };
         let (records, entries) = mpsc::unbounded();
-        self.spawn_scribe(token, entries);
+        self.spawn_journal_writer(token, entries);
         let (watch, sender) = (Arc::new(watch), self.sender.clone());
         let follow = move || Arc::clone(&watch).follow(sender.clone()).boxed();
         let _following = self.beside("following intent", Arc::new(follow));
@@ -246,7 +248,7 @@ impl<R: Runtime> Enforcer<R> {
         let mut ownership = Ownership::new(kernel, effects, calls, records);
         (ownership.drain, ownership.beside) = (self.config.drain, beside);
         ownership.pulse = self.pulse.clone();
-        let lease = self.membership.lease_until().await;
+        let lease = self.process_lease.lease_until().await;
         self.pulse.watch(true);
         self.phase.set(Phase::Enforcing);
         let ended = ownership.enforce(lease, asked, &mut self.inputs, shutdown);
@@ -295,12 +297,18 @@ impl<R: Runtime> Enforcer<R> {
     }
 
     fn beside(&self, name: &'static str, make: supervised::Make) -> SupervisedTask {
-        SupervisedTask::start(&self.runtime, &self.partition, &self.troubles, name, make)
+        SupervisedTask::start(
+            &self.runtime,
+            &self.partition,
+            &self.task_failures,
+            name,
+            make,
+        )
     }
 
-    fn spawn_scribe(&self, token: FencingToken, entries: UnboundedReceiver<Vec<Entry>>) {
+    fn spawn_journal_writer(&self, token: FencingToken, entries: UnboundedReceiver<Vec<Entry>>) {
         let (store, partition) = (self.store.clone(), self.partition.clone());
-        let scribe = JournalWriter::new(
+        let journal_writer = JournalWriter::new(
             self.runtime.clone(),
             store,
             partition,
@@ -308,7 +316,7 @@ impl<R: Runtime> Enforcer<R> {
             OwnedSender::new(token, self.sender.clone()),
             entries,
         );
-        self.runtime.spawn(Box::pin(scribe.run()));
+        self.runtime.spawn(Box::pin(journal_writer.run()));
     }
 
     fn calls(&self, token: FencingToken) -> Calls<R> {

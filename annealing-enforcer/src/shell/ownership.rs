@@ -205,7 +205,7 @@ impl<R: Runtime> Ownership<R> {
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),
-            Input::Retained(spared) => self.retired.spare(&spared),
+            Input::Retained(retained) => self.retired.spare(&retained),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::WaitSettled(what, reply) => {
                 self.settling.push((what, reply));
@@ -288,7 +288,7 @@ impl<R: Runtime> Ownership<R> {
         if self.violation.is_some() {
             return;
         }
-        // A scribe that has ended has sent its reason, which ends this ownership.
+        // A journal writer that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(vec![Entry::Answer(reply)]);
     }
 
@@ -343,7 +343,7 @@ impl<R: Runtime> Ownership<R> {
         }
         let mut entries = std::mem::take(&mut self.ahead);
         entries.extend(self.effects.records.drain(..).map(Entry::Kernel));
-        // A scribe that has ended has sent its reason, which ends this ownership.
+        // A journal writer that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(entries);
     }
 

@@ -1,4 +1,4 @@
-//! The membership of this process among the processes that share the store: one heartbeat for all its partitions.
+//! The lease of this process among the processes that share the store: one heartbeat for all its partitions.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

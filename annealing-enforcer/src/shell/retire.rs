@@ -45,8 +45,8 @@ impl Retired {
     }
 
     /// Allows pins to these incarnations again: they are kept.
-    pub(super) fn spare(&mut self, spared: &BTreeSet<IncarnationNo>) {
-        self.0.retain(|no| !spared.contains(no));
+    pub(super) fn spare(&mut self, retained: &BTreeSet<IncarnationNo>) {
+        self.0.retain(|no| !retained.contains(no));
     }
 
     /// Refuses a pin to an incarnation that is being removed.
@@ -96,14 +96,14 @@ impl<R: Runtime> Ownership<R> {
         self.when_durable(reply);
     }
 
-    /// Refuses pins to the `old` incarnations from now on, except those that are cited, and asks the scribe which of
+    /// Refuses pins to the `old` incarnations from now on, except those that are referenced, and asks the journal writer which of
     /// them kept decisions refer to.
     pub(super) fn retire(&mut self, mut retiring: Retiring) {
-        for cited in self.kernel.referenced() {
-            retiring.old.remove(&cited);
+        for referenced in self.kernel.referenced() {
+            retiring.old.remove(&referenced);
         }
         self.retired.retire(&retiring.old);
-        // A scribe that has ended has sent its reason, which ends this ownership.
+        // A journal writer that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(vec![Entry::Retire(retiring)]);
     }
 }

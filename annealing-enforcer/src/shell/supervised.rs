@@ -1,4 +1,4 @@
-//! Tasks that run beside an ownership and end with it. A task that panics is logged, reported as a trouble and started
+//! Tasks that run beside an ownership and end with it. A task that panics is logged, reported as a task failure and started
 //! again.
 
 use std::{
@@ -34,21 +34,21 @@ pub(super) struct SupervisedTask {
 }
 
 impl SupervisedTask {
-    /// Starts a task. Its `name` is unique in `troubles`.
+    /// Starts a task. Its `name` is unique in `task_failures`.
     pub(super) fn start<R: Runtime>(
         runtime: &R,
         partition: &PartitionId,
-        troubles: &TaskFailures,
+        task_failures: &TaskFailures,
         name: &'static str,
         make: Make,
     ) -> Self {
         let (handle, registration) = AbortHandle::new_pair();
-        let trouble = TaskFailure {
+        let task_failure = TaskFailure {
             partition: partition.clone(),
-            troubles: troubles.clone(),
+            task_failures: task_failures.clone(),
             name,
         };
-        let task = kept_up(runtime.clone(), trouble, make);
+        let task = kept_up(runtime.clone(), task_failure, make);
         let (over, gone) = oneshot::channel();
         runtime.spawn(Box::pin(async move {
             let _ = Abortable::new(task, registration).await;
@@ -91,10 +91,10 @@ impl TaskFailures {
     }
 }
 
-/// The trouble of one task. It is over when the task ends.
+/// The task failure of one task. It is over when the task ends.
 struct TaskFailure {
     partition: PartitionId,
-    troubles: TaskFailures,
+    task_failures: TaskFailures,
     name: &'static str,
 }
 
@@ -104,11 +104,11 @@ impl TaskFailure {
         let (partition, name) = (&self.partition, self.name);
         tracing::error!(%partition, name, why, ?wait, "a task beside enforcement panicked; starting it again");
         let told = format!("{name} panicked: {why}; it is started again after {wait:?}");
-        self.troubles.lock().insert(name, told);
+        self.task_failures.lock().insert(name, told);
     }
 
     fn is_over(&self) {
-        self.troubles.lock().remove(self.name);
+        self.task_failures.lock().remove(self.name);
     }
 }
 
@@ -119,7 +119,7 @@ impl Drop for TaskFailure {
 }
 
 /// Runs the task that `make` makes until it ends; starts it again after a wait when it panics.
-async fn kept_up<R: Runtime>(runtime: R, trouble: TaskFailure, make: Make) {
+async fn kept_up<R: Runtime>(runtime: R, task_failure: TaskFailure, make: Make) {
     let mut wait = AGAIN;
     let mut well = true;
     loop {
@@ -131,13 +131,13 @@ async fn kept_up<R: Runtime>(runtime: R, trouble: TaskFailure, make: Make) {
                 Either::Left((ended, _)) => ended,
                 Either::Right(((), running)) => {
                     wait = AGAIN;
-                    trouble.is_over();
+                    task_failure.is_over();
                     running.await
                 }
             },
         };
         let Err(panic) = ended else { return };
-        trouble.is(panic_message(&*panic), wait);
+        task_failure.is(panic_message(&*panic), wait);
         runtime.sleep(wait).await;
         (wait, well) = ((wait * 2).min(LONGEST), false);
     }
@@ -173,13 +173,13 @@ mod tests {
     }
 
     async fn started(make: Make) -> (SupervisedTask, TaskFailures) {
-        let (runtime, troubles) = (TokioRuntime::current(), TaskFailures::default());
+        let (runtime, task_failures) = (TokioRuntime::current(), TaskFailures::default());
         let partition = "test".parse().unwrap();
-        let beside = SupervisedTask::start(&runtime, &partition, &troubles, "rollouts", make);
+        let beside = SupervisedTask::start(&runtime, &partition, &task_failures, "rollouts", make);
         TokioRuntime::current()
             .sleep(Duration::from_millis(1))
             .await;
-        (beside, troubles)
+        (beside, task_failures)
     }
 
     /// Counts its drops.
@@ -210,10 +210,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn panicking_task_is_reported_and_restarted_with_growing_waits() {
         let (make, starts) = panics(3);
-        let (_beside, troubles) = started(make).await;
+        let (_beside, task_failures) = started(make).await;
         for (wait, nth) in [(1, 1), (2, 2), (4, 3)] {
             assert_eq!(starts.load(Ordering::Relaxed), nth);
-            let told = troubles.all().join(" ");
+            let told = task_failures.all().join(" ");
             let again = format!("after {wait}s");
             assert!(
                 told.contains("rollouts panicked: on purpose") && told.contains(&again),
@@ -224,19 +224,19 @@ mod tests {
                 .await;
         }
         assert_eq!(starts.load(Ordering::Relaxed), 4);
-        assert!(!troubles.all().is_empty(), "it may panic again");
+        assert!(!task_failures.all().is_empty(), "it may panic again");
         TokioRuntime::current().sleep(WELL).await;
-        assert!(troubles.all().is_empty());
+        assert!(task_failures.all().is_empty());
         assert_eq!(starts.load(Ordering::Relaxed), 4);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn troubles_end_with_the_ownership() {
+    async fn task_failures_end_with_the_ownership() {
         let (make, starts) = panics(u64::MAX);
-        let (beside, troubles) = started(make).await;
+        let (beside, task_failures) = started(make).await;
         drop(beside);
         TokioRuntime::current().sleep(WELL).await;
-        assert!(troubles.all().is_empty());
+        assert!(task_failures.all().is_empty());
         assert_eq!(starts.load(Ordering::Relaxed), 1);
     }
 }

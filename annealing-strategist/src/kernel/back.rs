@@ -171,8 +171,8 @@ impl Kernel {
         }
     }
 
-    /// Takes in the standing of an asset that is rolled back.
-    pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, standing: &PinStatus) {
+    /// Takes in the pin status of an asset that is rolled back.
+    pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, pin_status: &PinStatus) {
         let at = self.clock.at(now);
         let pin = self.pin_of(asset);
         let Some(live) = &mut self.live else { return };
@@ -180,11 +180,11 @@ impl Kernel {
             return;
         };
         let back = live.on_the_way();
-        // Ignore standings from before the asset was sent back, and at other pins: they describe the failed content.
-        if back[place].is_waiting() || standing.pin != pin {
+        // Ignore pin statuses from before the asset was sent back, and at other pins: they describe the failed content.
+        if back[place].is_waiting() || pin_status.pin != pin {
             return;
         }
-        let progress = match &standing.state {
+        let progress = match &pin_status.state {
             SyncState::InSync { .. } => Progress::Updated { at },
             SyncState::OutOfSync { waits_for, .. } if back[place].is_under_way() => {
                 let forward = live.place(asset);

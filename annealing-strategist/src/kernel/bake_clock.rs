@@ -31,7 +31,7 @@ impl BakeClock {
     }
 
     /// Converts `wall` on the wall clock as it goes `now` to this clock.
-    pub(super) fn from_wall(self, now: Now, wall: Timestamp) -> Timestamp {
+    pub(super) fn to_bake(self, now: Now, wall: Timestamp) -> Timestamp {
         let ago = now.wall.duration_since(wall);
         self.at(now).checked_sub(ago).unwrap_or(Timestamp::MIN)
     }
@@ -68,6 +68,6 @@ mod tests {
             later.wall - Duration::from_secs(3),
         );
         assert_eq!(clock.to_wall(later, settled), seen, "three seconds ago");
-        assert_eq!(clock.from_wall(later, seen), settled);
+        assert_eq!(clock.to_bake(later, seen), settled);
     }
 }

@@ -427,7 +427,7 @@ impl Kernel {
 
     /// Returns the pin of an asset, as far as enforcement has reported it.
     pub(super) fn pin_of(&self, asset: &AssetId) -> StandingPin {
-        let standing = self.pins.get(asset);
-        standing.map_or(StandingPin::Default, |standing| standing.pin)
+        let pin_status = self.pins.get(asset);
+        pin_status.map_or(StandingPin::Default, |pin_status| pin_status.pin)
     }
 }

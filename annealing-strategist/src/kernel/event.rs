@@ -22,7 +22,7 @@ pub enum Event {
     },
     /// The heads of the partition's policy groups, after a change.
     Heads(Heads),
-    /// New standings of assets of the group.
+    /// New pin statuses of assets of the group.
     Statuses(Vec<(AssetId, PinStatus)>),
     /// A call of the selection stack ended.
     Selected {

@@ -133,7 +133,7 @@ impl plane_runtime::Kernel for Kernel {
                 self.statuses_changed(now, come, out);
             }
             Event::Took { .. } => {}
-            Event::Statuses(standings) => self.statuses_changed(now, standings, out),
+            Event::Statuses(pin_statuses) => self.statuses_changed(now, pin_statuses, out),
             Event::Selected { call, answer } => self.selected(now, call, answer, out),
             Event::Judged { call, answer } => self.judged(now, call, answer, out),
             Event::Command { command, by, reply } => self.person(now, command, by, reply, out),
@@ -178,7 +178,7 @@ impl Kernel {
             let rows = live.rows.iter().flatten().map(|row| row.was);
             rows.chain(live.inherited.values().map(|row| row.was))
         });
-        let pins = was.chain(self.pins.values().map(|standing| standing.pin));
+        let pins = was.chain(self.pins.values().map(|pin_status| pin_status.pin));
         let pins = pins.filter_map(|pin| match pin {
             StandingPin::At(no) => Some(no),
             _ => None,
@@ -299,33 +299,33 @@ impl Kernel {
         }
     }
 
-    /// Takes in standings of the group's assets.
+    /// Takes in pin statuses of the group's assets.
     fn statuses_changed(
         &mut self,
         now: Now,
-        standings: Vec<(AssetId, PinStatus)>,
+        pin_statuses: Vec<(AssetId, PinStatus)>,
         out: &mut Effects,
     ) {
-        for (asset, standing) in standings {
+        for (asset, pin_status) in pin_statuses {
             // R17: enforcement pins no asset that has left every group, even if a pin was requested.
-            if standing.pin == StandingPin::Default && !self.governs(&self.latest, &asset) {
+            if pin_status.pin == StandingPin::Default && !self.governs(&self.latest, &asset) {
                 self.expected.remove(&asset);
             }
-            if self.is_late(&asset, standing.pin) {
-                self.was_there(&asset, standing.pin, out);
+            if self.is_late(&asset, pin_status.pin) {
+                self.was_there(&asset, pin_status.pin, out);
                 continue;
             }
-            self.stood(now, &asset, &standing, out);
-            // The standing may have made the asset's pin move, so it is outdated already.
-            if self.moves_from(&asset, standing.pin) {
+            self.stood(now, &asset, &pin_status, out);
+            // The pin status may have made the asset's pin move, so it is outdated already.
+            if self.moves_from(&asset, pin_status.pin) {
                 continue;
             }
-            let is = (standing.pin, standing.content);
-            let arrived = matches!(standing.state, SyncState::InSync { .. });
+            let is = (pin_status.pin, pin_status.content);
+            let arrived = matches!(pin_status.state, SyncState::InSync { .. });
             self.look |= arrived && is.0 != StandingPin::Default && self.live.is_none();
-            let was = match standing.pin {
+            let was = match pin_status.pin {
                 StandingPin::Default => self.pins.remove(&asset),
-                _ => self.pins.insert(asset, standing),
+                _ => self.pins.insert(asset, pin_status),
             };
             let was = was.map_or((StandingPin::Default, is.1), |was| (was.pin, was.content));
             self.look |= was != is;
@@ -379,7 +379,7 @@ impl Kernel {
     /// Returns the content that enforcement holds an asset to: by its own pin, or by the group's head.
     fn content_in_force(&self, asset: &AssetId) -> Option<Digest> {
         match self.pins.get(asset) {
-            Some(standing) => standing.content,
+            Some(pin_status) => pin_status.content,
             None => self.head.as_ref()?.asset(asset).map(|a| a.digest()),
         }
     }
@@ -420,12 +420,12 @@ impl Kernel {
         let from = self.pin_of(asset);
         let expected = self.expected.entry(asset.clone());
         expected.or_insert_with(|| Moving::from(from)).then(pin);
-        let standing = PinStatus {
+        let pin_status = PinStatus {
             pin,
             content,
             state,
         };
-        self.pins.insert(asset.clone(), standing);
+        self.pins.insert(asset.clone(), pin_status);
         step.moves.push((asset.clone(), goes));
     }
 

@@ -271,14 +271,14 @@ impl Kernel {
     /// Restores the pin of an asset that is only modelled: enforcement does not report it.
     fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
         if row.back_at.is_none() && self.is_modelled_only(&live.to, id) {
-            let standing = PinStatus {
+            let pin_status = PinStatus {
                 pin: StandingPin::At(live.to.no()),
                 content: live.to.asset(id).map(|asset| asset.digest()),
                 state: SyncState::InSync {
                     since: live.time_of(row.moved_at),
                 },
             };
-            self.pins.insert(id.clone(), standing);
+            self.pins.insert(id.clone(), pin_status);
         }
     }
 
@@ -290,9 +290,9 @@ impl Kernel {
     }
 
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
-        let standing = self.pins.get(id);
-        let there = standing.is_some_and(|s| s.pin == StandingPin::At(live.to.no()));
-        let in_sync = standing.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
+        let pin_status = self.pins.get(id);
+        let there = pin_status.is_some_and(|s| s.pin == StandingPin::At(live.to.no()));
+        let in_sync = pin_status.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
         match row.updated_at.map(|updated| live.time_of(updated)) {
             Some(at) if self.is_modelled_only(&live.to, id) => Progress::Updated { at },
             Some(at) if there && in_sync => Progress::Updated { at },
@@ -319,12 +319,12 @@ impl Kernel {
             };
             // The step that sent the target back may have been only partly made: then it waits again.
             let there = self.pins.get(&asset);
-            let Some(standing) = there.filter(|standing| standing.pin == goal) else {
+            let Some(pin_status) = there.filter(|pin_status| pin_status.pin == goal) else {
                 continue;
             };
             let back = goal == StandingPin::NotYet
                 || self.is_modelled_only(&live.to, &asset)
-                || matches!(standing.state, SyncState::InSync { .. });
+                || matches!(pin_status.state, SyncState::InSync { .. });
             let progress = match back {
                 true => Progress::Updated { at: since },
                 false => Progress::InFlight { since },

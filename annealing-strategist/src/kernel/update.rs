@@ -325,26 +325,26 @@ impl Kernel {
         live.selection = selection;
     }
 
-    /// Takes in the standing of a target.
+    /// Takes in the pin status of a target.
     pub(super) fn stood(
         &mut self,
         now: Now,
         asset: &AssetId,
-        standing: &PinStatus,
+        pin_status: &PinStatus,
         out: &mut Effects,
     ) {
         let any = self.planted(Bug::UpdatedAtAnyPin);
-        if standing.pin == StandingPin::Default {
+        if pin_status.pin == StandingPin::Default {
             return self.left(now, asset, out);
         }
         let Some(live) = &mut self.live else { return };
         if live.back.is_some() {
-            return self.stood_back(now, asset, standing);
+            return self.stood_back(now, asset, pin_status);
         }
         let Some(place) = live.place(asset) else {
             return;
         };
-        let here = any || standing.pin == StandingPin::At(live.to.no());
+        let here = any || pin_status.pin == StandingPin::At(live.to.no());
         if live.rows[place].is_none() {
             return;
         }
@@ -352,7 +352,7 @@ impl Kernel {
         if !here {
             return self.drifted(now, place);
         }
-        match &standing.state {
+        match &pin_status.state {
             SyncState::InSync { .. } => self.settled(now, place, out),
             SyncState::OutOfSync { waits_for, .. } => {
                 self.drifted(now, place);

@@ -143,7 +143,7 @@ impl Kernel {
 
     /// Returns the assets that `asset` waits for and that the rollout does not move.
     fn waits_outside(&self, asset: &AssetId) -> impl Iterator<Item = &AssetId> {
-        let waits_for = match self.pins.get(asset).map(|standing| &standing.state) {
+        let waits_for = match self.pins.get(asset).map(|pin_status| &pin_status.state) {
             Some(SyncState::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
             _ => &[],
         };
@@ -169,7 +169,7 @@ impl Kernel {
 
     /// Returns the reason why an operator or a check holds the push of an asset.
     fn held_by(&self, asset: &AssetId) -> Option<&str> {
-        match self.pins.get(asset).map(|standing| &standing.state) {
+        match self.pins.get(asset).map(|pin_status| &pin_status.state) {
             Some(SyncState::OutOfSync { why, .. }) => why.as_deref(),
             _ => None,
         }

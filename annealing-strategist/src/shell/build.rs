@@ -57,14 +57,14 @@ impl<R: Runtime> Strategist<R> {
     /// a handle to talk to it.
     pub fn attach(self: &Arc<Self>, actuator: Arc<dyn Actuator>) -> (Attached<R>, Handle<R>) {
         let (sender, inputs) = mpsc::unbounded();
-        let trouble = Trouble::default();
-        let handle = Handle::new(self.clone(), sender.clone(), trouble.clone());
+        let task_failure = Trouble::default();
+        let handle = Handle::new(self.clone(), sender.clone(), task_failure.clone());
         let attached = Attached {
             strategist: self.clone(),
             actuator,
             inputs,
             sender,
-            trouble,
+            task_failure,
         };
         (attached, handle)
     }

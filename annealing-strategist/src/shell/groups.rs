@@ -23,7 +23,7 @@ use crate::{
     record::{By, Rollout},
 };
 
-/// The standings to report to each group, by its policy asset.
+/// The pin statuses to report to each group, by its policy asset.
 type Pending = BTreeMap<AssetId, Vec<(AssetId, PinStatus)>>;
 
 /// The kernels of all groups, by policy asset.
@@ -36,7 +36,7 @@ pub(super) struct Groups<R> {
     latest: Incarnation,
     /// The head of every group that has one.
     heads: Heads,
-    /// The last reported standings of assets with a pin of their own, for groups that such an asset joins.
+    /// The last reported pin statuses of assets with a pin of their own, for groups that such an asset joins.
     stands: BTreeMap<AssetId, PinStatus>,
     /// Assets that rollouts have let go. They are passed on to their new groups once all groups have processed their
     /// events.
@@ -237,28 +237,28 @@ impl<R: Runtime> Groups<R> {
         self.pass_all_on();
     }
 
-    /// Passes each standing to the group of its asset.
-    pub(super) fn statuses_changed(&mut self, standings: Vec<(AssetId, PinStatus)>) {
+    /// Passes each pin status to the group of its asset.
+    pub(super) fn statuses_changed(&mut self, pin_statuses: Vec<(AssetId, PinStatus)>) {
         let mut told = Pending::new();
-        for (asset, standing) in standings {
-            match standing.pin {
+        for (asset, pin_status) in pin_statuses {
+            match pin_status.pin {
                 StandingPin::Default => drop(self.stands.remove(&asset)),
-                _ => drop(self.stands.insert(asset.clone(), standing.clone())),
+                _ => drop(self.stands.insert(asset.clone(), pin_status.clone())),
             }
             if let Some(policy) = self.group_of(&asset) {
-                told.entry(policy).or_default().push((asset, standing));
+                told.entry(policy).or_default().push((asset, pin_status));
             }
         }
-        for (policy, standings) in told {
-            self.step(&policy, Event::Statuses(standings));
+        for (policy, pin_statuses) in told {
+            self.step(&policy, Event::Statuses(pin_statuses));
         }
     }
 
-    /// Adds the last standing of an asset that joins another group: enforcement does not report it again.
+    /// Adds the last pin status of an asset that joins another group: enforcement does not report it again.
     fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Pending) {
-        if let Some(standing) = self.stands.get(asset) {
+        if let Some(pin_status) = self.stands.get(asset) {
             let told = to.entry(policy.clone()).or_default();
-            told.push((asset.clone(), standing.clone()));
+            told.push((asset.clone(), pin_status.clone()));
         }
     }
 
@@ -357,10 +357,12 @@ impl Group {
     /// Returns the oldest incarnation at which assets with a pin of their own are held: the head of a group that
     /// never completed a rollout. `None`: no such pin.
     pub(super) fn first_pin(pins: &[(AssetId, PinStatus)]) -> Option<IncarnationNo> {
-        let at = pins.iter().filter_map(|(_, standing)| match standing.pin {
-            StandingPin::At(no) => Some(no),
-            _ => None,
-        });
+        let at = pins
+            .iter()
+            .filter_map(|(_, pin_status)| match pin_status.pin {
+                StandingPin::At(no) => Some(no),
+                _ => None,
+            });
         at.min()
     }
 }

@@ -34,7 +34,7 @@ impl Trouble {
 pub struct Handle<R> {
     strategist: Arc<Strategist<R>>,
     inputs: UnboundedSender<Input>,
-    trouble: Trouble,
+    task_failure: Trouble,
 }
 
 impl<R> Clone for Handle<R> {
@@ -42,7 +42,7 @@ impl<R> Clone for Handle<R> {
         Self {
             strategist: self.strategist.clone(),
             inputs: self.inputs.clone(),
-            trouble: self.trouble.clone(),
+            task_failure: self.task_failure.clone(),
         }
     }
 }
@@ -76,18 +76,18 @@ impl<R: Runtime> Handle<R> {
     pub(crate) fn new(
         strategist: Arc<Strategist<R>>,
         inputs: UnboundedSender<Input>,
-        trouble: Trouble,
+        task_failure: Trouble,
     ) -> Self {
         Self {
             strategist,
             inputs,
-            trouble,
+            task_failure,
         }
     }
 
     fn no_answer(&self) -> AskError {
         let partition = self.strategist.partition.clone();
-        match self.trouble.get() {
+        match self.task_failure.get() {
             Some(why) => AskError::Unreadable { partition, why },
             None => AskError::NotRunning(partition),
         }

@@ -56,7 +56,7 @@ pub struct Attached<R> {
     pub(crate) actuator: Arc<dyn Actuator>,
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
-    pub(crate) trouble: handle::Trouble,
+    pub(crate) task_failure: handle::Trouble,
 }
 
 impl<R: Runtime> Attached<R> {
@@ -68,9 +68,9 @@ impl<R: Runtime> Attached<R> {
             actuator,
             mut inputs,
             sender,
-            trouble,
+            task_failure,
         } = self;
-        let trouble = Spoken(trouble);
+        let task_failure = Spoken(task_failure);
         let mut feed = actuator.feed();
         let Some((latest, pins)) = first(&mut feed).await else {
             return;
@@ -80,13 +80,13 @@ impl<R: Runtime> Attached<R> {
                 Ok(remembered) => break remembered,
                 Err(error) => {
                     tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "failed to read the stored rollouts; retrying in 5 s");
-                    trouble.0.set(Some(with_causes(&*error)));
+                    task_failure.0.set(Some(with_causes(&*error)));
                     let again = strategist.runtime.sleep(READ_AGAIN);
                     refused_until(again, &mut inputs).await;
                 }
             }
         };
-        trouble.0.set(None);
+        task_failure.0.set(None);
         let (work, steps) = mpsc::unbounded();
         let stepping = Steps::new(&strategist, actuator, steps).run();
         let mut stepping = Box::pin(stepping).fuse();
@@ -166,7 +166,7 @@ impl<R: Runtime> Session<R> {
     fn fed(&mut self, fed: Feed) {
         match fed {
             Feed::Took(latest) => self.groups.took(latest),
-            Feed::Statuses(standings) => self.groups.statuses_changed(standings),
+            Feed::Statuses(pin_statuses) => self.groups.statuses_changed(pin_statuses),
         }
         self.perform();
     }

@@ -47,10 +47,10 @@ struct Memory {
     quarantine: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
 }
 
-/// An asset with a pin of its own, its standing, and the group that it names.
+/// An asset with a pin of its own, its pin status, and the group that it names.
 struct PinState {
     asset: AssetId,
-    standing: PinStatus,
+    pin_status: PinStatus,
     said: Option<AssetId>,
 }
 
@@ -62,10 +62,10 @@ pub(super) async fn remembered<R: Runtime>(
 ) -> Result<Remembered, BoxError> {
     let memory = Memory::read(strategist, latest).await?;
     let all = [pins, &unenforced(strategist, latest, pins).await?].concat();
-    let pinned = |(asset, standing): (AssetId, PinStatus)| PinState {
+    let pinned = |(asset, pin_status): (AssetId, PinStatus)| PinState {
         said: latest.asset(&asset).as_ref().and_then(policy_of),
         asset,
-        standing,
+        pin_status,
     };
     let pins: Vec<PinState> = all.into_iter().map(pinned).collect();
     let said = latest.snapshot().iter();
@@ -207,7 +207,7 @@ impl Memory {
             }
         };
         let pins = pins.iter().filter(ours);
-        pins.map(|pin| (pin.asset.clone(), pin.standing.clone()))
+        pins.map(|pin| (pin.asset.clone(), pin.pin_status.clone()))
             .collect()
     }
 }
@@ -242,12 +242,12 @@ async fn unenforced<R: Runtime>(
             let content = pinned.map(|asset| asset.digest());
             let since = strategist.runtime.now().wall;
             let state = SyncState::InSync { since };
-            let standing = PinStatus {
+            let pin_status = PinStatus {
                 pin,
                 content,
                 state,
             };
-            found.push((id, standing));
+            found.push((id, pin_status));
         }
     }
     Ok(found)

@@ -260,7 +260,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self
     }
 
-    /// Changes anything else about enforcement: layers around diffs and pushes, a shared membership. `change` is called
+    /// Changes anything else about enforcement: layers around diffs and pushes, a shared lease. `change` is called
     /// by [`build`](Self::build).
     pub fn enforcement(
         mut self,

@@ -110,7 +110,7 @@ pub struct Status {
     pub generation: Option<prodspec_gen::Status>,
     /// Panics of generation or rollouts in this process. The part that panicked is started again automatically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub troubles: Vec<String>,
+    pub task_failures: Vec<String>,
     /// State of enforcement; `None` if this process does not own the partition, or if there is nothing to enforce yet.
     pub enforcement: Option<annealing_enforcer::Status>,
     /// Policy groups with a live rollout, or with assets that their rollout left out. Empty if this process does not
@@ -176,7 +176,7 @@ impl<R: Runtime> Handle<R> {
             owner: self.owner().await?,
             stopped: self.enforcer.stopped().await?,
             generation,
-            troubles: self.enforcer.troubles(),
+            task_failures: self.enforcer.task_failures(),
             enforcement: None,
             groups: Vec::new(),
             intended: AsIntended::Unknown(String::new()),

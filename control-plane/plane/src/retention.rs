@@ -62,8 +62,8 @@ async fn remove_old<R: Runtime>(
     let Some(rollouts) = rollouts.filter(|_| !old.is_empty()) else {
         return Ok(Removed::default());
     };
-    for cited in rollouts.referenced().await? {
-        old.remove(&cited);
+    for referenced in rollouts.referenced().await? {
+        old.remove(&referenced);
     }
     // From here on none of these incarnations can become the intent of an asset, and no new decision cites them.
     let retired = enforcement.retire(old).await?;

@@ -54,7 +54,7 @@ impl<R: Runtime> Actuator for ThroughEnforcer<R> {
         let items = self.0.feed().filter_map(|item| async {
             match item {
                 FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
-                FeedItem::Statuses(standings) => Some(Feed::Statuses(standings)),
+                FeedItem::Statuses(pin_statuses) => Some(Feed::Statuses(pin_statuses)),
                 _ => None,
             }
         });

@@ -65,11 +65,11 @@ use crate::{
 ///
 /// // Which assets does this manifest give?
 /// let reading = manifest.parse(b"clusters: [eu, us]")?;
-/// let candidate = pipeline.check([("manifest.yaml", reading)], None)?;
+/// let candidate = pipeline.dry_run([("manifest.yaml", reading)], None)?;
 /// assert_eq!(candidate.snapshot.len(), 2);
 ///
 /// let reading = manifest.parse(b"clusters: [eu]\nclutsers: [us]")?;
-/// let problems = pipeline.check([("manifest.yaml", reading)], None).unwrap_err();
+/// let problems = pipeline.dry_run([("manifest.yaml", reading)], None).unwrap_err();
 /// assert_eq!(
 ///     problems.to_string(),
 ///     "manifest.yaml#0:2:1: clutsers: unknown field `clutsers`, expected `clusters` (says shakespeare)",

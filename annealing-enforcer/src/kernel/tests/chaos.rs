@@ -529,9 +529,9 @@ impl Chaos {
             .collect();
         assert_eq!(kernel.latest().no(), self.rig.latest.no());
         assert_eq!(kernel.unsettled(), 0, "{waits:#?}");
-        for (asset, standing) in kernel.pin_statuses() {
-            let stands = matches!(standing.state, SyncState::InSync { .. });
-            assert!(stands, "{asset}: {standing:?} {waits:#?}");
+        for (asset, pin_status) in kernel.pin_statuses() {
+            let stands = matches!(pin_status.state, SyncState::InSync { .. });
+            assert!(stands, "{asset}: {pin_status:?} {waits:#?}");
         }
         assert!(kernel.claims.held().is_empty() && kernel.holds.is_empty());
         assert_eq!(kernel.attempts.iter().count(), 0, "{waits:#?}");

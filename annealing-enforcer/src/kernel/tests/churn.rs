@@ -22,7 +22,7 @@ impl Kernel {
         BTreeMap::from([
             ("slots", self.table.len() as usize),
             ("pins", self.table.pins()),
-            ("cited", self.referenced().len()),
+            ("referenced", self.referenced().len()),
             ("attempts", self.attempts.iter().count()),
             ("keys parked on", self.claims.waiting()),
             ("claims", self.claims.held().len()),
@@ -34,7 +34,7 @@ impl Kernel {
             ("touched", self.edges.touched()),
             ("early pins", self.early_pins.len()),
             ("last settled", self.last_settled.referenced().count()),
-            ("standings", self.standings.len() + self.behind.len()),
+            ("pin_statuses", self.pin_statuses.len() + self.behind.len()),
             ("unrecorded", self.unrecorded.len()),
             (
                 "asked",

@@ -51,7 +51,7 @@ impl Kernel {
         let policy = self.policy_of(at);
         assert_eq!(policy.is_some(), slot.has(flag::GOVERNED), "governed");
         let pinned = self.table.is_pinned(at);
-        assert_eq!(pinned, self.standings.contains_key(&at), "standing");
+        assert_eq!(pinned, self.pin_statuses.contains_key(&at), "pin_status");
         if !pinned {
             assert_eq!(policy.as_ref(), self.table.follows(at), "default");
         }

@@ -50,7 +50,7 @@ fn size(rig: &Rig, name: &str) -> Option<u32> {
     Some(asset.payload::<Thing>().unwrap().size)
 }
 
-fn standing(rig: &Rig, name: &str) -> (StandingPin, SyncState) {
+fn pin_status(rig: &Rig, name: &str) -> (StandingPin, SyncState) {
     let all = rig.kernel.pin_statuses();
     let (_, found) = all
         .into_iter()
@@ -110,7 +110,7 @@ fn r17_asset_that_becomes_governed_keeps_its_content() {
         cause: Cause::Intent,
     };
     assert_eq!(pins(&rig), [("a".to_owned(), Some(kept))]);
-    assert!(matches!(standing(&rig, "a").1, SyncState::InSync { .. }));
+    assert!(matches!(pin_status(&rig, "a").1, SyncState::InSync { .. }));
     assert_eq!(rig.kernel.unsettled(), 0, "the asset stays settled");
     let taken = rig.records.last();
     assert!(matches!(taken, Some(Record::Taken(no)) if *no == rig.latest.no()));
@@ -264,7 +264,7 @@ fn r17_removing_a_pin_does_not_change_content() {
     pin(&mut rig, "a", at(&second));
     pin(&mut rig, "a", Pin::Default);
     assert_eq!(size(&rig, "a"), Some(2));
-    assert_eq!(standing(&rig, "a").0, StandingPin::At(second.no()));
+    assert_eq!(pin_status(&rig, "a").0, StandingPin::At(second.no()));
 }
 
 #[test]
@@ -291,11 +291,14 @@ pub(super) fn r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync() {
         run: under_way.run,
         answer: Ok(plugin_sdk::Diff::in_sync()),
     });
-    assert!(matches!(standing(&rig, "a").1, SyncState::OutOfSync { .. }));
+    assert!(matches!(
+        pin_status(&rig, "a").1,
+        SyncState::OutOfSync { .. }
+    ));
     assert_eq!(rig.kernel.unsettled(), 0, "the content is the same");
     rig.in_sync("a");
     let there = (StandingPin::At(second.no()), true);
-    let (pin, state) = standing(&rig, "a");
+    let (pin, state) = pin_status(&rig, "a");
     assert_eq!((pin, matches!(state, SyncState::InSync { .. })), there);
     assert_eq!(
         rig.remembered("a").unwrap().settled.unwrap().incarnation,
@@ -309,7 +312,7 @@ fn r19_feed_names_the_assets_that_a_pinned_asset_waits_for() {
     let first = rig.latest.clone();
     pin(&mut rig, "a", at(&first));
     rig.until_diff("a");
-    let waits = |rig: &Rig| match standing(rig, "a").1 {
+    let waits = |rig: &Rig| match pin_status(rig, "a").1 {
         SyncState::OutOfSync { waits_for, .. } => Some(waits_for),
         _ => None,
     };
@@ -349,8 +352,8 @@ fn pinned_and_taken_over(rig: &Rig) -> Rig {
     Rig::recover(config, kinds, FencingToken(2), recovered, rig.now)
 }
 
-fn is_ill(standings: Vec<(prodspec_model::AssetId, PinStatus)>) -> bool {
-    matches!(&standings[0].1.state, SyncState::Unhealthy { why } if why == "it crashes")
+fn is_ill(pin_statuses: Vec<(prodspec_model::AssetId, PinStatus)>) -> bool {
+    matches!(&pin_statuses[0].1.state, SyncState::Unhealthy { why } if why == "it crashes")
 }
 
 #[test]
@@ -368,7 +371,10 @@ fn r21_unhealthy_push_is_unhealthy_for_the_next_owner() {
     // Once the feed is followed, a diff updates the state.
     later.until_diff("a");
     later.in_sync("a");
-    assert!(matches!(standing(&later, "a").1, SyncState::InSync { .. }));
+    assert!(matches!(
+        pin_status(&later, "a").1,
+        SyncState::InSync { .. }
+    ));
 }
 
 #[test]
@@ -412,13 +418,19 @@ fn r20_feed_reports_drift_and_unhealthy_pushes() {
     rig.in_sync("a");
     rig.until_diff("a");
     let push = rig.until_push("a", |verdict| verdict).unwrap();
-    assert!(matches!(standing(&rig, "a").1, SyncState::OutOfSync { .. }));
+    assert!(matches!(
+        pin_status(&rig, "a").1,
+        SyncState::OutOfSync { .. }
+    ));
     let message = "ill".to_owned();
     rig.step(Event::PushDone {
         run: push.target.run,
         answer: Err(plugin::Error::Unhealthy { message }),
     });
-    assert!(matches!(standing(&rig, "a").1, SyncState::Unhealthy { .. }));
+    assert!(matches!(
+        pin_status(&rig, "a").1,
+        SyncState::Unhealthy { .. }
+    ));
     let told = rig
         .feed
         .iter()

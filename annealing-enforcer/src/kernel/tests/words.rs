@@ -298,7 +298,7 @@ fn r13_operator_ends_the_wait_for_an_unknown_push() {
     assert_eq!(rig.remembered("a").unwrap().open, None);
     let told = rig.records.iter().any(|record| match record {
         Record::Decision(_, decision) => {
-            matches!(&decision.outcome, Outcome::Told { by, .. } if by.who == "me")
+            matches!(&decision.outcome, Outcome::Command { by, .. } if by.who == "me")
         }
         _ => false,
     });

@@ -291,12 +291,12 @@ async fn s9_loop_that_does_not_answer_loses_only_its_own_partition() {
     };
     let stuck = enforcer(&one, Plugin::new(plugin.clone()).in_memory());
     let well = enforcer(&two, Plugin::new(InMemoryProduction::new()));
-    let well = well.membership(member.clone()).build().unwrap();
+    let well = well.process_lease(member.clone()).build().unwrap();
     let handle = well.handle();
     let mut running = vec![tokio::spawn(well.run(std::future::pending()))];
     let all = Settle::All(IncarnationNo(1));
     handle.wait_settled(all, HANGS).await.unwrap();
-    let stuck = stuck.membership(member.clone()).build().unwrap();
+    let stuck = stuck.process_lease(member.clone()).build().unwrap();
     drop(member);
     running.push(tokio::spawn(stuck.run(std::future::pending())));
     entered.recv().await.unwrap();

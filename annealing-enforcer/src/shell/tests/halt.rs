@@ -81,7 +81,7 @@ async fn s9_violation_stops_no_other_partition_of_the_process() {
         let partition = calls::sealed_in(&store, name, &["a"]).await;
         let enforcer = Enforcer::builder(runtime.clone(), partition, store.clone())
             .asset_plugin::<testing::Thing>(InMemoryProduction::new())
-            .membership(member.clone())
+            .process_lease(member.clone())
             .build()
             .unwrap();
         handles.push(enforcer.handle());

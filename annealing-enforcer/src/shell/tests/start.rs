@@ -48,7 +48,11 @@ async fn r5_decision_of_a_newer_version_is_kept_and_enforcement_goes_on() {
         assert!(told.len() > 1 && told[0].summary == "known");
         let old = handle.retire([IncarnationNo(7), IncarnationNo(8)].into());
         let free = old.await.unwrap();
-        assert_eq!(free, [IncarnationNo(8)].into(), "the other one is cited");
+        assert_eq!(
+            free,
+            [IncarnationNo(8)].into(),
+            "the other one is referenced"
+        );
     })
     .await;
     let row = store.get(&[key]).await.unwrap().pop().unwrap().unwrap();

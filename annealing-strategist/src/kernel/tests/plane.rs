@@ -121,7 +121,7 @@ impl Plane {
         known.is_none_or(|asset| !self.types.is_modelled_only(asset.type_str()))
     }
 
-    fn standing(&self, id: &AssetId) -> PinStatus {
+    fn pin_status(&self, id: &AssetId) -> PinStatus {
         let since = self.now;
         let pin = self.pins.get(id).map(|(pin, _)| *pin);
         let content = self.content(id);
@@ -137,29 +137,29 @@ impl Plane {
         }
     }
 
-    pub(super) fn standings(&self) -> Vec<(AssetId, PinStatus)> {
+    pub(super) fn pin_statuses(&self) -> Vec<(AssetId, PinStatus)> {
         let pinned = self.pins.keys().filter(|id| self.is_enforced(id));
-        pinned.map(|id| (id.clone(), self.standing(id))).collect()
+        pinned.map(|id| (id.clone(), self.pin_status(id))).collect()
     }
 
-    /// Returns the standings of all durable pins, enforced or not.
+    /// Returns the pin statuses of all durable pins, enforced or not.
     pub(super) fn all_pins(&self) -> Vec<(AssetId, PinStatus)> {
         let mut all = Vec::new();
         for id in self.pins.keys() {
-            let mut standing = self.standing(id);
+            let mut pin_status = self.pin_status(id);
             if !self.is_enforced(id) {
                 let since = self.now;
-                standing.state = SyncState::InSync { since };
+                pin_status.state = SyncState::InSync { since };
             }
-            all.push((id.clone(), standing));
+            all.push((id.clone(), pin_status));
         }
         all
     }
 
     fn tell(&mut self, id: &AssetId) {
         if self.is_enforced(id) {
-            let standing = self.standing(id);
-            self.feed.push_back(Fed::Stands(id.clone(), standing));
+            let pin_status = self.pin_status(id);
+            self.feed.push_back(Fed::Stands(id.clone(), pin_status));
         }
     }
 
@@ -342,8 +342,8 @@ impl Plane {
             self.pins.remove(id);
             self.found.remove(id);
             self.forward.retain(|(_, other)| other != id);
-            let standing = self.standing(id);
-            return self.feed.push_back(Fed::Stands(id.clone(), standing));
+            let pin_status = self.pin_status(id);
+            return self.feed.push_back(Fed::Stands(id.clone(), pin_status));
         }
         let pin = match goes {
             Goes::At(no, cause) => {

@@ -267,10 +267,10 @@ impl Rig {
     pub(super) fn deliver(&mut self) -> bool {
         match self.plane.feed.pop_front() {
             None => return false,
-            Some(Fed::Stands(asset, standing)) => {
-                self.heard.insert(asset.clone(), standing.clone());
+            Some(Fed::Stands(asset, pin_status)) => {
+                self.heard.insert(asset.clone(), pin_status.clone());
                 if self.kernel.has(&asset) {
-                    self.step(Event::Statuses(vec![(asset, standing)]));
+                    self.step(Event::Statuses(vec![(asset, pin_status)]));
                 }
             }
             Some(Fed::Took(latest, changed)) => {
@@ -411,7 +411,7 @@ impl Rig {
         self.steps.clear();
         self.calls.clear();
         self.plane.feed.clear();
-        self.heard = self.plane.standings().into_iter().collect();
+        self.heard = self.plane.pin_statuses().into_iter().collect();
         let mut out = Effects::default();
         self.kernel = take_over(&self.plane, self.now, &self.config, &mut out);
         self.absorb(out);

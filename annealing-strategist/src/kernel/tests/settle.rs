@@ -35,12 +35,12 @@ pub(super) fn r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated() {
         StandingPin::NotYet,
         StandingPin::Default,
     ] {
-        let standing = PinStatus {
+        let pin_status = PinStatus {
             pin,
             content: None,
             state: SyncState::InSync { since },
         };
-        rig.step(Event::Statuses(vec![(id("a"), standing)]));
+        rig.step(Event::Statuses(vec![(id("a"), pin_status)]));
         assert_eq!((rig.counts().in_flight, rig.counts().updated), (1, 0));
     }
     rig.run();
@@ -436,14 +436,14 @@ fn r21_settled_targets_are_separated_from_targets_under_way() {
 fn r20_target_moved_by_another_actor_is_no_longer_updated() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
-    let standing = PinStatus {
+    let pin_status = PinStatus {
         pin: StandingPin::At(IncarnationNo(1)),
         content: None,
         state: SyncState::InSync {
             since: rig.now.wall,
         },
     };
-    rig.step(Event::Statuses(vec![(id("a"), standing)]));
+    rig.step(Event::Statuses(vec![(id("a"), pin_status)]));
     assert_eq!((rig.counts().updated, rig.counts().drifted), (0, 1));
     rig.pass(60 * MINUTE);
     assert_eq!(rig.at(2), ["a"], "`b` waits for the canary");

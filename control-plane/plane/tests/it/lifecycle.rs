@@ -185,7 +185,7 @@ async fn s9_a_panic_beside_enforcement_is_reported_and_generation_continues() {
     let running = Running::start(plane.build().unwrap());
     running.handle.settle(LONG).await.unwrap();
     let status = running.handle.status().await.unwrap();
-    let told = status.troubles.join(" ");
+    let told = status.task_failures.join(" ");
     assert!(told.contains("panicked: on purpose"), "{told}");
     text.edit("services: {eu: {size: 2}}");
     running.handle.settle(LONG).await.unwrap();

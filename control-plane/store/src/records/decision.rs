@@ -91,7 +91,7 @@ impl Decision {
         match &mut self.outcome {
             Outcome::Failed(why) | Outcome::Held(why) => *why = excerpt(std::mem::take(why)),
             Outcome::Delayed(delays) => cut_delays(delays),
-            Outcome::Told { what, by } => {
+            Outcome::Command { what, by } => {
                 *what = excerpt(std::mem::take(what));
                 cut_by(by);
             }
@@ -116,7 +116,7 @@ pub enum Outcome {
     /// Something other than a check holds the push; with the reason.
     Held(String),
     /// An operator gave a command about the asset.
-    Told {
+    Command {
         /// The command in one line.
         what: String,
         /// The operator who gave the command, and the reason.
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_record_fits_however_long_the_texts_are() {
         let long = "\u{1}\u{fffd}".repeat(50_000);
-        let told = Outcome::Told {
+        let told = Outcome::Command {
             what: long.clone(),
             by: By::new(long.clone(), long.clone()),
         };

@@ -58,8 +58,8 @@ fn show_status(standing: &Standing) {
             "STOPPED    enforcement {stopped}; inspect production, then run `clear`"
         ));
     }
-    for trouble in &status.troubles {
-        say(format_args!("trouble    {trouble}"));
+    for failure in &status.task_failures {
+        say(format_args!("failed     {failure}"));
     }
     match &status.intended {
         AsIntended::Yes => say("intended   yes: production matches the manifest"),
