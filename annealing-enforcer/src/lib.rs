@@ -8,7 +8,7 @@
 //! use std::{sync::Arc, time::Duration};
 //!
 //! use annealing_enforcer::{Enforcer, Settle, store::{Batch, MemoryStore, Store, incarnations::Incarnations}};
-//! use plane_runtime::TokioRuntime;
+//! use control_plane_runtime::TokioRuntime;
 //! use plugin_sdk::testing::{self, InMemoryProduction};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -50,4 +50,4 @@ pub use shell::{
 };
 
 /// The store from which an enforcer reads intent and in which it keeps its records.
-pub use plane_store as store;
+pub use control_plane_store as store;

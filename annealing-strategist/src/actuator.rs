@@ -3,8 +3,8 @@
 //! The engines do not depend on each other. The crate that composes them (`control-plane`) implements this port.
 
 use async_trait::async_trait;
+use control_plane_store::{Write, records::PinStatus};
 use futures::stream::BoxStream;
-use plane_store::{Write, records::PinStatus};
 use plugin_sdk::{BoxError, Cause};
 use prodspec_model::{AssetId, Incarnation};
 

@@ -2,13 +2,13 @@
 
 use std::{fmt, time::Duration};
 
+use control_plane_store::{Record, records::StandingPin};
 use jiff::Timestamp;
-use plane_store::{Record, records::StandingPin};
 use plugin_sdk::{Health, RolloutId};
 use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-pub use plane_store::records::By;
+pub use control_plane_store::records::By;
 
 /// Maximum number of entries in the history of a rollout.
 const HISTORY: usize = 100;

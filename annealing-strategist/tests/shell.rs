@@ -16,15 +16,15 @@ use annealing_strategist::{
     State, Strategist, StrategistBuilder, View,
 };
 use async_trait::async_trait;
-use futures::{StreamExt, channel::mpsc, stream::BoxStream};
-use jiff::Timestamp;
-use plane_runtime::{Runtime, TokioRuntime};
-use plane_store::{
+use control_plane_runtime::{Runtime, TokioRuntime};
+use control_plane_store::{
     Batch, MemoryStore, Store,
     incarnations::{Head, Incarnations},
     record,
     records::{GroupHead, PinStatus, StandingPin, SyncState},
 };
+use futures::{StreamExt, channel::mpsc, stream::BoxStream};
+use jiff::Timestamp;
 use plugin_sdk::{
     BoxError, Health, HealthRequest, HealthValidator, Judgement, SelectRequest,
     service::HealthLayer, testing,

@@ -18,8 +18,8 @@ use annealing_enforcer::{
     },
 };
 use async_trait::async_trait;
+use control_plane_runtime::TokioRuntime;
 use jiff::Timestamp;
-use plane_runtime::TokioRuntime;
 use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, plugin};
 use prodspec_model::{
     Asset, Incarnation, IncarnationId, IncarnationNo, PartitionId, Snapshot, incarnation::Header,

@@ -18,7 +18,7 @@ use annealing_enforcer::{
     },
 };
 use async_trait::async_trait;
-use plane_runtime::TokioRuntime;
+use control_plane_runtime::TokioRuntime;
 use plugin_sdk::{
     AssetPlugin, Change, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, plugin,
 };

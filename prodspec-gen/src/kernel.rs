@@ -123,7 +123,7 @@ struct Pending {
 /// The regeneration kernel: decides when to read, generate, validate and seal.
 ///
 /// ```
-/// use plane_runtime::Kernel as _;
+/// use control_plane_runtime::Kernel as _;
 /// use plugin_sdk::{Mono, Now};
 /// use prodspec_gen::kernel::{Effect, Event, Kernel, Timing};
 ///
@@ -242,7 +242,7 @@ impl Kernel {
     }
 }
 
-impl plane_runtime::Kernel for Kernel {
+impl control_plane_runtime::Kernel for Kernel {
     type Event = Event;
     type Effects = Vec<Effect>;
 

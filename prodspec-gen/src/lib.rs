@@ -28,6 +28,6 @@ pub use status::Status;
 pub use store_sealer::{StoreSealer, Withdrawn};
 
 /// The runtime crate: the clock and the tasks that callers pass in.
-pub use plane_runtime as runtime;
+pub use control_plane_runtime as runtime;
 /// The store crate, in which sealed incarnations are kept.
-pub use plane_store as store;
+pub use control_plane_store as store;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use plane_store::{
+use control_plane_store::{
     Batch, Record, Store, Version,
     incarnations::{Head, Incarnations},
     owner, record,
@@ -25,7 +25,7 @@ use crate::{
 ///
 /// ```
 /// use std::sync::Arc;
-/// use plane_store::MemoryStore;
+/// use control_plane_store::MemoryStore;
 /// use prodspec_gen::{Sealer, StoreSealer};
 /// # futures::executor::block_on(async {
 /// let (store, partition) = (Arc::new(MemoryStore::new()), "shakespeare".parse()?);

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-use plane_runtime::TokioRuntime;
+use control_plane_runtime::TokioRuntime;
 use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Located, Problems};
 use prodspec_gen::{
     Handle, Pipeline, Regeneration, YamlFile, format::Limits, seal::InMemory, validators,

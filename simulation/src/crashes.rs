@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use control_plane_store::{record, records::AssetRecord};
 use futures::FutureExt;
-use plane_store::{record, records::AssetRecord};
 
 use crate::{
     executor::Instant,

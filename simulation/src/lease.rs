@@ -1,7 +1,7 @@
 //! Leases as the judge sees them: the time of each process's last heartbeat in the store, and the rule that a process
 //! with an old heartbeat begins no push, whether it can reach the store or not.
 
-use plane_store::Write;
+use control_plane_store::Write;
 
 use crate::{
     executor::{Instant, NodeId},

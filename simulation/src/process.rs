@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::{AskError, Config, Enforcer, Handle, Plugin, TypeConfig};
+use control_plane_store::{Store, incarnations::Incarnations};
 use futures::{StreamExt, channel::mpsc};
-use plane_store::{Store, incarnations::Incarnations};
 use prodspec_model::{AssetId, TypeName};
 
 use crate::{
@@ -131,7 +131,7 @@ async fn live(
     world.spawn(async move {
         // A failed sync poisons the store: it refuses all calls until it is opened again.
         let probe = store.get(&["probe".into()]).await;
-        if matches!(probe, Err(plane_store::Error::Poisoned { .. })) {
+        if matches!(probe, Err(control_plane_store::Error::Poisoned { .. })) {
             power_cut(&operator);
         }
     });

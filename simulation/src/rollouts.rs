@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use annealing_enforcer::EnforcerBuilder;
 use annealing_strategist::{Config, Strategist};
 use control_plane::rollout::ThroughEnforcer;
-use plane_store::{Store, incarnations::Incarnations};
+use control_plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{AssetType, AssetTypes, service::HealthLayer};
 use prodspec_model::Message;
 use serde::{Deserialize, Serialize};

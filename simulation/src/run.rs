@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use plane_store::incarnations::Incarnations;
+use control_plane_store::incarnations::Incarnations;
 
 use crate::{
     executor::Instant,
@@ -114,7 +114,7 @@ fn heal(world: &World) {
     world.note("healed", None, [0, 0]);
     let poisoned = world.clone();
     world.spawn(async move {
-        let probe = plane_store::Store::get(&store, &["probe".into()]).await;
+        let probe = control_plane_store::Store::get(&store, &["probe".into()]).await;
         if probe.is_err() {
             process::power_cut(&poisoned);
         }

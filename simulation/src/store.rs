@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use annealing_strategist::{Rollout, record::Quarantined};
 use async_trait::async_trait;
-use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
-use plane_store::{
+use control_plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
     memory::{Fault as StoreFault, Point, Rates},
     records::{AssetRecord, GroupHead, PinRecord},
 };
+use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 
 use crate::{
     executor::{Instant, NodeId},

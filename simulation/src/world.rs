@@ -7,8 +7,8 @@ use std::{
 };
 
 use annealing_enforcer::{Handle, kernel::Branch};
+use control_plane_store::{Key, MemoryStore, Version};
 use futures::channel::mpsc;
-use plane_store::{Key, MemoryStore, Version};
 use prodspec_model::Incarnation;
 
 use crate::{

@@ -22,7 +22,7 @@ const REFUSED: [(&str, &str); 4] = [
 /// Calls that wait for time instead of for an event.
 const SLEEPS: [&str; 2] = ["thread : : sleep", "time : : sleep"];
 /// Places that may sleep: the runtime, programs with real processes, and measurements of periods.
-const MAY_SLEEP: [&str; 3] = ["control-plane/runtime/", "examples/", "benches/"];
+const MAY_SLEEP: [&str; 3] = ["runtime/", "examples/", "benches/"];
 
 /// A program that prints texts from outside. Only the files in [`MAY_SHOW`] may write to its terminal, so that control
 /// characters in those texts are always escaped (R73).

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 const MODEL: &str = "prodspec-model";
 const SDK: &str = "plugin-sdk";
-const STORE: &str = "plane-store";
-const RUNTIME: &str = "plane-runtime";
+const STORE: &str = "control-plane-store";
+const RUNTIME: &str = "control-plane-runtime";
 
 /// Engines share the SDK's traits, the store's records and `control-plane`; they never depend on each other.
 const ENGINES: [&str; 5] = [
@@ -22,7 +22,7 @@ const ENGINES: [&str; 5] = [
     "annealing-strategist",
     "annealing-workflow",
 ];
-const BACKENDS: [&str; 2] = ["plane-store-sqlite", "plane-store-postgres"];
+const BACKENDS: [&str; 2] = ["control-plane-store-sqlite", "control-plane-store-postgres"];
 const PROGRAMS: [&str; 5] = ["anneal", "embedded", "shakespeare", "simulation", "benches"];
 
 /// Crates that [`is_pure`] crates must not be built from. An entry also covers names that begin with it and a `-`.
@@ -75,6 +75,25 @@ pub fn members() -> Result<Vec<Member>, Box<dyn Error>> {
     let root = format!("{}/", text(&metadata, "workspace_root"));
     let packages = list(&metadata, "packages");
     Ok(packages.map(|package| member(package, &root)).collect())
+}
+
+/// Every crate whose folder does not follow from its name. A package is its path with dashes, under the family name
+/// `control-plane` if it needs one; an example is named as its folder.
+pub fn folders(members: &[Member]) -> Vec<String> {
+    let problem = |member: &&Member| {
+        let (name, folder) = (member.name.as_str(), member.folder.as_str());
+        let path = folder.replace('/', "-");
+        let family = name.strip_prefix("control-plane-") == Some(path.as_str());
+        let example = folder.strip_prefix("examples/") == Some(name);
+        name != path && !family && !example
+    };
+    let problems = members.iter().filter(problem);
+    problems
+        .map(|member| {
+            let (name, folder) = (&member.name, &member.folder);
+            format!("`{folder}` holds the package `{name}`: name the package after its path")
+        })
+        .collect()
 }
 
 fn member(package: &Value, root: &str) -> Member {
@@ -249,11 +268,23 @@ mod tests {
         let others = [
             member("prodspec-model", &["serde"], &[]),
             member("plugin-sdk", &["prodspec-model"], &["plugin-sdk"]),
-            member("plane-store", &["plugin-sdk"], &["plane-runtime"]),
-            member("plane-runtime", &["plugin-sdk"], &[]),
-            member("plane-store-sqlite", &["plane-store", "rusqlite"], &[]),
-            member("prodspec-gen", &["plane-store"], &["plane-store-sqlite"]),
-            member("annealing-enforcer", &["plane-runtime"], &[]),
+            member(
+                "control-plane-store",
+                &["plugin-sdk"],
+                &["control-plane-runtime"],
+            ),
+            member("control-plane-runtime", &["plugin-sdk"], &[]),
+            member(
+                "control-plane-store-sqlite",
+                &["control-plane-store", "rusqlite"],
+                &[],
+            ),
+            member(
+                "prodspec-gen",
+                &["control-plane-store"],
+                &["control-plane-store-sqlite"],
+            ),
+            member("annealing-enforcer", &["control-plane-runtime"], &[]),
             member(
                 "control-plane",
                 &["annealing-enforcer", "prodspec-gen"],
@@ -280,9 +311,9 @@ mod tests {
             member("prodspec-gen", &["annealing-enforcer"], &[]),
             member("prodspec-gen", &[], &["annealing-enforcer"]),
             member("prodspec-model", &["plugin-sdk"], &[]),
-            member("plane-runtime", &["plane-store"], &[]),
-            member("plane-store", &[], &["plane-store-sqlite"]),
-            member("annealing-enforcer", &["plane-store-sqlite"], &[]),
+            member("control-plane-runtime", &["control-plane-store"], &[]),
+            member("control-plane-store", &[], &["control-plane-store-sqlite"]),
+            member("annealing-enforcer", &["control-plane-store-sqlite"], &[]),
             member("embedded", &["control-plane"], &[]),
             member("unheard-of", &[], &[]),
         ];

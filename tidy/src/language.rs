@@ -8,7 +8,7 @@ use crate::tree::File;
 const DOCUMENTED: usize = 5;
 
 /// The crates whose public items users read, by the beginning of their paths.
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 9] = [
     "annealing-checks/src/",
     "annealing-enforcer/src/",
     "annealing-strategist/src/",
@@ -16,6 +16,8 @@ const LIBRARIES: [&str; 7] = [
     "plugin-sdk/src/",
     "prodspec-gen/src/",
     "prodspec-model/src/",
+    "runtime/",
+    "store/",
 ];
 
 /// Every place where a text names no actor: comments, strings and identifiers alike.

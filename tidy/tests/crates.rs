@@ -12,6 +12,18 @@ fn crate_dependencies_follow_the_one_way_rule() {
 }
 
 #[test]
+fn folders_and_packages_agree() {
+    let members = crates::members().unwrap();
+    all_clear(&crates::folders(&members));
+    let moved = crates::Member {
+        name: "control-plane".into(),
+        folder: "control-plane/plane".into(),
+        ..crates::Member::default()
+    };
+    assert_eq!(crates::folders(&[moved]).len(), 1);
+}
+
+#[test]
 fn databases_grpc_http_and_kubernetes_stay_out_of_model_sdk_and_engines() {
     let tree = Tree::read().unwrap();
     let lock = std::fs::read_to_string(tree.root.join("Cargo.lock")).unwrap();

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use control_plane_store::records::{ReliedOn, Used};
 use jiff::Timestamp;
-use plane_store::records::{ReliedOn, Used};
 use plugin_sdk::{CheckName, Claim, Delay, Key, Now, Recheck, Verdict};
 use prodspec_model::{AssetId, Digest};
 

@@ -1,7 +1,9 @@
 //! Executes a command of an operator, or refuses it if its object does not exist.
 
+use control_plane_store::records::{
+    Approval, By, Decision, Ended, Outcome, Override, Pause, Scope,
+};
 use jiff::Timestamp;
-use plane_store::records::{Approval, By, Decision, Ended, Outcome, Override, Pause, Scope};
 use plugin_sdk::{Cause, CheckName, Now};
 use prodspec_model::{AssetId, Digest};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plane_store::records::{
+use control_plane_store::records::{
     Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause, PinRecord, PinStatus,
 };
 use plugin_sdk::{

@@ -1,7 +1,7 @@
 //! Explain: the current answer, as data, to why an asset is or is not being pushed.
 
+use control_plane_store::records::Trigger;
 use jiff::Timestamp;
-use plane_store::records::Trigger;
 use plugin_sdk::{Cause, Change, Delay, Now};
 use prodspec_model::{AssetId, IncarnationNo, TypeName};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{
+use control_plane_store::records::{
     AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy,
 };
 use plugin_sdk::Now;

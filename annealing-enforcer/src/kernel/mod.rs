@@ -135,7 +135,7 @@ pub struct Kernel {
     branches: BTreeMap<Branch, u64>,
 }
 
-impl plane_runtime::Kernel for Kernel {
+impl control_plane_runtime::Kernel for Kernel {
     type Event = Event;
     type Effects = Effects;
 

@@ -57,7 +57,7 @@ impl Kernel {
             return;
         };
         it.told |= bit;
-        let why = plane_store::records::excerpt(error.to_string());
+        let why = control_plane_store::records::excerpt(error.to_string());
         out.notices.push(Notice::PushFailed { asset, class, why });
     }
 

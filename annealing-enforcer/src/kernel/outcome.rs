@@ -1,6 +1,6 @@
 //! From admission to a known outcome: record ahead, push, resolve, settle; and the records of the outcome.
 
-use plane_store::records::Outcome;
+use control_plane_store::records::Outcome;
 use plugin_sdk::{Claim, Key, Mono, Now, Pushed, Run, plugin};
 use prodspec_model::Digest;
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use plane_store::records::Owned;
+use control_plane_store::records::Owned;
 use plugin_sdk::{Mono, Now};
 
 use super::{

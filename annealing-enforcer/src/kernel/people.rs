@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use control_plane_store::records::{AllowedBy, Approval, By, Ended, Override, Pause, Scope, Used};
 use jiff::Timestamp;
-use plane_store::records::{AllowedBy, Approval, By, Ended, Override, Pause, Scope, Used};
 use plugin_sdk::CheckName;
 use prodspec_model::{AssetId, Digest};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::Outcome;
+use control_plane_store::records::Outcome;
 use plugin_sdk::{Change, Now};
 
 use super::{

@@ -1,7 +1,7 @@
 //! Sync states of assets with a pin of their own, reported to the strategist. Only a diff that started after the pin
 //! moved shows that an asset is in sync there (R20).
 
-use plane_store::records::{PinStatus, StandingPin, SyncState};
+use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Delay, Now, Recheck};
 use prodspec_model::AssetId;
 

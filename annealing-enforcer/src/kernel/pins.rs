@@ -3,7 +3,7 @@
 //! An asset that a rollout policy governs is enforced at its group's head. Its content changes only when the strategist
 //! pins it elsewhere. When anything else would change its content, the kernel pins the asset where it was.
 
-use plane_store::records::PinRecord;
+use control_plane_store::records::PinRecord;
 use plugin_sdk::{Cause, Now};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::RolloutPolicyRef};
 

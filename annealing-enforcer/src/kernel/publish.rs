@@ -1,6 +1,6 @@
 //! Taking in a newer incarnation: the assets that changed, came or left. Costs O(changes · log N).
 
-use plane_store::records::Orphaned;
+use control_plane_store::records::Orphaned;
 use plugin_sdk::Now;
 use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapshot::Location};
 

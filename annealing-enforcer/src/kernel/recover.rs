@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plane_store::records::{AssetRecord, Orphaned, Owned, SyncState};
+use control_plane_store::records::{AssetRecord, Orphaned, Owned, SyncState};
 use plugin_sdk::{FencingToken, Now};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::Outcome;
+use control_plane_store::records::Outcome;
 use plugin_sdk::{Delay, Now, Recheck};
 use prodspec_model::AssetId;
 

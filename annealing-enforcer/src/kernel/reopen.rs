@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plane_store::records::{AssetRecord, OpenPush, ReliedOn};
+use control_plane_store::records::{AssetRecord, OpenPush, ReliedOn};
 use plugin_sdk::Now;
 use prodspec_model::{Incarnation, IncarnationNo};
 

@@ -85,7 +85,7 @@ impl Class {
     pub(super) const ALL: [Self; 4] = [Self::Rollback, Self::Intent, Self::Retry, Self::Drift];
 }
 
-pub(super) use plane_store::records::Trigger;
+pub(super) use control_plane_store::records::Trigger;
 
 /// Whether a trigger ends even a patient wait; see `Wait::is_patient`.
 pub(super) fn cuts(trigger: Trigger) -> bool {

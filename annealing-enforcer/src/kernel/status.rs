@@ -6,8 +6,8 @@ use std::{
     fmt,
 };
 
+use control_plane_store::records::{Pause, Scope};
 use jiff::Timestamp;
-use plane_store::records::{Pause, Scope};
 use plugin_sdk::Now;
 use prodspec_model::{AssetId, IncarnationNo, Message, TypeName, addons::Turndown};
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use control_plane_store::records::{Outcome, excerpt};
 use jiff::Timestamp;
-use plane_store::records::{Outcome, excerpt};
 use plugin_sdk::{Mono, Now, Run, plugin};
 
 use super::{

@@ -1,13 +1,13 @@
 //! Waits for the ownership of the partition: asks for it when it may have become free, without polling the store.
 
+use control_plane_runtime::Runtime;
+use control_plane_store::owner::{self, Acquire};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc,
     future::{BoxFuture, Either, select},
     stream::BoxStream,
 };
-use plane_runtime::Runtime;
-use plane_store::owner::{self, Acquire};
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::PartitionId;
 
@@ -123,12 +123,12 @@ mod tests {
     };
 
     use async_trait::async_trait;
-    use futures::channel::oneshot;
-    use plane_runtime::TokioRuntime;
-    use plane_store::{
+    use control_plane_runtime::TokioRuntime;
+    use control_plane_store::{
         Batch, CommitError, Error as ReadError, Key, KeyRange, MemoryStore, Page, Store, Topic,
         Version, Versioned,
     };
+    use futures::channel::oneshot;
     use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle, time::Instant};
 
     use super::*;

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use control_plane_runtime::Runtime;
+use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use futures::channel::mpsc;
-use plane_runtime::Runtime;
-use plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
     AssetPlugin, BoxError, CheckRequest, Diff, DiffRequest, FencingToken, Guard, PushRequest,
     Pushed, Turndown, Verdict,
@@ -323,6 +323,6 @@ impl<P: AssetPlugin> From<P> for Plugin {
 }
 
 fn random_name() -> ProcessId {
-    let id = plane_store::BatchId::fresh();
+    let id = control_plane_store::BatchId::fresh();
     format!("process-{:032x}", id.0).as_str().into()
 }

@@ -9,12 +9,12 @@ use std::{
     task::{Context, Poll},
 };
 
+use control_plane_runtime::Runtime;
+use control_plane_store::limit;
 use futures::{
     FutureExt,
     future::{AbortHandle, Abortable, BoxFuture},
 };
-use plane_runtime::Runtime;
-use plane_store::limit;
 use plugin_sdk::{
     AssetPlugin, CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Mono, Now,
     PushRequest, Pushed, Run, plugin,

@@ -2,12 +2,12 @@
 
 use std::{future::poll_fn, task::Poll};
 
+use control_plane_runtime::Runtime;
 use futures::{
     FutureExt,
     channel::{mpsc::UnboundedReceiver, oneshot},
     future::{BoxFuture, FusedFuture, select},
 };
-use plane_runtime::Runtime;
 
 use super::{
     End, Error, Event, Input,

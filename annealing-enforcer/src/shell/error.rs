@@ -9,10 +9,10 @@ pub enum Error {
     Stopped(String),
     /// The records of the partition cannot be read.
     #[error("the records of the partition cannot be read; check the store, then start again")]
-    Store(#[from] plane_store::Error),
+    Store(#[from] control_plane_store::Error),
     /// An incarnation of the partition cannot be read.
     #[error("an incarnation cannot be read; check the store, then start again")]
-    Incarnation(#[source] plane_store::incarnations::Error),
+    Incarnation(#[source] control_plane_store::incarnations::Error),
     /// The rehearsal of a plan broke an invariant; the text says which.
     #[error("no plan can be made: {0}; enforcement would stop for the same reason, so report it")]
     Plan(String),
@@ -21,7 +21,7 @@ pub enum Error {
 impl Error {
     /// Whether the same read may succeed later.
     pub(super) fn passes(&self) -> bool {
-        use plane_store::{Error::Unavailable, incarnations};
+        use control_plane_store::{Error::Unavailable, incarnations};
         matches!(
             self,
             Self::Store(Unavailable { .. })

@@ -3,14 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use control_plane_runtime::Runtime;
+use control_plane_store::{
+    Batch, CommitError, Store, Version, owner, record,
+    records::{By, Ended, Stopped, excerpt},
+};
 use futures::{
     FutureExt, StreamExt,
     future::{BoxFuture, Either, select},
-};
-use plane_runtime::Runtime;
-use plane_store::{
-    Batch, CommitError, Store, Version, owner, record,
-    records::{By, Ended, Stopped, excerpt},
 };
 use plugin_sdk::FencingToken;
 use prodspec_model::PartitionId;
@@ -150,7 +150,7 @@ impl<R: Runtime> StopRecord<R> {
         loop {
             match record::load::<Stopped>(&*self.store, &self.partition, "").await {
                 Ok(stopped) => return Ok(stopped.map(|it| it.value).filter(Stopped::holds)),
-                Err(error @ plane_store::Error::Unavailable { .. }) => {
+                Err(error @ control_plane_store::Error::Unavailable { .. }) => {
                     tracing::warn!(%error, "cannot read whether enforcement stopped itself; trying again");
                     self.runtime.sleep(AGAIN).await;
                 }
@@ -173,7 +173,7 @@ impl<R: Runtime> StopRecord<R> {
                     tracing::warn!(%error, "failed to store the reason why enforcement stopped; trying again");
                     self.runtime.sleep(AGAIN).await;
                 }
-                Err(error) => return Err(plane_store::Error::from(error).into()),
+                Err(error) => return Err(control_plane_store::Error::from(error).into()),
             }
         }
     }

@@ -5,17 +5,17 @@ use std::{
     time::Duration,
 };
 
+use control_plane_runtime::Runtime;
+use control_plane_store::{
+    Write,
+    records::{By, Decision, Decisions, Stopped},
+};
 use futures::{
     Stream,
     channel::{
         mpsc::{self, UnboundedSender},
         oneshot,
     },
-};
-use plane_runtime::Runtime;
-use plane_store::{
-    Write,
-    records::{By, Decision, Decisions, Stopped},
 };
 use plugin_sdk::CheckName;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
@@ -39,7 +39,7 @@ const CHECK: usize = 256;
 pub struct Handle<R> {
     pub(crate) runtime: R,
     pub(crate) partition: PartitionId,
-    pub(crate) store: std::sync::Arc<dyn plane_store::Store>,
+    pub(crate) store: std::sync::Arc<dyn control_plane_store::Store>,
     pub(crate) inputs: UnboundedSender<Input>,
     pub(crate) task_failures: TaskFailures,
     pub(crate) phase: SharedPhase,
@@ -107,7 +107,7 @@ pub enum AskError {
     },
     /// The store cannot be read.
     #[error("the store cannot be read; check it, then ask again")]
-    Store(#[from] plane_store::Error),
+    Store(#[from] control_plane_store::Error),
 }
 
 /// The assets to wait for in [`Handle::wait_settled`].
@@ -223,9 +223,12 @@ impl<R: Runtime> Handle<R> {
                 None => {}
             }
         }
-        let decisions =
-            plane_store::record::load::<Decisions>(&*self.store, &self.partition, asset.as_str())
-                .await?;
+        let decisions = control_plane_store::record::load::<Decisions>(
+            &*self.store,
+            &self.partition,
+            asset.as_str(),
+        )
+        .await?;
         Ok(Explained {
             cycle: cycle(&chain),
             dead_ends: chain.iter().flat_map(dead_ends).collect(),
@@ -273,7 +276,7 @@ impl<R: Runtime> Handle<R> {
     pub async fn wait_settled(&self, what: Settle, within: Duration) -> Result<(), AskError> {
         let deadline = self.runtime.now().mono + within;
         let asked = self.ask(|reply| Input::WaitSettled(what.clone(), reply));
-        match plane_runtime::timeout_at(&self.runtime, deadline, asked).await {
+        match control_plane_runtime::timeout_at(&self.runtime, deadline, asked).await {
             Some(answer) => match (answer?, what) {
                 (false, Settle::Asset(asset, _)) => Err(AskError::UnknownAsset {
                     partition: self.partition.clone(),
@@ -463,7 +466,7 @@ mod tests {
             incarnation: None,
             pin: "latest".into(),
             cause: None,
-            trigger: plane_store::records::Trigger::Asked,
+            trigger: control_plane_store::records::Trigger::Asked,
             change: None,
             waiting: Some(waiting),
             next_look: None,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control_plane_store::records::By;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
-use plane_store::records::By;
 use plugin_sdk::{FencingToken, Observation, Shared, Usage};
 use prodspec_model::{AssetId, IncarnationNo};
 

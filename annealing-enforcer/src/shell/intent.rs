@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
-use plane_runtime::Runtime;
-use plane_store::{
+use control_plane_runtime::Runtime;
+use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record},
@@ -16,6 +15,7 @@ use plane_store::{
         Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Owned, Pause, PinRecord, Taken,
     },
 };
+use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Error, Input};

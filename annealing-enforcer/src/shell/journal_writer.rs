@@ -7,15 +7,15 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
-use plane_runtime::Runtime;
-use plane_store::{
+use control_plane_runtime::Runtime;
+use control_plane_store::{
     Store, Write,
     journal::{Journal, Outcome, Ticket},
     owner,
     record::{self, Record as _},
     records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, PinRecord, Taken},
 };
+use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
 use plugin_sdk::{FencingToken, with_causes};
 use prodspec_model::{AssetId, PartitionId};
 
@@ -202,7 +202,7 @@ impl<R: Runtime> JournalWriter<R> {
     async fn retire(&mut self) {
         let read = self.referenced.read_on(&*self.store, &self.decisions).await;
         match read {
-            Err(error @ plane_store::Error::Unavailable { .. }) => {
+            Err(error @ control_plane_store::Error::Unavailable { .. }) => {
                 tracing::warn!(%error, "decisions cannot be read; trying again");
                 return self.runtime.sleep(RESUBMIT).await;
             }
@@ -247,7 +247,7 @@ impl<R: Runtime> JournalWriter<R> {
         let _ = self.events.send(Input::Stopped(why));
     }
 
-    fn writes(&mut self, entries: Vec<Entry>) -> Result<Vec<Write>, plane_store::Error> {
+    fn writes(&mut self, entries: Vec<Entry>) -> Result<Vec<Write>, control_plane_store::Error> {
         let mut writes = Vec::with_capacity(entries.len());
         let mut decided = BTreeSet::new();
         for entry in entries {
@@ -301,7 +301,11 @@ impl<R: Runtime> JournalWriter<R> {
         Ok(writes)
     }
 
-    fn put<T: record::Record>(&self, name: &str, state: &T) -> Result<Write, plane_store::Error> {
+    fn put<T: record::Record>(
+        &self,
+        name: &str,
+        state: &T,
+    ) -> Result<Write, control_plane_store::Error> {
         record::put(&self.partition, name, state)
     }
 
@@ -309,7 +313,7 @@ impl<R: Runtime> JournalWriter<R> {
         &self,
         asset: &AssetId,
         state: Option<&T>,
-    ) -> Result<Write, plane_store::Error> {
+    ) -> Result<Write, control_plane_store::Error> {
         match state {
             Some(state) => record::put(&self.partition, asset.as_str(), state),
             None => Ok(record::delete::<T>(&self.partition, asset.as_str())),
@@ -325,7 +329,10 @@ impl<R: Runtime> JournalWriter<R> {
     }
 
     /// Reads the decisions of the assets that `steps` add decisions to: all decisions of an asset are one record.
-    async fn load_decisions(&mut self, steps: &[Vec<Entry>]) -> Result<(), plane_store::Error> {
+    async fn load_decisions(
+        &mut self,
+        steps: &[Vec<Entry>],
+    ) -> Result<(), control_plane_store::Error> {
         // Decisions in memory are newer than those that `referenced` has yet to read: these are kept.
         if self.decisions.len() > AT_HAND {
             match self.retiring.is_empty() {
@@ -349,7 +356,7 @@ impl<R: Runtime> JournalWriter<R> {
         let keys: Vec<_> = missing.iter().map(key).collect();
         let rows = loop {
             match self.store.get(&keys).await {
-                Err(error @ plane_store::Error::Unavailable { .. }) => {
+                Err(error @ control_plane_store::Error::Unavailable { .. }) => {
                     tracing::warn!(%error, "decisions cannot be read; trying again");
                     self.runtime.sleep(RESUBMIT).await;
                 }
@@ -391,13 +398,13 @@ fn take_answers(entries: &mut Vec<Entry>) -> (Vec<Reply>, Vec<Retiring>) {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use futures::channel::{mpsc, oneshot};
-    use plane_runtime::TokioRuntime;
-    use plane_store::{
+    use control_plane_runtime::TokioRuntime;
+    use control_plane_store::{
         Batch, MemoryStore, limit,
         memory::Point,
         records::{Decision, Trigger},
     };
+    use futures::channel::{mpsc, oneshot};
     use plugin_sdk::{Cause, testing};
     use prodspec_model::IncarnationNo;
     use tokio::task::JoinHandle;
@@ -494,7 +501,7 @@ mod tests {
             token: FencingToken(1),
             change: None,
             summary: "change it".into(),
-            outcome: plane_store::records::Outcome::Pushed,
+            outcome: control_plane_store::records::Outcome::Pushed,
             allowed_by: Vec::new(),
         }
     }

@@ -36,13 +36,13 @@ use std::{
     sync::Arc,
 };
 
+use control_plane_runtime::Runtime;
+use control_plane_store::{Store, incarnations::Incarnations};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
     future::{AbortHandle, BoxFuture, Either},
 };
-use plane_runtime::Runtime;
-use plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
     Diff, DiffRequest, FencingToken, PushRequest, Pushed,
     service::{Checks, Stack},

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use control_plane_runtime::{Kernel as _, Runtime};
 use futures::{
     FutureExt, StreamExt,
     channel::{
@@ -14,7 +15,6 @@ use futures::{
     },
     future::{AbortHandle, BoxFuture},
 };
-use plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{FencingToken, Mono, Now, plugin};
 
 use super::{

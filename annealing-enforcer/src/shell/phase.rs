@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plane_store::records::Stopped;
+use control_plane_store::records::Stopped;
 use prodspec_model::PartitionId;
 
 use super::AskError;

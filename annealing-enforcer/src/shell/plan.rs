@@ -6,9 +6,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_store::{Store, incarnations::Incarnations};
 use futures::{StreamExt, channel::mpsc, stream};
-use plane_runtime::{Runtime, timeout_at};
-use plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
     Diff, DiffRequest, IncarnationReader, Run,
     service::{Checks, Stack},

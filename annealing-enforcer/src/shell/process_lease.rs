@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures::{channel::mpsc::UnboundedSender, lock::Mutex};
-use plane_runtime::Runtime;
-use plane_store::{
+use control_plane_runtime::Runtime;
+use control_plane_store::{
     Store,
     owner::{Acquire, Beat, Process, ProcessId},
 };
+use futures::{channel::mpsc::UnboundedSender, lock::Mutex};
 use plugin_sdk::{FencingToken, Mono, with_causes};
 use prodspec_model::PartitionId;
 
@@ -95,7 +95,7 @@ impl<R: Runtime> ProcessLease<R> {
     pub(crate) async fn acquire(
         &self,
         partition: &PartitionId,
-    ) -> Result<Acquire, plane_store::Error> {
+    ) -> Result<Acquire, control_plane_store::Error> {
         self.process.lock().await.acquire(partition).await
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plane_store::{
+use control_plane_store::{
     Error, Key, KeyRange, Store,
     record::{self, Record as _},
     records::Decisions,

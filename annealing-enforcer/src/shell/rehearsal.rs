@@ -3,8 +3,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use control_plane_runtime::{Kernel as _, Runtime};
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
-use plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::Incarnation;
 

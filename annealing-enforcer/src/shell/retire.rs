@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use control_plane_runtime::Runtime;
 use futures::channel::oneshot;
-use plane_runtime::Runtime;
 use prodspec_model::{AssetId, IncarnationNo};
 
 use super::{Actuation, Entry, Event, Pin, ownership::Ownership};

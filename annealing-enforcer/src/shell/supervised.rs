@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
+use control_plane_runtime::Runtime;
 use futures::{
     FutureExt,
     channel::oneshot,
     future::{AbortHandle, Abortable, BoxFuture, Either, select},
 };
-use plane_runtime::Runtime;
 use prodspec_model::PartitionId;
 
 /// The first wait before a task that panicked is started again; it doubles with each panic.
@@ -154,7 +154,7 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use plane_runtime::TokioRuntime;
+    use control_plane_runtime::TokioRuntime;
 
     use super::*;
 

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
+use control_plane_runtime::{Runtime, TokioRuntime};
+use control_plane_store::records::By;
+use control_plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use futures::channel::oneshot;
-use plane_runtime::{Runtime, TokioRuntime};
-use plane_store::records::By;
-use plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use plugin_sdk::{
     AssetPlugin, Cause, Diff, DiffRequest, PushRequest, Pushed, plugin,
     testing::{self, InMemoryProduction},

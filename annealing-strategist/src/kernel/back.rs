@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plane_store::records::{PinStatus, StandingPin, SyncState};
+use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Cause, Now, Progress, RolloutId, Selection, Target};
 use prodspec_model::{AssetId, Digest, rollout::OnUnhealthy};
 

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
+use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use jiff::Timestamp;
-use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Cause, Now, RolloutId, Target};
 use prodspec_model::{Asset, AssetId, Incarnation, rollout::FirstTurnup};
 

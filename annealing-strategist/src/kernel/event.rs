@@ -1,6 +1,6 @@
 //! The events that the kernel takes and the effects that it returns.
 
-use plane_store::records::PinStatus;
+use control_plane_store::records::PinStatus;
 use plugin_sdk::{Cause, Health, HealthRequest, RolloutId, SelectRequest, Selection};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 

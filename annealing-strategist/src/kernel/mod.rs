@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-use plane_store::records::{PinStatus, StandingPin, SyncState};
+use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{AssetTypes, Mono, Now, RolloutId};
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
 
@@ -117,7 +117,7 @@ pub struct Kernel {
     calls: u64,
 }
 
-impl plane_runtime::Kernel for Kernel {
+impl control_plane_runtime::Kernel for Kernel {
     type Event = Event;
     type Effects = Effects;
 

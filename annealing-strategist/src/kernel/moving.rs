@@ -1,6 +1,6 @@
 //! Requested moves of one pin that enforcement has not reported yet.
 
-use plane_store::records::StandingPin;
+use control_plane_store::records::StandingPin;
 
 /// The last reported place of a pin, and the moves requested since.
 #[derive(Debug)]

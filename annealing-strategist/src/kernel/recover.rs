@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use jiff::Timestamp;
-use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
 use prodspec_model::{Asset, AssetId, Incarnation};
 

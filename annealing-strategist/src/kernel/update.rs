@@ -1,7 +1,7 @@
 //! Select and update: asks which targets may move, moves them, and sees them settle.
 
+use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use jiff::Timestamp;
-use plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{
     Cause, Direction, IncarnationReader, Now, Progress, SelectRequest, Selection, Until, Wait,
 };

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control_plane_store::records::{PinStatus, SyncState};
 use jiff::Timestamp;
-use plane_store::records::{PinStatus, SyncState};
 use plugin_sdk::{Direction, Progress, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};

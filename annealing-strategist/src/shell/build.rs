@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use control_plane_runtime::Runtime;
+use control_plane_store::{Store, incarnations::Incarnations};
 use futures::channel::mpsc;
-use plane_runtime::Runtime;
-use plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
     AssetTypes, BoxError, Health, HealthRequest, SelectRequest, Selection,
     service::{AllTargets, Healthy, Stack, stack},

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use plane_runtime::{Kernel as _, Runtime};
-use plane_store::records::{PinStatus, StandingPin};
+use control_plane_runtime::{Kernel as _, Runtime};
+use control_plane_store::records::{PinStatus, StandingPin};
 use plugin_sdk::Mono;
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use control_plane_runtime::Runtime;
+use control_plane_store::record;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
-use plane_runtime::Runtime;
-use plane_store::record;
 use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 use super::{Input, Strategist};
@@ -69,7 +69,7 @@ pub enum AskError {
     Refused(#[from] Refused),
     /// The store cannot be read for this question.
     #[error("the store cannot be read")]
-    Store(#[from] plane_store::Error),
+    Store(#[from] control_plane_store::Error),
 }
 
 impl<R: Runtime> Handle<R> {

@@ -11,6 +11,8 @@ mod waiting;
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
+use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_store::records::PinStatus;
 use futures::{
     FutureExt, StreamExt,
     channel::{
@@ -20,8 +22,6 @@ use futures::{
     future::{BoxFuture, abortable},
     stream::BoxStream,
 };
-use plane_runtime::{Runtime, timeout_at};
-use plane_store::records::PinStatus;
 use plugin_sdk::{BoxError, Health, Mono, Selection, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 

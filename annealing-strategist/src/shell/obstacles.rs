@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plane_runtime::Runtime;
+use control_plane_runtime::Runtime;
 use plugin_sdk::BoxError;
 use prodspec_model::{Asset, AssetId, Incarnation};
 

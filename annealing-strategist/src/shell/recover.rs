@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use plane_runtime::Runtime;
-use plane_store::{
+use control_plane_runtime::Runtime;
+use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record},

@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
+use control_plane_runtime::Runtime;
+use control_plane_store::{Store, Write, incarnations::Incarnations, record};
 use futures::{StreamExt, channel::mpsc::UnboundedReceiver};
-use plane_runtime::Runtime;
-use plane_store::{Store, Write, incarnations::Incarnations, record};
 use plugin_sdk::BoxError;
 use prodspec_model::{AssetId, PartitionId};
 
@@ -99,7 +99,7 @@ impl Steps {
         self.actuator.actuate(actuation).await
     }
 
-    fn write(&self, policy: &AssetId, record: Record) -> Result<Write, plane_store::Error> {
+    fn write(&self, policy: &AssetId, record: Record) -> Result<Write, control_plane_store::Error> {
         let partition = &self.partition;
         match record {
             Record::Rollout(rollout) => {

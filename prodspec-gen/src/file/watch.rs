@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use control_plane_runtime::{Runtime, TokioRuntime, timeout_at};
 use futures::{
     channel::mpsc,
     stream::{self, BoxStream, StreamExt},
@@ -10,7 +11,6 @@ use notify::{
     ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
     event::{AccessKind, AccessMode},
 };
-use plane_runtime::{Runtime, TokioRuntime, timeout_at};
 
 use super::scope::Scope;
 

@@ -1,6 +1,6 @@
 //! The rules by which changes are coalesced into runs, in virtual time.
 
-use plane_runtime::Kernel as _;
+use control_plane_runtime::Kernel as _;
 use proptest::prelude::*;
 
 use super::*;

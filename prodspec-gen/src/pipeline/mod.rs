@@ -6,8 +6,8 @@ mod graph;
 
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use control_plane_runtime::{Runtime, timeout_at};
 use futures::FutureExt;
-use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{
     AssetTypes, Candidate, ExternalValidator, Generator, GeneratorInfo, Problem, Problems, Reading,
     SourceOfTruth, Validator,

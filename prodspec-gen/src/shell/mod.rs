@@ -6,12 +6,12 @@ mod work;
 
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
+use control_plane_runtime::{Kernel as _, Runtime};
 use futures::{
     FutureExt,
     future::{BoxFuture, Either, select},
     stream::{BoxStream, SelectAll, StreamExt, select_all},
 };
-use plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{Candidate, Mono, Problem, Problems};
 use prodspec_model::{Digest, Incarnation, SourceName};
 use tokio::sync::{mpsc, watch};
@@ -32,7 +32,7 @@ use crate::{
 ///
 /// ```
 /// use std::sync::Arc;
-/// use plane_runtime::TokioRuntime;
+/// use control_plane_runtime::TokioRuntime;
 /// use prodspec_gen::{Regeneration, seal::InMemory};
 /// # use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Problems};
 /// # use prodspec_gen::{Pipeline, YamlFile};

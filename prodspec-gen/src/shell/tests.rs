@@ -2,8 +2,8 @@
 
 use std::{sync::Mutex, time::Duration};
 
+use control_plane_runtime::TokioRuntime;
 use futures::channel::mpsc as hints;
-use plane_runtime::TokioRuntime;
 use plugin_sdk::{BoxError, Candidate, ExternalValidator, Reading, SourceOfTruth};
 use serde_json::{Value as Json, json};
 

@@ -3,11 +3,11 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
+use control_plane_runtime::{Runtime, blocking, timeout_at};
 use futures::{
     FutureExt,
     future::{BoxFuture, join_all, ready},
 };
-use plane_runtime::{Runtime, blocking, timeout_at};
 use plugin_sdk::{BoxError, Problem, Problems};
 use prodspec_model::{Digest, Incarnation};
 

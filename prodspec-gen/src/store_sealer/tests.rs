@@ -1,6 +1,6 @@
 //! Seals into a store: incarnations are read back, and overrides are used up in the same commit.
 
-use plane_store::MemoryStore;
+use control_plane_store::MemoryStore;
 use prodspec_model::Digest;
 use serde_json::json;
 

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
+use control_plane_runtime::Runtime;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use plane_runtime::Runtime;
 use plugin_sdk::{Mono, Now};
 
 use super::{Executor, NodeId, locked};

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex};
 
-use plane_runtime::Runtime;
+use control_plane_runtime::Runtime;
 
 use super::*;
 

@@ -7,7 +7,7 @@ use annealing_enforcer::{
     kernel::Pin,
     store::records::{By, Scope},
 };
-use plane_runtime::{Runtime, timeout_at};
+use control_plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::Cause;
 use prodspec_model::{Incarnation, TypeName};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use annealing_strategist::{AskError, By, Command, Handle, State as Rolls, View};
+use control_plane_runtime::{Runtime, timeout_at};
 use jiff::SignedDuration;
-use plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{Progress, Target};
 use prodspec_model::AssetId;
 

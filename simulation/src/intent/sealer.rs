@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
-use plane_store::{
+use control_plane_store::{
     Batch, Store,
     incarnations::{Head, Incarnations},
 };
+use jiff::Timestamp;
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationId, IncarnationNo, Snapshot, incarnation::Header,
 };

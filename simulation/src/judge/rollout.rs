@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use plane_store::records::PinRecord;
+use control_plane_store::records::PinRecord;
 use plugin_sdk::Cause;
 use prodspec_model::{Message, addons::Turndown};
 

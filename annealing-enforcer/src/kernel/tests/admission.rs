@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::Scope;
+use control_plane_store::records::Scope;
 use plugin_sdk::{Claim, Diff, Pushed, Recheck};
 
 use super::rig::{Rig, delay, destroys, differs, exclusive, id, thing};

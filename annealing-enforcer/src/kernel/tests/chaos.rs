@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plane_store::records::{PinRecord, Scope, SyncState};
+use control_plane_store::records::{PinRecord, Scope, SyncState};
 use plugin_sdk::{
     Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed,
     Pushed, Quota, Recheck, Stamp, Verdict, plugin,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_runtime::Kernel as _;
+use control_plane_runtime::Kernel as _;
 use plugin_sdk::{Cause, Claim, Diff, Pushed, plugin};
 use prodspec_model::{
     Asset, AssetRef,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{Outcome, Scope};
+use control_plane_store::records::{Outcome, Scope};
 use plugin_sdk::{Pushed, Recheck, Verdict};
 use prodspec_model::Digest;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::Trigger;
+use control_plane_store::records::Trigger;
 use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, Recheck, Verdict, plugin};
 
 use super::rig::{Rig, delay, differs, id, kind, seal, thing};

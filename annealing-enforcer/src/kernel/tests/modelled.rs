@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{StandingPin, SyncState};
+use control_plane_store::records::{StandingPin, SyncState};
 use plugin_sdk::{Cause, Claim, FencingToken, Recheck};
 use prodspec_model::{Asset, AssetRef, Message, addons::RolloutPolicyRef};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{PinRecord, PinStatus, StandingPin, SyncState};
+use control_plane_store::records::{PinRecord, PinStatus, StandingPin, SyncState};
 use plugin_sdk::{Cause, FencingToken, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use plane_store::records::AssetRecord;
+use control_plane_store::records::AssetRecord;
 use plugin_sdk::{Diff, FencingToken, Guard, Stamp};
 use prodspec_model::{Asset, Message, TypeName};
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,7 @@ fn r13_push_may_rely_on_thousands_of_assets_with_long_ids() {
     .expect("it is pushed");
     let record: AssetRecord = rig.remembered("provider").unwrap();
     let bytes = serde_json::to_vec(&record).unwrap().len();
-    assert!(bytes < plane_store::limit::VALUE, "{bytes}");
+    assert!(bytes < control_plane_store::limit::VALUE, "{bytes}");
     let next = rig.taken_over();
     assert_eq!(next.kernel.holds.len(), 6_000, "each is held again");
 }

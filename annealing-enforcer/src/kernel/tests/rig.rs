@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use control_plane_runtime::Kernel as _;
+use control_plane_store::records::{AssetRecord, By, Scope};
 use jiff::Timestamp;
-use plane_runtime::Kernel as _;
-use plane_store::records::{AssetRecord, By, Scope};
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
     Observation, Observed, Pushed, Recheck, Usage, Verdict, plugin,

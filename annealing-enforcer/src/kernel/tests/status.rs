@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use plane_store::records::Scope;
+use control_plane_store::records::Scope;
 use plugin_sdk::{Diff, Now, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Message as _,

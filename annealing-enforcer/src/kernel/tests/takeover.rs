@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use plane_store::records::{AssetRecord, Settled};
+use control_plane_store::records::{AssetRecord, Settled};
 use plugin_sdk::{Diff, FencingToken, Mono, Now, Run};
 use prodspec_model::{Asset, IncarnationNo};
 

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
+use control_plane_runtime::TokioRuntime;
 use futures::{FutureExt, future::BoxFuture};
-use plane_runtime::TokioRuntime;
 use plugin_sdk::{Mono, Now};
 use tokio::sync::mpsc;
 

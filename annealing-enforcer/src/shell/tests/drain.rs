@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use plane_store::{
+use control_plane_store::{
     owner, record,
     records::{AssetRecord, Stopped},
 };

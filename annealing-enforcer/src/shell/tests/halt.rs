@@ -57,7 +57,9 @@ async fn violation_stops_the_partition_at_each_start_until_an_operator_clears_it
     })
     .await;
     let partition = PartitionId::new("test").unwrap();
-    let kept = plane_store::record::load::<plane_store::records::Stopped>(&*store, &partition, "");
+    let kept = control_plane_store::record::load::<control_plane_store::records::Stopped>(
+        &*store, &partition, "",
+    );
     let kept = kept.await.unwrap().unwrap().value;
     assert_eq!(kept.cleared.unwrap().by, By::new("ada", "a known bug"));
     enforced(&store, 1, async |_| {}).await;

@@ -1,6 +1,6 @@
 //! Owners that were declared dead, or whose heartbeats fail: they start no call.
 
-use plane_store::owner;
+use control_plane_store::owner;
 use tokio::time::Instant;
 
 use super::*;

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use plane_store::{
+use control_plane_store::{
     record,
     records::{Approval, Scope},
 };

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::stream::BoxStream;
-use plane_store::{
+use control_plane_store::{
     CommitError, Key, KeyRange, Page, Topic, Version, Versioned, record, records::Decisions,
 };
+use futures::stream::BoxStream;
 
 use super::*;
 
@@ -83,9 +83,9 @@ struct Flaky {
 }
 
 impl Flaky {
-    fn read(&self) -> Result<(), plane_store::Error> {
+    fn read(&self) -> Result<(), control_plane_store::Error> {
         match self.reads.fetch_add(1, Ordering::SeqCst) % 7 {
-            0 => Err(plane_store::Error::unavailable("try again")),
+            0 => Err(control_plane_store::Error::unavailable("try again")),
             _ => Ok(()),
         }
     }
@@ -93,12 +93,19 @@ impl Flaky {
 
 #[async_trait::async_trait]
 impl Store for Flaky {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, plane_store::Error> {
+    async fn get(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Versioned>>, control_plane_store::Error> {
         self.read()?;
         self.store.get(keys).await
     }
 
-    async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, plane_store::Error> {
+    async fn scan(
+        &self,
+        range: KeyRange,
+        limit: usize,
+    ) -> Result<Page, control_plane_store::Error> {
         self.read()?;
         self.store.scan(range, limit).await
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::StandingPin;
+use control_plane_store::records::StandingPin;
 use plugin_sdk::{Cause, Judgement, Progress};
 use prodspec_model::{
     IncarnationNo,

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
+use control_plane_runtime::Kernel as _;
+use control_plane_store::records::{PinStatus, StandingPin};
 use jiff::Timestamp;
-use plane_runtime::Kernel as _;
-use plane_store::records::{PinStatus, StandingPin};
 use plugin_sdk::{AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, TargetSelection};
 use prodspec_model::{
     Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationId, IncarnationNo, Message,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plane_store::records::{PinStatus, StandingPin, SyncState};
+use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use plugin_sdk::{HealthRequest, Judgement, Watched};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,

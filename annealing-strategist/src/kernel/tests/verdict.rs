@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use control_plane_store::limit;
 use jiff::Timestamp;
-use plane_store::limit;
 use plugin_sdk::{Finding, Health, Judgement};
 use prodspec_model::rollout::RolloutPolicy;
 

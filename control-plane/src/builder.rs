@@ -1,0 +1,351 @@
+//! The builder of a control plane, with a method for each part.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use annealing_enforcer::{Config, Enforcer, EnforcerBuilder, Plugin};
+use annealing_strategist::{
+    Strategist, StrategistBuilder,
+    policy::{self, NoStall},
+};
+use control_plane_runtime::{Runtime, TokioRuntime};
+use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
+use plugin_sdk::{
+    AssetType, BoxError, CheckRequest, Generator, Health, HealthRequest, SelectRequest, Selection,
+    SourceOfTruth, Validator, Verdict,
+    service::{AllTargets, Checks, Healthy, Proceed},
+};
+use prodspec_gen::{Pipeline, pipeline};
+use prodspec_model::{Message, PartitionId, id::InvalidId, rollout::RolloutPolicy};
+use tokio::sync::watch;
+use tower::Service;
+
+use crate::{
+    generate,
+    plane::{ControlPlane, Shared},
+    rollout,
+};
+
+/// Number of newest incarnations that are kept by default.
+const KEEP: usize = 100;
+
+type Generation = Box<dyn FnOnce(pipeline::Builder) -> pipeline::Builder + Send>;
+type Strategy<R> = Box<dyn FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send>;
+type Enforcement<R> = Box<dyn FnOnce(EnforcerBuilder<R>) -> EnforcerBuilder<R> + Send>;
+
+/// Reason why a control plane cannot be built from its parts.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// `build` was called outside a tokio runtime.
+    #[error("a control plane must be built inside a tokio runtime; call `build` in async code")]
+    NoRuntime,
+    /// No store was given to the builder.
+    #[error("a control plane needs a store; add one with `.store(SqliteStore::open(\"state\")?)`")]
+    NoStore,
+    /// The name of the partition is invalid.
+    #[error("the name of the partition is invalid")]
+    Partition(#[from] InvalidId),
+    /// Sources, generators and validators do not fit together.
+    #[error("sources, generators and validators do not fit together")]
+    Pipeline(#[from] pipeline::Error),
+    /// Asset plugins and checks do not fit together.
+    #[error("asset plugins and checks do not fit together")]
+    Enforcer(#[from] annealing_enforcer::BuildError),
+    /// A type has neither a plugin nor is it declared as modelled only, so its assets would not be enforced.
+    #[error(
+        "assets of type {0} have no plugin; register one with asset_plugin, or declare the type modelled_only"
+    )]
+    NoPlugin(&'static str),
+    /// A type is declared as modelled only, and has a plugin that would never be called.
+    #[error("type {0} is declared modelled_only and has a plugin; remove one of the two")]
+    ModelledOnly(&'static str),
+}
+
+/// Builder of a control plane. Created by [`ControlPlane::builder`] and finished by [`build`](Self::build).
+///
+/// A store, at least one source and a generator are required; see the [crate's example](crate).
+#[must_use]
+pub struct ControlPlaneBuilder<R = TokioRuntime> {
+    runtime: Option<R>,
+    partition: String,
+    store: Option<Arc<dyn Store>>,
+    keep: usize,
+    /// Each type that was mentioned, and whether it has a plugin.
+    types: BTreeMap<&'static str, bool>,
+    /// Declarations that follow from plugins. Explicit ones are applied after them and take precedence.
+    implied: Vec<Generation>,
+    generation: Vec<Generation>,
+    enforcement: Vec<Enforcement<R>>,
+    strategy: Vec<Strategy<R>>,
+    no_stall: NoStall,
+}
+
+impl ControlPlane {
+    /// Starts to build the control plane of the partition named `partition`, on the tokio runtime of the caller.
+    ///
+    /// The name is checked by [`build`](ControlPlaneBuilder::build): 1 to 63 lower-case letters, digits and hyphens,
+    /// with a letter or digit first and last.
+    pub fn builder(partition: &str) -> ControlPlaneBuilder {
+        let inside = tokio::runtime::Handle::try_current().is_ok();
+        ControlPlaneBuilder::on(inside.then(TokioRuntime::current), partition)
+    }
+}
+
+impl<R: Runtime> ControlPlane<R> {
+    /// Same as [`ControlPlane::builder`], but with time and tasks from `runtime`.
+    pub fn builder_on(runtime: R, partition: &str) -> ControlPlaneBuilder<R> {
+        ControlPlaneBuilder::on(Some(runtime), partition)
+    }
+}
+
+impl<R: Runtime> ControlPlaneBuilder<R> {
+    fn on(runtime: Option<R>, partition: &str) -> Self {
+        Self {
+            runtime,
+            partition: partition.to_owned(),
+            store: None,
+            keep: KEEP,
+            types: BTreeMap::new(),
+            implied: Vec::new(),
+            generation: Vec::new(),
+            enforcement: Vec::new(),
+            strategy: Vec::new(),
+            no_stall: NoStall::standard(),
+        }
+    }
+
+    /// Sets the store for incarnations, decisions and everything else durable. Required.
+    ///
+    /// A directory belongs to one process at a time: [`SqliteStore::open`](control_plane_store_sqlite::SqliteStore::open)
+    /// refuses one that another process has open, [`open_wait`](control_plane_store_sqlite::SqliteStore::open_wait) waits until
+    /// it is free.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Adds a source of truth. At least one is required, and each needs a name of its own.
+    pub fn source(self, source: impl SourceOfTruth) -> Self {
+        self.generation(|builder| builder.source(source))
+    }
+
+    /// Adds a generator, which makes assets from documents or from other assets.
+    pub fn generator(self, generator: impl Generator) -> Self {
+        self.generation(|builder| builder.generator(generator))
+    }
+
+    /// Adds a validator, which can refuse assets or a whole incarnation before it is sealed.
+    pub fn validator(self, validator: impl Validator) -> Self {
+        self.generation(|builder| builder.validator(validator))
+    }
+
+    /// Adds several validators, such as [`prodspec_gen::validators::standard`].
+    pub fn validators(
+        self,
+        validators: impl IntoIterator<Item = Arc<dyn Validator>, IntoIter: Send + 'static>
+        + Send
+        + 'static,
+    ) -> Self {
+        self.generation(|builder| builder.validators(validators))
+    }
+
+    /// Declares properties of a type, such as its capacity or the validity of its payload. Not needed for types that
+    /// have a plugin and no such properties.
+    pub fn asset_type<T: Message>(mut self, declared: AssetType<T>) -> Self {
+        self.types.entry(T::TYPE).or_default();
+        self.generation(|builder| builder.asset_type(declared))
+    }
+
+    /// Declares a type that no plugin pushes: a concept or a group to which other assets refer.
+    pub fn modelled_only<T: Message>(self) -> Self {
+        self.asset_type(AssetType::<T>::new().modelled_only())
+    }
+
+    /// Registers the plugin that diffs and pushes the assets whose payload is a `T`.
+    pub fn asset_plugin<T: Message>(mut self, plugin: impl Into<Plugin>) -> Self {
+        self.types.insert(T::TYPE, true);
+        let implied = |builder: pipeline::Builder| builder.asset_type(AssetType::<T>::new());
+        self.implied.push(Box::new(implied));
+        let plugin: Plugin = plugin.into();
+        self.enforcement(|builder| builder.asset_plugin::<T>(plugin))
+    }
+
+    /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no
+    /// checks. [`Checks::assemble`] calls `layers`, and so learns the names of the checks.
+    pub fn checks<S>(self, layers: impl FnOnce(Proceed) -> S) -> Self
+    where
+        S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        let checks = Checks::assemble(layers);
+        self.enforcement(|builder| builder.assembled_checks(checks))
+    }
+
+    /// Sets which targets of a rollout may be updated when, as a tower stack around a service that selects all of them.
+    /// The default is [`annealing_strategist::policy::standard`], which follows the policy assets. A policy asset that
+    /// would stall in the stack is refused before it is sealed.
+    pub fn rollouts<S>(mut self, layers: impl FnOnce(AllTargets) -> S) -> Self
+    where
+        S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        let stack = layers(AllTargets);
+        self.no_stall = NoStall::of(stack.clone());
+        self.strategy(|builder| builder.rollouts(|_| stack))
+    }
+
+    /// Sets the health validators of rollouts, as a tower stack around a service that reports everything healthy.
+    /// Without this call everything counts as healthy.
+    pub fn health<S>(self, layers: impl FnOnce(Healthy) -> S) -> Self
+    where
+        S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        let stack = layers(Healthy);
+        self.strategy(|builder| builder.health(|_| stack))
+    }
+
+    /// Sets limits and timings of rollouts.
+    pub fn rollout_config(self, config: annealing_strategist::Config) -> Self {
+        self.strategy(|builder| builder.config(config))
+    }
+
+    fn strategy(
+        mut self,
+        change: impl FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send + 'static,
+    ) -> Self {
+        self.strategy.push(Box::new(change));
+        self
+    }
+
+    /// Sets limits and timings of enforcement.
+    pub fn config(self, config: Config) -> Self {
+        self.enforcement(|builder| builder.config(config))
+    }
+
+    /// Sets the time without a heartbeat after which another process takes over. Must be the same in all processes.
+    /// Default 15 seconds.
+    pub fn lease_term(self, term: Duration) -> Self {
+        self.enforcement(move |builder| builder.lease_term(term))
+    }
+
+    /// Sets the id of this process. It must be new at every start. Default: a random id.
+    pub fn process_id(self, process: ProcessId) -> Self {
+        self.enforcement(|builder| builder.process_id(process))
+    }
+
+    /// Sets how many of the newest incarnations are kept, in addition to those that something still refers to. At least
+    /// 1, default 100.
+    pub fn retain(mut self, incarnations: usize) -> Self {
+        self.keep = incarnations.max(1);
+        self
+    }
+
+    /// Changes anything else about generation: guards, timing, external validators. `change` is called by
+    /// [`build`](Self::build).
+    pub fn generation(
+        mut self,
+        change: impl FnOnce(pipeline::Builder) -> pipeline::Builder + Send + 'static,
+    ) -> Self {
+        self.generation.push(Box::new(change));
+        self
+    }
+
+    /// Changes anything else about enforcement: layers around diffs and pushes, a shared lease. `change` is called
+    /// by [`build`](Self::build).
+    pub fn enforcement(
+        mut self,
+        change: impl FnOnce(EnforcerBuilder<R>) -> EnforcerBuilder<R> + Send + 'static,
+    ) -> Self {
+        self.enforcement.push(Box::new(change));
+        self
+    }
+
+    /// Finishes the control plane. Before [`ControlPlane::run`] it only renews the heartbeat of this process.
+    ///
+    /// # Errors
+    /// [`BuildError`] if a part is missing, or parts do not fit together.
+    pub fn build(self) -> Result<ControlPlane<R>, BuildError> {
+        let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
+        let partition = PartitionId::new(&self.partition)?;
+        let store = self.store.ok_or(BuildError::NoStore)?;
+        let policies = AssetType::<RolloutPolicy>::new()
+            .modelled_only()
+            .valid(policy::valid);
+        let builder = Pipeline::builder(partition.clone())
+            .asset_type(policies)
+            .validator(self.no_stall);
+        let steps = self.implied.into_iter().chain(self.generation);
+        let pipeline = steps.fold(builder, |builder, step| step(builder)).build()?;
+        check_types(&self.types, &pipeline)?;
+        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let strategist = Strategist::builder(
+            runtime.clone(),
+            partition.clone(),
+            store.clone(),
+            incarnations.clone(),
+        )
+        .types(pipeline.types().clone());
+        let steps = self.strategy.into_iter();
+        let strategist = steps
+            .fold(strategist, |builder, step| step(builder))
+            .build();
+        let shared = Arc::new(Shared {
+            runtime: runtime.clone(),
+            partition: partition.clone(),
+            store: store.clone(),
+            incarnations: incarnations.clone(),
+            pipeline,
+            strategist,
+            keep: self.keep,
+            owned: watch::Sender::new(None),
+            rollouts: watch::Sender::new(None),
+        });
+        let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
+        let steps = self.enforcement.into_iter();
+        let builder = steps.fold(builder, |builder, step| step(builder));
+        let (beside, rolling) = (shared.clone(), shared.clone());
+        let enforcer = builder
+            .beside("generation", move |token, enforcement| {
+                generate::while_owner(beside.clone(), token, enforcement)
+            })
+            .beside("rollouts", move |_, enforcement| {
+                rollout::while_owner(rolling.clone(), enforcement)
+            })
+            .build()?;
+        Ok(ControlPlane { enforcer, shared })
+    }
+}
+
+/// Checks that every type either has a plugin or is declared modelled only.
+fn check_types(
+    types: &BTreeMap<&'static str, bool>,
+    pipeline: &Pipeline,
+) -> Result<(), BuildError> {
+    for (name, has_plugin) in types {
+        match (has_plugin, pipeline.types().is_modelled_only(name)) {
+            (false, false) => return Err(BuildError::NoPlugin(name)),
+            (true, true) => return Err(BuildError::ModelledOnly(name)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl<R> std::fmt::Debug for ControlPlaneBuilder<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControlPlaneBuilder")
+            .field("partition", &self.partition)
+            .field("types", &self.types)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! Generation while the partition is owned: seals are fenced by the owner's token and handed directly to the enforcer.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use annealing_enforcer::Handle as Enforcement;
+use async_trait::async_trait;
+use control_plane_runtime::Runtime;
+use plugin_sdk::{BoxError, FencingToken};
+use prodspec_gen::{Regeneration, Seal, SealOverride, Sealer, StoreSealer};
+use prodspec_model::{Incarnation, Revision, SourceName};
+use tokio::sync::watch;
+
+use crate::{plane::Shared, retention};
+
+/// Runs generation and retention while the partition is owned under `token`.
+pub(crate) async fn while_owner<R: Runtime>(
+    shared: Arc<Shared<R>>,
+    token: FencingToken,
+    enforcement: Enforcement<R>,
+) {
+    let durable = StoreSealer::sharing(
+        shared.store.clone(),
+        shared.partition.clone(),
+        shared.incarnations.clone(),
+    );
+    let seals = HandedOver {
+        durable: durable.owned(token),
+        enforcement: enforcement.clone(),
+    };
+    let (regeneration, handle) = Regeneration::new(
+        shared.runtime.clone(),
+        shared.pipeline.clone(),
+        Arc::new(seals),
+    );
+    let status = handle.watch();
+    let _owned = Owned::announce(&shared.owned, handle);
+    let retention = retention::follow(&shared, token, &enforcement, status);
+    futures::join!(regeneration.run(), retention);
+}
+
+/// Publishes the handle to generation, and withdraws it when it is dropped.
+struct Owned<'s>(&'s watch::Sender<Option<prodspec_gen::Handle>>);
+
+impl<'s> Owned<'s> {
+    fn announce(
+        sender: &'s watch::Sender<Option<prodspec_gen::Handle>>,
+        generation: prodspec_gen::Handle,
+    ) -> Self {
+        sender.send_replace(Some(generation));
+        Self(sender)
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(None);
+    }
+}
+
+/// Seals incarnations in the store, and hands each one to the enforcer without waiting for the store's hint.
+struct HandedOver<R> {
+    durable: StoreSealer,
+    enforcement: Enforcement<R>,
+}
+
+#[async_trait]
+impl<R: Runtime> Sealer for HandedOver<R> {
+    async fn latest(&self) -> Result<Option<Incarnation>, BoxError> {
+        self.durable.latest().await
+    }
+
+    async fn overrides(&self) -> Result<Vec<SealOverride>, BoxError> {
+        self.durable.overrides().await
+    }
+
+    async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError> {
+        let incarnation = self.durable.seal(seal).await?;
+        self.enforcement.publish(incarnation.clone());
+        Ok(incarnation)
+    }
+
+    async fn seen(&self, sources: &BTreeMap<SourceName, Revision>) -> Result<(), BoxError> {
+        self.durable.seen(sources).await
+    }
+}

@@ -1,0 +1,259 @@
+//! The handle to a control plane: questions, and waiting for results.
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_enforcer::{AskError, Planner, Settle, shell};
+use control_plane_runtime::{Runtime, TokioRuntime, timeout_at};
+use control_plane_store::{
+    incarnations,
+    owner::{Owner, ProcessId},
+    record,
+    records::Stopped,
+};
+use plugin_sdk::{Mono, Problems};
+use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    plane::Shared,
+    status::{AsIntended, GroupStatus},
+};
+
+/// A handle to a control plane, for questions and commands of operators. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle<R = TokioRuntime> {
+    pub(crate) shared: Arc<Shared<R>>,
+    pub(crate) enforcer: shell::Handle<R>,
+    pub(crate) planner: Planner<R>,
+}
+
+/// Reason why a question or a command failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another process owns the partition, or no process does.
+    #[error("this process does not own {partition}; {}", owner_hint(owner))]
+    NotOwner {
+        /// Partition of the control plane.
+        partition: PartitionId,
+        /// Owner of the partition according to the store; `None` if there is none.
+        owner: Option<ProcessId>,
+    },
+    /// The sources do not make an incarnation. Contains every problem found.
+    #[error("no incarnation can be made from the sources:\n{0}")]
+    Refused(Problems),
+    /// The partition has no incarnation yet.
+    #[error("{0} has no incarnation yet; the generation status says why")]
+    NoIncarnation(PartitionId),
+    /// The partition has no such asset: it is not in intent, and no record mentions it.
+    #[error("{partition} has no asset `{asset}`")]
+    UnknownAsset {
+        /// Partition of the control plane.
+        partition: PartitionId,
+        /// Id of the requested asset.
+        asset: AssetId,
+    },
+    /// The awaited event did not happen in time.
+    #[error("{what} within {within:?}; the status says why")]
+    TooLate {
+        /// The event that did not happen.
+        what: &'static str,
+        /// How long the call waited.
+        within: Duration,
+    },
+    /// A source given as a replacement has the name of no existing source.
+    #[error(
+        "no source has the name `{0}`; give the replacement the name of the source that it replaces"
+    )]
+    UnknownSource(String),
+    /// The strategist has no answer, or the command does not fit the state of the rollout.
+    #[error(transparent)]
+    Rollout(#[from] annealing_strategist::AskError),
+    /// The enforcer has no answer, or refuses the command.
+    #[error(transparent)]
+    Enforcer(#[from] AskError),
+    /// The store cannot be read or written.
+    #[error("the store failed")]
+    Store(#[source] plugin_sdk::BoxError),
+}
+
+fn owner_hint(owner: &Option<ProcessId>) -> String {
+    match owner {
+        Some(owner) => format!("ask its owner `{owner}`"),
+        None => "no process owns it: run the control plane, or wait a moment".into(),
+    }
+}
+
+impl From<control_plane_store::Error> for Error {
+    fn from(error: control_plane_store::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<incarnations::Error> for Error {
+    fn from(error: incarnations::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// State of a partition, as one process knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Partition of the control plane.
+    pub partition: PartitionId,
+    /// Process that owns the partition according to the store; `None` if there is none.
+    pub owner: Option<ProcessId>,
+    /// Set if enforcement stopped itself, with the reason. Nothing is enforced until an operator clears it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+    /// State of generation; `None` if this process does not own the partition.
+    pub generation: Option<prodspec_gen::Status>,
+    /// Panics of generation or rollouts in this process. The part that panicked is started again automatically.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task_failures: Vec<String>,
+    /// State of enforcement; `None` if this process does not own the partition, or if there is nothing to enforce yet.
+    pub enforcement: Option<annealing_enforcer::Status>,
+    /// Policy groups with a live rollout, or with assets that their rollout left out. Empty if this process does not
+    /// own the partition.
+    pub groups: Vec<GroupStatus>,
+    /// Whether production is as intended, and if not, why not.
+    pub intended: AsIntended,
+}
+
+impl<R: Runtime> Handle<R> {
+    /// Partition of the control plane.
+    pub fn partition(&self) -> &PartitionId {
+        &self.shared.partition
+    }
+
+    /// Handle to the enforcer, for functions that this handle does not offer.
+    pub fn enforcer(&self) -> &shell::Handle<R> {
+        &self.enforcer
+    }
+
+    /// Returns a handle to generation, to follow its status. Each ownership has a new one.
+    ///
+    /// # Errors
+    /// If this process does not own the partition, or the store cannot be read.
+    pub async fn generation(&self) -> Result<prodspec_gen::Handle, Error> {
+        let generation = self.shared.owned.borrow().clone();
+        match generation {
+            Some(generation) => Ok(generation),
+            None => Err(Error::NotOwner {
+                partition: self.shared.partition.clone(),
+                owner: self.owner().await?,
+            }),
+        }
+    }
+
+    /// Waits until this process owns the partition, and returns a handle to its generation. Returns at once if it owns
+    /// it already.
+    pub async fn wait_until_owner(&self) -> prodspec_gen::Handle {
+        let mut owned = self.shared.owned.subscribe();
+        loop {
+            if let Some(generation) = owned.borrow_and_update().clone() {
+                return generation;
+            }
+            if owned.changed().await.is_err() {
+                // The sender is in `self.shared`, so this does not happen.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Returns the state of the partition, with all problems. Works in every process, but only the owner knows the
+    /// details.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let generation = self.shared.owned.borrow().as_ref().map(|it| it.status());
+        let something = generation
+            .as_ref()
+            .is_some_and(|status| status.incarnation.is_some());
+        let mut status = Status {
+            partition: self.shared.partition.clone(),
+            owner: self.owner().await?,
+            stopped: self.enforcer.stopped().await?,
+            generation,
+            task_failures: self.enforcer.task_failures(),
+            enforcement: None,
+            groups: Vec::new(),
+            intended: AsIntended::Unknown(String::new()),
+        };
+        if something {
+            status.enforcement = self.enforcer.status().await.ok();
+            // If the strategist does not answer, the enforcer's count of assets behind their intent covers all groups.
+            let views = self.rollouts().await.unwrap_or_default();
+            status.groups = views.iter().filter_map(GroupStatus::of).collect();
+        }
+        status.intended = AsIntended::of(&status);
+        Ok(status)
+    }
+
+    async fn owner(&self) -> Result<Option<ProcessId>, Error> {
+        let Shared {
+            store, partition, ..
+        } = &*self.shared;
+        let owner = record::load::<Owner>(&**store, partition, "").await?;
+        Ok(owner.map(|owner| owner.value.process))
+    }
+
+    /// Loads the incarnation in force.
+    ///
+    /// # Errors
+    /// If there is none yet, or the store cannot be read.
+    pub async fn latest(&self) -> Result<Incarnation, Error> {
+        let latest = self.shared.incarnations.latest().await?;
+        latest.ok_or_else(|| Error::NoIncarnation(self.shared.partition.clone()))
+    }
+
+    /// Reads the sources now, and waits until production matches them. Returns the incarnation made from them.
+    ///
+    /// # Errors
+    /// If the sources make no incarnation, this process loses the partition, or it takes longer than `within`.
+    pub async fn settle(&self, within: Duration) -> Result<IncarnationId, Error> {
+        let deadline = self.shared.runtime.now().mono + within;
+        let owned = self
+            .until(deadline, within, self.wait_until_owner())
+            .await?;
+        let status = self.until(deadline, within, owned.next_run()).await?;
+        if status.problems.any_error() {
+            return Err(Error::Refused(status.problems));
+        }
+        let newest = status
+            .incarnation
+            .ok_or_else(|| Error::NoIncarnation(self.shared.partition.clone()))?;
+        let left = deadline.since(self.shared.runtime.now().mono);
+        self.wait_settled(Settle::All(newest.id.no), left).await?;
+        Ok(newest.id)
+    }
+
+    /// Waits until production matches an incarnation: all of it, or one asset.
+    ///
+    /// # Errors
+    /// If that takes longer than `within`, or this process does not own the partition.
+    pub async fn wait_settled(&self, what: Settle, within: Duration) -> Result<(), Error> {
+        self.generation().await?;
+        Ok(self.enforcer.wait_settled(what, within).await?)
+    }
+
+    async fn until<T>(
+        &self,
+        deadline: Mono,
+        within: Duration,
+        event: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        let what = "the sources were not read";
+        let event = timeout_at(&self.shared.runtime, deadline, event).await;
+        event.ok_or(Error::TooLate { what, within })
+    }
+}
+
+impl<R> std::fmt::Debug for Handle<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle")
+            .field("partition", &self.shared.partition)
+            .finish_non_exhaustive()
+    }
+}

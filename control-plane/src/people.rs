@@ -1,0 +1,148 @@
+//! Commands of operators: pauses, approvals, overrides. Each has who and why, and is durable when the call returns.
+
+use annealing_enforcer::{Command, Interventions};
+use annealing_strategist::By;
+use control_plane_runtime::Runtime;
+use control_plane_store::records::Scope;
+use jiff::Timestamp;
+use prodspec_gen::{SealOverride, StoreSealer};
+use prodspec_model::{AssetId, Digest};
+
+use crate::handle::{Error, Handle};
+
+impl<R: Runtime> Handle<R> {
+    async fn tell(&self, command: Command) -> Result<(), Error> {
+        self.generation().await?;
+        Ok(self.enforcer.tell(command).await?)
+    }
+
+    /// Returns the commands that are in force: pauses, approvals, overrides.
+    ///
+    /// # Errors
+    /// If this process does not own the partition.
+    pub async fn interventions(&self) -> Result<Interventions, Error> {
+        self.generation().await?;
+        Ok(self.enforcer.interventions().await?)
+    }
+
+    /// Pauses `scope`: no push starts in it until `until`, or until an operator resumes it. `None` means no end. Pushes
+    /// under way continue.
+    ///
+    /// # Errors
+    /// If the scope names an asset or a type that is not enforced, `until` is in the past, or this process does not own
+    /// the partition.
+    pub async fn pause(&self, scope: Scope, by: By, until: Option<Timestamp>) -> Result<(), Error> {
+        self.tell(Command::Pause { scope, until, by }).await
+    }
+
+    /// Ends the pause of `scope`, so that pushes start again.
+    ///
+    /// # Errors
+    /// If the scope is not paused, or this process does not own the partition.
+    pub async fn resume(&self, scope: Scope, by: By) -> Result<(), Error> {
+        self.tell(Command::Resume { scope, by }).await
+    }
+
+    /// Approves a destructive change of `asset`, for one push. `change` is the digest of exactly this change, as
+    /// `explain` or `plan` shows it. The approval expires at `until`, by default after 24 hours.
+    ///
+    /// # Errors
+    /// If the asset now has another change, the change is not destructive, or this process does not own the partition.
+    pub async fn approve(
+        &self,
+        asset: &AssetId,
+        change: Digest,
+        by: By,
+        until: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        let asset = asset.clone();
+        self.tell(Command::Approve {
+            asset,
+            change,
+            until,
+            by,
+        })
+        .await
+    }
+
+    /// Overrides the check named `check` for one change of `asset`, for one push: its delays do not count. `change` is
+    /// the digest of that change. The override expires at `until`, by default after 24 hours.
+    ///
+    /// # Errors
+    /// If the asset now has another change, no check has this name, or this process does not own the partition.
+    pub async fn override_check(
+        &self,
+        asset: &AssetId,
+        change: Digest,
+        check: &str,
+        by: By,
+        until: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        self.tell(Command::Override {
+            asset: asset.clone(),
+            change,
+            check: check.into(),
+            until,
+            by,
+        })
+        .await
+    }
+
+    /// Acknowledges the orphan `asset`: it is no longer listed, and its resource stays in production.
+    ///
+    /// # Errors
+    /// If the asset is not an orphan, or this process does not own the partition.
+    pub async fn acknowledge(&self, asset: &AssetId, by: By) -> Result<(), Error> {
+        let asset = asset.clone();
+        self.tell(Command::Acknowledge { asset, by }).await
+    }
+
+    /// Looks at `asset` now, even if it is waiting for something.
+    ///
+    /// # Errors
+    /// If looking now would give no result, with the reason; or if this process does not own the partition.
+    pub async fn look_now(&self, asset: &AssetId, by: By) -> Result<(), Error> {
+        let asset = asset.clone();
+        self.tell(Command::LookNow { asset, by }).await
+    }
+
+    /// Ends the wait for a push of `asset` whose outcome is unknown. With this command the operator confirms that the
+    /// push is not running any more.
+    ///
+    /// # Errors
+    /// If there is no such wait, or this process does not own the partition.
+    pub async fn push_is_over(&self, asset: &AssetId, by: By) -> Result<(), Error> {
+        let asset = asset.clone();
+        self.tell(Command::PushIsOver { asset, by }).await
+    }
+
+    /// Starts enforcement again after it stopped itself because an invariant did not hold. With this command the
+    /// operator confirms having examined production and the reason.
+    ///
+    /// # Errors
+    /// If enforcement is not stopped, or this process does not own the partition.
+    pub async fn clear_stop(&self, by: By) -> Result<(), Error> {
+        Ok(self.enforcer.clear_stop(by).await?)
+    }
+
+    /// Overrides the guard named `guard` for one seal: the one whose problem shows `digest`. Then the sources are read
+    /// again.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub async fn override_guard(&self, guard: &str, digest: Digest, by: By) -> Result<(), Error> {
+        let By { who, why } = by;
+        let word = SealOverride {
+            guard: guard.to_owned(),
+            digest,
+            who,
+            why,
+        };
+        let allowed = StoreSealer::allow(&*self.shared.store, &self.shared.partition, &word);
+        allowed.await.map_err(Error::Store)?;
+        if let Some(generation) = self.shared.owned.borrow().as_ref() {
+            generation.regenerate();
+        }
+        Ok(())
+    }
+}

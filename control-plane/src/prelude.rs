@@ -1,0 +1,31 @@
+//! The items that most services need: `use control_plane::prelude::*`.
+
+pub use crate::{BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, Status};
+pub use annealing_strategist::policy::{
+    BakeLayer, CanaryLayer, HoldLayer, MaxInFlightLayer, MaxUnavailableLayer,
+    OneDomainAtATimeLayer, WavesLayer,
+};
+
+pub use annealing_checks::{
+    CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Types,
+};
+pub use annealing_enforcer::{Config, Plugin, Settle, TypeConfig};
+pub use async_trait::async_trait;
+pub use control_plane_store::{MemoryStore, Store};
+pub use control_plane_store_sqlite::SqliteStore;
+pub use jiff::Timestamp;
+pub use plugin_sdk::{
+    AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change, CheckInfo,
+    CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts, Effects,
+    FieldChange, Generator, GeneratorInfo, Input, Observed, Problem, Problems, PushRequest, Pushed,
+    Quota, Reading, Recheck, SourceOfTruth, Turndown, Validator, Verdict, plugin,
+    service::{AssetService, CheckLayer, HealthLayer},
+};
+pub use prodspec_gen::{
+    JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile, validators,
+};
+pub use prodspec_model::{
+    Asset, AssetId, AssetRef, ExternalRef, IncarnationId, IncarnationNo, Message, PartitionId,
+    addons,
+};
+pub use tower::ServiceBuilder;

@@ -1,0 +1,80 @@
+//! Retention: after seals, removes old incarnations that nothing refers to any more.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use annealing_enforcer::Handle as Enforcement;
+use control_plane_runtime::Runtime;
+use control_plane_store::{
+    Batch, Version,
+    incarnations::{Keep, Removed},
+    owner,
+};
+use plugin_sdk::{BoxError, FencingToken};
+use prodspec_gen::Status;
+use prodspec_model::IncarnationNo;
+use tokio::sync::watch;
+
+use crate::plane::Shared;
+
+/// Removes old incarnations after seals. To keep the cost low, it runs once per `keep / 10` seals.
+pub(crate) async fn follow<R: Runtime>(
+    shared: &Shared<R>,
+    token: FencingToken,
+    enforcement: &Enforcement<R>,
+    mut status: watch::Receiver<Status>,
+) {
+    let mut last = IncarnationNo(0);
+    let every = (shared.keep / 10).max(1) as u32;
+    while status.changed().await.is_ok() {
+        let newest = status.borrow_and_update().incarnation.clone();
+        let Some(no) = newest.map(|header| header.id.no) else {
+            continue;
+        };
+        if no.0 - last.0 < every {
+            continue;
+        }
+        match remove_old(shared, token, enforcement).await {
+            Ok(removed) => {
+                last = no;
+                if removed != Removed::default() {
+                    tracing::info!(partition = %shared.partition, ?removed, "removed old incarnations");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(partition = %shared.partition, %error, "failed to remove old incarnations; retrying after the next seal");
+            }
+        }
+    }
+}
+
+async fn remove_old<R: Runtime>(
+    shared: &Shared<R>,
+    token: FencingToken,
+    enforcement: &Enforcement<R>,
+) -> Result<Removed, BoxError> {
+    let first = IncarnationNo(0);
+    let kept = shared.incarnations.headers(first, usize::MAX).await?;
+    let mut kept: BTreeSet<IncarnationNo> = kept.iter().map(|header| header.id.no).collect();
+    let mut old: BTreeSet<IncarnationNo> = kept.iter().rev().skip(shared.keep).copied().collect();
+    let looked = kept.last().copied().unwrap_or_default();
+    // Only the strategist knows which of them live rollouts need; without it nothing is removed.
+    let rollouts = shared.rollouts.borrow().clone();
+    let Some(rollouts) = rollouts.filter(|_| !old.is_empty()) else {
+        return Ok(Removed::default());
+    };
+    for referenced in rollouts.referenced().await? {
+        old.remove(&referenced);
+    }
+    // From here on none of these incarnations can become the intent of an asset, and no new decision cites them.
+    let retired = enforcement.retire(old).await?;
+    kept.retain(|no| !retired.contains(no));
+    let keep = Keep {
+        after: looked,
+        count: shared.keep,
+        age: Duration::ZERO,
+        pinned: kept,
+    };
+    let now = shared.runtime.now().wall;
+    let owner = Batch::new().expect_at(owner::key(&shared.partition), Version(token.0));
+    Ok(shared.incarnations.retain(&keep, now, &owner).await?)
+}

@@ -1,0 +1,249 @@
+//! Rollouts while the partition is owned: the strategist moves pins through the enforcer, and the handle answers
+//! questions about them.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use annealing_enforcer::{FeedItem, Handle as Enforcement, kernel::Pin};
+use annealing_strategist::{
+    Actuation, Actuator, AskError, Command, Feed, GroupOutcome, Handle as Rollouts, PinTo, Rollout,
+    View,
+};
+use async_trait::async_trait;
+use control_plane_runtime::{Runtime, timeout_at};
+use futures::{StreamExt, stream::BoxStream};
+use plugin_sdk::{BoxError, Progress, Wait};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, addons::RolloutPolicyRef};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::{
+    By,
+    handle::{Error, Handle},
+    plane::Shared,
+};
+
+/// Wait before the strategist starts again after a step failed while the partition is still owned.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The [`Actuator`] of a control plane: it moves pins through the enforcer of one ownership, and reports the resulting
+/// states of assets.
+pub struct ThroughEnforcer<R>(Enforcement<R>);
+
+impl<R: Runtime> ThroughEnforcer<R> {
+    /// Creates an actuator on the enforcer behind `enforcement`.
+    pub fn new(enforcement: Enforcement<R>) -> Self {
+        Self(enforcement)
+    }
+}
+
+#[async_trait]
+impl<R: Runtime> Actuator for ThroughEnforcer<R> {
+    async fn actuate(&self, step: Actuation) -> Result<(), BoxError> {
+        let pin = |to| match to {
+            PinTo::At(incarnation, cause) => Pin::At(incarnation, cause),
+            PinTo::NotYet => Pin::NotYet,
+            PinTo::Default => Pin::Default,
+        };
+        let moves = step.moves.into_iter().map(|(asset, to)| (asset, pin(to)));
+        let heads: Vec<(AssetId, Incarnation)> = step.head.into_iter().collect();
+        let done = self.0.actuate(step.writes, heads, moves.collect());
+        Ok(done.await?)
+    }
+
+    fn feed(&self) -> BoxStream<'static, Feed> {
+        let items = self.0.feed().filter_map(|item| async {
+            match item {
+                FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
+                FeedItem::Statuses(pin_statuses) => Some(Feed::Statuses(pin_statuses)),
+                _ => None,
+            }
+        });
+        items.boxed()
+    }
+}
+
+/// Runs rollouts until the caller drops the future, which happens when the ownership ends.
+pub(crate) async fn while_owner<R: Runtime>(shared: Arc<Shared<R>>, enforcement: Enforcement<R>) {
+    let _rolling = Rolling(&shared.rollouts);
+    loop {
+        let actuator = Arc::new(ThroughEnforcer::new(enforcement.clone()));
+        let (attached, handle) = shared.strategist.attach(actuator);
+        shared.rollouts.send_replace(Some(handle));
+        attached.run().await;
+        shared.runtime.sleep(AGAIN).await;
+    }
+}
+
+/// Withdraws the handle to rollouts when it is dropped.
+struct Rolling<'s, R>(&'s watch::Sender<Option<Rollouts<R>>>);
+
+impl<R> Drop for Rolling<'_, R> {
+    fn drop(&mut self) {
+        self.0.send_replace(None);
+    }
+}
+
+/// The part that a rollout plays for one asset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InRollout {
+    /// Id of the policy asset of the asset's group.
+    pub policy: AssetId,
+    /// The newest rollout of the group, in one line.
+    pub rollout: String,
+    /// Progress of the asset in it. `None` means that the asset is not a target.
+    pub progress: Option<Progress>,
+    /// Whether the rollout leaves the asset out, because its intended content failed before or it waits for such an
+    /// asset. It stays where it is until its content changes or an operator commands a retry.
+    pub left_out: bool,
+    /// Reasons for which the rollout waits.
+    pub waits: Vec<Wait>,
+}
+
+impl InRollout {
+    /// Summary of the group in `view` for one of its assets, with the asset's progress.
+    fn of(view: &View, asset: &AssetId, progress: Option<Progress>) -> Self {
+        let rollout = match &view.rollout {
+            Some(rollout) => {
+                format!("{} {}", rollout.id, rollout.state)
+            }
+            None => "no rollout yet".to_owned(),
+        };
+        Self {
+            rollout,
+            progress,
+            left_out: view.left_out.contains(asset),
+            waits: view.waits.clone(),
+            policy: view.policy.clone(),
+        }
+    }
+}
+
+/// All policy groups at one moment, indexed by asset.
+pub(crate) struct Groups {
+    /// Incarnation in force at that moment.
+    pub(crate) latest: Incarnation,
+    views: Vec<View>,
+    /// All targets, each with the index of its group in `views` and its progress.
+    targets: BTreeMap<AssetId, (usize, Progress)>,
+}
+
+impl Groups {
+    fn new(latest: Incarnation, views: Vec<View>) -> Self {
+        let targets = views.iter().enumerate().flat_map(|(at, view)| {
+            let targets = view.targets.iter();
+            targets.map(move |target| (target.asset.clone(), (at, target.progress)))
+        });
+        Self {
+            targets: targets.collect(),
+            latest,
+            views,
+        }
+    }
+
+    /// The part that a rollout plays for `asset`. `None` means that no policy governs it.
+    pub(crate) fn of(&self, asset: &AssetId) -> Option<InRollout> {
+        if let Some((at, progress)) = self.targets.get(asset) {
+            return Some(InRollout::of(&self.views[*at], asset, Some(*progress)));
+        }
+        let addon = self.latest.asset(asset)?.addon::<RolloutPolicyRef>();
+        let policy = addon.ok().flatten()?.policy.id;
+        let mut views = self.views.iter();
+        let view = views.find(|view| view.policy == policy)?;
+        Some(InRollout::of(view, asset, None))
+    }
+}
+
+impl<R: Runtime> Handle<R> {
+    async fn rolling(&self) -> Result<Rollouts<R>, Error> {
+        self.generation().await?;
+        // Without an incarnation there are no rollouts, and a question would not be answered.
+        self.latest().await?;
+        let rollouts = self.shared.rollouts.borrow().clone();
+        match rollouts {
+            Some(rollouts) => Ok(rollouts),
+            None => Err(Error::NotOwner {
+                partition: self.shared.partition.clone(),
+                owner: None,
+            }),
+        }
+    }
+
+    /// Returns the current state of every policy group: its rollout, the progress of each target, and what it waits
+    /// for.
+    ///
+    /// # Errors
+    /// If this process does not own the partition, there is no incarnation yet, or records of rollouts cannot be read.
+    pub async fn rollouts(&self) -> Result<Vec<View>, Error> {
+        Ok(self.rolling().await?.views().await?)
+    }
+
+    /// Returns the recorded rollouts of the group of `policy`, oldest first.
+    ///
+    /// # Errors
+    /// If this process does not own the partition, or the store cannot be read.
+    pub async fn past_rollouts(&self, policy: &AssetId) -> Result<Vec<Rollout>, Error> {
+        Ok(self.rolling().await?.history(policy).await?)
+    }
+
+    /// Waits until the rollout of incarnation `at`, or of a newer one, is over in the group of `policy`. Returns the
+    /// state of the group then. A stopped rollout counts as over, although a command of an operator or newer intent may
+    /// continue it.
+    ///
+    /// ```
+    /// use control_plane::prelude::*;
+    ///
+    /// /// Whether the incarnation in force is rolled out everywhere, healthy and baked.
+    /// async fn released(handle: &Handle, policy: &AssetId) -> Result<bool, control_plane::Error> {
+    ///     let newest = handle.latest().await?.no();
+    ///     let group = handle.wait_rollout(policy, newest, Duration::from_secs(3600)).await?;
+    ///     Ok(group.released)
+    /// }
+    /// # use std::time::Duration;
+    /// # let _ = released;
+    /// ```
+    ///
+    /// # Errors
+    /// If it is not over within `within`, there is no such group, or this process does not own the partition.
+    pub async fn wait_rollout(
+        &self,
+        policy: &AssetId,
+        at: IncarnationNo,
+        within: Duration,
+    ) -> Result<GroupOutcome, Error> {
+        let runtime = &self.shared.runtime;
+        let deadline = runtime.now().mono + within;
+        let rolling = self.rolling().await?;
+        let over = async {
+            loop {
+                match rolling.rests(policy, at).await {
+                    // The strategist reads the records again by itself.
+                    Err(AskError::Unreadable { .. }) => runtime.sleep(AGAIN).await,
+                    answer => return answer,
+                }
+            }
+        };
+        let over = timeout_at(runtime, deadline, over).await;
+        let what = "the rollout was not over";
+        Ok(over.ok_or(Error::TooLate { what, within })??)
+    }
+
+    /// Gives a command to the rollout of the group of `policy`: pause, resume, promote, abort, retry, roll back. It is
+    /// durable when the call returns.
+    ///
+    /// # Errors
+    /// If the command does not fit the state of the rollout, or this process does not own the partition.
+    pub async fn tell_rollout(
+        &self,
+        policy: &AssetId,
+        command: Command,
+        by: By,
+    ) -> Result<(), Error> {
+        Ok(self.rolling().await?.tell(policy, command, by).await?)
+    }
+
+    /// Returns all policy groups as they are now.
+    pub(crate) async fn groups(&self) -> Result<Groups, Error> {
+        let views = self.rolling().await?.views().await?;
+        Ok(Groups::new(self.latest().await?, views))
+    }
+}

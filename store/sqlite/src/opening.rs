@@ -1,0 +1,134 @@
+//! Opening a database. Refuses one that lost acknowledged commits, and completes one whose log lacks only the newest
+//! commit.
+
+use std::{fs, path::Path};
+
+use control_plane_store::Version;
+use rusqlite::Connection;
+
+use crate::{
+    Error,
+    acked::{self, Acked, Found, Record, Recorder},
+    database::{self, Damage, Verified},
+    directory::{Directory, Identity, io_error},
+    error::{damaged, open_error},
+    redo::{self, Commit},
+};
+
+/// Opens the database in `directory` for writing. Changes nothing before the database is known to be complete.
+pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Identity), Error> {
+    let (path, record) = (directory.database(), directory.acked());
+    let found = acked::read(&record).map_err(|source| io_error(&record, source))?;
+    refuse_missing(directory, &found)?;
+    let mut connection = database::connect(&path).map_err(|source| open_error(&path, source))?;
+    let mut verified = database::prepare(&mut connection, &path)?;
+    let turn = match found {
+        Found::Damaged => return Err(Error::Record { path: record }),
+        Found::Nothing => {
+            if verified.state.version > Version(0) {
+                tracing::warn!(
+                    path = %record.display(), commit = verified.state.version.0,
+                    "the record of the newest acknowledged commit is missing; continuing with the commits in the database"
+                );
+            }
+            0
+        }
+        Found::Record { record, turn } => {
+            if compare(&mut connection, directory, &verified, &record)? {
+                verified = database::prepare(&mut connection, &path)?;
+            }
+            turn
+        }
+    };
+    set_aside(&mut connection, &path, &verified)?;
+    database::fold(&connection).map_err(|source| open_error(&path, source))?;
+    let io = |source| io_error(&record, source);
+    let acked = Acked::open(&record, turn).map_err(io)?;
+    directory.sync().map_err(io)?;
+    let identity = directory.identity().map_err(io)?;
+    Ok((connection, Recorder::start(acked).map_err(io)?, identity))
+}
+
+/// Refuses a directory without database if other files show that there was one. SQLite would create an empty database,
+/// and discard a log that it finds there.
+fn refuse_missing(directory: &Directory, found: &Found) -> Result<(), Error> {
+    let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let (path, log) = (directory.database(), directory.log());
+    if length(&path) > 0 {
+        return Ok(());
+    }
+    let beside = match found {
+        Found::Record { record, .. } if record.after.version > Version(0) => directory.acked(),
+        Found::Damaged => directory.acked(),
+        _ if length(&log) > 0 => log,
+        _ => return Ok(()),
+    };
+    Err(Error::Missing { path, beside })
+}
+
+/// Compares the database with the newest record. Completes the database if it lacks exactly the commits of that record,
+/// and returns whether it did.
+fn compare(
+    connection: &mut Connection,
+    directory: &Directory,
+    verified: &Verified,
+    record: &Record,
+) -> Result<bool, Error> {
+    let path = directory.database();
+    let damage = |damage| damaged(&path, damage);
+    let (state, acked) = (verified.state, record.after);
+    if state.version >= acked.version {
+        let batches = database::batches(connection).map_err(damage)?;
+        let mut states = batches.iter().map(|(_, state)| *state);
+        return match states.find(|state| state.version == acked.version) {
+            Some(at) if at.content != acked.content => Err(damage(Damage::Other(acked.version))),
+            _ => Ok(false),
+        };
+    }
+    let Some(redo) = record.redo.as_ref().filter(|_| state == record.before) else {
+        return Err(Error::Lost {
+            path,
+            found: state.version,
+            acked: acked.version,
+            record: directory.acked(),
+        });
+    };
+    complete(connection, redo, record).map_err(damage)?;
+    tracing::warn!(
+        path = %path.display(), commit = acked.version.0,
+        "the log lacked the end of the newest commit; completed it from its record"
+    );
+    Ok(true)
+}
+
+/// Repeats the commits in the record's redo data.
+fn complete(connection: &mut Connection, redo: &[u8], record: &Record) -> Result<(), Damage> {
+    let commits = redo::decode(redo).ok_or(Damage::Redo)?;
+    let transaction = connection.transaction()?;
+    let mut state = record.before;
+    for commit in commits {
+        let Commit {
+            id,
+            version,
+            writes,
+        } = commit;
+        database::apply(&transaction, id, version, &writes, &mut state)?;
+    }
+    if state != record.after {
+        return Err(Damage::Redo);
+    }
+    Ok(transaction.commit()?)
+}
+
+fn set_aside(connection: &mut Connection, path: &Path, verified: &Verified) -> Result<(), Error> {
+    for (_, key) in &verified.unreadable {
+        tracing::warn!(
+            path = %path.display(), %key,
+            "a record of history cannot be read; moved it to the table `aside`"
+        );
+    }
+    if verified.unreadable.is_empty() {
+        return Ok(());
+    }
+    database::set_aside(connection, verified).map_err(|source| open_error(path, source))
+}

@@ -1,0 +1,192 @@
+//! Typed records: small values stored as JSON under readable keys, `kind/partition/name`.
+
+use std::sync::Arc;
+
+use prodspec_model::PartitionId;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{Error, Key, KeyRange, Store, Version, Versioned, Write};
+
+/// Number of records that [`load_all`] reads per page.
+const PAGE: usize = 1000;
+
+/// A type whose values are stored as records.
+///
+/// ```
+/// use control_plane_store::{MemoryStore, Record, Store, record};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// struct Settled { incarnation: u32 }
+/// impl Record for Settled { const KIND: &'static str = "settled"; }
+///
+/// # futures::executor::block_on(async {
+/// let (store, partition) = (MemoryStore::new(), "shakespeare".parse()?);
+/// store.commit(control_plane_store::Batch::new()
+///     .write(record::put(&partition, "job/eu", &Settled { incarnation: 42 })?)).await?;
+/// let read = record::load::<Settled>(&store, &partition, "job/eu").await?;
+/// assert_eq!(read.unwrap().value, Settled { incarnation: 42 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub trait Record: Serialize + DeserializeOwned {
+    /// First segment of the keys of these records: a word without `/` that no other record type uses.
+    const KIND: &'static str;
+}
+
+/// A record with the version at which it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored<R> {
+    /// Version of the commit that wrote the record.
+    pub version: Version,
+    /// The content of the record, decoded.
+    pub value: R,
+}
+
+/// Returns the key of the record `name` of `partition`: `kind/partition/name`, or `kind/partition` if `name` is empty.
+pub fn key(partition: &PartitionId, kind: &str, name: &str) -> Key {
+    if name.is_empty() {
+        format!("{kind}/{partition}").into()
+    } else {
+        format!("{kind}/{partition}/{name}").into()
+    }
+}
+
+/// Returns the range of the keys of all named records of one kind in `partition`.
+pub fn range(partition: &PartitionId, kind: &str) -> KeyRange {
+    KeyRange::prefix(&format!("{kind}/{partition}/"))
+}
+
+/// Creates the write that stores `value` as the record `name` of `partition`.
+///
+/// # Errors
+/// [`Error::Unwritable`] if JSON cannot hold the value, such as a map with keys that are not text.
+pub fn put<R: Record>(partition: &PartitionId, name: &str, value: &R) -> Result<Write, Error> {
+    let key = key(partition, R::KIND, name);
+    match serde_json::to_vec(value) {
+        Ok(json) => Ok(Write::Put(key, json.into())),
+        Err(error) => Err(Error::Unwritable {
+            key,
+            source: Arc::new(error),
+        }),
+    }
+}
+
+/// Creates the write that removes the record `name` of `partition`. A record that does not exist is no error.
+pub fn delete<R: Record>(partition: &PartitionId, name: &str) -> Write {
+    Write::Delete(key(partition, R::KIND, name))
+}
+
+/// Reads the record `name` of `partition`. `None` means that it does not exist.
+///
+/// # Errors
+/// If the store cannot be read, or the record is damaged; the error for damage names the key.
+pub async fn load<R: Record>(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+    name: &str,
+) -> Result<Option<Stored<R>>, Error> {
+    let key = key(partition, R::KIND, name);
+    let mut rows = store.get(std::slice::from_ref(&key)).await?;
+    rows.pop()
+        .flatten()
+        .map(|row| decode(&key, &row))
+        .transpose()
+}
+
+/// Reads all named records of one kind in `partition`, ordered by name, in pages. Each page is one snapshot; a commit
+/// between two pages may be seen or not.
+///
+/// # Errors
+/// As for [`load`].
+pub async fn load_all<R: Record>(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+) -> Result<Vec<(String, Stored<R>)>, Error> {
+    let mut rest = Some(range(partition, R::KIND));
+    let prefix = rest.as_ref().map_or(0, |range| range.start.as_str().len());
+    let mut all = Vec::new();
+    while let Some(range) = rest {
+        let page = store.scan(range, PAGE).await?;
+        for (key, row) in &page.rows {
+            all.push((key.as_str()[prefix..].to_owned(), decode(key, row)?));
+        }
+        rest = page.rest;
+    }
+    Ok(all)
+}
+
+/// Decodes one row as a record.
+///
+/// # Errors
+/// [`Error::Damaged`], naming `key`.
+pub fn decode<R: Record>(key: &Key, row: &Versioned) -> Result<Stored<R>, Error> {
+    let value = serde_json::from_slice(&row.value)
+        .map_err(|error| Error::damaged(format!("the record `{key}`"), error))?;
+    Ok(Stored {
+        version: row.version,
+        value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::{Batch, MemoryStore};
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Count(u32);
+    impl Record for Count {
+        const KIND: &'static str = "count";
+    }
+
+    fn partition(name: &str) -> PartitionId {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn all_records_of_one_partition_are_read_over_many_pages() {
+        let (store, ours) = (MemoryStore::new(), partition("a"));
+        let mut batch = Batch::new()
+            .write(put(&partition("a-b"), "x", &Count(1)).unwrap())
+            .write(put(&ours, "", &Count(1)).unwrap());
+        for n in 0..2500 {
+            batch = batch.write(put(&ours, &format!("{n:04}"), &Count(n)).unwrap());
+        }
+        block_on(store.commit(batch)).unwrap();
+        let read = block_on(load_all::<Count>(&store, &ours)).unwrap();
+        let want = (0..2500).map(|n| (format!("{n:04}"), Count(n)));
+        assert!(
+            read.into_iter()
+                .map(|(name, row)| (name, row.value))
+                .eq(want)
+        );
+    }
+
+    #[test]
+    fn deleting_removes_one_record() {
+        let (store, ours) = (MemoryStore::new(), partition("a"));
+        let write = |write| block_on(store.commit(Batch::new().write(write))).unwrap();
+        write(put(&ours, "x", &Count(1)).unwrap());
+        write(put(&ours, "y", &Count(2)).unwrap());
+        write(delete::<Count>(&ours, "x"));
+        assert_eq!(block_on(load::<Count>(&store, &ours, "x")).unwrap(), None);
+        assert!(
+            block_on(load::<Count>(&store, &ours, "y"))
+                .unwrap()
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_damaged_record_is_an_error_that_names_its_key() {
+        let (store, ours) = (MemoryStore::new(), partition("a"));
+        block_on(store.commit(Batch::new().put("count/a/x", "{"))).unwrap();
+        let error = block_on(load::<Count>(&store, &ours, "x")).unwrap_err();
+        assert!(error.to_string().contains("`count/a/x`"), "{error}");
+        assert!(block_on(load_all::<Count>(&store, &ours)).is_err());
+    }
+}
