@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{message::Message, reference::AssetRef};
+use crate::{asset::Asset, message::Message, reference::AssetRef};
 
 /// The dependencies of an asset: edges from this consumer to its providers. Generators usually write this addon.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -10,6 +10,15 @@ use crate::{message::Message, reference::AssetRef};
 pub struct DependsOn {
     /// The dependency edges of this asset, in no particular order.
     pub edges: Vec<Edge>,
+}
+
+impl DependsOn {
+    /// Returns the edges that `asset` declares. None if it has no such addon, or one that cannot be read: validators
+    /// report that before an incarnation is sealed.
+    pub fn edges_of(asset: &Asset) -> Vec<Edge> {
+        let depends = asset.addon::<Self>().ok().flatten();
+        depends.map(|depends| depends.edges).unwrap_or_default()
+    }
 }
 
 impl Message for DependsOn {

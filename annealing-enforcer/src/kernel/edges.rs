@@ -170,7 +170,7 @@ impl Edges {
 
     /// Returns the edges of an asset that it may not have in production yet.
     pub(super) fn brought(&self, asset: &Asset) -> Vec<Edge> {
-        let mut edges = declared(asset);
+        let mut edges = DependsOn::edges_of(asset);
         if let Some(had) = self.had.get(&asset.id()).filter(|_| !edges.is_empty()) {
             edges.retain(|edge| !had.contains(edge));
         }
@@ -219,14 +219,4 @@ pub(super) enum Touch {
     Consumer,
     /// The asset's pin moved.
     Pinned,
-}
-
-/// Returns the edges that an asset declares.
-pub(super) fn declared(asset: &Asset) -> Vec<Edge> {
-    asset
-        .addon::<DependsOn>()
-        .ok()
-        .flatten()
-        .map(|depends| depends.edges)
-        .unwrap_or_default()
 }

@@ -6,12 +6,11 @@ use control_plane_store::records::{
     AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy,
 };
 use plugin_sdk::Now;
-use prodspec_model::{AssetId, Digest};
+use prodspec_model::{AssetId, Digest, addons::DependsOn};
 
 use super::{
     Kernel,
     attempt::Attempt,
-    edges,
     event::{Effects, Record},
     people::Waiver,
     slot::flag,
@@ -126,7 +125,7 @@ impl Kernel {
         let mut edges = self.edges.of(id);
         if edges.is_empty() && settled.is_some() {
             edges = intent
-                .map(|(asset, _)| edges::declared(&asset))
+                .map(|(asset, _)| DependsOn::edges_of(&asset))
                 .unwrap_or_default();
         }
         let it = self.attempts.at(entry.attempt);

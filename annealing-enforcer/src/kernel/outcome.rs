@@ -2,13 +2,12 @@
 
 use control_plane_store::records::Outcome;
 use plugin_sdk::{Claim, Key, Mono, Now, Pushed, Run, plugin};
-use prodspec_model::Digest;
+use prodspec_model::{Digest, addons::DependsOn};
 
 use super::{
     Kernel,
     attempt::{Phase, Wait},
     branch::{Branch, Bug},
-    edges,
     event::{Call, Effects, PushCall, Target},
     slot::{Class, Trigger, flag},
 };
@@ -41,7 +40,7 @@ impl Kernel {
         };
         let before = self.edges.count();
         if let Some(asset) = incarnation.asset(&id) {
-            self.edges.bring(&id, &edges::declared(&asset));
+            self.edges.bring(&id, &DependsOn::edges_of(&asset));
             self.level_at_push(now, slot, at);
         }
         if self.edges.count() > before {
@@ -448,7 +447,7 @@ impl Kernel {
         if pinned || pushed || !self.edges.is_empty() {
             let production = pinned.then(|| self.table.intent(slot)).flatten();
             let kept = production
-                .map(|(asset, _)| edges::declared(&asset))
+                .map(|(asset, _)| DependsOn::edges_of(&asset))
                 .unwrap_or_default();
             if let Some(id) = self.table.id(slot) {
                 self.edges.settle(&id, kept);

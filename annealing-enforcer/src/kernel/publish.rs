@@ -7,7 +7,6 @@ use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapsho
 use super::{
     Kernel,
     branch::{Branch, Bug},
-    edges,
     event::{Effects, FeedItem, Record},
     slot::{Class, Slot, State, Trigger, flag},
     table::Elsewhere,
@@ -181,7 +180,7 @@ impl Kernel {
     /// sync.
     pub(super) fn had(&mut self, slot: u32, before: &Asset) {
         self.claims.amounts.next_round();
-        let (id, edges) = (before.id(), edges::declared(before));
+        let (id, edges) = (before.id(), addons::DependsOn::edges_of(before));
         self.edges.keep(&id, &edges);
         if self.table.slot(slot).has(flag::REACHED) {
             self.edges.had(&id, &edges);

@@ -9,7 +9,6 @@ use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, a
 use super::{
     Kernel,
     branch::{Branch, Bug},
-    edges,
     event::{Effects, Pin, Record},
     people::Interventions,
     pin_status::Stand,
@@ -171,7 +170,7 @@ impl Kernel {
                 continue;
             }
             self.count(Branch::Orphaned);
-            let mut edges = edges::declared(&asset);
+            let mut edges = addons::DependsOn::edges_of(&asset);
             edges.extend(record.into_iter().flat_map(|record| record.edges.clone()));
             self.edges.keep(&id, &edges);
             let orphaned = Orphaned {
@@ -404,7 +403,7 @@ impl Kernel {
                 self.last_settled.keep(at, floor.clone(), None);
             }
             if let Some(before) = &change.before {
-                let (id, edges) = (before.id(), edges::declared(before));
+                let (id, edges) = (before.id(), addons::DependsOn::edges_of(before));
                 self.edges.keep(&id, &edges);
                 self.edges.had(&id, &edges);
             }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use plugin_sdk::{Claim, Diff, Key, Mono, Now, Shared, Usage, Verdict};
 use prodspec_model::{
     Asset, AssetId, Incarnation,
-    addons::{Edge, Need},
+    addons::{DependsOn, Edge, Need},
 };
 
-use super::{Kernel, edges, slot::flag, waiting::wall_then};
+use super::{Kernel, slot::flag, waiting::wall_then};
 
 impl Kernel {
     /// Returns the use of `shared` in production by all its consumers except `but`. The cost does not depend on the
@@ -92,7 +92,7 @@ impl Kernel {
                     slots.extend(uses.then_some(slot));
                 }
                 None => {
-                    let declared = latest.asset(&id).map(|asset| edges::declared(&asset));
+                    let declared = latest.asset(&id).map(|asset| DependsOn::edges_of(&asset));
                     let mut uses = declared.into_iter().flatten().filter_map(capacity);
                     strangers.extend(uses.any(|used| used == *shared).then_some(id));
                 }
@@ -113,7 +113,7 @@ impl Kernel {
             None if entry.has(flag::THERE) && !entry.has(flag::REACHED) => {}
             None => {
                 let intent = self.table.intent(slot);
-                let declared = intent.map(|(asset, _)| edges::declared(&asset));
+                let declared = intent.map(|(asset, _)| DependsOn::edges_of(&asset));
                 all.extend(declared.into_iter().flatten());
             }
         }
@@ -176,7 +176,7 @@ impl Kernel {
 
 /// Whether the intent of an asset consumes `shared`.
 fn uses(intent: Option<(Asset, Incarnation)>, shared: &Shared) -> bool {
-    let declared = intent.map(|(asset, _)| edges::declared(&asset));
+    let declared = intent.map(|(asset, _)| DependsOn::edges_of(&asset));
     let mut consumed = declared.into_iter().flatten().filter_map(capacity);
     consumed.any(|used| used == *shared)
 }

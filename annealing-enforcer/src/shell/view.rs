@@ -29,8 +29,7 @@ pub(crate) struct View {
 }
 
 fn declared(asset: Option<Asset>) -> Vec<Edge> {
-    let depends = asset.and_then(|asset| asset.addon::<DependsOn>().ok().flatten());
-    depends.map(|depends| depends.edges).unwrap_or_default()
+    asset.map_or_else(Vec::new, |asset| DependsOn::edges_of(&asset))
 }
 
 fn link(edge: Edge) -> Link {

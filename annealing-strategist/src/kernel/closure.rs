@@ -196,8 +196,7 @@ fn follow(edges: &BTreeMap<u32, BTreeSet<u32>>, places: impl IntoIterator<Item =
 
 /// Returns the dependency edges that an asset declares.
 pub(super) fn declared(asset: Option<&Asset>) -> BTreeSet<Edge> {
-    let addon = asset.and_then(|asset| asset.addon::<DependsOn>().ok().flatten());
-    let edges = addon.map(|addon| addon.edges).unwrap_or_default();
+    let edges = asset.map_or_else(Vec::new, DependsOn::edges_of);
     edges.into_iter().collect()
 }
 

@@ -42,14 +42,10 @@ impl Validator for CapacityFits {
 fn demand(view: &AssetView<'_>) -> BTreeMap<String, Vec<(String, u64)>> {
     let mut demand: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
     for consumer in view.referrers() {
-        let Ok(Some(needs)) = consumer.addon::<DependsOn>() else {
-            continue;
-        };
         let Some(has) = view.capacity(&consumer) else {
             continue;
         };
-        let units: std::collections::BTreeSet<String> = needs
-            .edges
+        let units: std::collections::BTreeSet<String> = DependsOn::edges_of(&consumer)
             .into_iter()
             .filter(|edge| edge.provider.id.as_str() == view.asset().id_str())
             .filter_map(|edge| match edge.need {

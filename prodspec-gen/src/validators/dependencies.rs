@@ -23,7 +23,7 @@ impl Validator for Dependencies {
 
     fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
         let mut seen = BTreeSet::new();
-        let edges = depends_on(view.asset()).edges;
+        let edges = DependsOn::edges_of(view.asset());
         for (nth, edge) in edges.iter().enumerate() {
             if !seen.insert(edge) {
                 let field = format!("addons.{}.edges[{nth}]", DependsOn::TYPE);
@@ -58,11 +58,6 @@ impl Validator for Dependencies {
     }
 }
 
-fn depends_on(asset: &Asset) -> DependsOn {
-    // `KnownTypes` reports an addon that cannot be read.
-    asset.addon().ok().flatten().unwrap_or_default()
-}
-
 fn shown(cycle: &[AssetId]) -> String {
     let more = cycle.len().saturating_sub(SHOWN);
     let mut names: Vec<String> = cycle.iter().take(SHOWN).map(ToString::to_string).collect();
@@ -92,11 +87,11 @@ impl Reach {
             }
             let node = graph.add_node(());
             nodes.insert(id.clone(), node);
-            let needs = snapshot
+            let needs: Vec<_> = snapshot
                 .get(id.as_str())
-                .map(|asset| depends_on(&asset))
+                .map(|asset| DependsOn::edges_of(&asset))
                 .unwrap_or_default();
-            for edge in needs.edges {
+            for edge in needs {
                 edges.push((node, edge.provider.id.clone()));
                 open.push_back(edge.provider.id);
             }

@@ -40,8 +40,7 @@ impl Content {
         };
         (content.own, content.version) = (payload.own, payload.version);
         content.bad = payload.bad;
-        let edges = asset.addon::<DependsOn>().ok().flatten();
-        for edge in edges.map(|depends| depends.edges).unwrap_or_default() {
+        for edge in DependsOn::edges_of(asset) {
             let provider = number(edge.provider.id.as_str());
             match edge.need {
                 Need::Capacity { .. } => content.uses = Some((provider, payload.uses)),
