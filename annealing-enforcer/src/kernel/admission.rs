@@ -73,7 +73,7 @@ impl Kernel {
         }
         can_be_remembered(verdict)?;
         self.intent_holds(at, verdict)?;
-        let type_name = self.kinds[own.kind as usize].config.name.as_str();
+        let type_name = self.kinds[own.kind.index()].config.name.as_str();
         if let Some(pause) = self.people.pause(&asset, type_name, now.wall) {
             let why = format!("paused by {}", pause.by);
             return Err(Refusal::Paused(why, pause.until));

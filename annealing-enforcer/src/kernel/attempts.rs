@@ -62,7 +62,7 @@ impl Kernel {
         (attempt.phase, attempt.wakes) = (Phase::Diffing, None);
         attempt.advance();
         let generation = attempt.generation;
-        let state = &mut self.kinds[kind as usize];
+        let state = &mut self.kinds[kind.index()];
         state.diffs += 1;
         state.breaker.called();
         self.timers
@@ -138,7 +138,7 @@ impl Kernel {
     fn follow_type(&mut self, now: Now, slot: u32, type_name: &str) -> bool {
         let entry = self.table.slot(slot);
         let (kind, trigger, class) = (entry.kind, entry.trigger, entry.class);
-        if self.kinds[kind as usize].config.name.as_str() == type_name {
+        if self.kinds[kind.index()].config.name.as_str() == type_name {
             return false;
         }
         let Some(other) = self.kind_of(type_name) else {
@@ -350,7 +350,7 @@ impl Kernel {
         // L2: the asset is diffed again even if all capacity stays taken for long.
         let period = now.mono + self.config.drift_period;
         self.timers.set(period, at, generation);
-        self.kinds[kind as usize]
+        self.kinds[kind.index()]
             .permits
             .push((at, generation), rolls_back);
         self.grant_permits(now, kind, out);
@@ -455,7 +455,7 @@ impl Kernel {
         let it = self.attempts.at(entry.attempt);
         // A guard that was registered after the push does not refuse that push.
         let then = it.and_then(|it| it.pushed_guard);
-        let now = self.kinds[entry.kind as usize].config.guard;
+        let now = self.kinds[entry.kind.index()].config.guard;
         now == Guard::Guarded && then.is_none_or(|then| then == Guard::Guarded)
     }
 }

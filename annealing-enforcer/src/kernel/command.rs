@@ -208,7 +208,7 @@ impl Kernel {
                 "it is not certain that this process still owns the partition; try again".into(),
             );
         }
-        let kind = &self.kinds[self.table.slot(slot).kind as usize];
+        let kind = &self.kinds[self.table.slot(slot).kind.index()];
         if !kind.breaker.allows(now.mono) {
             return Err(format!(
                 "the plugin of {} fails for most of its assets and its calls are held back; `{asset}` is diffed once a \

@@ -114,7 +114,7 @@ impl Kernel {
         });
         Some(Explanation {
             asset: id.clone(),
-            type_name: self.kinds[entry.kind as usize].config.name.clone(),
+            type_name: self.kinds[entry.kind.index()].config.name.clone(),
             status: self.status_of(slot),
             incarnation: self
                 .table
@@ -132,7 +132,7 @@ impl Kernel {
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
             interventions: {
-                let type_name = self.kinds[entry.kind as usize].config.name.as_str();
+                let type_name = self.kinds[entry.kind.index()].config.name.as_str();
                 self.people.interventions(Some((id, type_name)), now.wall)
             },
         })
@@ -194,7 +194,7 @@ impl Kernel {
     pub(super) fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
         let entry = self.table.slot(slot);
         let phase = self.attempts.at(entry.attempt).map(|it| &it.phase);
-        let kind = &self.kinds[entry.kind as usize];
+        let kind = &self.kinds[entry.kind.index()];
         let name = &kind.config.name;
         if matches!(phase, Some(Phase::Permit)) && !kind.push_breaker.allows(now.mono) {
             let why = format!("pushes of {name} keep failing and are held back; check its plugin");

@@ -21,7 +21,7 @@ impl Kernel {
             return;
         };
         let slot = it.slot;
-        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(slot).kind.index()].config;
         it.call_until = (now.mono + config.push_deadline).min(it.push_until);
         if self.is_guarded(slot) {
             self.count(Branch::Continued);

@@ -142,7 +142,7 @@ impl Kernel {
     }
 
     fn open_push(&self, now: Now, it: &Attempt) -> OpenPush {
-        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(it.slot).kind.index()].config;
         let change = it.change.as_ref();
         let relied_on = it.relies_on.iter();
         OpenPush {

@@ -62,6 +62,7 @@ pub use notice::Notice;
 pub use people::{Command, Interventions};
 pub use prospect::{Outcome, Prospect};
 pub use recover::Recovered;
+pub use registered::TypeNo;
 pub use status::{Named, Reason, Status, UnknownPush};
 
 use crate::config::{Config, TypeConfig};
@@ -310,8 +311,8 @@ impl Kernel {
         self.has_lease(now) && !self.draining
     }
 
-    fn may_diff(&self, now: Now, kind: u16) -> bool {
-        let kind = &self.kinds[kind as usize];
+    fn may_diff(&self, now: Now, kind: TypeNo) -> bool {
+        let kind = &self.kinds[kind.index()];
         kind.diffs < kind.config.diffs && kind.breaker.allows(now.mono) && self.may_start(now)
     }
 
@@ -369,10 +370,10 @@ impl Kernel {
     fn enqueue(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
         let entry = self.table.slot_mut(slot);
         if entry.state != State::Queued {
-            self.kinds[entry.kind as usize].queued += 1;
+            self.kinds[entry.kind.index()].queued += 1;
         }
         (entry.state, entry.trigger, entry.class) = (State::Queued, trigger, class);
-        self.kinds[entry.kind as usize]
+        self.kinds[entry.kind.index()]
             .ready
             .push(class, slot, now.mono);
         if let Some(attempt) = self.attempts.at_mut(entry.attempt) {
@@ -384,7 +385,7 @@ impl Kernel {
     /// Starts diffs and observations for which the plugins have capacity.
     fn dispatch(&mut self, now: Now, out: &mut Effects) {
         // Starting a diff for one type may wake an asset of another type.
-        while (0..self.kinds.len() as u16).any(|kind| self.start_diffs(now, kind, out)) {}
+        while TypeNo::all(self.kinds.len()).any(|kind| self.start_diffs(now, kind, out)) {}
         self.forget_seen();
         self.forget_gone(out);
         if !self.unrecorded.is_empty() {
@@ -393,26 +394,26 @@ impl Kernel {
     }
 
     /// Starts the diffs and observations for which one plugin has capacity. Returns whether it started any diff.
-    fn start_diffs(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
-        if self.kinds[kind as usize].breaker.is_open() && self.start_probe(now, kind, out) {
+    fn start_diffs(&mut self, now: Now, kind: TypeNo, out: &mut Effects) -> bool {
+        if self.kinds[kind.index()].breaker.is_open() && self.start_probe(now, kind, out) {
             return true;
         }
         let mut any = false;
         self.start_observations(now, kind, out);
-        while self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind) {
+        while self.kinds[kind.index()].queued > 0 && self.may_diff(now, kind) {
             let table = &self.table;
             let stale = |slot: u32, class| {
                 let slot = table.slot(slot);
                 slot.state != State::Queued || slot.class != class || slot.kind != kind
             };
             let patience = self.config.drift_period / 4;
-            let Some(slot) = self.kinds[kind as usize]
+            let Some(slot) = self.kinds[kind.index()]
                 .ready
                 .pop(now.mono, patience, stale)
             else {
                 break;
             };
-            self.kinds[kind as usize].queued -= 1;
+            self.kinds[kind.index()].queued -= 1;
             self.start_diff(now, slot, out);
             any = true;
         }
@@ -442,8 +443,8 @@ impl Kernel {
         amounts.forget(now.mono, self.config.evidence_age);
         if self.has_lease(now) {
             self.note_owned(now, out);
-            for kind in 0..self.kinds.len() as u16 {
-                let probe = self.kinds[kind as usize].push_probe_at();
+            for kind in TypeNo::all(self.kinds.len()) {
+                let probe = self.kinds[kind.index()].push_probe_at();
                 if probe.is_some_and(|at| at <= now.mono) {
                     self.grant_permits(now, kind, out);
                 }

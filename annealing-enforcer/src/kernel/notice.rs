@@ -3,7 +3,7 @@
 use plugin_sdk::plugin;
 use prodspec_model::{AssetId, TypeName};
 
-use super::{Kernel, event::Effects};
+use super::{Kernel, event::Effects, registered::TypeNo};
 
 /// An event that an operator needs to see in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,12 +64,12 @@ impl Kernel {
     /// Notifies operators if a breaker opened or closed; `was_open` is its state before the call ended.
     pub(super) fn tell_breaker(
         &self,
-        kind: u16,
+        kind: TypeNo,
         call: &'static str,
         was_open: bool,
         out: &mut Effects,
     ) {
-        let kind = &self.kinds[kind as usize];
+        let kind = &self.kinds[kind.index()];
         let is_open = match call {
             "push" => kind.push_breaker.is_open(),
             _ => kind.breaker.is_open(),

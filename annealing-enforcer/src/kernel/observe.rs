@@ -13,6 +13,7 @@ use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects, Target},
+    registered::TypeNo,
     survey::Surveys,
     waiting::STOOD_STILL,
 };
@@ -58,7 +59,7 @@ impl Queued {
 #[derive(Debug)]
 struct Running {
     askers: Vec<Asker>,
-    kind: u16,
+    kind: TypeNo,
     seq: u32,
     started: Now,
     deadline: Mono,
@@ -78,7 +79,7 @@ struct Finding {
 
 impl Observations {
     #[cfg(test)]
-    pub(super) fn running_of(&self, kind: u16) -> u32 {
+    pub(super) fn running_of(&self, kind: TypeNo) -> u32 {
         let of = |running: &&Running| running.kind == kind;
         self.running.values().filter(of).count() as u32
     }
@@ -220,12 +221,12 @@ impl Kernel {
         let Some(asked) = self.share(kind, seq, content, asked) else {
             return self.count(Branch::ObservationShared);
         };
-        self.kinds[kind as usize].asked.push_back(asked);
+        self.kinds[kind.index()].asked.push_back(asked);
         self.start_observations(now, kind, out);
     }
 
     /// Joins an observation of the same content that is under way or queued. Returns the question if there is none.
-    fn share(&mut self, kind: u16, seq: u32, content: Digest, asked: Queued) -> Option<Queued> {
+    fn share(&mut self, kind: TypeNo, seq: u32, content: Digest, asked: Queued) -> Option<Queued> {
         let of_slot = (asked.slot, 0)..=(asked.slot, u32::MAX);
         let mut running = self.observations.running.range_mut(of_slot);
         let same = running.find(|(_, running)| running.seq == seq && running.content == content);
@@ -233,7 +234,7 @@ impl Kernel {
             running.askers.extend(asked.askers);
             return None;
         }
-        let mut queued = self.kinds[kind as usize].asked.iter_mut();
+        let mut queued = self.kinds[kind.index()].asked.iter_mut();
         let same =
             |other: &&mut Queued| other.slot == asked.slot && other.asset.digest() == content;
         let Some(other) = queued.find(same) else {
@@ -245,9 +246,9 @@ impl Kernel {
     }
 
     /// Starts the observations for which the plugin has capacity.
-    pub(super) fn start_observations(&mut self, now: Now, kind: u16, out: &mut Effects) {
-        while !self.kinds[kind as usize].asked.is_empty() && self.may_diff(now, kind) {
-            let Some(asked) = self.kinds[kind as usize].asked.pop_front() else {
+    pub(super) fn start_observations(&mut self, now: Now, kind: TypeNo, out: &mut Effects) {
+        while !self.kinds[kind.index()].asked.is_empty() && self.may_diff(now, kind) {
+            let Some(asked) = self.kinds[kind.index()].asked.pop_front() else {
                 return;
             };
             let slot = self.table.slot_mut(asked.slot);
@@ -257,7 +258,7 @@ impl Kernel {
                 n: slot.n,
                 incarnation: asked.incarnation.no(),
             };
-            let state = &mut self.kinds[kind as usize];
+            let state = &mut self.kinds[kind.index()];
             state.diffs += 1;
             state.breaker.called();
             let deadline = now.mono + state.config.diff_deadline;
@@ -363,7 +364,7 @@ impl Kernel {
         if late <= STOOD_STILL || running.prolonged {
             return false;
         }
-        let most = self.kinds[running.kind as usize].config.diff_deadline;
+        let most = self.kinds[running.kind.index()].config.diff_deadline;
         (running.deadline, running.prolonged) = (now.mono + late.min(most), true);
         let again = (running.deadline, slot, n);
         self.observations.deadlines.remove(&(due, slot, n));

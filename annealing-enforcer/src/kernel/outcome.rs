@@ -29,7 +29,7 @@ impl Kernel {
             it.claims.iter().any(of)
         };
         let free = woken_for.filter(|key| !taken(key));
-        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(slot).kind.index()].config;
         it.push_until = now.mono + config.push_total;
         it.call_until = (now.mono + config.push_deadline).min(it.push_until);
         let (finishes_own, incarnation) = (it.voids >= 3, it.incarnation.clone());
@@ -97,7 +97,7 @@ impl Kernel {
         let Some(it) = self.attempts.at(at) else {
             return Mono(0);
         };
-        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(it.slot).kind.index()].config;
         let half = config.push_deadline.min(config.push_total) / 2;
         it.good_until.min(it.call_until - half)
     }
@@ -146,7 +146,7 @@ impl Kernel {
             || self.table.intent(it.slot).is_none();
         let moved = moved && !self.planted(Bug::IgnoreMovedPin) && !self.planted(Bug::RemoveOrphan);
         let id = self.table.id(it.slot);
-        let type_name = self.kinds[slot.kind as usize].config.name.as_str();
+        let type_name = self.kinds[slot.kind.index()].config.name.as_str();
         let paused = id.is_some_and(|id| self.people.pause(&id, type_name, now.wall).is_some());
         self.has_lease(now) && !moved && !paused
     }
@@ -408,7 +408,7 @@ impl Kernel {
             return;
         };
         if std::mem::take(&mut it.permit) {
-            let kind_of = &mut self.kinds[kind as usize];
+            let kind_of = &mut self.kinds[kind.index()];
             kind_of.pushes -= 1;
             if std::mem::take(&mut it.probes) {
                 kind_of.push_breaker.probe_withdrawn();

@@ -97,7 +97,7 @@ impl Kernel {
     }
 
     fn note_every(&self, slot: u32) -> Duration {
-        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(slot).kind.index()].config;
         (config.push_deadline / PARTS).clamp(WAITING.0, WAITING.1)
     }
 }

@@ -11,6 +11,7 @@ use super::{
     attempt::{Phase, Wait},
     branch::Branch,
     event::Effects,
+    registered::TypeNo,
     slot::{Class, Trigger},
 };
 
@@ -61,8 +62,8 @@ impl Kernel {
     }
 
     /// Returns why assets of a type are never pushed, or never turned down.
-    pub(super) fn may_not_push(&mut self, kind: u16, turndown: bool) -> Option<String> {
-        let config = &self.kinds[kind as usize].config;
+    pub(super) fn may_not_push(&mut self, kind: TypeNo, turndown: bool) -> Option<String> {
+        let config = &self.kinds[kind.index()].config;
         if turndown && !config.turndown {
             let why = format!(
                 "no plugin turns {} down; register one with Turndown",
@@ -128,9 +129,9 @@ impl Kernel {
     }
 
     /// Gives push permits to the assets that wait for them, in order, and starts their checks.
-    pub(super) fn grant_permits(&mut self, now: Now, kind: u16, out: &mut Effects) {
+    pub(super) fn grant_permits(&mut self, now: Now, kind: TypeNo, out: &mut Effects) {
         loop {
-            let state = &mut self.kinds[kind as usize];
+            let state = &mut self.kinds[kind.index()];
             if self.draining || !state.may_push(now.mono) {
                 return;
             }

@@ -6,6 +6,7 @@ use super::{
     Kernel,
     branch::Branch,
     event::Effects,
+    registered::TypeNo,
     slot::{State, Trigger},
 };
 
@@ -20,13 +21,13 @@ fn may_be_the_plugins(error: &plugin::Error) -> bool {
 impl Kernel {
     /// Probes a plugin behind an open breaker with an asset that succeeded recently, if any call waits for the plugin
     /// and there is such an asset. Returns whether it did.
-    pub(super) fn start_probe(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
-        let state = &self.kinds[kind as usize];
+    pub(super) fn start_probe(&mut self, now: Now, kind: TypeNo, out: &mut Effects) -> bool {
+        let state = &self.kinds[kind.index()];
         let waits = state.queued > 0 || !state.asked.is_empty();
         if !waits || !self.may_diff(now, kind) {
             return false;
         }
-        while let Some(slot) = self.kinds[kind as usize].breaker.last_well() {
+        while let Some(slot) = self.kinds[kind.index()].breaker.last_well() {
             let entry = self.table.slot(slot);
             let rests = match entry.state {
                 State::Running => false,
@@ -37,7 +38,7 @@ impl Kernel {
                 continue;
             }
             if entry.state == State::Queued {
-                self.kinds[kind as usize].queued -= 1;
+                self.kinds[kind.index()].queued -= 1;
             }
             self.table.slot_mut(slot).trigger = Trigger::RetryDue;
             self.start_diff(now, slot, out);
@@ -50,7 +51,7 @@ impl Kernel {
     pub(super) fn diff_ended(
         &mut self,
         now: Now,
-        kind: u16,
+        kind: TypeNo,
         slot: u32,
         answer: Option<&plugin::Error>,
         is_late: bool,
@@ -58,7 +59,7 @@ impl Kernel {
     ) {
         let known = self.is_known_to_fail(slot);
         let number = kind;
-        let kind = &mut self.kinds[kind as usize];
+        let kind = &mut self.kinds[kind.index()];
         let was_open = kind.breaker.is_open();
         kind.diffs -= 1;
         match answer {
@@ -92,7 +93,7 @@ impl Kernel {
         }
         let known = self.is_known_to_fail(slot);
         let number = self.table.slot(slot).kind;
-        let kind = &mut self.kinds[number as usize];
+        let kind = &mut self.kinds[number.index()];
         let was_open = kind.push_breaker.is_open();
         match error {
             Some(error) if may_be_the_plugins(error) => {

@@ -193,7 +193,7 @@ impl Kernel {
 
     /// R12: whether the push is destructive and no operator has approved it.
     fn lacks_approval(&self, now: Now, it: &Attempt, prospect: &Prospect) -> bool {
-        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(it.slot).kind.index()].config;
         let never = self.config.observe_only || config.observe_only;
         if never || (it.turndown && !config.turndown) {
             return false;

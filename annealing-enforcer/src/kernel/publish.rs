@@ -9,6 +9,7 @@ use super::{
     branch::{Branch, Bug},
     edges,
     event::{Effects, FeedItem, Record},
+    registered::TypeNo,
     slot::{Class, Slot, State, Trigger, flag},
     table::Elsewhere,
 };
@@ -126,11 +127,11 @@ impl Kernel {
     }
 
     /// Returns the number of a registered type. `None` for modelled-only types.
-    pub(super) fn kind_of(&self, type_name: &str) -> Option<u16> {
+    pub(super) fn kind_of(&self, type_name: &str) -> Option<TypeNo> {
         self.kinds
             .iter()
             .position(|kind| kind.config.name.as_str() == type_name)
-            .map(|at| at as u16)
+            .map(TypeNo::from_index)
     }
 
     /// Sets the pin of a new asset: the one that it was given before it was known, otherwise its default.
@@ -278,7 +279,7 @@ impl Kernel {
             _ if entry.in_flight() => {}
             State::Idle => {}
             State::Queued => {
-                self.kinds[entry.kind as usize].queued -= 1;
+                self.kinds[entry.kind.index()].queued -= 1;
                 self.table.slot_mut(slot).state = State::Idle;
                 self.give_back_all(now, slot);
                 self.finish(now, slot);

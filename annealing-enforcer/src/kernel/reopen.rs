@@ -69,7 +69,7 @@ impl Kernel {
         let number = self.table.slot(at).attempt;
         let left = open.until.saturating_sub(self.owned.total(now.mono));
         let kind = self.table.slot(at).kind;
-        let wait = left.min(self.kinds[kind as usize].config.push_total);
+        let wait = left.min(self.kinds[kind.index()].config.push_total);
         if let Some(attempt) = self.attempts.at_mut(number) {
             attempt.relies_on = relies_on;
             attempt.pushed_guard = Some(open.guard);

@@ -3,6 +3,8 @@
 
 use prodspec_model::{IncarnationNo, snapshot::Location};
 
+use super::registered::TypeNo;
+
 /// The number that stands for no attempt.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -20,7 +22,7 @@ pub(super) struct Slot {
     /// Number of its attempt, or [`NONE`] while the asset is idle.
     pub(super) attempt: u32,
     /// Number of its type, in the order of registration.
-    pub(super) kind: u16,
+    pub(super) kind: TypeNo,
     /// Place of its pin in the pin table. 0: the newest incarnation.
     pub(super) pin: u32,
     /// The flags of the asset; see [`flag`].
@@ -96,7 +98,7 @@ pub(super) fn cuts(trigger: Trigger) -> bool {
 }
 
 impl Slot {
-    pub(super) fn new(kind: u16, location: Option<Location>, changed: IncarnationNo) -> Self {
+    pub(super) fn new(kind: TypeNo, location: Option<Location>, changed: IncarnationNo) -> Self {
         Self {
             location,
             seq: 0,
@@ -111,6 +113,11 @@ impl Slot {
             trigger: Trigger::IntentChanged,
             counted: u8::MAX,
         }
+    }
+
+    /// The state of a slot that no asset uses.
+    pub(super) fn unused() -> Self {
+        Self::new(TypeNo::from_index(0), None, IncarnationNo::default())
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {

@@ -272,7 +272,7 @@ impl Kernel {
     }
 
     fn reason(&self, now: Now, it: &Attempt) -> Reason {
-        let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
+        let kind = &self.kinds[self.table.slot(it.slot).kind.index()];
         let id = || self.table.id(it.slot);
         let paused = || id().is_some_and(|id| self.is_paused(now, it.slot, &id));
         let is_held_back = match &it.phase {
@@ -313,7 +313,7 @@ impl Kernel {
                     continue;
                 }
                 let id = self.table.id(slot);
-                if self.kinds[entry.kind as usize].breaker.is_open() {
+                if self.kinds[entry.kind.index()].breaker.is_open() {
                     found.insert(slot, Reason::Breaker);
                 } else if id.is_some_and(|id| self.is_paused(now, slot, &id)) {
                     found.insert(slot, Reason::Paused);
@@ -324,7 +324,7 @@ impl Kernel {
     }
 
     fn is_paused(&self, now: Now, slot: u32, id: &AssetId) -> bool {
-        let kind = &self.kinds[self.table.slot(slot).kind as usize];
+        let kind = &self.kinds[self.table.slot(slot).kind.index()];
         let name = kind.config.name.as_str();
         self.people.pause(id, name, now.wall).is_some()
     }

@@ -199,7 +199,7 @@ impl Table {
         self.calls = self.calls.max(n.wrapping_add(1));
         *self.slot_mut(at) = Slot {
             seq: seq.wrapping_add(2),
-            ..Slot::new(0, None, IncarnationNo::default())
+            ..Slot::unused()
         };
         self.free.push(at);
     }

@@ -85,7 +85,7 @@ impl Kernel {
             Some(it) if late <= STOOD_STILL || it.prolonged => return false,
             Some(it) if matches!(it.phase, Phase::Diffing) => {
                 let kind = self.table.slot(it.slot).kind;
-                self.kinds[kind as usize].config.diff_deadline
+                self.kinds[kind.index()].config.diff_deadline
             }
             Some(it) if matches!(it.phase, Phase::Checking) => self.config.check_deadline,
             _ => return false,

@@ -8,6 +8,7 @@ use plugin_sdk::{Claim, Now};
 use crate::kernel::{
     Kernel,
     attempt::{Attempt, Phase},
+    registered::TypeNo,
     slot::{NONE, Slot, State, flag},
 };
 
@@ -34,9 +35,9 @@ impl Kernel {
         }
         self.check_counts();
         self.check_status(now);
-        let left = |kind: u16| self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind);
+        let left = |kind: TypeNo| self.kinds[kind.index()].queued > 0 && self.may_diff(now, kind);
         assert!(
-            !(0..self.kinds.len() as u16).any(left),
+            !TypeNo::all(self.kinds.len()).any(left),
             "a diff is queued though one may start"
         );
         self.check_holdings();
@@ -69,7 +70,7 @@ impl Kernel {
         let fits = match slot.state {
             State::Idle => phase.is_none() && !slot.in_flight() && !slot.has(flag::RERUN),
             State::Queued => {
-                let ready = &self.kinds[slot.kind as usize].ready;
+                let ready = &self.kinds[slot.kind.index()].ready;
                 matches!(phase, None | Some(Phase::Queued)) && ready.contains(slot.class, at)
             }
             State::Waiting => matches!(phase, Some(Phase::Waiting(_))),
@@ -87,7 +88,7 @@ impl Kernel {
 
     /// An attempt has a way to wake, and holds only permits and claims of its phase.
     fn check_iteration(&self, at: u32, it: &Attempt) {
-        let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
+        let kind = &self.kinds[self.table.slot(it.slot).kind.index()];
         let wakes = match it.phase {
             Phase::Queued => true,
             Phase::Permit => kind.permits.contains(&(at, it.generation)),
@@ -108,11 +109,11 @@ impl Kernel {
     }
 
     fn check_counts(&self) {
-        let running = |kind: u16, phase: fn(&Attempt) -> bool| {
+        let running = |kind: TypeNo, phase: fn(&Attempt) -> bool| {
             let of = |it: &&Attempt| self.table.slot(it.slot).kind == kind && phase(it);
             self.attempts.iter().filter(of).count() as u32
         };
-        for (at, kind) in (0..).zip(&self.kinds) {
+        for (at, kind) in TypeNo::all(self.kinds.len()).zip(&self.kinds) {
             let queued = |slot: &&Slot| slot.kind == at && slot.state == State::Queued;
             let queued = self
                 .table

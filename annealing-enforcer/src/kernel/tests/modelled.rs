@@ -187,7 +187,7 @@ fn r8_neighbour_of_another_type_is_diffed_by_the_plugin_of_that_type() {
     rig.pass(Duration::from_secs(6));
     let (ticket, asset) = (1, id("b"));
     rig.step(Event::Observe { ticket, asset });
-    assert_eq!(rig.diff("b").unwrap().plugin, 1);
+    assert_eq!(rig.diff("b").unwrap().plugin.index(), 1);
 }
 
 #[test]
