@@ -12,7 +12,7 @@ use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
-    attempt::Attempt,
+    attempt::{Attempt, AttemptNo},
     branch::Bug,
     claims::Taken,
     edges::Touch,
@@ -57,7 +57,7 @@ impl Kernel {
     fn admit(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         verdict: &Verdict,
         out: &mut Effects,
     ) -> Result<(), Refusal> {
@@ -145,7 +145,7 @@ impl Kernel {
 
     /// R8, R11: checks that the pin is that of the diff, and that the intent of the asset and of those it relies on is
     /// unchanged.
-    fn intent_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
+    fn intent_holds(&self, at: AttemptNo, verdict: &Verdict) -> Result<(), Refusal> {
         let Some(it) = self.attempts.at(at) else {
             return Err(Refusal::Stale);
         };
@@ -174,7 +174,7 @@ impl Kernel {
     }
 
     /// R8: checks that no push made a finding outdated, and that none is in flight at either end.
-    fn evidence_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
+    fn evidence_holds(&self, at: AttemptNo, verdict: &Verdict) -> Result<(), Refusal> {
         let Some(it) = self.attempts.at(at) else {
             return Err(Refusal::Stale);
         };
@@ -229,7 +229,7 @@ impl Kernel {
     }
 
     /// Makes the push counter odd. Holds and claims belong to the attempt until the outcome is known.
-    fn take(&mut self, now: Now, at: u32, verdict: &Verdict) {
+    fn take(&mut self, now: Now, at: AttemptNo, verdict: &Verdict) {
         let limit = self.config.evidence_age;
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -266,7 +266,7 @@ impl Kernel {
     }
 
     /// R12: spends the approval and overrides in the step, and so in the commit, that opens the push.
-    fn spend(&mut self, now: Now, at: u32, mut words: Vec<Waiver>, out: &mut Effects) {
+    fn spend(&mut self, now: Now, at: AttemptNo, mut words: Vec<Waiver>, out: &mut Effects) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -286,7 +286,7 @@ impl Kernel {
     }
 
     /// Gives back the approval and overrides of a push that never began.
-    pub(super) fn give_back_waivers(&mut self, at: u32, out: &mut Effects) {
+    pub(super) fn give_back_waivers(&mut self, at: AttemptNo, out: &mut Effects) {
         let words = self.attempts.at_mut(at);
         let words = words.map(|it| std::mem::take(&mut it.waivers));
         for mut word in words.unwrap_or_default() {
@@ -308,7 +308,7 @@ impl Kernel {
     pub(super) fn decide_admission(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         verdict: &Verdict,
         out: &mut Effects,
     ) {

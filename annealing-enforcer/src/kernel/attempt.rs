@@ -6,10 +6,28 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{cure::Before, people::Waiver, slot::NONE, waiting::wall_at};
+use super::{cure::Before, people::Waiver, waiting::wall_at};
 
 /// Value of [`Attempt::pin`] when the asset's pin moved after the diff.
 pub(super) const REPINNED: u32 = u32::MAX;
+
+/// Number of an attempt in [`Attempts`]. The numbers of ended attempts are reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(super) struct AttemptNo(u32);
+
+impl AttemptNo {
+    /// Stands for no attempt.
+    pub(super) const NONE: Self = Self(u32::MAX);
+
+    fn from_index(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
@@ -280,18 +298,23 @@ pub(super) struct Attempts {
     all: Vec<Option<Box<Attempt>>>,
     /// By number: the first generation of the next attempt, so that timers of ended ones never match.
     generations: Vec<u32>,
-    free: Vec<u32>,
+    free: Vec<AttemptNo>,
     /// Boxes of ended attempts, to be reused: an asset that is in sync causes no allocation.
     #[allow(clippy::vec_box, reason = "the boxes themselves are reused")]
     spare: Vec<Box<Attempt>>,
 }
 
 impl Attempts {
-    pub(super) fn insert(&mut self, slot: u32, incarnation: Incarnation, cause: Cause) -> u32 {
+    pub(super) fn insert(
+        &mut self,
+        slot: u32,
+        incarnation: Incarnation,
+        cause: Cause,
+    ) -> AttemptNo {
         let at = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             self.generations.push(0);
-            (self.all.len() - 1) as u32
+            AttemptNo::from_index(self.all.len() - 1)
         });
         let mut attempt = match self.spare.pop() {
             Some(mut spare) => {
@@ -300,25 +323,25 @@ impl Attempts {
             }
             None => Box::new(Attempt::new(slot, incarnation, cause)),
         };
-        attempt.generation = self.generations[at as usize];
-        self.all[at as usize] = Some(attempt);
+        attempt.generation = self.generations[at.index()];
+        self.all[at.index()] = Some(attempt);
         at
     }
 
-    pub(super) fn at(&self, at: u32) -> Option<&Attempt> {
-        self.all.get(at as usize)?.as_deref()
+    pub(super) fn at(&self, at: AttemptNo) -> Option<&Attempt> {
+        self.all.get(at.index())?.as_deref()
     }
 
-    pub(super) fn at_mut(&mut self, at: u32) -> Option<&mut Attempt> {
-        self.all.get_mut(at as usize)?.as_deref_mut()
+    pub(super) fn at_mut(&mut self, at: AttemptNo) -> Option<&mut Attempt> {
+        self.all.get_mut(at.index())?.as_deref_mut()
     }
 
-    pub(super) fn remove(&mut self, at: u32) {
-        if at == NONE {
+    pub(super) fn remove(&mut self, at: AttemptNo) {
+        if at == AttemptNo::NONE {
             return;
         }
-        if let Some(boxed) = self.all.get_mut(at as usize).and_then(Option::take) {
-            self.generations[at as usize] = boxed.generation.wrapping_add(1);
+        if let Some(boxed) = self.all.get_mut(at.index()).and_then(Option::take) {
+            self.generations[at.index()] = boxed.generation.wrapping_add(1);
             self.free.push(at);
             if self.spare.len() < 64 {
                 self.spare.push(boxed);

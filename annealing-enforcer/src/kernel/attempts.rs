@@ -8,10 +8,10 @@ use prodspec_model::{Asset, Message, addons};
 
 use super::{
     Kernel,
-    attempt::{Phase, Wait},
+    attempt::{AttemptNo, Phase, Wait},
     branch::{Branch, Bug},
     event::{Call, CheckCall, Effects, Target},
-    slot::{Class, NONE, State, Trigger, flag},
+    slot::{Class, State, Trigger, flag},
     waiting::{until, wall_then},
 };
 
@@ -35,7 +35,7 @@ impl Kernel {
             false => self.cause_of(slot).unwrap_or(Cause::Intent),
         };
         let entry = self.table.slot_mut(slot);
-        if entry.attempt == NONE {
+        if entry.attempt == AttemptNo::NONE {
             entry.attempt = self.attempts.insert(slot, incarnation.clone(), cause);
         }
         entry.n += 1;
@@ -183,7 +183,7 @@ impl Kernel {
     }
 
     /// Notes the capacity that the diff of an attempt found, whatever the diff means for the asset itself.
-    fn own_level_seen(&mut self, now: Now, slot: u32, at: u32, diff: &Diff) {
+    fn own_level_seen(&mut self, now: Now, slot: u32, at: AttemptNo, diff: &Diff) {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(at).filter(|it| it.seq == entry.seq);
         if let Some(it) = it.filter(|_| !entry.in_flight()) {
@@ -194,7 +194,7 @@ impl Kernel {
     }
 
     /// Handles the finding of a diff of an asset without a push in flight.
-    fn found(&mut self, now: Now, slot: u32, at: u32, diff: Diff, out: &mut Effects) {
+    fn found(&mut self, now: Now, slot: u32, at: AttemptNo, diff: Diff, out: &mut Effects) {
         if self.table.intent(slot).is_none() && !self.planted(Bug::RemoveOrphan) {
             self.report_not_enforced(now, slot, out);
             return self.finish(now, slot);
@@ -243,7 +243,7 @@ impl Kernel {
 
     /// Returns the attempt that waits in this phase for the answer of `run`, if any. The slot's own call number may
     /// be higher, because observations of the asset raise it too.
-    pub(super) fn awaiting(&self, run: Run, phase: fn(&Phase) -> bool) -> Option<u32> {
+    pub(super) fn awaiting(&self, run: Run, phase: fn(&Phase) -> bool) -> Option<AttemptNo> {
         if run.slot >= self.table.len() {
             return None;
         }
@@ -253,7 +253,7 @@ impl Kernel {
     }
 
     /// Whether newer intent voids the findings of this run (R11).
-    pub(super) fn overtaken(&mut self, at: u32) -> bool {
+    pub(super) fn overtaken(&mut self, at: AttemptNo) -> bool {
         let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
@@ -356,7 +356,7 @@ impl Kernel {
         self.grant_permits(now, kind, out);
     }
 
-    pub(super) fn start_check(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn start_check(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let edges_seen = self.edges.count();
         let Some(attempt) = self.attempts.at_mut(at) else {
             return;
@@ -427,7 +427,7 @@ impl Kernel {
     pub(super) fn checked(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         answer: Result<Verdict, String>,
         out: &mut Effects,
     ) {

@@ -66,7 +66,7 @@ pub use registered::TypeNo;
 pub use status::{Named, Reason, Status, UnknownPush};
 
 use crate::config::{Config, TypeConfig};
-use attempt::Attempts;
+use attempt::{AttemptNo, Attempts};
 use claims::Claims;
 use cure::LastSettled;
 use edges::Edges;
@@ -75,7 +75,7 @@ use owned::OwnedClock;
 use people::People;
 use registered::RegisteredType;
 use schedule::{Drift, Timers};
-use slot::{Class, NONE, State, Trigger};
+use slot::{Class, State, Trigger};
 use table::Table;
 
 /// Decides for one partition what is diffed, checked and pushed, and when.
@@ -131,7 +131,7 @@ pub struct Kernel {
     remember_at: Mono,
     floor: Option<IncarnationNo>,
     recorded: u64,
-    journaling: VecDeque<(u64, u32)>,
+    journaling: VecDeque<(u64, AttemptNo)>,
     random: u64,
     branches: BTreeMap<Branch, u64>,
 }
@@ -464,7 +464,7 @@ impl Kernel {
         let (trigger, class) = (entry.trigger, entry.class);
         self.give_back_all(now, slot);
         self.claims.rates.forget(slot);
-        let attempt = std::mem::replace(&mut self.table.slot_mut(slot).attempt, NONE);
+        let attempt = std::mem::replace(&mut self.table.slot_mut(slot).attempt, AttemptNo::NONE);
         let woken_for = self
             .attempts
             .at_mut(attempt)

@@ -6,7 +6,7 @@ use prodspec_model::Digest;
 
 use super::{
     Kernel,
-    attempt::{Phase, Wait},
+    attempt::{AttemptNo, Phase, Wait},
     branch::{Branch, Bug},
     edges,
     event::{Call, Effects, PushCall, Target},
@@ -15,7 +15,7 @@ use super::{
 
 impl Kernel {
     /// Opens an admitted push. It starts once its record is durable (R13).
-    pub(super) fn admitted(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn admitted(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         self.count(Branch::Admitted);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -76,7 +76,7 @@ impl Kernel {
 
     /// Starts the push, unless the pin moved, a pause began, or the lease or the evidence expired before its record
     /// became durable.
-    fn start_push(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn start_push(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -93,7 +93,7 @@ impl Kernel {
     /// Returns the time by which an admitted push must have begun. R10: by the birth of the verdict's evidence. R13:
     /// while more than half of the recorded call deadline is left, since an advisory provider may take as long as the
     /// deadline, however late the call began.
-    fn begin_by(&self, at: u32) -> Mono {
+    fn begin_by(&self, at: AttemptNo) -> Mono {
         let Some(it) = self.attempts.at(at) else {
             return Mono(0);
         };
@@ -103,7 +103,7 @@ impl Kernel {
     }
 
     /// Withdraws an admitted push that never began: it gives everything back, and the asset is diffed again.
-    fn withdraw(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn withdraw(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
@@ -136,7 +136,7 @@ impl Kernel {
     }
 
     /// Whether ownership, pin, intent and pauses still allow the push.
-    pub(super) fn may_go_on(&self, now: Now, at: u32) -> bool {
+    pub(super) fn may_go_on(&self, now: Now, at: AttemptNo) -> bool {
         let Some(it) = self.attempts.at(at) else {
             return false;
         };
@@ -152,7 +152,7 @@ impl Kernel {
     }
 
     /// R11: counts a void if newer intent ended an admitted push.
-    pub(super) fn count_void(&mut self, at: u32) {
+    pub(super) fn count_void(&mut self, at: AttemptNo) {
         if let Some(it) = self.attempts.at_mut(at)
             && self.table.slot(it.slot).changed > it.latest
         {
@@ -160,7 +160,13 @@ impl Kernel {
         }
     }
 
-    pub(super) fn call_push(&mut self, now: Now, at: u32, continuation: bool, out: &mut Effects) {
+    pub(super) fn call_push(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        continuation: bool,
+        out: &mut Effects,
+    ) {
         if let Some(violation) = self.would_break(now, at, continuation) {
             out.violation = Some(violation);
             return;
@@ -227,7 +233,7 @@ impl Kernel {
     pub(super) fn push_ended(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         answer: Result<Pushed, plugin::Error>,
         out: &mut Effects,
     ) {
@@ -257,18 +263,12 @@ impl Kernel {
         }
     }
 
-    fn pushed(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn pushed(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         self.count(Branch::Pushed);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let (slot, turndown) = (it.slot, it.turndown);
-        if turndown {
-            self.count(Branch::TurnedDown);
-        }
-        let Some(it) = self.attempts.at_mut(at) else {
-            return;
-        };
         let digest = it
             .change
             .as_ref()
@@ -280,6 +280,9 @@ impl Kernel {
         it.pushed = Some((digest, times + 1));
         it.pushes = it.pushes.saturating_add(1);
         (it.failures, it.voids, it.told) = (0, 0, 0);
+        if turndown {
+            self.count(Branch::TurnedDown);
+        }
         self.close(now, at, out);
         self.decide(now, slot, Outcome::Pushed, out);
         self.remember(now, slot, out);
@@ -288,7 +291,13 @@ impl Kernel {
     }
 
     /// Handles an unknown outcome: the push may still take effect, so a diff comes before anything else.
-    pub(super) fn outcome_unknown(&mut self, now: Now, at: u32, why: String, out: &mut Effects) {
+    pub(super) fn outcome_unknown(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        why: String,
+        out: &mut Effects,
+    ) {
         self.count(Branch::OutcomeUnknown);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -316,7 +325,7 @@ impl Kernel {
     }
 
     /// Closes a push of unknown outcome, as a diff has shown its effect.
-    pub(super) fn resolve(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn resolve(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         self.count(Branch::Resolved);
         self.close(now, at, out);
         let Some(it) = self.attempts.at_mut(at) else {
@@ -329,7 +338,7 @@ impl Kernel {
 
     /// Closes a push whose outcome is known: its counter is even again, its holds and exclusive claims are free, and
     /// the assets that waited for them are diffed again.
-    fn close(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn close(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -377,7 +386,7 @@ impl Kernel {
     }
 
     /// Gives back the claims that a withdrawn push took, and keeps those of an earlier push.
-    fn give_back_new(&mut self, now: Now, at: u32) {
+    fn give_back_new(&mut self, now: Now, at: AttemptNo) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };

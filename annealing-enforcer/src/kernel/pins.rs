@@ -9,10 +9,10 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 
 use super::{
     Kernel,
-    attempt::{Phase, REPINNED},
+    attempt::{AttemptNo, Phase, REPINNED},
     branch::{Branch, Bug},
     event::{Effects, Pin, Record},
-    slot::{Class, NONE, Trigger, flag},
+    slot::{Class, Trigger, flag},
 };
 
 /// The intent of an asset before its pin, head or incarnation moved.
@@ -332,7 +332,9 @@ impl Kernel {
         }
         let entry = self.table.slot(slot);
         let cause = self.table.pin_cause(slot).unwrap_or(Cause::Intent);
-        if same && (cause == was.cause || entry.attempt == NONE || entry.has(flag::IN_SYNC)) {
+        if same
+            && (cause == was.cause || entry.attempt == AttemptNo::NONE || entry.has(flag::IN_SYNC))
+        {
             return self.moved_quietly(now, slot, was.place, (trigger, class), out);
         }
         let settled = entry.has(flag::IN_SYNC) && !entry.in_flight();

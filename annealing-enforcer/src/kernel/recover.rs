@@ -8,13 +8,14 @@ use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, a
 
 use super::{
     Kernel,
+    attempt::AttemptNo,
     branch::{Branch, Bug},
     edges,
     event::{Effects, Pin, Record},
     people::Interventions,
     pin_status::Stand,
     pins::policy_in,
-    slot::{Class, NONE, Slot, State, Trigger, flag},
+    slot::{Class, Slot, State, Trigger, flag},
     table::Elsewhere,
 };
 use crate::config::{Config, TypeConfig};
@@ -457,7 +458,7 @@ impl Kernel {
         for at in 0..self.table.len() {
             let slot = self.table.slot_mut(at);
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
-            slot.set(flag::IN_SYNC, reached && slot.attempt == NONE);
+            slot.set(flag::IN_SYNC, reached && slot.attempt == AttemptNo::NONE);
             self.note_turned_down(at);
             self.note_orphan(at);
             self.unsettled += u32::from(self.counts_as_unsettled(at));

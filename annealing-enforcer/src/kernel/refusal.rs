@@ -9,7 +9,7 @@ use prodspec_model::AssetId;
 use super::{
     Kernel,
     admission::Refusal,
-    attempt::{Behind, Phase, Wait},
+    attempt::{AttemptNo, Behind, Phase, Wait},
     branch::Branch,
     claims::Taken,
     event::Effects,
@@ -18,7 +18,7 @@ use super::{
 };
 
 impl Kernel {
-    pub(super) fn refused(&mut self, now: Now, at: u32, refusal: Refusal, out: &mut Effects) {
+    pub(super) fn refused(&mut self, now: Now, at: AttemptNo, refusal: Refusal, out: &mut Effects) {
         let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
@@ -101,7 +101,7 @@ impl Kernel {
     }
 
     /// R11: a void by a neighbour's content counts like one by the asset's own.
-    pub(super) fn overtaken_by_neighbour(&mut self, at: u32) {
+    pub(super) fn overtaken_by_neighbour(&mut self, at: AttemptNo) {
         self.count(Branch::MovedIntent);
         if let Some(it) = self.attempts.at_mut(at) {
             it.voids = it.voids.saturating_add(1);
@@ -109,7 +109,13 @@ impl Kernel {
     }
 
     /// The evidence is outdated: starts again from the diff, after a short wait if that happened often.
-    pub(super) fn look_again(&mut self, now: Now, at: u32, branch: Branch, out: &mut Effects) {
+    pub(super) fn look_again(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        branch: Branch,
+        out: &mut Effects,
+    ) {
         self.count(branch);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -130,7 +136,13 @@ impl Kernel {
     }
 
     /// Waits as the checks demand: until the time that they named, or until the assets that they named settle.
-    pub(super) fn delayed(&mut self, now: Now, at: u32, delays: Vec<Delay>, out: &mut Effects) {
+    pub(super) fn delayed(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        delays: Vec<Delay>,
+        out: &mut Effects,
+    ) {
         self.count(Branch::Delayed);
         let Some(it) = self.attempts.at(at) else {
             return;

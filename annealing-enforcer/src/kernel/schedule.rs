@@ -9,7 +9,7 @@ use std::{
 
 use plugin_sdk::Mono;
 
-use super::slot::Class;
+use super::{attempt::AttemptNo, slot::Class};
 
 /// Assets of one plugin that are ready for a diff.
 #[derive(Debug, Default)]
@@ -87,17 +87,17 @@ impl Ready {
 /// Timers of assets in the loop. An entry is valid while the asset's attempt has its generation.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    heap: BinaryHeap<Reverse<(Mono, u32, u32)>>,
+    heap: BinaryHeap<Reverse<(Mono, AttemptNo, u32)>>,
     /// Deadlines of diffs. They are set in about the order in which they fall due, so they need no heap.
-    diffs: VecDeque<(Mono, u32, u32)>,
+    diffs: VecDeque<(Mono, AttemptNo, u32)>,
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, at: Mono, attempt: u32, generation: u32) {
+    pub(super) fn set(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         self.heap.push(Reverse((at, attempt, generation)));
     }
 
-    pub(super) fn set_diff(&mut self, at: Mono, attempt: u32, generation: u32) {
+    pub(super) fn set_diff(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         match self.diffs.back() {
             Some(&(last, ..)) if last > at => self.set(at, attempt, generation),
             _ => self.diffs.push_back((at, attempt, generation)),
@@ -105,7 +105,7 @@ impl Timers {
     }
 
     /// Drops invalid entries at the front: those for which `live` does not hold.
-    pub(super) fn tidy(&mut self, live: impl Fn(u32, u32) -> bool) {
+    pub(super) fn tidy(&mut self, live: impl Fn(AttemptNo, u32) -> bool) {
         while self
             .diffs
             .front()
@@ -123,8 +123,8 @@ impl Timers {
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, attempt: u32, generation: u32) -> bool {
-        let set = |entry: &(Mono, u32, u32)| (entry.1, entry.2) == (attempt, generation);
+    pub(super) fn contains(&self, attempt: AttemptNo, generation: u32) -> bool {
+        let set = |entry: &(Mono, AttemptNo, u32)| (entry.1, entry.2) == (attempt, generation);
         self.diffs.iter().any(set) || self.heap.iter().any(|Reverse(entry)| set(entry))
     }
 
@@ -135,7 +135,7 @@ impl Timers {
     }
 
     /// Removes and returns the next entry that is due, with its time.
-    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(Mono, u32, u32)> {
+    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(Mono, AttemptNo, u32)> {
         if self.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             return self.heap.pop().map(|Reverse(entry)| entry);
         }

@@ -3,10 +3,7 @@
 
 use prodspec_model::{IncarnationNo, snapshot::Location};
 
-use super::registered::TypeNo;
-
-/// The number that stands for no attempt.
-pub(super) const NONE: u32 = u32::MAX;
+use super::{attempt::AttemptNo, registered::TypeNo};
 
 /// The state that is kept for every asset.
 #[derive(Debug, Clone)]
@@ -19,8 +16,8 @@ pub(super) struct Slot {
     pub(super) n: u32,
     /// The newest incarnation when the asset's intent last changed.
     pub(super) changed: IncarnationNo,
-    /// Number of its attempt, or [`NONE`] while the asset is idle.
-    pub(super) attempt: u32,
+    /// Number of its attempt, or [`AttemptNo::NONE`] while the asset is idle.
+    pub(super) attempt: AttemptNo,
     /// Number of its type, in the order of registration.
     pub(super) kind: TypeNo,
     /// Place of its pin in the pin table. 0: the newest incarnation.
@@ -104,7 +101,7 @@ impl Slot {
             seq: 0,
             n: 0,
             changed,
-            attempt: NONE,
+            attempt: AttemptNo::NONE,
             kind,
             pin: 0,
             flags: 0,

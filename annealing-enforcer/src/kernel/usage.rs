@@ -8,7 +8,7 @@ use prodspec_model::{
     addons::{Edge, Need},
 };
 
-use super::{Kernel, edges, slot::flag, waiting::wall_then};
+use super::{Kernel, attempt::AttemptNo, edges, slot::flag, waiting::wall_then};
 
 impl Kernel {
     /// Returns the use of `shared` in production by all its consumers except `but`. The cost does not depend on the
@@ -135,7 +135,7 @@ impl Kernel {
     }
 
     /// Notes the level that the diff of `slot` found, as a push starts that may make it a consumer.
-    pub(super) fn level_at_push(&mut self, now: Now, slot: u32, at: u32) {
+    pub(super) fn level_at_push(&mut self, now: Now, slot: u32, at: AttemptNo) {
         self.edges_changed(slot);
         let Some(it) = self.attempts.at(at) else {
             return;

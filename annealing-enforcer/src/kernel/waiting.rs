@@ -8,7 +8,7 @@ use plugin_sdk::{Mono, Now, Run, plugin};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Phase, Wait},
+    attempt::{Attempt, AttemptNo, Phase, Wait},
     branch::Branch,
     event::{Call, Effects},
     slot::{Class, State, Trigger, cuts, flag},
@@ -23,7 +23,7 @@ impl Kernel {
         &mut self,
         now: Now,
         due: Mono,
-        (at, generation): (u32, u32),
+        (at, generation): (AttemptNo, u32),
         out: &mut Effects,
     ) {
         let late = now.mono.since(due);
@@ -80,7 +80,7 @@ impl Kernel {
 
     /// Extends the deadline of a diff or a check once, by the time for which this process stood still. A push has no
     /// more time than its record says. Returns whether the deadline was extended.
-    fn prolong(&mut self, now: Now, at: u32, late: Duration) -> bool {
+    fn prolong(&mut self, now: Now, at: AttemptNo, late: Duration) -> bool {
         let deadline = match self.attempts.at(at) {
             Some(it) if late <= STOOD_STILL || it.prolonged => return false,
             Some(it) if matches!(it.phase, Phase::Diffing) => {

@@ -7,9 +7,9 @@ use plugin_sdk::{Claim, Now};
 
 use crate::kernel::{
     Kernel,
-    attempt::{Attempt, Phase},
+    attempt::{Attempt, AttemptNo, Phase},
     registered::TypeNo,
-    slot::{NONE, Slot, State, flag},
+    slot::{Slot, State, flag},
 };
 
 impl Kernel {
@@ -65,7 +65,7 @@ impl Kernel {
             "an orphan with an intent"
         );
         let it = self.attempts.at(slot.attempt);
-        assert_eq!(it.is_some(), slot.attempt != NONE);
+        assert_eq!(it.is_some(), slot.attempt != AttemptNo::NONE);
         let phase = it.map(|it| &it.phase);
         let fits = match slot.state {
             State::Idle => phase.is_none() && !slot.in_flight() && !slot.has(flag::RERUN),
@@ -87,7 +87,7 @@ impl Kernel {
     }
 
     /// An attempt has a way to wake, and holds only permits and claims of its phase.
-    fn check_iteration(&self, at: u32, it: &Attempt) {
+    fn check_iteration(&self, at: AttemptNo, it: &Attempt) {
         let kind = &self.kinds[self.table.slot(it.slot).kind.index()];
         let wakes = match it.phase {
             Phase::Queued => true,
