@@ -18,7 +18,7 @@ use super::{
     edges::Touch,
     event::{Effects, Record},
     people::Waiver,
-    slot::flag,
+    slot::{SlotNo, flag},
 };
 
 /// The check name in the delay of a check stack that failed as a whole.
@@ -42,7 +42,7 @@ pub(super) enum Refusal {
     /// Checks delay the push (R7).
     Delayed(Vec<Delay>),
     /// A push of this asset, or one that relies on it, is in flight (R8).
-    InFlight(u32),
+    InFlight(SlotNo),
     /// A claim is not free (R9).
     Taken(Taken),
     /// A pause is in force; the time is its end, if it ends by itself.
@@ -161,8 +161,8 @@ impl Kernel {
         let relied = verdict
             .relies_on
             .iter()
-            .map(|stamp| stamp.slot)
-            .filter(|&slot| slot < self.table.len());
+            .map(SlotNo::of_stamp)
+            .filter(|slot| slot.is_below(self.table.len()));
         let moved = std::iter::once(it.slot)
             .chain(relied)
             .any(|s| self.table.slot(s).changed > it.latest);
@@ -187,13 +187,13 @@ impl Kernel {
                 return Err(Refusal::Stale);
             }
             for stamp in &verdict.relies_on {
-                let Some(now) =
-                    (stamp.slot < self.table.len()).then(|| self.table.slot(stamp.slot))
-                else {
+                let slot = SlotNo::of_stamp(stamp);
+                if !slot.is_below(self.table.len()) {
                     return Err(Refusal::Stale);
-                };
+                }
+                let now = self.table.slot(slot);
                 if now.in_flight() {
-                    return Err(Refusal::InFlight(stamp.slot));
+                    return Err(Refusal::InFlight(slot));
                 }
                 if now.seq != stamp.seq {
                     return Err(Refusal::Stale);
@@ -203,7 +203,7 @@ impl Kernel {
         if self.holds.contains_key(&it.slot) && !self.planted(Bug::SkipHold) {
             return Err(Refusal::InFlight(it.slot));
         }
-        let touched = |slot: u32| {
+        let touched = |slot: SlotNo| {
             let id = self.table.id(slot)?;
             let since = self.edges.touched_since(&id, it.edges_seen)?;
             // The amount of a counted claim is compared with the use of all consumers now.
@@ -220,7 +220,7 @@ impl Kernel {
             };
             is_void.then_some(())
         };
-        let relied = verdict.relies_on.iter().map(|stamp| stamp.slot);
+        let relied = verdict.relies_on.iter().map(SlotNo::of_stamp);
         let mut all = std::iter::once(it.slot).chain(relied);
         match all.find_map(touched) {
             Some(()) => Err(Refusal::Stale),
@@ -241,7 +241,7 @@ impl Kernel {
         it.relies_on = verdict
             .relies_on
             .iter()
-            .map(|stamp| stamp.slot)
+            .map(SlotNo::of_stamp)
             .filter(|&s| s != it.slot)
             .collect();
         it.relies_on.dedup();

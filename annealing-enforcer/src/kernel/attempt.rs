@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{cure::Before, people::Waiver, waiting::wall_at};
+use super::{cure::Before, people::Waiver, slot::SlotNo, waiting::wall_at};
 
 /// Value of [`Attempt::pin`] when the asset's pin moved after the diff.
 pub(super) const REPINNED: u32 = u32::MAX;
@@ -32,7 +32,7 @@ impl AttemptNo {
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
 pub(super) struct Attempt {
-    pub(super) slot: u32,
+    pub(super) slot: SlotNo,
     pub(super) phase: Phase,
     /// Rises with every change of phase, so that timers and queue entries of former phases are recognised as outdated.
     pub(super) generation: u32,
@@ -80,7 +80,7 @@ pub(super) struct Attempt {
     pub(super) follows: bool,
     /// Time until which all evidence for the push is young enough.
     pub(super) good_until: Mono,
-    pub(super) relies_on: Vec<u32>,
+    pub(super) relies_on: Vec<SlotNo>,
     pub(super) claims: Vec<Claim>,
     /// The approvals and overrides that the push in flight uses.
     pub(super) waivers: Vec<Waiver>,
@@ -191,7 +191,7 @@ pub enum Behind {
     /// The assets that hold a claim on this key.
     Claim(Key),
     /// The push of this slot, or the pushes that rely on it.
-    Push(u32),
+    Push(SlotNo),
     /// No particular asset: other pushes in general.
     Many,
 }
@@ -204,7 +204,7 @@ impl Wait {
 }
 
 impl Attempt {
-    pub(super) fn new(slot: u32, incarnation: Incarnation, cause: Cause) -> Self {
+    pub(super) fn new(slot: SlotNo, incarnation: Incarnation, cause: Cause) -> Self {
         Self {
             slot,
             phase: Phase::Queued,
@@ -258,7 +258,7 @@ impl Attempt {
 impl Attempt {
     /// Resets a spare attempt for another asset. Fields that a diff, check or push sets before they are read keep
     /// their values.
-    fn reset(&mut self, slot: u32, incarnation: Incarnation, cause: Cause) {
+    fn reset(&mut self, slot: SlotNo, incarnation: Incarnation, cause: Cause) {
         (self.slot, self.incarnation, self.cause) = (slot, incarnation, cause);
         self.phase = Phase::Queued;
         (self.failures, self.voids, self.stales) = (0, 0, 0);
@@ -307,7 +307,7 @@ pub(super) struct Attempts {
 impl Attempts {
     pub(super) fn insert(
         &mut self,
-        slot: u32,
+        slot: SlotNo,
         incarnation: Incarnation,
         cause: Cause,
     ) -> AttemptNo {

@@ -6,7 +6,7 @@ use super::{
     Kernel,
     attempt::{AttemptNo, Phase},
     event::{Effects, Record},
-    slot::{Class, State, Trigger, flag},
+    slot::{Class, SlotNo, State, Trigger, flag},
 };
 
 /// Number of entries below which none are dropped while checks are under way.
@@ -14,7 +14,7 @@ const FEW_SEEN: usize = 1024;
 
 impl Kernel {
     /// Gives up the slot of an asset that no incarnation in use has and whose resource is not in production.
-    pub(super) fn give_up(&mut self, now: Now, slot: u32) {
+    pub(super) fn give_up(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot(slot);
         let busy =
             entry.state != State::Idle || entry.attempt != AttemptNo::NONE || entry.in_flight();

@@ -22,7 +22,7 @@ impl Kernel {
             .breaks_ownership(now, at, it)
             .or_else(|| (!continuation).then(|| self.breaks_evidence(now, it))?)?;
         let asset = self.table.id(it.slot);
-        let asset = asset.map_or_else(|| format!("slot {}", it.slot), |id| id.to_string());
+        let asset = asset.map_or_else(|| format!("slot {}", it.slot.bare()), |id| id.to_string());
         (!self.is_broken_on_purpose()).then(|| format!("{why}, in a push of `{asset}`"))
     }
 

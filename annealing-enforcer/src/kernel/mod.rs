@@ -63,6 +63,7 @@ pub use people::{Command, Interventions};
 pub use prospect::{Outcome, Prospect};
 pub use recover::Recovered;
 pub use registered::TypeNo;
+pub use slot::SlotNo;
 pub use status::{Named, Reason, Status, UnknownPush};
 
 use crate::config::{Config, TypeConfig};
@@ -95,13 +96,13 @@ pub struct Kernel {
     observations: Observations,
     claims: Claims,
     /// Number of pushes in flight that rely on an asset, by slot of that asset.
-    holds: BTreeMap<u32, u32>,
+    holds: BTreeMap<SlotNo, u32>,
     /// Assets that wait until no push of an asset, and none that relies on it, is in flight; by slot of that asset.
-    hold_waiters: BTreeMap<u32, BTreeSet<u32>>,
+    hold_waiters: BTreeMap<SlotNo, BTreeSet<SlotNo>>,
     /// Assets that wait until an asset settles, by slot of that asset.
-    settle_waiters: BTreeMap<u32, BTreeSet<u32>>,
+    settle_waiters: BTreeMap<SlotNo, BTreeSet<SlotNo>>,
     /// Assets found in sync while checks were under way, each with `settles` at that time: an older check may name one.
-    settle_log: BTreeMap<u32, u64>,
+    settle_log: BTreeMap<SlotNo, u64>,
     /// Number of times that an asset was found in sync while checks were under way.
     settles: u64,
     /// Number of entries kept for checks under way at which entries older than all of these checks are dropped.
@@ -113,13 +114,13 @@ pub struct Kernel {
     /// Pins of assets that have no slot: not known yet, or no longer known.
     early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
     /// Sync states of the assets with a pin of their own, by slot. The strategist follows them.
-    pin_statuses: BTreeMap<u32, pin_status::Stand>,
+    pin_statuses: BTreeMap<SlotNo, pin_status::Stand>,
     /// Governed assets whose content differs from that in the newest incarnation.
-    behind: BTreeSet<u32>,
+    behind: BTreeSet<SlotNo>,
     /// Assets that are settled with their turndown addon: their resources are gone from production.
-    turned_down: BTreeSet<u32>,
+    turned_down: BTreeSet<SlotNo>,
     /// Assets that have no intent and whose resource may exist in production.
-    orphaned: BTreeSet<u32>,
+    orphaned: BTreeSet<SlotNo>,
     /// Assets whose slots were given up in this step.
     gone: Vec<prodspec_model::AssetId>,
     /// Time at which the last step ran.
@@ -127,7 +128,7 @@ pub struct Kernel {
     /// Number of assets that have an intent and a plugin and are not settled.
     unsettled: u32,
     /// Assets that settled without a push and are not recorded yet.
-    unrecorded: VecDeque<u32>,
+    unrecorded: VecDeque<SlotNo>,
     remember_at: Mono,
     floor: Option<IncarnationNo>,
     recorded: u64,
@@ -261,7 +262,8 @@ impl Kernel {
 
     /// Returns whether `run` is the newest call for its asset.
     pub fn is_newest(&self, run: plugin_sdk::Run) -> bool {
-        run.slot < self.table.len() && self.table.slot(run.slot).n == run.n
+        let slot = SlotNo::of_run(run);
+        slot.is_below(self.table.len()) && self.table.slot(slot).n == run.n
     }
 
     /// Number of pushes that are admitted or under way, follow-ups included.
@@ -326,7 +328,7 @@ impl Kernel {
     }
 
     /// Requests a diff of an asset. It is queued, runs after the current one, or is dropped if the asset has to wait.
-    fn trigger(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
+    fn trigger(&mut self, now: Now, slot: SlotNo, trigger: Trigger, class: Class) {
         // The slot was given up while the asset waited.
         if self.table.is_free(slot) {
             return;
@@ -367,7 +369,7 @@ impl Kernel {
     }
 
     /// Puts an asset into the queue of its plugin, from any state.
-    fn enqueue(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
+    fn enqueue(&mut self, now: Now, slot: SlotNo, trigger: Trigger, class: Class) {
         let entry = self.table.slot_mut(slot);
         if entry.state != State::Queued {
             self.kinds[entry.kind.index()].queued += 1;
@@ -402,7 +404,7 @@ impl Kernel {
         self.start_observations(now, kind, out);
         while self.kinds[kind.index()].queued > 0 && self.may_diff(now, kind) {
             let table = &self.table;
-            let stale = |slot: u32, class| {
+            let stale = |slot: SlotNo, class| {
                 let slot = table.slot(slot);
                 slot.state != State::Queued || slot.class != class || slot.kind != kind
             };
@@ -456,7 +458,7 @@ impl Kernel {
     }
 
     /// Ends the attempt of an asset. The asset is idle then, or queued again if a rerun was requested.
-    fn finish(&mut self, now: Now, slot: u32) {
+    fn finish(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot_mut(slot);
         let rerun = entry.has(slot::flag::RERUN);
         entry.set(slot::flag::RERUN, false);

@@ -3,7 +3,7 @@
 use plugin_sdk::plugin;
 use prodspec_model::{AssetId, TypeName};
 
-use super::{Kernel, event::Effects, registered::TypeNo};
+use super::{Kernel, event::Effects, registered::TypeNo, slot::SlotNo};
 
 /// An event that an operator needs to see in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ fn class_of(error: &plugin::Error) -> (u8, &'static str) {
 
 impl Kernel {
     /// Notifies operators of a failed push of `slot`, once per class of failure.
-    pub(super) fn tell_failure(&mut self, slot: u32, error: &plugin::Error, out: &mut Effects) {
+    pub(super) fn tell_failure(&mut self, slot: SlotNo, error: &plugin::Error, out: &mut Effects) {
         let (bit, class) = class_of(error);
         let Some(asset) = self.table.id(slot) else {
             return;

@@ -10,7 +10,7 @@ use super::{
     branch::{Branch, Bug},
     edges,
     event::{Call, Effects, PushCall, Target},
-    slot::{Class, Trigger, flag},
+    slot::{Class, SlotNo, Trigger, flag},
 };
 
 impl Kernel {
@@ -180,7 +180,7 @@ impl Kernel {
         slot.n += 1;
         it.run = slot.n;
         let run = Run {
-            slot: it.slot,
+            slot: it.slot.bare(),
             n: slot.n,
             incarnation: it.incarnation.no(),
         };
@@ -316,7 +316,7 @@ impl Kernel {
     pub(super) fn wait_unknown(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         wait: std::time::Duration,
         out: &mut Effects,
     ) {
@@ -363,7 +363,7 @@ impl Kernel {
         self.release_permit(now, slot, out);
     }
 
-    fn drop_hold(&mut self, now: Now, relied: u32) {
+    fn drop_hold(&mut self, now: Now, relied: SlotNo) {
         if let Some(count) = self.holds.get_mut(&relied) {
             *count -= 1;
             if *count == 0 {
@@ -373,13 +373,13 @@ impl Kernel {
         }
     }
 
-    fn wake_hold_waiters(&mut self, now: Now, slot: u32) {
+    fn wake_hold_waiters(&mut self, now: Now, slot: SlotNo) {
         for waiter in self.hold_waiters.remove(&slot).unwrap_or_default() {
             self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
         }
     }
 
-    fn give_back(&mut self, now: Now, slot: u32, claim: &Claim) {
+    fn give_back(&mut self, now: Now, slot: SlotNo, claim: &Claim) {
         if let Some((key, next)) = self.claims.give_back(slot, claim) {
             self.wake_for(now, next, key);
         }
@@ -397,7 +397,7 @@ impl Kernel {
     }
 
     /// Gives back the claims that last until the asset settles, fails permanently or is pinned elsewhere.
-    pub(super) fn give_back_all(&mut self, now: Now, slot: u32) {
+    pub(super) fn give_back_all(&mut self, now: Now, slot: SlotNo) {
         let at = self.table.slot(slot).attempt;
         let claims = self
             .attempts
@@ -409,7 +409,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn release_permit(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn release_permit(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
         // A push in flight or of unknown outcome keeps its permit only while a call or a follow-up is due.
         let kind = entry.kind;
@@ -427,7 +427,7 @@ impl Kernel {
     }
 
     /// Handles an asset that was found in sync with its present intent.
-    pub(super) fn settle(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn settle(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let (news, pinned) = (
             !entry.has(flag::IN_SYNC) || !entry.has(flag::REACHED),
@@ -478,7 +478,7 @@ impl Kernel {
 
     /// Wakes the assets that wait for this one to settle, and notes the settling for checks under way, which may name
     /// it.
-    fn wake_settle_waiters(&mut self, now: Now, slot: u32) {
+    fn wake_settle_waiters(&mut self, now: Now, slot: SlotNo) {
         if self.checking > 0 {
             self.settles += 1;
             self.settle_log.insert(slot, self.settles);

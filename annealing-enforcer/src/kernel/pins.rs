@@ -12,7 +12,7 @@ use super::{
     attempt::{AttemptNo, Phase, REPINNED},
     branch::{Branch, Bug},
     event::{Effects, Pin, Record},
-    slot::{Class, Trigger, flag},
+    slot::{Class, SlotNo, Trigger, flag},
 };
 
 /// The intent of an asset before its pin, head or incarnation moved.
@@ -34,7 +34,7 @@ fn content(intent: Option<&(Asset, Incarnation)>) -> Option<Digest> {
 }
 
 impl Kernel {
-    pub(super) fn was(&self, slot: u32) -> Was {
+    pub(super) fn was(&self, slot: SlotNo) -> Was {
         Was {
             intent: self.table.intent(slot),
             cause: self.table.pin_cause(slot).unwrap_or(Cause::Intent),
@@ -44,7 +44,7 @@ impl Kernel {
     }
 
     /// The former intent of a new asset: none.
-    pub(super) fn was_nowhere(&self, slot: u32) -> Was {
+    pub(super) fn was_nowhere(&self, slot: SlotNo) -> Was {
         Was {
             intent: None,
             cause: Cause::Intent,
@@ -55,7 +55,7 @@ impl Kernel {
 
     /// Returns the policy that governs an asset: the one that it names in the newest incarnation. If it names none
     /// there: the policy that it names at that policy's own head; of several, the one with the newest head.
-    pub(super) fn policy_of(&self, slot: u32) -> Option<AssetId> {
+    pub(super) fn policy_of(&self, slot: SlotNo) -> Option<AssetId> {
         let known = self.table.known(slot)?;
         let newest = match self.table.slot(slot).location {
             Some(_) => Some(known.clone()),
@@ -176,7 +176,7 @@ impl Kernel {
 
     /// Applies a change of the policy that governs an asset, to another one or to none: the default pin changes, the
     /// content does not.
-    pub(super) fn regovern(&mut self, now: Now, slot: u32, was: Was, out: &mut Effects) {
+    pub(super) fn regovern(&mut self, now: Now, slot: SlotNo, was: Was, out: &mut Effects) {
         self.settle_default(now, slot, &was, out);
         let why = (Trigger::IntentChanged, Class::Intent);
         self.moved(now, slot, was, why, out);
@@ -184,7 +184,7 @@ impl Kernel {
 
     /// Gives an asset without a pin of its own the default pin of the policy that governs it now. If that would change
     /// its content, the asset is pinned where it was.
-    pub(super) fn settle_default(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
+    pub(super) fn settle_default(&mut self, now: Now, slot: SlotNo, was: &Was, out: &mut Effects) {
         let policy = self.policy_of(slot);
         let governed = policy.is_some();
         let left = self.table.slot(slot).has(flag::GOVERNED) && !governed;
@@ -205,7 +205,7 @@ impl Kernel {
     }
 
     /// Drops the pin of an asset that no policy governs any more: no rollout would move that pin again.
-    fn leave_group(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    fn leave_group(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         self.count(Branch::LeftGroup);
         let place = self.table.default_place(None);
         self.table.set_place(slot, place);
@@ -216,7 +216,7 @@ impl Kernel {
     }
 
     /// Pins an asset to the incarnation at which it was.
-    fn keep_in_place(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
+    fn keep_in_place(&mut self, now: Now, slot: SlotNo, was: &Was, out: &mut Effects) {
         self.count(Branch::KeptInPlace);
         let at = was.intent.as_ref();
         let at = at.map(|(_, incarnation)| (incarnation.clone(), Cause::Intent));
@@ -299,7 +299,7 @@ impl Kernel {
     }
 
     /// Applies the pin that an asset was given before it was known.
-    pub(super) fn take_early(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
+    pub(super) fn take_early(&mut self, now: Now, slot: SlotNo, asset: &Asset, out: &mut Effects) {
         if self.early_pins.is_empty() {
             return;
         }
@@ -316,7 +316,7 @@ impl Kernel {
     pub(super) fn moved(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         was: Was,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
@@ -364,7 +364,7 @@ impl Kernel {
     fn moved_quietly(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         place: u32,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
@@ -398,7 +398,7 @@ impl Kernel {
     }
 
     /// Updates the set of governed assets whose content is not that of the newest incarnation.
-    pub(super) fn count_behind(&mut self, slot: u32, out: &mut Effects) {
+    pub(super) fn count_behind(&mut self, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let newest = || self.table.intent_by(slot, 0);
         let behind = entry.has(flag::GOVERNED)

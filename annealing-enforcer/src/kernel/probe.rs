@@ -7,7 +7,7 @@ use super::{
     branch::Branch,
     event::Effects,
     registered::TypeNo,
-    slot::{State, Trigger},
+    slot::{SlotNo, State, Trigger},
 };
 
 /// Whether a failure may be caused by the plugin rather than by the asset.
@@ -52,7 +52,7 @@ impl Kernel {
         &mut self,
         now: Now,
         kind: TypeNo,
-        slot: u32,
+        slot: SlotNo,
         answer: Option<&plugin::Error>,
         is_late: bool,
         out: &mut Effects,
@@ -84,7 +84,7 @@ impl Kernel {
     pub(super) fn push_call_ended(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         error: Option<&plugin::Error>,
         out: &mut Effects,
     ) {
@@ -113,7 +113,7 @@ impl Kernel {
     }
 
     /// Whether the previous call for an asset failed.
-    pub(super) fn is_known_to_fail(&self, slot: u32) -> bool {
+    pub(super) fn is_known_to_fail(&self, slot: SlotNo) -> bool {
         let it = self.attempts.at(self.table.slot(slot).attempt);
         it.is_some_and(|it| it.failures > 0)
     }

@@ -10,14 +10,14 @@ use super::{
     edges,
     event::{Effects, FeedItem, Record},
     registered::TypeNo,
-    slot::{Class, Slot, State, Trigger, flag},
+    slot::{Class, Slot, SlotNo, State, Trigger, flag},
     table::Elsewhere,
 };
 
 /// A known asset that the newer incarnation has at another location, with other content, or not at all. A modelled-only
 /// asset counts as absent.
 struct Touched {
-    slot: u32,
+    slot: SlotNo,
     before: Option<Asset>,
     after: Option<Location>,
     changed: bool,
@@ -111,7 +111,12 @@ impl Kernel {
     }
 
     /// Adds an asset that has no slot yet.
-    pub(super) fn add(&mut self, now: Now, location: Location, out: &mut Effects) -> Option<u32> {
+    pub(super) fn add(
+        &mut self,
+        now: Now,
+        location: Location,
+        out: &mut Effects,
+    ) -> Option<SlotNo> {
         let latest = self.table.latest().clone();
         let asset = latest.snapshot().at(location)?;
         let kind = self.kind_of(asset.type_str())?;
@@ -135,7 +140,7 @@ impl Kernel {
     }
 
     /// Sets the pin of a new asset: the one that it was given before it was known, otherwise its default.
-    fn pin_new(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
+    fn pin_new(&mut self, now: Now, slot: SlotNo, asset: &Asset, out: &mut Effects) {
         let was = self.was_nowhere(slot);
         self.take_early(now, slot, asset, out);
         self.settle_default(now, slot, &was, out);
@@ -180,7 +185,7 @@ impl Kernel {
 
     /// Keeps the edges of an asset's former intent, because production may have them. It has them if that intent was in
     /// sync.
-    pub(super) fn had(&mut self, slot: u32, before: &Asset) {
+    pub(super) fn had(&mut self, slot: SlotNo, before: &Asset) {
         self.claims.amounts.next_round();
         let (id, edges) = (before.id(), edges::declared(before));
         self.edges.keep(&id, &edges);
@@ -193,7 +198,7 @@ impl Kernel {
     pub(super) fn intent_changed(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         was: Option<&Incarnation>,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
@@ -226,7 +231,7 @@ impl Kernel {
     pub(super) fn orphan(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         asset: &Asset,
         last: IncarnationNo,
         settled: bool,
@@ -272,7 +277,7 @@ impl Kernel {
     }
 
     /// Ends the attempt of an orphan, except while the outcome of a push is open.
-    fn leave_alone(&mut self, now: Now, slot: u32) {
+    fn leave_alone(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot(slot);
         match entry.state {
             State::Running => {}
@@ -292,7 +297,7 @@ impl Kernel {
     }
 
     /// Ends the orphan state of an asset that has an intent again.
-    pub(super) fn returned(&mut self, slot: u32, out: &mut Effects) {
+    pub(super) fn returned(&mut self, slot: SlotNo, out: &mut Effects) {
         if self.table.slot(slot).has(flag::ORPHAN) {
             self.count(Branch::Returned);
             self.mark(slot, out, |entry| entry.set(flag::ORPHAN, false));

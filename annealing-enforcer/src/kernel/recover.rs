@@ -15,7 +15,7 @@ use super::{
     people::Interventions,
     pin_status::Stand,
     pins::policy_in,
-    slot::{Class, Slot, State, Trigger, flag},
+    slot::{Class, Slot, SlotNo, State, Trigger, flag},
     table::Elsewhere,
 };
 use crate::config::{Config, TypeConfig};
@@ -203,7 +203,7 @@ impl Kernel {
     }
 
     /// Adds a slot for an asset that is enforced at `last`, whatever the newest incarnation has of it.
-    pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
+    pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<SlotNo> {
         let at = self.insert_elsewhere(asset, last)?;
         if let Some(policy) = self.policy_of(at) {
             self.govern(at, &policy);
@@ -212,7 +212,7 @@ impl Kernel {
     }
 
     /// Adds such a slot without setting the policy that governs the asset.
-    fn insert_elsewhere(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
+    fn insert_elsewhere(&mut self, asset: Asset, last: Incarnation) -> Option<SlotNo> {
         let kind = self.kind_of(asset.type_str())?;
         let location = self.table.locate(asset.id_str());
         let slot = Slot::new(kind, location, last.no());
@@ -269,7 +269,7 @@ impl Kernel {
         policies.into_iter().filter_map(at_head).collect()
     }
 
-    fn govern(&mut self, slot: u32, policy: &AssetId) {
+    fn govern(&mut self, slot: SlotNo, policy: &AssetId) {
         self.table.slot_mut(slot).set(flag::GOVERNED, true);
         if !self.planted(Bug::FollowLatest) {
             let place = self.table.default_place(Some(policy));
@@ -293,7 +293,7 @@ impl Kernel {
                 self.record(Record::Orphan(asset.id(), None), out);
             }
         }
-        for slot in 0..self.table.len() {
+        for slot in SlotNo::all(self.table.len()) {
             let entry = self.table.slot(slot);
             let left = entry.pin != 0
                 && entry.has(flag::RECORDED)
@@ -316,17 +316,17 @@ impl Kernel {
 
     /// R20: an asset recorded as in sync at its pin is in sync there; the others are diffed. R21: an asset that was
     /// pushed there and is recorded as unhealthy is unhealthy.
-    fn recover_standings(&mut self, now: Now, records: &[(u32, AssetId, AssetRecord)]) {
-        let settled = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
+    fn recover_standings(&mut self, now: Now, records: &[(SlotNo, AssetId, AssetRecord)]) {
+        let settled = |(slot, _, record): &(SlotNo, AssetId, AssetRecord)| {
             let settled = record.settled.as_ref()?;
             Some((*slot, (settled.incarnation, settled.at)))
         };
         let settled: BTreeMap<_, _> = records.iter().filter_map(settled).collect();
-        let ill = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
+        let ill = |(slot, _, record): &(SlotNo, AssetId, AssetRecord)| {
             Some((*slot, record.unhealthy.clone()?))
         };
         let mut ill: BTreeMap<_, _> = records.iter().filter_map(ill).collect();
-        for slot in 0..self.table.len() {
+        for slot in SlotNo::all(self.table.len()) {
             if !self.table.is_pinned(slot) {
                 continue;
             }
@@ -386,7 +386,7 @@ impl Kernel {
     /// that.
     fn recover_floor(&mut self, floor: &Incarnation) {
         self.floor = Some(floor.no());
-        for at in 0..self.table.len() {
+        for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let follows = slot.location.is_some() && slot.pin == 0;
             slot.set(flag::REACHED | flag::THERE, follows);
@@ -412,7 +412,7 @@ impl Kernel {
         }
     }
 
-    fn recover_record(&mut self, at: u32, id: &AssetId, record: &AssetRecord) {
+    fn recover_record(&mut self, at: SlotNo, id: &AssetId, record: &AssetRecord) {
         let intent = self.table.intent(at);
         let content = intent.as_ref().map(|(asset, _)| asset.digest());
         let reached = record
@@ -436,7 +436,7 @@ impl Kernel {
     /// R6: drift is repaired to the content with which an asset settled before its intent changed.
     fn recover_settled(
         &mut self,
-        at: u32,
+        at: SlotNo,
         id: &AssetId,
         record: &AssetRecord,
         kept: &BTreeMap<IncarnationNo, Incarnation>,
@@ -455,7 +455,7 @@ impl Kernel {
 
     /// Queues the unsettled assets. The others count as settled until the drift scan diffs them.
     fn start(&mut self, now: Now, out: &mut Effects) {
-        for at in 0..self.table.len() {
+        for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
             slot.set(flag::IN_SYNC, reached && slot.attempt == AttemptNo::NONE);

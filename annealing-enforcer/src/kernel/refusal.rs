@@ -13,7 +13,7 @@ use super::{
     branch::Branch,
     claims::Taken,
     event::Effects,
-    slot::{Class, Trigger},
+    slot::{Class, SlotNo, Trigger},
     waiting::{until, wall_at},
 };
 
@@ -71,7 +71,7 @@ impl Kernel {
     }
 
     /// Waits for a claim: until another asset gives it back, or until the turn of this asset at a rate.
-    pub(super) fn claim_taken(&mut self, now: Now, slot: u32, taken: Taken, out: &mut Effects) {
+    pub(super) fn claim_taken(&mut self, now: Now, slot: SlotNo, taken: Taken, out: &mut Effects) {
         self.count(Branch::ClaimTaken);
         match taken {
             Taken::Held(key) => {
@@ -189,7 +189,7 @@ impl Kernel {
 
     /// Wakes `slot` once `other` is found in sync. Returns `true` if `other` already was since the check started;
     /// `seen` is the count of settled assets at that time.
-    pub(super) fn wake_when_settled(&mut self, slot: u32, other: &AssetId, seen: u64) -> bool {
+    pub(super) fn wake_when_settled(&mut self, slot: SlotNo, other: &AssetId, seen: u64) -> bool {
         let Some(other) = self.table.find(other.as_str()) else {
             return false;
         };
@@ -208,7 +208,7 @@ impl Kernel {
         self.wake_for(now, next, key);
     }
 
-    pub(super) fn wake_for(&mut self, now: Now, slot: u32, key: plugin_sdk::Key) {
+    pub(super) fn wake_for(&mut self, now: Now, slot: SlotNo, key: plugin_sdk::Key) {
         let at = self.table.slot(slot).attempt;
         let waits = |it: &&mut super::attempt::Attempt| {
             matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))

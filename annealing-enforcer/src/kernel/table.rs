@@ -13,7 +13,7 @@ use prodspec_model::{
 
 use super::{
     event::Pin,
-    slot::{Slot, flag},
+    slot::{Slot, SlotNo, flag},
 };
 
 /// The slots, the index by id and the pins.
@@ -21,10 +21,10 @@ use super::{
 pub(super) struct Table {
     slots: Vec<Slot>,
     /// Slots that no asset needs any more, to be reused.
-    free: Vec<u32>,
+    free: Vec<SlotNo>,
     /// A call number above those of all assets whose slots were given up.
     calls: u32,
-    index: HashTable<u32>,
+    index: HashTable<SlotNo>,
     hasher: DefaultHashBuilder,
     /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
@@ -38,7 +38,7 @@ pub(super) struct Table {
     /// The place of each policy group's default pin.
     groups: BTreeMap<AssetId, u32>,
     /// Assets that the newest incarnation does not have, or has as modelled only: orphans, and assets pinned elsewhere.
-    elsewhere: BTreeMap<u32, Elsewhere>,
+    elsewhere: BTreeMap<SlotNo, Elsewhere>,
 }
 
 /// The identity of a pin that is not the default of a group. `None`: not pinned yet.
@@ -87,21 +87,21 @@ impl Table {
         self.len() - self.free.len() as u32
     }
 
-    pub(super) fn elsewhere_slots(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn elsewhere_slots(&self) -> impl Iterator<Item = SlotNo> {
         self.elsewhere.keys().copied()
     }
 
-    pub(super) fn slot(&self, at: u32) -> &Slot {
-        &self.slots[at as usize]
+    pub(super) fn slot(&self, at: SlotNo) -> &Slot {
+        &self.slots[at.index()]
     }
 
-    pub(super) fn slot_mut(&mut self, at: u32) -> &mut Slot {
-        &mut self.slots[at as usize]
+    pub(super) fn slot_mut(&mut self, at: SlotNo) -> &mut Slot {
+        &mut self.slots[at.index()]
     }
 
     #[cfg(test)]
-    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &Slot)> {
-        (0..).zip(&self.slots)
+    pub(super) fn slots(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
+        SlotNo::all(self.len()).zip(&self.slots)
     }
 
     pub(super) fn latest(&self) -> &Incarnation {
@@ -113,7 +113,7 @@ impl Table {
         self.latest = newer;
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<u32> {
+    pub(super) fn find(&self, id: &str) -> Option<SlotNo> {
         let hash = self.hasher.hash_one(id);
         self.index
             .find(hash, |&at| self.with_id(at, |known| known == id))
@@ -145,7 +145,7 @@ impl Table {
     }
 
     /// Adds a slot for `id`, which has none yet.
-    pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> u32 {
+    pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> SlotNo {
         let at = self.next_place();
         // Providers refuse calls with a lower number than the last one that they saw, whatever slot it came from.
         slot.n = self.calls;
@@ -153,7 +153,7 @@ impl Table {
             Some(_) => {
                 // The push counter goes on, so that findings about the slot's former asset do not match.
                 slot.seq = self.slot(at).seq;
-                self.slots[at as usize] = slot;
+                self.slots[at.index()] = slot;
             }
             None => self.slots.push(slot),
         }
@@ -176,18 +176,19 @@ impl Table {
     }
 
     /// Adds a slot for an asset that the newest incarnation does not have as an enforced one.
-    pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> u32 {
+    pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> SlotNo {
         let id = there.asset.id();
         self.elsewhere.insert(self.next_place(), there);
         self.insert(id.as_str(), slot)
     }
 
-    fn next_place(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.len())
+    fn next_place(&self) -> SlotNo {
+        let next = SlotNo::from_index(self.slots.len());
+        self.free.last().copied().unwrap_or(next)
     }
 
     /// Gives up the slot of an asset that is in no incarnation in use. Its number is reused for another asset.
-    pub(super) fn give_up(&mut self, at: u32) {
+    pub(super) fn give_up(&mut self, at: SlotNo) {
         let Some(asset) = self.known(at) else { return };
         let hash = self.hasher.hash_one(asset.id_str());
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
@@ -210,7 +211,7 @@ impl Table {
     }
 
     /// Whether no asset uses the slot.
-    pub(super) fn is_free(&self, at: u32) -> bool {
+    pub(super) fn is_free(&self, at: SlotNo) -> bool {
         self.slot(at).location.is_none() && !self.elsewhere.contains_key(&at)
     }
 
@@ -246,12 +247,12 @@ impl Table {
         self.elsewhere.is_empty()
     }
 
-    pub(super) fn elsewhere(&self, at: u32) -> Option<&Elsewhere> {
+    pub(super) fn elsewhere(&self, at: SlotNo) -> Option<&Elsewhere> {
         self.elsewhere.get(&at)
     }
 
     /// Notes that the newest incarnation no longer has the asset. `None`: it has the asset again.
-    pub(super) fn set_elsewhere(&mut self, at: u32, there: Option<Elsewhere>) {
+    pub(super) fn set_elsewhere(&mut self, at: SlotNo, there: Option<Elsewhere>) {
         match there {
             Some(there) => self.elsewhere.insert(at, there),
             None => self.elsewhere.remove(&at),
@@ -259,28 +260,25 @@ impl Table {
     }
 
     /// Returns the newest known content of the asset, from the newest incarnation that had it with an enforced type.
-    pub(super) fn known(&self, at: u32) -> Option<Asset> {
+    pub(super) fn known(&self, at: SlotNo) -> Option<Asset> {
         id_of(&self.slots, &self.latest, &self.elsewhere, at)
     }
 
-    pub(super) fn id(&self, at: u32) -> Option<AssetId> {
+    pub(super) fn id(&self, at: SlotNo) -> Option<AssetId> {
         self.known(at).map(|asset| asset.id())
     }
 
-    fn with_id<T>(&self, at: u32, then: impl FnOnce(&str) -> T) -> T {
-        match self.known(at) {
-            Some(asset) => then(asset.id_str()),
-            None => then(""),
-        }
+    fn with_id<T>(&self, at: SlotNo, then: impl FnOnce(&str) -> T) -> T {
+        then(self.known(at).as_ref().map_or("", Asset::id_str))
     }
 
     /// Returns the asset's intent at its pin. `None`: it has no intent, and is left alone.
-    pub(super) fn intent(&self, at: u32) -> Option<(Asset, Incarnation)> {
+    pub(super) fn intent(&self, at: SlotNo) -> Option<(Asset, Incarnation)> {
         self.intent_by(at, self.slot(at).pin)
     }
 
     /// Returns the intent that the asset would have with the pin at `place`.
-    pub(super) fn intent_by(&self, at: u32, place: u32) -> Option<(Asset, Incarnation)> {
+    pub(super) fn intent_by(&self, at: SlotNo, place: u32) -> Option<(Asset, Incarnation)> {
         match self.pins.get(place as usize)? {
             None => {
                 let asset = self.latest.snapshot().at(self.slot(at).location?)?;
@@ -296,7 +294,7 @@ impl Table {
     }
 
     /// Returns the digest of the asset's content at its pin, modelled only or not.
-    pub(super) fn content(&self, at: u32) -> Option<Digest> {
+    pub(super) fn content(&self, at: SlotNo) -> Option<Digest> {
         let known = self.known(at)?;
         let incarnation = match self.pins.get(self.slot(at).pin as usize)? {
             None => &self.latest,
@@ -307,12 +305,12 @@ impl Table {
     }
 
     /// Whether the asset is present at its pin with a type that is not enforced.
-    pub(super) fn is_modelled_only(&self, at: u32) -> bool {
+    pub(super) fn is_modelled_only(&self, at: SlotNo) -> bool {
         !self.has_intent(at) && !self.slot(at).in_flight() && self.content(at).is_some()
     }
 
     /// Whether the asset has an intent. The asset itself is read only if that is necessary.
-    pub(super) fn has_intent(&self, at: u32) -> bool {
+    pub(super) fn has_intent(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
         if slot.pin == 0 {
             slot.location.is_some()
@@ -322,7 +320,7 @@ impl Table {
     }
 
     /// Returns the cause of the asset's pin, if it has one.
-    pub(super) fn pin_cause(&self, at: u32) -> Option<Cause> {
+    pub(super) fn pin_cause(&self, at: SlotNo) -> Option<Cause> {
         self.pins
             .get(self.slot(at).pin as usize)?
             .as_ref()?
@@ -332,7 +330,7 @@ impl Table {
     }
 
     /// Returns the asset's own pin, or [`Pin::Default`] if it has none.
-    pub(super) fn pin_of(&self, at: u32) -> Pin {
+    pub(super) fn pin_of(&self, at: SlotNo) -> Pin {
         match self.pins.get(self.slot(at).pin as usize) {
             Some(Some(PinEntry { group: Some(_), .. })) => Pin::Default,
             Some(Some(PinEntry {
@@ -345,13 +343,13 @@ impl Table {
     }
 
     /// Whether the asset has a pin of its own.
-    pub(super) fn is_pinned(&self, at: u32) -> bool {
+    pub(super) fn is_pinned(&self, at: SlotNo) -> bool {
         let pinned = self.pins.get(self.slot(at).pin as usize);
         matches!(pinned, Some(Some(PinEntry { group: None, .. })))
     }
 
     /// Returns the policy whose group's head is the asset's intent, if any.
-    pub(super) fn follows(&self, at: u32) -> Option<&AssetId> {
+    pub(super) fn follows(&self, at: SlotNo) -> Option<&AssetId> {
         let pinned = self.pins.get(self.slot(at).pin as usize)?.as_ref()?;
         pinned.group.as_ref()
     }
@@ -430,13 +428,13 @@ impl Table {
     }
 
     /// Gives the asset a pin of its own: this incarnation, or (`None`) not yet.
-    pub(super) fn set_pin(&mut self, at: u32, pin: Option<(Incarnation, Cause)>) {
+    pub(super) fn set_pin(&mut self, at: SlotNo, pin: Option<(Incarnation, Cause)>) {
         let place = self.pin_place(pin);
         self.set_place(at, place);
     }
 
     /// Gives the asset the pin at this place.
-    pub(super) fn set_place(&mut self, at: u32, place: u32) {
+    pub(super) fn set_place(&mut self, at: SlotNo, place: u32) {
         let old = self.slot(at).pin;
         if let Some(Some(pinned)) = self.pins.get_mut(place as usize) {
             pinned.slots += 1;
@@ -466,7 +464,7 @@ impl Table {
     }
 
     /// Whether the last diff found the asset in sync and no push is in flight.
-    pub(super) fn is_settled(&self, at: u32) -> bool {
+    pub(super) fn is_settled(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
         slot.has(flag::IN_SYNC) && !slot.in_flight()
     }
@@ -490,10 +488,10 @@ fn is_unused(pinned: &Option<PinEntry>) -> bool {
 fn id_of(
     slots: &[Slot],
     latest: &Incarnation,
-    elsewhere: &BTreeMap<u32, Elsewhere>,
-    at: u32,
+    elsewhere: &BTreeMap<SlotNo, Elsewhere>,
+    at: SlotNo,
 ) -> Option<Asset> {
-    match slots[at as usize].location {
+    match slots[at.index()].location {
         Some(location) => latest.snapshot().at(location),
         None => elsewhere.get(&at).map(|there| there.asset.clone()),
     }

@@ -9,7 +9,7 @@ use crate::kernel::{
     Kernel,
     attempt::{Attempt, AttemptNo, Phase},
     registered::TypeNo,
-    slot::{Slot, State, flag},
+    slot::{Slot, SlotNo, State, flag},
 };
 
 impl Kernel {
@@ -48,7 +48,7 @@ impl Kernel {
         );
     }
 
-    fn check_slot(&self, at: u32, slot: &Slot) {
+    fn check_slot(&self, at: SlotNo, slot: &Slot) {
         let policy = self.policy_of(at);
         assert_eq!(policy.is_some(), slot.has(flag::GOVERNED), "governed");
         let pinned = self.table.is_pinned(at);
@@ -76,7 +76,7 @@ impl Kernel {
             State::Waiting => matches!(phase, Some(Phase::Waiting(_))),
             State::Running => !matches!(phase, None | Some(Phase::Queued | Phase::Waiting(_))),
         };
-        assert!(fits, "slot {at}: {slot:?} in {phase:?}");
+        assert!(fits, "{at:?}: {slot:?} in {phase:?}");
         let odd = matches!(
             phase,
             Some(Phase::Journaling(_) | Phase::Pushing | Phase::Continuing)
@@ -144,8 +144,8 @@ impl Kernel {
     }
 
     fn check_holdings(&self) {
-        let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut claims: BTreeMap<_, BTreeMap<u32, u32>> = BTreeMap::new();
+        let mut holds: BTreeMap<SlotNo, u32> = BTreeMap::new();
+        let mut claims: BTreeMap<_, BTreeMap<SlotNo, u32>> = BTreeMap::new();
         for it in self.attempts.iter() {
             for &relied in &it.relies_on {
                 *holds.entry(relied).or_default() += 1;

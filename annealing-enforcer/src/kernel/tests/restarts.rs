@@ -135,7 +135,10 @@ fn r13_push_may_rely_on_thousands_of_assets_with_long_ids() {
     let consumers: Vec<_> = (0..6_000)
         .map(|n| rig.kernel.table.find(&name(n)).unwrap())
         .collect();
-    let stamps = consumers.iter().map(|&slot| Stamp { slot, seq: 0 });
+    let stamps = consumers.iter().map(|slot| Stamp {
+        slot: slot.bare(),
+        seq: 0,
+    });
     rig.until_push("provider", |mut verdict| {
         verdict.relies_on = stamps.collect();
         verdict
