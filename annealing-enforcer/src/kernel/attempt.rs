@@ -6,10 +6,7 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{cure::Before, people::Waiver, slot::SlotNo, waiting::wall_at};
-
-/// Value of [`Attempt::pin`] when the asset's pin moved after the diff.
-pub(super) const REPINNED: u32 = u32::MAX;
+use super::{cure::Before, people::Waiver, pin_entry::PinNo, slot::SlotNo, waiting::wall_at};
 
 /// Number of an attempt in [`Attempts`]. The numbers of ended attempts are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,8 +46,9 @@ pub(super) struct Attempt {
     pub(super) cause: Cause,
     /// The newest incarnation when the diff started. If the intent changes later, the finding is void.
     pub(super) latest: IncarnationNo,
-    /// The slot's pin and push counter when the diff started. The finding holds only for these.
-    pub(super) pin: u32,
+    /// The slot's pin and push counter when the diff started. The finding holds only for these. The pin is
+    /// [`PinNo::REPINNED`] if it moved since.
+    pub(super) pin: PinNo,
     pub(super) seq: u32,
     pub(super) diff_started: Mono,
     pub(super) check_started: Mono,
@@ -216,7 +214,7 @@ impl Attempt {
             incarnation,
             cause,
             latest: IncarnationNo::default(),
-            pin: 0,
+            pin: PinNo::NEWEST,
             seq: 0,
             diff_started: Mono(0),
             check_started: Mono(0),

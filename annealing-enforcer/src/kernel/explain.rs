@@ -104,7 +104,7 @@ impl Kernel {
     pub fn explain(&self, now: Now, id: &AssetId) -> Option<Explanation> {
         let slot = self.table.find(id.as_str())?;
         let entry = self.table.slot(slot);
-        if !entry.has(flag::ORPHAN) && !self.table.has_intent(slot) && entry.pin == 0 {
+        if !entry.has(flag::ORPHAN) && !self.table.has_intent(slot) && entry.pin.is_newest() {
             return None;
         }
         let it = self.attempts.at(entry.attempt);

@@ -25,6 +25,7 @@ mod outcome;
 mod owned;
 mod people;
 mod permit;
+mod pin_entry;
 mod pin_status;
 mod pins;
 mod probe;

@@ -431,7 +431,7 @@ impl Kernel {
         let entry = self.table.slot(slot);
         let (news, pinned) = (
             !entry.has(flag::IN_SYNC) || !entry.has(flag::REACHED),
-            entry.pin != 0,
+            !entry.pin.is_newest(),
         );
         let at = entry.attempt;
         self.last_settled.forget(slot);

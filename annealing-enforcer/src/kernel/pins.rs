@@ -9,9 +9,10 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase, REPINNED},
+    attempt::{AttemptNo, Phase},
     branch::{Branch, Bug},
     event::{Effects, Pin, Record},
+    pin_entry::PinNo,
     slot::{Class, SlotNo, Trigger, flag},
 };
 
@@ -19,7 +20,7 @@ use super::{
 pub(super) struct Was {
     pub(super) intent: Option<(Asset, Incarnation)>,
     pub(super) cause: Cause,
-    pub(super) place: u32,
+    pub(super) place: PinNo,
     pub(super) counted: bool,
 }
 
@@ -344,7 +345,7 @@ impl Kernel {
         // The place of a pin is reused, so the number alone does not show that the pin moved.
         let at = self.table.slot(slot).attempt;
         if let Some(it) = self.attempts.at_mut(at) {
-            it.pin = REPINNED;
+            it.pin = PinNo::REPINNED;
         }
         if is.is_some() {
             self.returned(slot, out);
@@ -352,7 +353,7 @@ impl Kernel {
         let before = was.intent.as_ref().map(|(_, incarnation)| incarnation);
         self.intent_changed(now, slot, before, (trigger, class), out);
         if let (Some((before, last)), None) = (was.intent, is) {
-            let dropped = self.table.slot(slot).location.is_none() && was.place == 0;
+            let dropped = self.table.slot(slot).location.is_none() && was.place.is_newest();
             let entry = self.table.slot(slot);
             if dropped || entry.has(flag::THERE) || entry.in_flight() {
                 self.orphan(now, slot, &before, last.no(), settled, out);
@@ -365,7 +366,7 @@ impl Kernel {
         &mut self,
         now: Now,
         slot: SlotNo,
-        place: u32,
+        place: PinNo,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
     ) {
@@ -373,7 +374,7 @@ impl Kernel {
         let entry = self.table.slot(slot);
         let (pin, at) = (entry.pin, entry.attempt);
         let in_place = self.pin_statuses.get(&slot).is_some_and(|it| it.confirmed);
-        let unrecorded = pin != 0
+        let unrecorded = !pin.is_newest()
             && pin != place
             && entry.has(flag::IN_SYNC)
             && (in_place || !entry.has(flag::RECORDED));
@@ -385,7 +386,7 @@ impl Kernel {
             it.pin = if under_way && it.pin == place {
                 pin
             } else {
-                REPINNED
+                PinNo::REPINNED
             };
         }
         // The floor speaks of the content in the newest incarnation only, so the asset needs a record of its own.
@@ -400,7 +401,7 @@ impl Kernel {
     /// Updates the set of governed assets whose content is not that of the newest incarnation.
     pub(super) fn count_behind(&mut self, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
-        let newest = || self.table.intent_by(slot, 0);
+        let newest = || self.table.intent_by(slot, PinNo::NEWEST);
         let behind = entry.has(flag::GOVERNED)
             && content(self.table.intent(slot).as_ref()) != content(newest().as_ref());
         let changed = match behind {

@@ -154,9 +154,9 @@ impl Kernel {
             self.table.set_elsewhere(slot, None);
         }
         let entry = self.table.slot(slot);
-        if entry.has(flag::GOVERNED) || entry.pin != 0 || place.governed {
+        if entry.has(flag::GOVERNED) || !entry.pin.is_newest() || place.governed {
             let mut was = self.was(slot);
-            if was.place == 0 {
+            if was.place.is_newest() {
                 was.intent = place.before.map(|asset| (asset, older.clone()));
             }
             return self.regovern(now, slot, was, out);

@@ -295,7 +295,7 @@ impl Kernel {
         }
         for slot in SlotNo::all(self.table.len()) {
             let entry = self.table.slot(slot);
-            let left = entry.pin != 0
+            let left = !entry.pin.is_newest()
                 && entry.has(flag::RECORDED)
                 && entry.has(flag::THERE)
                 && !entry.has(flag::ORPHAN)
@@ -388,7 +388,7 @@ impl Kernel {
         self.floor = Some(floor.no());
         for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
-            let follows = slot.location.is_some() && slot.pin == 0;
+            let follows = slot.location.is_some() && slot.pin.is_newest();
             slot.set(flag::REACHED | flag::THERE, follows);
         }
         for change in floor
@@ -400,8 +400,8 @@ impl Kernel {
             };
             let slot = self.table.slot_mut(at);
             slot.set(flag::REACHED, false);
-            slot.set(flag::THERE, change.before.is_some() && slot.pin == 0);
-            if change.before.is_some() && slot.pin == 0 && slot.location.is_some() {
+            slot.set(flag::THERE, change.before.is_some() && slot.pin.is_newest());
+            if change.before.is_some() && slot.pin.is_newest() && slot.location.is_some() {
                 self.last_settled.keep(at, floor.clone(), None);
             }
             if let Some(before) = &change.before {
@@ -424,7 +424,7 @@ impl Kernel {
         slot.set(flag::REACHED, reached);
         let there = record.settled.is_some() || record.open.is_some() || !record.edges.is_empty();
         slot.set(flag::THERE, there);
-        let follows_latest = slot.pin == 0 && reached && record.open.is_none();
+        let follows_latest = slot.pin.is_newest() && reached && record.open.is_none();
         if follows_latest {
             self.edges.settle(id, Vec::new());
         } else if !self.planted(Bug::ForgetVanishedEdge) {

@@ -4,7 +4,7 @@
 use plugin_sdk::{Run, Stamp};
 use prodspec_model::{IncarnationNo, snapshot::Location};
 
-use super::{attempt::AttemptNo, registered::TypeNo};
+use super::{attempt::AttemptNo, pin_entry::PinNo, registered::TypeNo};
 
 /// Number of the slot of an asset in the kernel's table. It is not stable across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,8 +66,8 @@ pub(super) struct Slot {
     pub(super) attempt: AttemptNo,
     /// Number of its type, in the order of registration.
     pub(super) kind: TypeNo,
-    /// Place of its pin in the pin table. 0: the newest incarnation.
-    pub(super) pin: u32,
+    /// Place of its pin in the pin table.
+    pub(super) pin: PinNo,
     /// The flags of the asset; see [`flag`].
     pub(super) flags: u8,
     /// The state of the asset in the scheduler.
@@ -149,7 +149,7 @@ impl Slot {
             changed,
             attempt: AttemptNo::NONE,
             kind,
-            pin: 0,
+            pin: PinNo::NEWEST,
             flags: 0,
             state: State::Idle,
             class: Class::Intent,

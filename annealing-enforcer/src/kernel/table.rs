@@ -13,6 +13,7 @@ use prodspec_model::{
 
 use super::{
     event::Pin,
+    pin_entry::{Name, PinEntry, PinNo, is_unused},
     slot::{Slot, SlotNo, flag},
 };
 
@@ -32,25 +33,13 @@ pub(super) struct Table {
     /// The pins by place. Place 0 stands for the newest incarnation and is empty.
     pins: Vec<Option<PinEntry>>,
     /// The place of each pin that is not the default of a group.
-    places: BTreeMap<Name, u32>,
+    places: BTreeMap<Name, PinNo>,
     /// Places that may be unused: all unused ones, and some that were taken since.
-    idle: BTreeSet<u32>,
+    idle: BTreeSet<PinNo>,
     /// The place of each policy group's default pin.
-    groups: BTreeMap<AssetId, u32>,
+    groups: BTreeMap<AssetId, PinNo>,
     /// Assets that the newest incarnation does not have, or has as modelled only: orphans, and assets pinned elsewhere.
     elsewhere: BTreeMap<SlotNo, Elsewhere>,
-}
-
-/// The identity of a pin that is not the default of a group. `None`: not pinned yet.
-type Name = Option<(IncarnationNo, Cause)>;
-
-/// A pin that several slots may share.
-#[derive(Debug, Clone)]
-struct PinEntry {
-    at: Option<(Incarnation, Cause)>,
-    slots: u32,
-    /// The policy whose group has this pin as its default. `None`: it is not a default.
-    group: Option<AssetId>,
 }
 
 /// An asset that the newest incarnation does not have, or has as modelled only.
@@ -195,7 +184,7 @@ impl Table {
             entry.remove();
         }
         self.elsewhere.remove(&at);
-        self.set_place(at, 0);
+        self.set_place(at, PinNo::NEWEST);
         let (seq, n) = (self.slot(at).seq, self.slot(at).n);
         self.calls = self.calls.max(n.wrapping_add(1));
         *self.slot_mut(at) = Slot {
@@ -278,8 +267,8 @@ impl Table {
     }
 
     /// Returns the intent that the asset would have with the pin at `place`.
-    pub(super) fn intent_by(&self, at: SlotNo, place: u32) -> Option<(Asset, Incarnation)> {
-        match self.pins.get(place as usize)? {
+    pub(super) fn intent_by(&self, at: SlotNo, place: PinNo) -> Option<(Asset, Incarnation)> {
+        match self.pins.get(place.index())? {
             None => {
                 let asset = self.latest.snapshot().at(self.slot(at).location?)?;
                 Some((asset, self.latest.clone()))
@@ -296,7 +285,7 @@ impl Table {
     /// Returns the digest of the asset's content at its pin, modelled only or not.
     pub(super) fn content(&self, at: SlotNo) -> Option<Digest> {
         let known = self.known(at)?;
-        let incarnation = match self.pins.get(self.slot(at).pin as usize)? {
+        let incarnation = match self.pins.get(self.slot(at).pin.index())? {
             None => &self.latest,
             Some(pinned) => &pinned.at.as_ref()?.0,
         };
@@ -312,7 +301,7 @@ impl Table {
     /// Whether the asset has an intent. The asset itself is read only if that is necessary.
     pub(super) fn has_intent(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
-        if slot.pin == 0 {
+        if slot.pin.is_newest() {
             slot.location.is_some()
         } else {
             self.intent(at).is_some()
@@ -322,7 +311,7 @@ impl Table {
     /// Returns the cause of the asset's pin, if it has one.
     pub(super) fn pin_cause(&self, at: SlotNo) -> Option<Cause> {
         self.pins
-            .get(self.slot(at).pin as usize)?
+            .get(self.slot(at).pin.index())?
             .as_ref()?
             .at
             .as_ref()
@@ -331,7 +320,7 @@ impl Table {
 
     /// Returns the asset's own pin, or [`Pin::Default`] if it has none.
     pub(super) fn pin_of(&self, at: SlotNo) -> Pin {
-        match self.pins.get(self.slot(at).pin as usize) {
+        match self.pins.get(self.slot(at).pin.index()) {
             Some(Some(PinEntry { group: Some(_), .. })) => Pin::Default,
             Some(Some(PinEntry {
                 at: Some((incarnation, cause)),
@@ -344,20 +333,20 @@ impl Table {
 
     /// Whether the asset has a pin of its own.
     pub(super) fn is_pinned(&self, at: SlotNo) -> bool {
-        let pinned = self.pins.get(self.slot(at).pin as usize);
+        let pinned = self.pins.get(self.slot(at).pin.index());
         matches!(pinned, Some(Some(PinEntry { group: None, .. })))
     }
 
     /// Returns the policy whose group's head is the asset's intent, if any.
     pub(super) fn follows(&self, at: SlotNo) -> Option<&AssetId> {
-        let pinned = self.pins.get(self.slot(at).pin as usize)?.as_ref()?;
+        let pinned = self.pins.get(self.slot(at).pin.index())?.as_ref()?;
         pinned.group.as_ref()
     }
 
     /// Returns the head of the group of `policy`, if it ever completed a rollout.
     pub(super) fn head(&self, policy: &AssetId) -> Option<&Incarnation> {
         let place = *self.groups.get(policy)?;
-        let (head, _) = self.pins.get(place as usize)?.as_ref()?.at.as_ref()?;
+        let (head, _) = self.pins.get(place.index())?.as_ref()?.at.as_ref()?;
         Some(head)
     }
 
@@ -369,18 +358,18 @@ impl Table {
 
     /// Moves a group's head, which is the default pin of all its assets.
     pub(super) fn set_head(&mut self, policy: &AssetId, head: Incarnation) {
-        let place = self.group_place(policy) as usize;
+        let place = self.group_place(policy).index();
         if let Some(Some(pinned)) = self.pins.get_mut(place) {
             pinned.at = Some((head, Cause::Intent));
         }
     }
 
     /// Returns the place of a group's default pin. Without a policy: 0, the newest incarnation.
-    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> u32 {
-        policy.map_or(0, |policy| self.group_place(policy))
+    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> PinNo {
+        policy.map_or(PinNo::NEWEST, |policy| self.group_place(policy))
     }
 
-    fn group_place(&mut self, policy: &AssetId) -> u32 {
+    fn group_place(&mut self, policy: &AssetId) -> PinNo {
         if let Some(place) = self.groups.get(policy) {
             return *place;
         }
@@ -396,12 +385,12 @@ impl Table {
 
     /// Returns a place for a new pin, an unused one if there is one. There are never more places than assets and groups
     /// together, so the number fits.
-    fn new_place(&mut self, pinned: PinEntry) -> u32 {
+    fn new_place(&mut self, pinned: PinEntry) -> PinNo {
         let place = self.idle_place().unwrap_or_else(|| {
             self.pins.push(None);
-            (self.pins.len() - 1) as u32
+            PinNo::from_index(self.pins.len() - 1)
         });
-        match self.pins[place as usize].replace(pinned) {
+        match self.pins[place.index()].replace(pinned) {
             Some(PinEntry {
                 group: Some(policy),
                 ..
@@ -418,9 +407,9 @@ impl Table {
         place
     }
 
-    fn idle_place(&mut self) -> Option<u32> {
+    fn idle_place(&mut self) -> Option<PinNo> {
         while let Some(place) = self.idle.pop_first() {
-            if is_unused(&self.pins[place as usize]) {
+            if is_unused(&self.pins[place.index()]) {
                 return Some(place);
             }
         }
@@ -434,12 +423,12 @@ impl Table {
     }
 
     /// Gives the asset the pin at this place.
-    pub(super) fn set_place(&mut self, at: SlotNo, place: u32) {
+    pub(super) fn set_place(&mut self, at: SlotNo, place: PinNo) {
         let old = self.slot(at).pin;
-        if let Some(Some(pinned)) = self.pins.get_mut(place as usize) {
+        if let Some(Some(pinned)) = self.pins.get_mut(place.index()) {
             pinned.slots += 1;
         }
-        if let Some(Some(pinned)) = self.pins.get_mut(old as usize) {
+        if let Some(Some(pinned)) = self.pins.get_mut(old.index()) {
             pinned.slots -= 1;
             if pinned.slots == 0 {
                 self.idle.insert(old);
@@ -448,7 +437,7 @@ impl Table {
         self.slot_mut(at).pin = place;
     }
 
-    fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> u32 {
+    fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> PinNo {
         let entry = PinEntry {
             at: wanted,
             slots: 0,
@@ -468,21 +457,6 @@ impl Table {
         let slot = self.slot(at);
         slot.has(flag::IN_SYNC) && !slot.in_flight()
     }
-}
-
-impl PinEntry {
-    fn name(&self) -> Name {
-        self.at
-            .as_ref()
-            .map(|(incarnation, cause)| (incarnation.no(), *cause))
-    }
-}
-
-/// Whether no asset uses the pin and it is not the head of a group.
-fn is_unused(pinned: &Option<PinEntry>) -> bool {
-    let unused =
-        |pinned: &PinEntry| pinned.slots == 0 && (pinned.group.is_none() || pinned.at.is_none());
-    pinned.as_ref().is_some_and(unused)
 }
 
 fn id_of(

@@ -8,6 +8,7 @@ use plugin_sdk::{Claim, Now};
 use crate::kernel::{
     Kernel,
     attempt::{Attempt, AttemptNo, Phase},
+    pin_entry::PinNo,
     registered::TypeNo,
     slot::{Slot, SlotNo, State, flag},
 };
@@ -57,7 +58,7 @@ impl Kernel {
             assert_eq!(policy.as_ref(), self.table.follows(at), "default");
         }
         let there = |place| self.table.intent_by(at, place).map(|it| it.0.digest());
-        let behind = policy.is_some() && there(slot.pin) != there(0);
+        let behind = policy.is_some() && there(slot.pin) != there(PinNo::NEWEST);
         assert_eq!(behind, self.behind.contains(&at), "behind");
         let intended = self.table.has_intent(at);
         assert!(
