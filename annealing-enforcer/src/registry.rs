@@ -10,7 +10,7 @@ use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, 
 use prodspec_model::Message as _;
 use tower::Service;
 
-use crate::config::TypeConfig;
+use crate::{config::TypeConfig, kernel::TypeNo};
 
 /// One registered type with its plugin.
 #[derive(Clone)]
@@ -42,8 +42,8 @@ impl Registry {
     }
 
     /// The type with this number, in the order of registration.
-    pub(crate) fn at(&self, kind: u16) -> Option<&Registered> {
-        self.0.get(kind as usize)
+    pub(crate) fn at(&self, kind: TypeNo) -> Option<&Registered> {
+        self.0.get(kind.index())
     }
 
     pub(crate) fn of(&self, type_name: &str) -> Option<&Registered> {

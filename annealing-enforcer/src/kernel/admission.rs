@@ -12,13 +12,13 @@ use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
-    attempt::Attempt,
+    attempt::{Attempt, AttemptNo},
     branch::Bug,
     claims::Taken,
     edges::Touch,
     event::{Effects, Record},
     people::Waiver,
-    slot::flag,
+    slot::{SlotNo, flag},
 };
 
 /// The check name in the delay of a check stack that failed as a whole.
@@ -42,7 +42,7 @@ pub(super) enum Refusal {
     /// Checks delay the push (R7).
     Delayed(Vec<Delay>),
     /// A push of this asset, or one that relies on it, is in flight (R8).
-    InFlight(u32),
+    InFlight(SlotNo),
     /// A claim is not free (R9).
     Taken(Taken),
     /// A pause is in force; the time is its end, if it ends by itself.
@@ -57,7 +57,7 @@ impl Kernel {
     fn admit(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         verdict: &Verdict,
         out: &mut Effects,
     ) -> Result<(), Refusal> {
@@ -73,7 +73,7 @@ impl Kernel {
         }
         can_be_remembered(verdict)?;
         self.intent_holds(at, verdict)?;
-        let type_name = self.kinds[own.kind as usize].config.name.as_str();
+        let type_name = self.kinds[own.kind.index()].config.name.as_str();
         if let Some(pause) = self.people.pause(&asset, type_name, now.wall) {
             let why = format!("paused by {}", pause.by);
             return Err(Refusal::Paused(why, pause.until));
@@ -145,7 +145,7 @@ impl Kernel {
 
     /// R8, R11: checks that the pin is that of the diff, and that the intent of the asset and of those it relies on is
     /// unchanged.
-    fn intent_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
+    fn intent_holds(&self, at: AttemptNo, verdict: &Verdict) -> Result<(), Refusal> {
         let Some(it) = self.attempts.at(at) else {
             return Err(Refusal::Stale);
         };
@@ -161,8 +161,8 @@ impl Kernel {
         let relied = verdict
             .relies_on
             .iter()
-            .map(|stamp| stamp.slot)
-            .filter(|&slot| slot < self.table.len());
+            .map(SlotNo::of_stamp)
+            .filter(|slot| slot.is_below(self.table.len()));
         let moved = std::iter::once(it.slot)
             .chain(relied)
             .any(|s| self.table.slot(s).changed > it.latest);
@@ -174,7 +174,7 @@ impl Kernel {
     }
 
     /// R8: checks that no push made a finding outdated, and that none is in flight at either end.
-    fn evidence_holds(&self, at: u32, verdict: &Verdict) -> Result<(), Refusal> {
+    fn evidence_holds(&self, at: AttemptNo, verdict: &Verdict) -> Result<(), Refusal> {
         let Some(it) = self.attempts.at(at) else {
             return Err(Refusal::Stale);
         };
@@ -187,13 +187,13 @@ impl Kernel {
                 return Err(Refusal::Stale);
             }
             for stamp in &verdict.relies_on {
-                let Some(now) =
-                    (stamp.slot < self.table.len()).then(|| self.table.slot(stamp.slot))
-                else {
+                let slot = SlotNo::of_stamp(stamp);
+                if !slot.is_below(self.table.len()) {
                     return Err(Refusal::Stale);
-                };
+                }
+                let now = self.table.slot(slot);
                 if now.in_flight() {
-                    return Err(Refusal::InFlight(stamp.slot));
+                    return Err(Refusal::InFlight(slot));
                 }
                 if now.seq != stamp.seq {
                     return Err(Refusal::Stale);
@@ -203,7 +203,7 @@ impl Kernel {
         if self.holds.contains_key(&it.slot) && !self.planted(Bug::SkipHold) {
             return Err(Refusal::InFlight(it.slot));
         }
-        let touched = |slot: u32| {
+        let touched = |slot: SlotNo| {
             let id = self.table.id(slot)?;
             let since = self.edges.touched_since(&id, it.edges_seen)?;
             // The amount of a counted claim is compared with the use of all consumers now.
@@ -220,7 +220,7 @@ impl Kernel {
             };
             is_void.then_some(())
         };
-        let relied = verdict.relies_on.iter().map(|stamp| stamp.slot);
+        let relied = verdict.relies_on.iter().map(SlotNo::of_stamp);
         let mut all = std::iter::once(it.slot).chain(relied);
         match all.find_map(touched) {
             Some(()) => Err(Refusal::Stale),
@@ -229,7 +229,7 @@ impl Kernel {
     }
 
     /// Makes the push counter odd. Holds and claims belong to the attempt until the outcome is known.
-    fn take(&mut self, now: Now, at: u32, verdict: &Verdict) {
+    fn take(&mut self, now: Now, at: AttemptNo, verdict: &Verdict) {
         let limit = self.config.evidence_age;
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -241,7 +241,7 @@ impl Kernel {
         it.relies_on = verdict
             .relies_on
             .iter()
-            .map(|stamp| stamp.slot)
+            .map(SlotNo::of_stamp)
             .filter(|&s| s != it.slot)
             .collect();
         it.relies_on.dedup();
@@ -266,7 +266,7 @@ impl Kernel {
     }
 
     /// R12: spends the approval and overrides in the step, and so in the commit, that opens the push.
-    fn spend(&mut self, now: Now, at: u32, mut words: Vec<Waiver>, out: &mut Effects) {
+    fn spend(&mut self, now: Now, at: AttemptNo, mut words: Vec<Waiver>, out: &mut Effects) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -286,7 +286,7 @@ impl Kernel {
     }
 
     /// Gives back the approval and overrides of a push that never began.
-    pub(super) fn give_back_waivers(&mut self, at: u32, out: &mut Effects) {
+    pub(super) fn give_back_waivers(&mut self, at: AttemptNo, out: &mut Effects) {
         let words = self.attempts.at_mut(at);
         let words = words.map(|it| std::mem::take(&mut it.waivers));
         for mut word in words.unwrap_or_default() {
@@ -308,7 +308,7 @@ impl Kernel {
     pub(super) fn decide_admission(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         verdict: &Verdict,
         out: &mut Effects,
     ) {

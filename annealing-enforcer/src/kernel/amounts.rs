@@ -13,6 +13,8 @@ use std::{
 use plugin_sdk::{Key, Mono, Now, Shared};
 use prodspec_model::AssetId;
 
+use super::slot::SlotNo;
+
 /// The round of a capacity whose consumers were never looked up.
 const NEVER: u64 = u64::MAX;
 
@@ -21,7 +23,7 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct Amounts {
     by_key: BTreeMap<Key, Amount>,
     /// The watched keys under which each asset is a consumer, by slot.
-    of: BTreeMap<u32, BTreeSet<Key>>,
+    of: BTreeMap<SlotNo, BTreeSet<Key>>,
     /// Rises when consumers may have changed in many places. Consumers looked up in an earlier round are looked up
     /// again when a check asks for them.
     round: u64,
@@ -34,14 +36,14 @@ pub(super) struct Amounts {
 /// The amount counted under one key.
 #[derive(Debug, Default)]
 struct Amount {
-    shares: BTreeMap<u32, Share>,
+    shares: BTreeMap<SlotNo, Share>,
     /// The sum of the counts of all shares.
     total: u128,
-    by_age: BTreeSet<(Option<Mono>, u32)>,
-    shrinking: BTreeSet<u32>,
-    leaving: BTreeSet<u32>,
+    by_age: BTreeSet<(Option<Mono>, SlotNo)>,
+    shrinking: BTreeSet<SlotNo>,
+    leaving: BTreeSet<SlotNo>,
     /// Consumers with a level above zero, ordered by level.
-    using: BTreeSet<(u64, u32)>,
+    using: BTreeSet<(u64, SlotNo)>,
     watched: Option<Watched>,
 }
 
@@ -82,7 +84,7 @@ impl Share {
 
 impl Amount {
     /// Replaces the share of `slot` and updates the sums and orders.
-    fn put(&mut self, slot: u32, share: Share) {
+    fn put(&mut self, slot: SlotNo, share: Share) {
         let old = match share == Share::default() {
             true => self.shares.remove(&slot),
             false => self.shares.insert(slot, share),
@@ -109,38 +111,43 @@ impl Amount {
         }
     }
 
-    fn share(&self, slot: u32) -> Share {
+    fn share(&self, slot: SlotNo) -> Share {
         self.shares.get(&slot).copied().unwrap_or_default()
     }
 
     /// Returns the sum of the counts of all assets except `slot`.
-    fn others(&self, slot: u32) -> u128 {
+    fn others(&self, slot: SlotNo) -> u128 {
         self.total - self.share(slot).counts()
     }
 
     /// Returns the consumers other than `slot` whose levels count as unknown; see [`Amounts::sum`].
     fn unknown(
         &self,
-        slot: u32,
+        slot: SlotNo,
         not_before: Mono,
-        in_flight: impl Fn(u32) -> bool,
-    ) -> impl Iterator<Item = u32> {
-        let old = self.by_age.range(..(Some(not_before), 0));
+        in_flight: impl Fn(SlotNo) -> bool,
+    ) -> impl Iterator<Item = SlotNo> {
+        let old = self.by_age.range(..(Some(not_before), SlotNo::FIRST));
         let others = old.filter(move |entry| entry.1 != slot);
         let unknown = others.filter(move |entry| entry.0.is_none() || !in_flight(entry.1));
         unknown.map(|entry| entry.1)
     }
 
     /// Returns the time of the oldest diff that a sum without `slot` rests on.
-    fn oldest(&self, slot: u32, not_before: Mono, in_flight: impl Fn(u32) -> bool) -> Option<Now> {
-        let mut young = self.by_age.range((Some(not_before), 0)..);
-        let counts = |entry: &&(Option<Mono>, u32)| entry.1 != slot && !in_flight(entry.1);
+    fn oldest(
+        &self,
+        slot: SlotNo,
+        not_before: Mono,
+        in_flight: impl Fn(SlotNo) -> bool,
+    ) -> Option<Now> {
+        let mut young = self.by_age.range((Some(not_before), SlotNo::FIRST)..);
+        let counts = |entry: &&(Option<Mono>, SlotNo)| entry.1 != slot && !in_flight(entry.1);
         let (_, oldest) = young.find(counts)?;
         self.share(*oldest).seen
     }
 
     /// Makes `slot` a consumer, or ends that. Nothing is known yet of a new consumer.
-    fn consumes(&mut self, slot: u32, consumes: bool) {
+    fn consumes(&mut self, slot: SlotNo, consumes: bool) {
         let share = self.share(slot);
         let share = match consumes {
             true => Share { consumes, ..share },
@@ -161,26 +168,26 @@ pub(super) struct Sum {
     /// Time of the oldest diff that the sum rests on.
     pub(super) oldest: Option<Now>,
     /// Consumers without a finding from `not_before` or later. Empty only if there is none.
-    pub(super) unknown: Vec<u32>,
+    pub(super) unknown: Vec<SlotNo>,
     /// Consumers that enforcement does not know. Empty only if there is none.
     pub(super) strangers: Vec<AssetId>,
     /// Consumers whose next push lowers their level, each with its present level.
-    pub(super) shrinking: Vec<(u32, u64)>,
+    pub(super) shrinking: Vec<(SlotNo, u64)>,
     /// Consumers that have a level and whose next push is known, each with its present level.
-    pub(super) leaving: Vec<(u32, u64)>,
+    pub(super) leaving: Vec<(SlotNo, u64)>,
     /// Consumers with a level above zero, the largest level first.
-    pub(super) using: Vec<(u32, u64)>,
+    pub(super) using: Vec<(SlotNo, u64)>,
 }
 
 impl Amounts {
     /// Whether `units` for `slot` and the counts of all other assets together stay within `limit`.
-    pub(super) fn fits(&self, slot: u32, key: &Key, units: u64, limit: u64) -> bool {
+    pub(super) fn fits(&self, slot: SlotNo, key: &Key, units: u64, limit: u64) -> bool {
         let others = self.by_key.get(key).map_or(0, |it| it.others(slot));
         others + u128::from(units) <= u128::from(limit)
     }
 
     /// Notes that a push of `slot` claims `units`.
-    pub(super) fn claim(&mut self, slot: u32, key: &Key, units: u64) {
+    pub(super) fn claim(&mut self, slot: SlotNo, key: &Key, units: u64) {
         let amount = self.by_key.entry(key.clone()).or_default();
         let share = amount.share(slot);
         let claim = share.claim.max(units);
@@ -189,7 +196,7 @@ impl Amounts {
 
     /// Ends the claim of a push of `slot` whose outcome is known. Until the next diff, the asset counts with all that
     /// was claimed.
-    pub(super) fn release(&mut self, slot: u32, key: &Key) {
+    pub(super) fn release(&mut self, slot: SlotNo, key: &Key) {
         let Some(amount) = self.by_key.get_mut(key) else {
             return;
         };
@@ -214,7 +221,7 @@ impl Amounts {
     /// which the sum fell.
     pub(super) fn observed(
         &mut self,
-        slot: u32,
+        slot: SlotNo,
         capacity: impl Fn(&str) -> Option<(u64, Option<u64>)>,
         started: Now,
         of_intent: bool,
@@ -285,7 +292,7 @@ impl Amounts {
     }
 
     /// Returns the slots that hold a claim under `key`.
-    pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = u32> {
+    pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = SlotNo> {
         let shares = self.by_key.get(key).into_iter().flat_map(|it| &it.shares);
         shares
             .filter(|(_, share)| share.claim > 0)
@@ -302,7 +309,7 @@ impl Amounts {
     pub(super) fn set_consumers(
         &mut self,
         shared: &Shared,
-        consumers: BTreeSet<u32>,
+        consumers: BTreeSet<SlotNo>,
         strangers: Vec<AssetId>,
     ) {
         let key = Key::capacity(&shared.provider, &shared.unit);
@@ -312,7 +319,7 @@ impl Amounts {
         if let Some(watched) = &mut amount.watched {
             (watched.round, watched.strangers) = (self.round, strangers);
         }
-        let known: Vec<u32> = amount.by_age.iter().map(|entry| entry.1).collect();
+        let known: Vec<SlotNo> = amount.by_age.iter().map(|entry| entry.1).collect();
         for slot in known.into_iter().filter(|slot| !consumers.contains(slot)) {
             amount.consumes(slot, false);
             forget_key(&mut self.of, slot, &key);
@@ -324,7 +331,7 @@ impl Amounts {
     }
 
     /// Sets the watched capacities that `slot` consumes: exactly these.
-    pub(super) fn set_consumed(&mut self, slot: u32, shared: impl Iterator<Item = Shared>) {
+    pub(super) fn set_consumed(&mut self, slot: SlotNo, shared: impl Iterator<Item = Shared>) {
         let keys = shared.map(|it| Key::capacity(&it.provider, &it.unit));
         let watched = |key: &Key| {
             let amount = self.by_key.get(key);
@@ -348,10 +355,10 @@ impl Amounts {
     pub(super) fn sum(
         &self,
         key: &Key,
-        slot: u32,
+        slot: SlotNo,
         not_before: Mono,
         most: usize,
-        in_flight: impl Fn(u32) -> bool,
+        in_flight: impl Fn(SlotNo) -> bool,
     ) -> Sum {
         let Some(amount) = self.by_key.get(key) else {
             return Sum::default();
@@ -367,7 +374,7 @@ impl Amounts {
             strangers: strangers.take(at_least).cloned().collect(),
             ..Sum::default()
         };
-        let named = |set: &BTreeSet<u32>| {
+        let named = |set: &BTreeSet<SlotNo>| {
             let others = set.iter().filter(|&&consumer| consumer != slot);
             let with = others.map(|&consumer| (consumer, amount.share(consumer).level));
             with.take(most).collect()
@@ -385,10 +392,10 @@ impl Amounts {
     pub(super) fn unknown(
         &self,
         key: &Key,
-        slot: u32,
+        slot: SlotNo,
         not_before: Mono,
-        in_flight: impl Fn(u32) -> bool,
-    ) -> Vec<u32> {
+        in_flight: impl Fn(SlotNo) -> bool,
+    ) -> Vec<SlotNo> {
         let amount = self.by_key.get(key);
         let unknown = amount.map(|it| it.unknown(slot, not_before, in_flight).collect());
         unknown.unwrap_or_default()
@@ -426,7 +433,7 @@ impl Amounts {
     }
 }
 
-fn forget_key(of: &mut BTreeMap<u32, BTreeSet<Key>>, slot: u32, key: &Key) {
+fn forget_key(of: &mut BTreeMap<SlotNo, BTreeSet<Key>>, slot: SlotNo, key: &Key) {
     if let Some(keys) = of.get_mut(&slot) {
         keys.remove(key);
         if keys.is_empty() {

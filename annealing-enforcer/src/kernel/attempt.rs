@@ -6,15 +6,30 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{cure::Before, people::Waiver, slot::NONE, waiting::wall_at};
+use super::{cure::Before, people::Waiver, pin_entry::PinNo, slot::SlotNo, waiting::wall_at};
 
-/// Value of [`Attempt::pin`] when the asset's pin moved after the diff.
-pub(super) const REPINNED: u32 = u32::MAX;
+/// Number of an attempt in [`Attempts`]. The numbers of ended attempts are reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(super) struct AttemptNo(u32);
+
+impl AttemptNo {
+    /// Stands for no attempt.
+    pub(super) const NONE: Self = Self(u32::MAX);
+
+    fn from_index(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
 pub(super) struct Attempt {
-    pub(super) slot: u32,
+    pub(super) slot: SlotNo,
     pub(super) phase: Phase,
     /// Rises with every change of phase, so that timers and queue entries of former phases are recognised as outdated.
     pub(super) generation: u32,
@@ -31,8 +46,9 @@ pub(super) struct Attempt {
     pub(super) cause: Cause,
     /// The newest incarnation when the diff started. If the intent changes later, the finding is void.
     pub(super) latest: IncarnationNo,
-    /// The slot's pin and push counter when the diff started. The finding holds only for these.
-    pub(super) pin: u32,
+    /// The slot's pin and push counter when the diff started. The finding holds only for these. The pin is
+    /// [`PinNo::REPINNED`] if it moved since.
+    pub(super) pin: PinNo,
     pub(super) seq: u32,
     pub(super) diff_started: Mono,
     pub(super) check_started: Mono,
@@ -62,7 +78,7 @@ pub(super) struct Attempt {
     pub(super) follows: bool,
     /// Time until which all evidence for the push is young enough.
     pub(super) good_until: Mono,
-    pub(super) relies_on: Vec<u32>,
+    pub(super) relies_on: Vec<SlotNo>,
     pub(super) claims: Vec<Claim>,
     /// The approvals and overrides that the push in flight uses.
     pub(super) waivers: Vec<Waiver>,
@@ -173,7 +189,7 @@ pub enum Behind {
     /// The assets that hold a claim on this key.
     Claim(Key),
     /// The push of this slot, or the pushes that rely on it.
-    Push(u32),
+    Push(SlotNo),
     /// No particular asset: other pushes in general.
     Many,
 }
@@ -186,7 +202,7 @@ impl Wait {
 }
 
 impl Attempt {
-    pub(super) fn new(slot: u32, incarnation: Incarnation, cause: Cause) -> Self {
+    pub(super) fn new(slot: SlotNo, incarnation: Incarnation, cause: Cause) -> Self {
         Self {
             slot,
             phase: Phase::Queued,
@@ -198,7 +214,7 @@ impl Attempt {
             incarnation,
             cause,
             latest: IncarnationNo::default(),
-            pin: 0,
+            pin: PinNo::NEWEST,
             seq: 0,
             diff_started: Mono(0),
             check_started: Mono(0),
@@ -240,7 +256,7 @@ impl Attempt {
 impl Attempt {
     /// Resets a spare attempt for another asset. Fields that a diff, check or push sets before they are read keep
     /// their values.
-    fn reset(&mut self, slot: u32, incarnation: Incarnation, cause: Cause) {
+    fn reset(&mut self, slot: SlotNo, incarnation: Incarnation, cause: Cause) {
         (self.slot, self.incarnation, self.cause) = (slot, incarnation, cause);
         self.phase = Phase::Queued;
         (self.failures, self.voids, self.stales) = (0, 0, 0);
@@ -280,18 +296,23 @@ pub(super) struct Attempts {
     all: Vec<Option<Box<Attempt>>>,
     /// By number: the first generation of the next attempt, so that timers of ended ones never match.
     generations: Vec<u32>,
-    free: Vec<u32>,
+    free: Vec<AttemptNo>,
     /// Boxes of ended attempts, to be reused: an asset that is in sync causes no allocation.
     #[allow(clippy::vec_box, reason = "the boxes themselves are reused")]
     spare: Vec<Box<Attempt>>,
 }
 
 impl Attempts {
-    pub(super) fn insert(&mut self, slot: u32, incarnation: Incarnation, cause: Cause) -> u32 {
+    pub(super) fn insert(
+        &mut self,
+        slot: SlotNo,
+        incarnation: Incarnation,
+        cause: Cause,
+    ) -> AttemptNo {
         let at = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             self.generations.push(0);
-            (self.all.len() - 1) as u32
+            AttemptNo::from_index(self.all.len() - 1)
         });
         let mut attempt = match self.spare.pop() {
             Some(mut spare) => {
@@ -300,25 +321,25 @@ impl Attempts {
             }
             None => Box::new(Attempt::new(slot, incarnation, cause)),
         };
-        attempt.generation = self.generations[at as usize];
-        self.all[at as usize] = Some(attempt);
+        attempt.generation = self.generations[at.index()];
+        self.all[at.index()] = Some(attempt);
         at
     }
 
-    pub(super) fn at(&self, at: u32) -> Option<&Attempt> {
-        self.all.get(at as usize)?.as_deref()
+    pub(super) fn at(&self, at: AttemptNo) -> Option<&Attempt> {
+        self.all.get(at.index())?.as_deref()
     }
 
-    pub(super) fn at_mut(&mut self, at: u32) -> Option<&mut Attempt> {
-        self.all.get_mut(at as usize)?.as_deref_mut()
+    pub(super) fn at_mut(&mut self, at: AttemptNo) -> Option<&mut Attempt> {
+        self.all.get_mut(at.index())?.as_deref_mut()
     }
 
-    pub(super) fn remove(&mut self, at: u32) {
-        if at == NONE {
+    pub(super) fn remove(&mut self, at: AttemptNo) {
+        if at == AttemptNo::NONE {
             return;
         }
-        if let Some(boxed) = self.all.get_mut(at as usize).and_then(Option::take) {
-            self.generations[at as usize] = boxed.generation.wrapping_add(1);
+        if let Some(boxed) = self.all.get_mut(at.index()).and_then(Option::take) {
+            self.generations[at.index()] = boxed.generation.wrapping_add(1);
             self.free.push(at);
             if self.spare.len() < 64 {
                 self.spare.push(boxed);

@@ -8,16 +8,16 @@ use prodspec_model::{Asset, Message, addons};
 
 use super::{
     Kernel,
-    attempt::{Phase, Wait},
+    attempt::{AttemptNo, Phase, Wait},
     branch::{Branch, Bug},
     event::{Call, CheckCall, Effects, Target},
-    slot::{Class, NONE, State, Trigger, flag},
+    slot::{Class, SlotNo, State, Trigger, flag},
     waiting::{until, wall_then},
 };
 
 impl Kernel {
     /// Starts the diff of an asset whose turn has come.
-    pub(super) fn start_diff(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn start_diff(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let before = self.before_edit(slot);
         let cures = before.is_some();
         let Some((asset, incarnation)) = before.or_else(|| self.intent_of(slot)) else {
@@ -35,7 +35,7 @@ impl Kernel {
             false => self.cause_of(slot).unwrap_or(Cause::Intent),
         };
         let entry = self.table.slot_mut(slot);
-        if entry.attempt == NONE {
+        if entry.attempt == AttemptNo::NONE {
             entry.attempt = self.attempts.insert(slot, incarnation.clone(), cause);
         }
         entry.n += 1;
@@ -44,7 +44,7 @@ impl Kernel {
         entry.set(flag::RERUN, false);
         let (at, kind, n) = (entry.attempt, entry.kind, entry.n);
         let run = Run {
-            slot,
+            slot: slot.bare(),
             n: entry.n,
             incarnation: incarnation.no(),
         };
@@ -62,7 +62,7 @@ impl Kernel {
         (attempt.phase, attempt.wakes) = (Phase::Diffing, None);
         attempt.advance();
         let generation = attempt.generation;
-        let state = &mut self.kinds[kind as usize];
+        let state = &mut self.kinds[kind.index()];
         state.diffs += 1;
         state.breaker.called();
         self.timers
@@ -77,7 +77,7 @@ impl Kernel {
 
     /// Returns the content that the asset settled with last, if this run compares with that (R6). `None` while a push
     /// is open, which is resolved first, and after the pin moved for a cause that does not wait, such as a rollback.
-    fn before_edit(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
+    fn before_edit(&self, slot: SlotNo) -> Option<(Asset, prodspec_model::Incarnation)> {
         let entry = self.table.slot(slot);
         let looks = self
             .attempts
@@ -89,7 +89,7 @@ impl Kernel {
     }
 
     /// Returns the cause that a push of the asset would have now. `None`: it has no intent, and is left alone.
-    pub(super) fn cause_of(&self, slot: u32) -> Option<Cause> {
+    pub(super) fn cause_of(&self, slot: SlotNo) -> Option<Cause> {
         let reached = self.table.slot(slot).has(flag::REACHED);
         match self.table.pin_cause(slot) {
             _ if !self.table.has_intent(slot) => None,
@@ -101,7 +101,7 @@ impl Kernel {
 
     /// Returns the content to diff and its incarnation: the asset's intent. `None` for orphans and for assets not
     /// pinned yet.
-    fn intent_of(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
+    fn intent_of(&self, slot: SlotNo) -> Option<(Asset, prodspec_model::Incarnation)> {
         let entry = self.table.slot(slot);
         let looked_at_by = |asset: &Asset| self.kind_of(asset.type_str()) == Some(entry.kind);
         if let Some(intent) = self.table.intent(slot)
@@ -127,7 +127,10 @@ impl Kernel {
     }
 
     /// Returns the content and the incarnation of the push in flight.
-    pub(super) fn being_pushed(&self, slot: u32) -> Option<(Asset, prodspec_model::Incarnation)> {
+    pub(super) fn being_pushed(
+        &self,
+        slot: SlotNo,
+    ) -> Option<(Asset, prodspec_model::Incarnation)> {
         let it = self.attempts.at(self.table.slot(slot).attempt)?;
         let pushed = it.pushed_at.clone()?;
         let known = self.table.known(slot)?;
@@ -135,10 +138,10 @@ impl Kernel {
     }
 
     /// Moves an asset whose intent has another type now to the plugin of that type. Returns whether it did.
-    fn follow_type(&mut self, now: Now, slot: u32, type_name: &str) -> bool {
+    fn follow_type(&mut self, now: Now, slot: SlotNo, type_name: &str) -> bool {
         let entry = self.table.slot(slot);
         let (kind, trigger, class) = (entry.kind, entry.trigger, entry.class);
-        if self.kinds[kind as usize].config.name.as_str() == type_name {
+        if self.kinds[kind.index()].config.name.as_str() == type_name {
             return false;
         }
         let Some(other) = self.kind_of(type_name) else {
@@ -163,27 +166,28 @@ impl Kernel {
             }
             return;
         };
-        let kind = self.table.slot(run.slot).kind;
-        self.diff_ended(now, kind, run.slot, answer.as_ref().err(), false, out);
+        let slot = SlotNo::of_run(run);
+        let kind = self.table.slot(slot).kind;
+        self.diff_ended(now, kind, slot, answer.as_ref().err(), false, out);
         let diff = match answer {
             Ok(diff) => diff,
-            Err(error) => return self.failed(now, run.slot, &error, out),
+            Err(error) => return self.failed(now, slot, &error, out),
         };
-        if self.table.slot(run.slot).in_flight() {
+        if self.table.slot(slot).in_flight() {
             if let Diff::InProgress { check_again_in } = diff {
-                return self.wait_for(now, run.slot, Wait::Unknown, check_again_in, out);
+                return self.wait_for(now, slot, Wait::Unknown, check_again_in, out);
             }
             self.resolve(now, at, out);
             if self.attempts.at(at).is_some_and(|it| it.resolves) {
-                return self.enqueue(now, run.slot, Trigger::IntentChanged, Class::Intent);
+                return self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
             }
         }
-        self.own_level_seen(now, run.slot, at, &diff);
-        self.found(now, run.slot, at, diff, out);
+        self.own_level_seen(now, slot, at, &diff);
+        self.found(now, slot, at, diff, out);
     }
 
     /// Notes the capacity that the diff of an attempt found, whatever the diff means for the asset itself.
-    fn own_level_seen(&mut self, now: Now, slot: u32, at: u32, diff: &Diff) {
+    fn own_level_seen(&mut self, now: Now, slot: SlotNo, at: AttemptNo, diff: &Diff) {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(at).filter(|it| it.seq == entry.seq);
         if let Some(it) = it.filter(|_| !entry.in_flight()) {
@@ -194,7 +198,7 @@ impl Kernel {
     }
 
     /// Handles the finding of a diff of an asset without a push in flight.
-    fn found(&mut self, now: Now, slot: u32, at: u32, diff: Diff, out: &mut Effects) {
+    fn found(&mut self, now: Now, slot: SlotNo, at: AttemptNo, diff: Diff, out: &mut Effects) {
         if self.table.intent(slot).is_none() && !self.planted(Bug::RemoveOrphan) {
             self.report_not_enforced(now, slot, out);
             return self.finish(now, slot);
@@ -215,7 +219,7 @@ impl Kernel {
     }
 
     /// Handles a finding that does not allow a push: work in progress, or another owner of the resource.
-    pub(super) fn cannot_push(&mut self, now: Now, slot: u32, diff: Diff, out: &mut Effects) {
+    pub(super) fn cannot_push(&mut self, now: Now, slot: SlotNo, diff: Diff, out: &mut Effects) {
         match diff {
             Diff::InProgress { check_again_in } => {
                 self.count(Branch::DiffInProgress);
@@ -243,17 +247,18 @@ impl Kernel {
 
     /// Returns the attempt that waits in this phase for the answer of `run`, if any. The slot's own call number may
     /// be higher, because observations of the asset raise it too.
-    pub(super) fn awaiting(&self, run: Run, phase: fn(&Phase) -> bool) -> Option<u32> {
-        if run.slot >= self.table.len() {
+    pub(super) fn awaiting(&self, run: Run, phase: fn(&Phase) -> bool) -> Option<AttemptNo> {
+        let slot = SlotNo::of_run(run);
+        if !slot.is_below(self.table.len()) {
             return None;
         }
-        let at = self.table.slot(run.slot).attempt;
+        let at = self.table.slot(slot).attempt;
         let attempt = self.attempts.at(at)?;
         (attempt.run == run.n && phase(&attempt.phase)).then_some(at)
     }
 
     /// Whether newer intent voids the findings of this run (R11).
-    pub(super) fn overtaken(&mut self, at: u32) -> bool {
+    pub(super) fn overtaken(&mut self, at: AttemptNo) -> bool {
         let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
@@ -275,7 +280,7 @@ impl Kernel {
     fn in_sync(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         look_again_at: Option<Timestamp>,
         out: &mut Effects,
     ) {
@@ -305,7 +310,7 @@ impl Kernel {
     pub(super) fn differs(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         change: Arc<Change>,
         observed: Observed,
         out: &mut Effects,
@@ -350,13 +355,13 @@ impl Kernel {
         // L2: the asset is diffed again even if all capacity stays taken for long.
         let period = now.mono + self.config.drift_period;
         self.timers.set(period, at, generation);
-        self.kinds[kind as usize]
+        self.kinds[kind.index()]
             .permits
             .push((at, generation), rolls_back);
         self.grant_permits(now, kind, out);
     }
 
-    pub(super) fn start_check(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn start_check(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let edges_seen = self.edges.count();
         let Some(attempt) = self.attempts.at_mut(at) else {
             return;
@@ -379,7 +384,7 @@ impl Kernel {
         entry.n += 1;
         attempt.run = entry.n;
         let run = Run {
-            slot,
+            slot: slot.bare(),
             n: entry.n,
             incarnation: attempt.incarnation.no(),
         };
@@ -427,7 +432,7 @@ impl Kernel {
     pub(super) fn checked(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         answer: Result<Verdict, String>,
         out: &mut Effects,
     ) {
@@ -442,7 +447,7 @@ impl Kernel {
 
     /// Whether an advisory provider may still be working on a push of unknown outcome. Changed intent does not end that
     /// wait.
-    pub(super) fn must_wait(&self, slot: u32) -> bool {
+    pub(super) fn must_wait(&self, slot: SlotNo) -> bool {
         let it = self.attempts.at(self.table.slot(slot).attempt);
         let unknown =
             |it: &super::attempt::Attempt| matches!(it.phase, Phase::Waiting(Wait::Unknown));
@@ -450,12 +455,12 @@ impl Kernel {
     }
 
     /// Whether a diff alone shows the outcome of an open push, because the provider refuses late calls.
-    pub(super) fn is_guarded(&self, slot: u32) -> bool {
+    pub(super) fn is_guarded(&self, slot: SlotNo) -> bool {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(entry.attempt);
         // A guard that was registered after the push does not refuse that push.
         let then = it.and_then(|it| it.pushed_guard);
-        let now = self.kinds[entry.kind as usize].config.guard;
+        let now = self.kinds[entry.kind.index()].config.guard;
         now == Guard::Guarded && then.is_none_or(|then| then == Guard::Guarded)
     }
 }

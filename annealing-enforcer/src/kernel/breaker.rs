@@ -10,6 +10,8 @@ use plugin_sdk::Mono;
 
 use crate::config::Config;
 
+use super::slot::SlotNo;
+
 /// Length of a time span. Answers count in the span in which they arrive and in the next one.
 const SPAN: Duration = Duration::from_secs(30);
 
@@ -24,7 +26,7 @@ pub(super) struct Breaker {
     began: Mono,
     /// Number of the present span. Assets that were counted in it carry it.
     span: u8,
-    well: [Option<u32>; WELL],
+    well: [Option<SlotNo>; WELL],
     next: usize,
     open: Option<Open>,
 }
@@ -33,7 +35,7 @@ pub(super) struct Breaker {
 #[derive(Debug, Default)]
 struct Span {
     succeeded: u32,
-    failed: BTreeSet<u32>,
+    failed: BTreeSet<SlotNo>,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,7 @@ impl Breaker {
     }
 
     /// Returns the asset whose call succeeded last, for a probe. Each asset is returned once, until it succeeds again.
-    pub(super) fn last_well(&mut self) -> Option<u32> {
+    pub(super) fn last_well(&mut self) -> Option<SlotNo> {
         for back in 1..=WELL {
             let at = (self.next + WELL - back) % WELL;
             if let Some(slot) = self.well[at].take() {
@@ -102,7 +104,7 @@ impl Breaker {
     }
 
     /// Notes that a call for `slot` succeeded; `first`: for the first time in this span.
-    pub(super) fn succeeded(&mut self, slot: u32, first: bool) {
+    pub(super) fn succeeded(&mut self, slot: SlotNo, first: bool) {
         if self.open.take().is_some() {
             (self.now, self.before) = Default::default();
         }
@@ -116,7 +118,7 @@ impl Breaker {
 
     /// Notes that a call for `slot` failed in a way that may be the plugin's fault. `known`: the asset's previous call
     /// failed too. Returns whether the breaker opened now.
-    pub(super) fn failed(&mut self, now: Mono, slot: u32, known: bool, config: &Config) -> bool {
+    pub(super) fn failed(&mut self, now: Mono, slot: SlotNo, known: bool, config: &Config) -> bool {
         if let Some(open) = &mut self.open {
             // Without a probe under way, the failure is of a call from before the breaker opened.
             if open.probing {
@@ -148,6 +150,10 @@ impl Breaker {
 mod tests {
     use super::*;
 
+    fn slot(index: usize) -> SlotNo {
+        SlotNo::from_index(index)
+    }
+
     fn config() -> Config {
         Config {
             breaker_failures: 2,
@@ -164,14 +170,14 @@ mod tests {
     #[test]
     fn s9_a_breaker_opens_probes_once_and_closes() {
         let (mut breaker, config) = (Breaker::default(), config());
-        assert!(!breaker.failed(at(0), 1, false, &config));
+        assert!(!breaker.failed(at(0), slot(1), false, &config));
         assert!(breaker.allows(at(0)));
-        assert!(breaker.failed(at(0), 2, false, &config));
+        assert!(breaker.failed(at(0), slot(2), false, &config));
         assert!(!breaker.allows(at(4)));
         assert!(breaker.allows(at(5)));
         breaker.called();
         assert!(!breaker.allows(at(5)), "one probe at a time");
-        breaker.failed(at(6), 2, true, &config);
+        breaker.failed(at(6), slot(2), true, &config);
         assert!(
             !breaker.allows(at(15)) && breaker.allows(at(16)),
             "the wait doubles"
@@ -180,29 +186,29 @@ mod tests {
         breaker.probe_withdrawn();
         assert!(breaker.allows(at(16)), "another call may be the probe");
         breaker.called();
-        breaker.succeeded(3, true);
+        breaker.succeeded(slot(3), true);
         assert!(breaker.allows(at(16)));
     }
 
     #[test]
     fn s9_the_share_of_distinct_assets_opens_a_breaker() {
         let (mut breaker, config) = (Breaker::default(), config());
-        for slot in 0..10 {
+        for slot in (0..10).map(slot) {
             breaker.succeeded(slot, true);
         }
-        for slot in 10..19 {
-            assert!(!breaker.failed(at(1), slot, false, &config), "{slot}");
+        for slot in (10..19).map(slot) {
+            assert!(!breaker.failed(at(1), slot, false, &config), "{slot:?}");
             assert!(
                 !breaker.failed(at(1), slot, false, &config),
                 "the same asset again"
             );
         }
         assert!(
-            !breaker.failed(at(1), 30, true, &config),
+            !breaker.failed(at(1), slot(30), true, &config),
             "an asset known to fail does not count"
         );
         assert!(
-            breaker.failed(at(1), 19, false, &config),
+            breaker.failed(at(1), slot(19), false, &config),
             "half of the assets fail"
         );
     }
@@ -210,24 +216,24 @@ mod tests {
     #[test]
     fn s9_old_successes_do_not_keep_a_breaker_closed() {
         let (mut breaker, config) = (Breaker::default(), config());
-        for slot in 0..10 {
+        for slot in (0..10).map(slot) {
             breaker.succeeded(slot, true);
         }
-        assert!(!breaker.failed(at(100), 1, false, &config));
-        assert!(breaker.failed(at(101), 2, false, &config));
+        assert!(!breaker.failed(at(100), slot(1), false, &config));
+        assert!(breaker.failed(at(101), slot(2), false, &config));
     }
 
     #[test]
     fn s9_a_breaker_is_probed_with_the_asset_that_succeeded_last() {
         let mut breaker = Breaker::default();
-        for slot in 0..20 {
+        for slot in (0..20).map(slot) {
             breaker.succeeded(slot, true);
         }
-        assert_eq!(breaker.last_well(), Some(19));
-        assert_eq!(breaker.last_well(), Some(18));
-        breaker.succeeded(7, true);
-        assert_eq!(breaker.last_well(), Some(7));
+        assert_eq!(breaker.last_well(), Some(slot(19)));
+        assert_eq!(breaker.last_well(), Some(slot(18)));
+        breaker.succeeded(slot(7), true);
+        assert_eq!(breaker.last_well(), Some(slot(7)));
         let rest: Vec<_> = std::iter::from_fn(|| breaker.last_well()).collect();
-        assert_eq!(rest, [17, 16, 15, 14, 13]);
+        assert_eq!(rest, [17, 16, 15, 14, 13].map(slot));
     }
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use plugin_sdk::{Claim, Key, Mono, Quota};
 
-use super::{amounts::Amounts, rates::Rates};
+use super::{amounts::Amounts, rates::Rates, slot::SlotNo};
 
 /// All claims: their holders, and the assets that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    held: BTreeMap<Key, BTreeMap<u32, u32>>,
+    held: BTreeMap<Key, BTreeMap<SlotNo, u32>>,
     pub(super) rates: Rates,
     pub(super) amounts: Amounts,
-    waiting: BTreeMap<Key, VecDeque<u32>>,
+    waiting: BTreeMap<Key, VecDeque<SlotNo>>,
 }
 
 /// A claim that is not free.
@@ -31,12 +31,12 @@ impl Claims {
     }
 
     #[cfg(test)]
-    pub(super) fn held(&self) -> &BTreeMap<Key, BTreeMap<u32, u32>> {
+    pub(super) fn held(&self) -> &BTreeMap<Key, BTreeMap<SlotNo, u32>> {
         &self.held
     }
 
     /// Checks whether `slot` can have `claim` now. A claim that `slot` already holds counts as free.
-    fn free(&self, slot: u32, claim: &Claim, now: Mono) -> Result<(), Taken> {
+    fn free(&self, slot: SlotNo, claim: &Claim, now: Mono) -> Result<(), Taken> {
         let others = |key: &Key| {
             self.held.get(key).map_or(0, |holders| {
                 holders.keys().filter(|&&holder| holder != slot).count() as u32
@@ -58,7 +58,7 @@ impl Claims {
     }
 
     /// Restores the claims that `slot` held under the last owner, free or not.
-    pub(super) fn restore(&mut self, slot: u32, claims: &[Claim]) {
+    pub(super) fn restore(&mut self, slot: SlotNo, claims: &[Claim]) {
         for claim in claims {
             match claim {
                 Claim::Exclusive(key) | Claim::AtMost(key, _) => {
@@ -72,7 +72,7 @@ impl Claims {
     }
 
     /// Takes all of `claims` for `slot`. If one is not free, takes none and returns that one as the error.
-    pub(super) fn take(&mut self, slot: u32, claims: &[Claim], now: Mono) -> Result<(), Taken> {
+    pub(super) fn take(&mut self, slot: SlotNo, claims: &[Claim], now: Mono) -> Result<(), Taken> {
         claims
             .iter()
             .try_for_each(|claim| self.free(slot, claim, now))?;
@@ -87,14 +87,14 @@ impl Claims {
     }
 
     /// Returns the slots that hold `key` now.
-    pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = u32> {
+    pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = SlotNo> {
         let holders = self.held.get(key).into_iter();
         let amounts = self.amounts.holders(key);
         holders.flat_map(BTreeMap::keys).copied().chain(amounts)
     }
 
     /// Gives one claim back and returns its key with the slot to wake for it.
-    pub(super) fn give_back(&mut self, slot: u32, claim: &Claim) -> Option<(Key, u32)> {
+    pub(super) fn give_back(&mut self, slot: SlotNo, claim: &Claim) -> Option<(Key, SlotNo)> {
         let key = match claim {
             Claim::Exclusive(key) | Claim::AtMost(key, _) => key,
             Claim::Amount { key, .. } => {
@@ -118,7 +118,7 @@ impl Claims {
     }
 
     /// Removes and returns the slot that has waited longest for `key`.
-    pub(super) fn next_waiting(&mut self, key: &Key) -> Option<(Key, u32)> {
+    pub(super) fn next_waiting(&mut self, key: &Key) -> Option<(Key, SlotNo)> {
         let queue = self.waiting.get_mut(key)?;
         let slot = queue.pop_front();
         if queue.is_empty() {
@@ -129,7 +129,7 @@ impl Claims {
 
     /// Puts `slot` into the queue for `key`: at the end, or at the front if it was woken for the key and found it
     /// taken.
-    pub(super) fn park(&mut self, slot: u32, key: &Key, was_first: bool) {
+    pub(super) fn park(&mut self, slot: SlotNo, key: &Key, was_first: bool) {
         let queue = self.waiting.entry(key.clone()).or_default();
         if queue.contains(&slot) {
             return;
@@ -145,24 +145,31 @@ impl Claims {
 mod tests {
     use super::*;
 
+    fn slot(index: usize) -> SlotNo {
+        SlotNo::from_index(index)
+    }
+
     #[test]
     fn r9_all_claims_or_none() {
         let mut claims = Claims::default();
         let (a, b): (Key, Key) = ("a".into(), "b".into());
         claims
-            .take(1, &[Claim::Exclusive(a.clone())], Mono(0))
+            .take(slot(1), &[Claim::Exclusive(a.clone())], Mono(0))
             .unwrap();
         let both = [Claim::Exclusive(b.clone()), Claim::Exclusive(a.clone())];
-        assert_eq!(claims.take(2, &both, Mono(0)), Err(Taken::Held(a.clone())));
         assert_eq!(
-            claims.take(3, &[Claim::Exclusive(b)], Mono(0)),
+            claims.take(slot(2), &both, Mono(0)),
+            Err(Taken::Held(a.clone()))
+        );
+        assert_eq!(
+            claims.take(slot(3), &[Claim::Exclusive(b)], Mono(0)),
             Ok(()),
             "b was not taken with a"
         );
-        claims.park(2, &a, false);
+        claims.park(slot(2), &a, false);
         assert_eq!(
-            claims.give_back(1, &Claim::Exclusive(a.clone())),
-            Some((a, 2))
+            claims.give_back(slot(1), &Claim::Exclusive(a.clone())),
+            Some((a, slot(2)))
         );
     }
 
@@ -170,19 +177,19 @@ mod tests {
     fn r9_at_most_counts_holders() {
         let mut claims = Claims::default();
         let two = || [Claim::AtMost("domain".into(), 2)];
-        assert!(claims.take(1, &two(), Mono(0)).is_ok());
-        assert!(claims.take(2, &two(), Mono(0)).is_ok());
+        assert!(claims.take(slot(1), &two(), Mono(0)).is_ok());
+        assert!(claims.take(slot(2), &two(), Mono(0)).is_ok());
         assert!(
-            claims.take(1, &two(), Mono(0)).is_ok(),
+            claims.take(slot(1), &two(), Mono(0)).is_ok(),
             "a holder's second push is not a second holder"
         );
-        assert!(claims.take(3, &two(), Mono(0)).is_err());
-        claims.give_back(1, &two()[0]);
+        assert!(claims.take(slot(3), &two(), Mono(0)).is_err());
+        claims.give_back(slot(1), &two()[0]);
         assert!(
-            claims.take(3, &two(), Mono(0)).is_err(),
+            claims.take(slot(3), &two(), Mono(0)).is_err(),
             "taken twice, given back once"
         );
-        claims.give_back(1, &two()[0]);
-        assert!(claims.take(3, &two(), Mono(0)).is_ok());
+        claims.give_back(slot(1), &two()[0]);
+        assert!(claims.take(slot(3), &two(), Mono(0)).is_ok());
     }
 }

@@ -13,7 +13,7 @@ use super::{
     attempt::{Phase, Wait},
     event::{Effects, Record},
     people::{Command, People, Waiver},
-    slot::{Class, Trigger, flag},
+    slot::{Class, SlotNo, Trigger, flag},
     waiting::wall_at,
 };
 
@@ -210,7 +210,7 @@ impl Kernel {
                 "it is not certain that this process still owns the partition; try again".into(),
             );
         }
-        let kind = &self.kinds[self.table.slot(slot).kind as usize];
+        let kind = &self.kinds[self.table.slot(slot).kind.index()];
         if !kind.breaker.allows(now.mono) {
             return Err(format!(
                 "the plugin of {} fails for most of its assets and its calls are held back; `{asset}` is diffed once a \
@@ -279,7 +279,7 @@ impl Kernel {
     }
 
     /// Returns the slot of an asset that is enforced or an orphan.
-    fn known(&self, asset: &AssetId) -> Result<u32, Refused> {
+    fn known(&self, asset: &AssetId) -> Result<SlotNo, Refused> {
         self.table.find(asset.as_str()).ok_or_else(|| {
             format!(
                 "no enforced asset is called `{asset}`; `status` and `explain` name those that are"
@@ -288,7 +288,7 @@ impl Kernel {
     }
 
     /// Returns the slot of an asset whose last diff found exactly this change.
-    fn has_change(&self, asset: &AssetId, change: Digest) -> Result<u32, Refused> {
+    fn has_change(&self, asset: &AssetId, change: Digest) -> Result<SlotNo, Refused> {
         let slot = self.known(asset)?;
         let it = self.attempts.at(self.table.slot(slot).attempt);
         let found = it.and_then(|it| it.change.as_ref());
@@ -307,7 +307,7 @@ impl Kernel {
         }
     }
 
-    fn destroys(&self, slot: u32) -> bool {
+    fn destroys(&self, slot: SlotNo) -> bool {
         let it = self.attempts.at(self.table.slot(slot).attempt);
         it.is_some_and(|it| {
             let destructive = |change: &plugin_sdk::Change| change.effects.destructive;
@@ -316,7 +316,7 @@ impl Kernel {
     }
 
     /// Triggers a diff of an asset at the command of an operator, whatever the asset waits for.
-    fn asked(&mut self, now: Now, slot: u32) {
+    fn asked(&mut self, now: Now, slot: SlotNo) {
         if let Some(it) = self.attempts.at_mut(self.table.slot(slot).attempt) {
             it.asleep = None;
         }
@@ -324,7 +324,7 @@ impl Kernel {
     }
 
     /// Records a command among the decisions about an asset.
-    fn told(&mut self, now: Now, slot: u32, what: &str, by: By, out: &mut Effects) {
+    fn told(&mut self, now: Now, slot: SlotNo, what: &str, by: By, out: &mut Effects) {
         let Some(id) = self.table.id(slot) else {
             return;
         };
@@ -351,7 +351,7 @@ impl Kernel {
 
     /// Triggers diffs of all assets that wait for an operator, because a pause ended.
     fn look_at_held(&mut self, now: Now) {
-        let held: Vec<u32> = self
+        let held: Vec<SlotNo> = self
             .attempts
             .iter()
             .filter(|it| it.is_held())

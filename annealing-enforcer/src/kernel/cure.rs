@@ -14,14 +14,14 @@ use super::{
     Kernel,
     branch::{Branch, Bug},
     event::Effects,
-    slot::{Class, Trigger, flag},
+    slot::{Class, SlotNo, Trigger, flag},
 };
 
 /// The content that each asset settled with last, for assets whose intent has changed since. It is forgotten when a
 /// push of the changed intent is admitted, unless that push never begins: production may have either content from then
 /// on.
 #[derive(Debug, Default)]
-pub(super) struct LastSettled(BTreeMap<u32, Before>);
+pub(super) struct LastSettled(BTreeMap<SlotNo, Before>);
 
 /// The content of an asset when it was last found in sync.
 #[derive(Debug, Clone)]
@@ -34,27 +34,27 @@ pub(super) struct Before {
 
 impl LastSettled {
     /// Notes that the intent of `slot` changes. `at` has the content with which it was in sync until `looked`.
-    pub(super) fn keep(&mut self, slot: u32, at: Incarnation, looked: Option<Mono>) {
+    pub(super) fn keep(&mut self, slot: SlotNo, at: Incarnation, looked: Option<Mono>) {
         self.0.insert(slot, Before { at, looked });
     }
 
     /// Forgets the content, because production may have another one or the asset settled with its present intent.
-    pub(super) fn forget(&mut self, slot: u32) {
+    pub(super) fn forget(&mut self, slot: SlotNo) {
         self.0.remove(&slot);
     }
 
     /// Removes and returns the content, so that it can be put back if the push never begins.
-    pub(super) fn take(&mut self, slot: u32) -> Option<Before> {
+    pub(super) fn take(&mut self, slot: SlotNo) -> Option<Before> {
         self.0.remove(&slot)
     }
 
     /// Puts back a content that was taken.
-    pub(super) fn put_back(&mut self, slot: u32, before: Before) {
+    pub(super) fn put_back(&mut self, slot: SlotNo, before: Before) {
         self.0.insert(slot, before);
     }
 
     /// Returns the incarnation with whose content `slot` settled last, if its intent has changed since.
-    pub(super) fn of(&self, slot: u32) -> Option<&Incarnation> {
+    pub(super) fn of(&self, slot: SlotNo) -> Option<&Incarnation> {
         self.0.get(&slot).map(|before| &before.at)
     }
 
@@ -68,7 +68,7 @@ impl LastSettled {
         self.0.values_mut().for_each(|before| before.looked = None);
     }
 
-    fn looked(&mut self, slot: u32, now: Mono) {
+    fn looked(&mut self, slot: SlotNo, now: Mono) {
         if let Some(before) = self.0.get_mut(&slot) {
             before.looked = Some(now);
         }
@@ -78,7 +78,7 @@ impl LastSettled {
 impl Kernel {
     /// Starts a diff of the content settled last if it is due, after the push of the changed intent was refused.
     /// Returns whether it did; then the caller must not start a wait.
-    pub(super) fn look_for_drift(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
+    pub(super) fn look_for_drift(&mut self, now: Now, slot: SlotNo, out: &mut Effects) -> bool {
         let at = self.table.slot(slot).attempt;
         let is_own = self.attempts.at(at).is_some_and(|it| !it.cures);
         if !is_own || !self.may_have_drifted(now, slot) {
@@ -92,7 +92,7 @@ impl Kernel {
         true
     }
 
-    fn may_have_drifted(&self, now: Now, slot: u32) -> bool {
+    fn may_have_drifted(&self, now: Now, slot: SlotNo) -> bool {
         let due = |before: &Before| {
             let since = |looked: Mono| now.mono.since(looked) >= self.config.drift_period;
             before.looked.is_none_or(since)
@@ -104,13 +104,13 @@ impl Kernel {
     }
 
     /// Whether the push of the asset's intent is a change that may be delayed while drift is repaired.
-    pub(super) fn may_wait(&self, slot: u32) -> bool {
+    pub(super) fn may_wait(&self, slot: SlotNo) -> bool {
         matches!(self.cause_of(slot), Some(Cause::Intent | Cause::Emergency))
     }
 
     /// Returns the content and incarnation to diff for drift. `None` for a content with a turndown or of another type:
     /// it is not restored.
-    pub(super) fn settled_last(&self, slot: u32) -> Option<(Asset, Incarnation)> {
+    pub(super) fn settled_last(&self, slot: SlotNo) -> Option<(Asset, Incarnation)> {
         let at = self.last_settled.of(slot)?;
         let known = self.table.known(slot)?;
         let asset = at.snapshot().get(known.id_str())?;
@@ -120,7 +120,13 @@ impl Kernel {
     }
 
     /// Handles the finding of a diff of the content settled last.
-    pub(super) fn found_for_drift(&mut self, now: Now, slot: u32, diff: Diff, out: &mut Effects) {
+    pub(super) fn found_for_drift(
+        &mut self,
+        now: Now,
+        slot: SlotNo,
+        diff: Diff,
+        out: &mut Effects,
+    ) {
         let at = self.table.slot(slot).attempt;
         match diff {
             Diff::Differs { change, observed } => {
@@ -141,7 +147,7 @@ impl Kernel {
     }
 
     /// Whether the push in flight has the content of `slot` at this incarnation.
-    fn is_pushing(&self, slot: u32, at: &Incarnation) -> bool {
+    fn is_pushing(&self, slot: SlotNo, at: &Incarnation) -> bool {
         self.being_pushed(slot).is_some_and(|(pushed, _)| {
             let there = at.snapshot().get(pushed.id_str());
             there.is_some_and(|there| there.digest() == pushed.digest())
@@ -149,7 +155,12 @@ impl Kernel {
     }
 
     /// Keeps the settled content of `slot`, whose intent changes; `before` is the incarnation of its former intent.
-    pub(super) fn remember_settled(&mut self, now: Now, slot: u32, before: Option<&Incarnation>) {
+    pub(super) fn remember_settled(
+        &mut self,
+        now: Now,
+        slot: SlotNo,
+        before: Option<&Incarnation>,
+    ) {
         let entry = self.table.slot(slot);
         if !self.table.has_intent(slot) {
             return self.last_settled.forget(slot);

@@ -10,7 +10,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
-use super::{edges::InProduction, notice::Notice, people::Command};
+use super::{edges::InProduction, notice::Notice, people::Command, registered::TypeNo};
 
 /// An event that the kernel takes in.
 #[derive(Debug, Clone)]
@@ -184,7 +184,7 @@ pub struct Target {
     /// The number of the call.
     pub run: Run,
     /// The number of the asset's type, in the order of registration.
-    pub plugin: u16,
+    pub plugin: TypeNo,
     /// The asset as its intent has it.
     pub asset: Asset,
     /// The incarnation from which the asset is read.

@@ -11,7 +11,7 @@ use super::{
     attempt::{Attempt, Behind, Phase, Wait},
     event::Pin,
     people::Interventions,
-    slot::{State, flag},
+    slot::{SlotNo, State, flag},
     waiting::wall_at,
 };
 
@@ -104,7 +104,7 @@ impl Kernel {
     pub fn explain(&self, now: Now, id: &AssetId) -> Option<Explanation> {
         let slot = self.table.find(id.as_str())?;
         let entry = self.table.slot(slot);
-        if !entry.has(flag::ORPHAN) && !self.table.has_intent(slot) && entry.pin == 0 {
+        if !entry.has(flag::ORPHAN) && !self.table.has_intent(slot) && entry.pin.is_newest() {
             return None;
         }
         let it = self.attempts.at(entry.attempt);
@@ -114,7 +114,7 @@ impl Kernel {
         });
         Some(Explanation {
             asset: id.clone(),
-            type_name: self.kinds[entry.kind as usize].config.name.clone(),
+            type_name: self.kinds[entry.kind.index()].config.name.clone(),
             status: self.status_of(slot),
             incarnation: self
                 .table
@@ -132,7 +132,7 @@ impl Kernel {
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
             interventions: {
-                let type_name = self.kinds[entry.kind as usize].config.name.as_str();
+                let type_name = self.kinds[entry.kind.index()].config.name.as_str();
                 self.people.interventions(Some((id, type_name)), now.wall)
             },
         })
@@ -143,7 +143,7 @@ impl Kernel {
         self.people.interventions(None, now.wall)
     }
 
-    pub(super) fn waiting(&self, slot: u32, wait: &Wait) -> Waiting {
+    pub(super) fn waiting(&self, slot: SlotNo, wait: &Wait) -> Waiting {
         match wait {
             Wait::Backoff(why) => Waiting::Failure(why.clone()),
             Wait::Delayed(delays, _) => Waiting::Checks(delays.clone()),
@@ -160,8 +160,8 @@ impl Kernel {
     }
 
     /// The assets that block `slot` now. They may be others than when `slot` began to wait.
-    pub(super) fn in_the_way(&self, slot: u32, behind: &Behind) -> Vec<AssetId> {
-        let named = |others: &mut dyn Iterator<Item = u32>| {
+    pub(super) fn in_the_way(&self, slot: SlotNo, behind: &Behind) -> Vec<AssetId> {
+        let named = |others: &mut dyn Iterator<Item = SlotNo>| {
             let others = others.filter(|&other| other != slot);
             let ids = others.filter_map(|other| self.table.id(other));
             ids.take(OTHERS).collect()
@@ -178,7 +178,7 @@ impl Kernel {
         }
     }
 
-    fn why_pinned(&self, slot: u32) -> String {
+    fn why_pinned(&self, slot: SlotNo) -> String {
         match (self.table.pin_of(slot), self.table.follows(slot)) {
             (Pin::At(..), _) => "pinned".into(),
             (Pin::NotYet, _) => "not yet".into(),
@@ -191,10 +191,10 @@ impl Kernel {
     }
 
     /// The reason why the diff of a queued asset, or the checks of one that waits for a permit, cannot start.
-    pub(super) fn queued_for(&self, now: Now, slot: u32) -> Option<Waiting> {
+    pub(super) fn queued_for(&self, now: Now, slot: SlotNo) -> Option<Waiting> {
         let entry = self.table.slot(slot);
         let phase = self.attempts.at(entry.attempt).map(|it| &it.phase);
-        let kind = &self.kinds[entry.kind as usize];
+        let kind = &self.kinds[entry.kind.index()];
         let name = &kind.config.name;
         if matches!(phase, Some(Phase::Permit)) && !kind.push_breaker.allows(now.mono) {
             let why = format!("pushes of {name} keep failing and are held back; check its plugin");
@@ -212,7 +212,7 @@ impl Kernel {
         (!kind.breaker.allows(now.mono)).then_some(Waiting::Failure(why))
     }
 
-    fn status_of(&self, slot: u32) -> AssetStatus {
+    fn status_of(&self, slot: SlotNo) -> AssetStatus {
         let entry = self.table.slot(slot);
         let phase = self.attempts.at(entry.attempt).map(|it| &it.phase);
         match phase {
@@ -230,7 +230,7 @@ impl Kernel {
 
     /// Ids of all assets that enforcement knows, orphans included, in the order in which they were added.
     pub fn assets(&self) -> impl Iterator<Item = AssetId> {
-        (0..self.table.len())
+        SlotNo::all(self.table.len())
             .filter(|&at| {
                 let entry = self.table.slot(at);
                 entry.location.is_some() || entry.has(flag::ORPHAN) || self.table.has_intent(at)

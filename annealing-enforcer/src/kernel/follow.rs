@@ -6,14 +6,14 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
-    attempt::Phase,
+    attempt::{AttemptNo, Phase},
     branch::{Branch, Bug},
     event::Effects,
 };
 
 impl Kernel {
     /// R14: follows a push up. Ownership, pin and intent are compared again, the checks are not run again.
-    pub(super) fn follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn follow_up(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         if !self.may_follow_up(now, at, out) {
             return;
         }
@@ -21,7 +21,7 @@ impl Kernel {
             return;
         };
         let slot = it.slot;
-        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(slot).kind.index()].config;
         it.call_until = (now.mono + config.push_deadline).min(it.push_until);
         if self.is_guarded(slot) {
             self.count(Branch::Continued);
@@ -40,7 +40,7 @@ impl Kernel {
     }
 
     /// Starts a follow-up after its deadline has become durable.
-    pub(super) fn start_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn start_follow_up(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -61,7 +61,7 @@ impl Kernel {
 
     /// Whether a push in progress may be followed up now. If not, it is tried again later for lack of the lease, or
     /// given up.
-    fn may_follow_up(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
+    fn may_follow_up(&mut self, now: Now, at: AttemptNo, out: &mut Effects) -> bool {
         if !self.has_lease(now) {
             self.follow_up_soon(now, at);
             return false;
@@ -81,7 +81,7 @@ impl Kernel {
     }
 
     /// Schedules another attempt to follow up in one second.
-    pub(super) fn follow_up_soon(&mut self, now: Now, at: u32) {
+    pub(super) fn follow_up_soon(&mut self, now: Now, at: AttemptNo) {
         if let Some(it) = self.attempts.at_mut(at) {
             it.phase = Phase::Continuing;
             it.advance();

@@ -4,9 +4,9 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
-    attempt::Phase,
+    attempt::{AttemptNo, Phase},
     event::{Effects, Record},
-    slot::{Class, NONE, State, Trigger, flag},
+    slot::{Class, SlotNo, State, Trigger, flag},
 };
 
 /// Number of entries below which none are dropped while checks are under way.
@@ -14,9 +14,10 @@ const FEW_SEEN: usize = 1024;
 
 impl Kernel {
     /// Gives up the slot of an asset that no incarnation in use has and whose resource is not in production.
-    pub(super) fn give_up(&mut self, now: Now, slot: u32) {
+    pub(super) fn give_up(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot(slot);
-        let busy = entry.state != State::Idle || entry.attempt != NONE || entry.in_flight();
+        let busy =
+            entry.state != State::Idle || entry.attempt != AttemptNo::NONE || entry.in_flight();
         let there = entry.has(flag::ORPHAN | flag::THERE) || entry.location.is_some();
         if busy || there || self.table.is_pinned(slot) || self.table.has_intent(slot) {
             return;

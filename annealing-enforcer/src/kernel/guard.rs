@@ -4,22 +4,30 @@
 use plugin_sdk::Now;
 use prodspec_model::{Message, addons::Turndown};
 
-use super::{Kernel, attempt::Attempt};
+use super::{
+    Kernel,
+    attempt::{Attempt, AttemptNo},
+};
 
 impl Kernel {
     /// Returns the invariant that a call of push would break now, and the asset.
-    pub(super) fn would_break(&self, now: Now, at: u32, continuation: bool) -> Option<String> {
+    pub(super) fn would_break(
+        &self,
+        now: Now,
+        at: AttemptNo,
+        continuation: bool,
+    ) -> Option<String> {
         let it = self.attempts.at(at)?;
         let why = self
             .breaks_ownership(now, at, it)
             .or_else(|| (!continuation).then(|| self.breaks_evidence(now, it))?)?;
         let asset = self.table.id(it.slot);
-        let asset = asset.map_or_else(|| format!("slot {}", it.slot), |id| id.to_string());
+        let asset = asset.map_or_else(|| format!("slot {}", it.slot.bare()), |id| id.to_string());
         (!self.is_broken_on_purpose()).then(|| format!("{why}, in a push of `{asset}`"))
     }
 
     /// S5: only the owner pushes an asset, and one push at a time.
-    fn breaks_ownership(&self, now: Now, at: u32, it: &Attempt) -> Option<&'static str> {
+    fn breaks_ownership(&self, now: Now, at: AttemptNo, it: &Attempt) -> Option<&'static str> {
         let entry = self.table.slot(it.slot);
         match () {
             () if !self.has_lease(now) => Some("S5: the lease is not held"),

@@ -13,7 +13,7 @@ use super::{
     attempt::Attempt,
     event::{Effects, Record},
     people::Waiver,
-    slot::flag,
+    slot::{SlotNo, flag},
 };
 
 /// While any asset is unsettled, assets that were found in sync without a push are recorded in batches of at most
@@ -23,7 +23,7 @@ const REMEMBER_LOT: usize = 500;
 
 impl Kernel {
     /// Notes that the last diff did not find the asset in sync.
-    pub(super) fn out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn out_of_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         self.report_out_of_sync(now, slot, out);
         if self.table.slot(slot).has(flag::IN_SYNC) {
             self.mark(slot, out, |entry| entry.set(flag::IN_SYNC, false));
@@ -33,7 +33,7 @@ impl Kernel {
     /// Changes a slot and updates the count of unsettled assets.
     pub(super) fn mark(
         &mut self,
-        slot: u32,
+        slot: SlotNo,
         out: &mut Effects,
         change: impl FnOnce(&mut super::slot::Slot),
     ) {
@@ -45,7 +45,7 @@ impl Kernel {
         out.settled_changed = true;
     }
 
-    pub(super) fn counts_as_unsettled(&self, slot: u32) -> bool {
+    pub(super) fn counts_as_unsettled(&self, slot: SlotNo) -> bool {
         let entry = self.table.slot(slot);
         !entry.has(flag::ORPHAN) && !entry.has(flag::IN_SYNC) && self.table.has_intent(slot)
     }
@@ -58,7 +58,7 @@ impl Kernel {
     }
 
     /// Records the state of an asset: its settled content, open push, edges and claims. Returns the record's number.
-    pub(super) fn remember(&mut self, now: Now, slot: u32, out: &mut Effects) -> u64 {
+    pub(super) fn remember(&mut self, now: Now, slot: SlotNo, out: &mut Effects) -> u64 {
         let Some(id) = self.table.id(slot) else {
             return self.recorded;
         };
@@ -94,7 +94,7 @@ impl Kernel {
         }
     }
 
-    fn asset_record(&self, now: Now, slot: u32, id: &AssetId) -> AssetRecord {
+    fn asset_record(&self, now: Now, slot: SlotNo, id: &AssetId) -> AssetRecord {
         let entry = self.table.slot(slot);
         let intent = self.table.intent(slot);
         let settled = intent
@@ -141,7 +141,7 @@ impl Kernel {
     }
 
     fn open_push(&self, now: Now, it: &Attempt) -> OpenPush {
-        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(it.slot).kind.index()].config;
         let change = it.change.as_ref();
         let relied_on = it.relies_on.iter();
         OpenPush {
@@ -157,7 +157,7 @@ impl Kernel {
     }
 
     /// Records a decision, unless it is the same wait as in the last one.
-    pub(super) fn decide(&mut self, now: Now, slot: u32, outcome: Outcome, out: &mut Effects) {
+    pub(super) fn decide(&mut self, now: Now, slot: SlotNo, outcome: Outcome, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let (at, trigger) = (entry.attempt, entry.trigger);
         let (Some(it), Some(id)) = (self.attempts.at_mut(at), self.table.id(slot)) else {

@@ -25,6 +25,7 @@ mod outcome;
 mod owned;
 mod people;
 mod permit;
+mod pin_entry;
 mod pin_status;
 mod pins;
 mod probe;
@@ -62,10 +63,12 @@ pub use notice::Notice;
 pub use people::{Command, Interventions};
 pub use prospect::{Outcome, Prospect};
 pub use recover::Recovered;
+pub use registered::TypeNo;
+pub use slot::SlotNo;
 pub use status::{Named, Reason, Status, UnknownPush};
 
 use crate::config::{Config, TypeConfig};
-use attempt::Attempts;
+use attempt::{AttemptNo, Attempts};
 use claims::Claims;
 use cure::LastSettled;
 use edges::Edges;
@@ -74,7 +77,7 @@ use owned::OwnedClock;
 use people::People;
 use registered::RegisteredType;
 use schedule::{Drift, Timers};
-use slot::{Class, NONE, State, Trigger};
+use slot::{Class, State, Trigger};
 use table::Table;
 
 /// Decides for one partition what is diffed, checked and pushed, and when.
@@ -94,13 +97,13 @@ pub struct Kernel {
     observations: Observations,
     claims: Claims,
     /// Number of pushes in flight that rely on an asset, by slot of that asset.
-    holds: BTreeMap<u32, u32>,
+    holds: BTreeMap<SlotNo, u32>,
     /// Assets that wait until no push of an asset, and none that relies on it, is in flight; by slot of that asset.
-    hold_waiters: BTreeMap<u32, BTreeSet<u32>>,
+    hold_waiters: BTreeMap<SlotNo, BTreeSet<SlotNo>>,
     /// Assets that wait until an asset settles, by slot of that asset.
-    settle_waiters: BTreeMap<u32, BTreeSet<u32>>,
+    settle_waiters: BTreeMap<SlotNo, BTreeSet<SlotNo>>,
     /// Assets found in sync while checks were under way, each with `settles` at that time: an older check may name one.
-    settle_log: BTreeMap<u32, u64>,
+    settle_log: BTreeMap<SlotNo, u64>,
     /// Number of times that an asset was found in sync while checks were under way.
     settles: u64,
     /// Number of entries kept for checks under way at which entries older than all of these checks are dropped.
@@ -112,13 +115,13 @@ pub struct Kernel {
     /// Pins of assets that have no slot: not known yet, or no longer known.
     early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
     /// Sync states of the assets with a pin of their own, by slot. The strategist follows them.
-    pin_statuses: BTreeMap<u32, pin_status::Stand>,
+    pin_statuses: BTreeMap<SlotNo, pin_status::Stand>,
     /// Governed assets whose content differs from that in the newest incarnation.
-    behind: BTreeSet<u32>,
+    behind: BTreeSet<SlotNo>,
     /// Assets that are settled with their turndown addon: their resources are gone from production.
-    turned_down: BTreeSet<u32>,
+    turned_down: BTreeSet<SlotNo>,
     /// Assets that have no intent and whose resource may exist in production.
-    orphaned: BTreeSet<u32>,
+    orphaned: BTreeSet<SlotNo>,
     /// Assets whose slots were given up in this step.
     gone: Vec<prodspec_model::AssetId>,
     /// Time at which the last step ran.
@@ -126,11 +129,11 @@ pub struct Kernel {
     /// Number of assets that have an intent and a plugin and are not settled.
     unsettled: u32,
     /// Assets that settled without a push and are not recorded yet.
-    unrecorded: VecDeque<u32>,
+    unrecorded: VecDeque<SlotNo>,
     remember_at: Mono,
     floor: Option<IncarnationNo>,
     recorded: u64,
-    journaling: VecDeque<(u64, u32)>,
+    journaling: VecDeque<(u64, AttemptNo)>,
     random: u64,
     branches: BTreeMap<Branch, u64>,
 }
@@ -260,7 +263,8 @@ impl Kernel {
 
     /// Returns whether `run` is the newest call for its asset.
     pub fn is_newest(&self, run: plugin_sdk::Run) -> bool {
-        run.slot < self.table.len() && self.table.slot(run.slot).n == run.n
+        let slot = SlotNo::of_run(run);
+        slot.is_below(self.table.len()) && self.table.slot(slot).n == run.n
     }
 
     /// Number of pushes that are admitted or under way, follow-ups included.
@@ -310,8 +314,8 @@ impl Kernel {
         self.has_lease(now) && !self.draining
     }
 
-    fn may_diff(&self, now: Now, kind: u16) -> bool {
-        let kind = &self.kinds[kind as usize];
+    fn may_diff(&self, now: Now, kind: TypeNo) -> bool {
+        let kind = &self.kinds[kind.index()];
         kind.diffs < kind.config.diffs && kind.breaker.allows(now.mono) && self.may_start(now)
     }
 
@@ -325,7 +329,7 @@ impl Kernel {
     }
 
     /// Requests a diff of an asset. It is queued, runs after the current one, or is dropped if the asset has to wait.
-    fn trigger(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
+    fn trigger(&mut self, now: Now, slot: SlotNo, trigger: Trigger, class: Class) {
         // The slot was given up while the asset waited.
         if self.table.is_free(slot) {
             return;
@@ -366,13 +370,13 @@ impl Kernel {
     }
 
     /// Puts an asset into the queue of its plugin, from any state.
-    fn enqueue(&mut self, now: Now, slot: u32, trigger: Trigger, class: Class) {
+    fn enqueue(&mut self, now: Now, slot: SlotNo, trigger: Trigger, class: Class) {
         let entry = self.table.slot_mut(slot);
         if entry.state != State::Queued {
-            self.kinds[entry.kind as usize].queued += 1;
+            self.kinds[entry.kind.index()].queued += 1;
         }
         (entry.state, entry.trigger, entry.class) = (State::Queued, trigger, class);
-        self.kinds[entry.kind as usize]
+        self.kinds[entry.kind.index()]
             .ready
             .push(class, slot, now.mono);
         if let Some(attempt) = self.attempts.at_mut(entry.attempt) {
@@ -384,7 +388,7 @@ impl Kernel {
     /// Starts diffs and observations for which the plugins have capacity.
     fn dispatch(&mut self, now: Now, out: &mut Effects) {
         // Starting a diff for one type may wake an asset of another type.
-        while (0..self.kinds.len() as u16).any(|kind| self.start_diffs(now, kind, out)) {}
+        while TypeNo::all(self.kinds.len()).any(|kind| self.start_diffs(now, kind, out)) {}
         self.forget_seen();
         self.forget_gone(out);
         if !self.unrecorded.is_empty() {
@@ -393,26 +397,26 @@ impl Kernel {
     }
 
     /// Starts the diffs and observations for which one plugin has capacity. Returns whether it started any diff.
-    fn start_diffs(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
-        if self.kinds[kind as usize].breaker.is_open() && self.start_probe(now, kind, out) {
+    fn start_diffs(&mut self, now: Now, kind: TypeNo, out: &mut Effects) -> bool {
+        if self.kinds[kind.index()].breaker.is_open() && self.start_probe(now, kind, out) {
             return true;
         }
         let mut any = false;
         self.start_observations(now, kind, out);
-        while self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind) {
+        while self.kinds[kind.index()].queued > 0 && self.may_diff(now, kind) {
             let table = &self.table;
-            let stale = |slot: u32, class| {
+            let stale = |slot: SlotNo, class| {
                 let slot = table.slot(slot);
                 slot.state != State::Queued || slot.class != class || slot.kind != kind
             };
             let patience = self.config.drift_period / 4;
-            let Some(slot) = self.kinds[kind as usize]
+            let Some(slot) = self.kinds[kind.index()]
                 .ready
                 .pop(now.mono, patience, stale)
             else {
                 break;
             };
-            self.kinds[kind as usize].queued -= 1;
+            self.kinds[kind.index()].queued -= 1;
             self.start_diff(now, slot, out);
             any = true;
         }
@@ -442,8 +446,8 @@ impl Kernel {
         amounts.forget(now.mono, self.config.evidence_age);
         if self.has_lease(now) {
             self.note_owned(now, out);
-            for kind in 0..self.kinds.len() as u16 {
-                let probe = self.kinds[kind as usize].push_probe_at();
+            for kind in TypeNo::all(self.kinds.len()) {
+                let probe = self.kinds[kind.index()].push_probe_at();
                 if probe.is_some_and(|at| at <= now.mono) {
                     self.grant_permits(now, kind, out);
                 }
@@ -455,7 +459,7 @@ impl Kernel {
     }
 
     /// Ends the attempt of an asset. The asset is idle then, or queued again if a rerun was requested.
-    fn finish(&mut self, now: Now, slot: u32) {
+    fn finish(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot_mut(slot);
         let rerun = entry.has(slot::flag::RERUN);
         entry.set(slot::flag::RERUN, false);
@@ -463,7 +467,7 @@ impl Kernel {
         let (trigger, class) = (entry.trigger, entry.class);
         self.give_back_all(now, slot);
         self.claims.rates.forget(slot);
-        let attempt = std::mem::replace(&mut self.table.slot_mut(slot).attempt, NONE);
+        let attempt = std::mem::replace(&mut self.table.slot_mut(slot).attempt, AttemptNo::NONE);
         let woken_for = self
             .attempts
             .at_mut(attempt)

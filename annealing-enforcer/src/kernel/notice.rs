@@ -3,7 +3,7 @@
 use plugin_sdk::plugin;
 use prodspec_model::{AssetId, TypeName};
 
-use super::{Kernel, event::Effects};
+use super::{Kernel, event::Effects, registered::TypeNo, slot::SlotNo};
 
 /// An event that an operator needs to see in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ fn class_of(error: &plugin::Error) -> (u8, &'static str) {
 
 impl Kernel {
     /// Notifies operators of a failed push of `slot`, once per class of failure.
-    pub(super) fn tell_failure(&mut self, slot: u32, error: &plugin::Error, out: &mut Effects) {
+    pub(super) fn tell_failure(&mut self, slot: SlotNo, error: &plugin::Error, out: &mut Effects) {
         let (bit, class) = class_of(error);
         let Some(asset) = self.table.id(slot) else {
             return;
@@ -64,12 +64,12 @@ impl Kernel {
     /// Notifies operators if a breaker opened or closed; `was_open` is its state before the call ended.
     pub(super) fn tell_breaker(
         &self,
-        kind: u16,
+        kind: TypeNo,
         call: &'static str,
         was_open: bool,
         out: &mut Effects,
     ) {
-        let kind = &self.kinds[kind as usize];
+        let kind = &self.kinds[kind.index()];
         let is_open = match call {
             "push" => kind.push_breaker.is_open(),
             _ => kind.breaker.is_open(),

@@ -13,6 +13,8 @@ use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects, Target},
+    registered::TypeNo,
+    slot::SlotNo,
     survey::Surveys,
     waiting::STOOD_STILL,
 };
@@ -20,11 +22,11 @@ use super::{
 /// Observations under way, and those fresh enough to be shared.
 #[derive(Debug, Default)]
 pub(super) struct Observations {
-    running: BTreeMap<(u32, u32), Running>,
-    deadlines: BTreeSet<(Mono, u32, u32)>,
-    fresh: BTreeMap<u32, Finding>,
+    running: BTreeMap<(SlotNo, u32), Running>,
+    deadlines: BTreeSet<(Mono, SlotNo, u32)>,
+    fresh: BTreeMap<SlotNo, Finding>,
     /// The entries of `fresh`, present and former ones, by age.
-    by_age: VecDeque<(Mono, u32)>,
+    by_age: VecDeque<(Mono, SlotNo)>,
     /// Surveys under way, by capacity.
     pub(super) surveys: Surveys,
 }
@@ -42,7 +44,7 @@ pub(super) enum Asker {
 #[derive(Debug)]
 pub(super) struct Queued {
     askers: Vec<Asker>,
-    slot: u32,
+    slot: SlotNo,
     asset: Asset,
     incarnation: Incarnation,
     /// Deadline of the latest asker: a check gives up then.
@@ -50,7 +52,7 @@ pub(super) struct Queued {
 }
 
 impl Queued {
-    pub(super) fn is_of(&self, slot: u32) -> bool {
+    pub(super) fn is_of(&self, slot: SlotNo) -> bool {
         self.slot == slot
     }
 }
@@ -58,7 +60,7 @@ impl Queued {
 #[derive(Debug)]
 struct Running {
     askers: Vec<Asker>,
-    kind: u16,
+    kind: TypeNo,
     seq: u32,
     started: Now,
     deadline: Mono,
@@ -78,7 +80,7 @@ struct Finding {
 
 impl Observations {
     #[cfg(test)]
-    pub(super) fn running_of(&self, kind: u16) -> u32 {
+    pub(super) fn running_of(&self, kind: TypeNo) -> u32 {
         let of = |running: &&Running| running.kind == kind;
         self.running.values().filter(of).count() as u32
     }
@@ -88,7 +90,7 @@ impl Observations {
     }
 
     /// Drops the finding about `slot`, for a push starts or the intent changed.
-    pub(super) fn forget(&mut self, slot: u32) {
+    pub(super) fn forget(&mut self, slot: SlotNo) {
         self.fresh.remove(&slot);
     }
 
@@ -105,7 +107,13 @@ impl Observations {
         }
     }
 
-    fn reusable(&self, slot: u32, seq: u32, content: Digest, not_before: Mono) -> Option<&Finding> {
+    fn reusable(
+        &self,
+        slot: SlotNo,
+        seq: u32,
+        content: Digest,
+        not_before: Mono,
+    ) -> Option<&Finding> {
         let fresh = self.fresh.get(&slot)?;
         (fresh.seq == seq && fresh.content == content && fresh.since >= not_before).then_some(fresh)
     }
@@ -125,7 +133,7 @@ impl Kernel {
     }
 
     /// Answers a question of a check or a survey about an asset, or starts an observation.
-    pub(super) fn observe_slot(&mut self, now: Now, asker: Asker, slot: u32, out: &mut Effects) {
+    pub(super) fn observe_slot(&mut self, now: Now, asker: Asker, slot: SlotNo, out: &mut Effects) {
         match self.observation_of(slot) {
             Err(why) => self.answer(now, vec![asker], &Err(why), out),
             Ok((asset, incarnation)) => self.observe_asset(
@@ -143,7 +151,7 @@ impl Kernel {
     }
 
     /// Returns the content of an asset to diff (R16): the one at its own pin; without an intent, the newest known one.
-    fn observation_of(&self, slot: u32) -> Result<(Asset, Incarnation), String> {
+    fn observation_of(&self, slot: SlotNo) -> Result<(Asset, Incarnation), String> {
         if let Some(intent) = self.table.intent(slot) {
             return Ok(intent);
         }
@@ -183,7 +191,7 @@ impl Kernel {
         let kind = self.kind_of(asked.asset.type_str()).unwrap_or(slot.kind);
         let seq = slot.seq;
         let stamp = Stamp {
-            slot: asked.slot,
+            slot: asked.slot.bare(),
             seq,
         };
         let cause = self.cause_of(asked.slot);
@@ -220,12 +228,12 @@ impl Kernel {
         let Some(asked) = self.share(kind, seq, content, asked) else {
             return self.count(Branch::ObservationShared);
         };
-        self.kinds[kind as usize].asked.push_back(asked);
+        self.kinds[kind.index()].asked.push_back(asked);
         self.start_observations(now, kind, out);
     }
 
     /// Joins an observation of the same content that is under way or queued. Returns the question if there is none.
-    fn share(&mut self, kind: u16, seq: u32, content: Digest, asked: Queued) -> Option<Queued> {
+    fn share(&mut self, kind: TypeNo, seq: u32, content: Digest, asked: Queued) -> Option<Queued> {
         let of_slot = (asked.slot, 0)..=(asked.slot, u32::MAX);
         let mut running = self.observations.running.range_mut(of_slot);
         let same = running.find(|(_, running)| running.seq == seq && running.content == content);
@@ -233,7 +241,7 @@ impl Kernel {
             running.askers.extend(asked.askers);
             return None;
         }
-        let mut queued = self.kinds[kind as usize].asked.iter_mut();
+        let mut queued = self.kinds[kind.index()].asked.iter_mut();
         let same =
             |other: &&mut Queued| other.slot == asked.slot && other.asset.digest() == content;
         let Some(other) = queued.find(same) else {
@@ -245,19 +253,19 @@ impl Kernel {
     }
 
     /// Starts the observations for which the plugin has capacity.
-    pub(super) fn start_observations(&mut self, now: Now, kind: u16, out: &mut Effects) {
-        while !self.kinds[kind as usize].asked.is_empty() && self.may_diff(now, kind) {
-            let Some(asked) = self.kinds[kind as usize].asked.pop_front() else {
+    pub(super) fn start_observations(&mut self, now: Now, kind: TypeNo, out: &mut Effects) {
+        while !self.kinds[kind.index()].asked.is_empty() && self.may_diff(now, kind) {
+            let Some(asked) = self.kinds[kind.index()].asked.pop_front() else {
                 return;
             };
             let slot = self.table.slot_mut(asked.slot);
             slot.n += 1;
             let run = Run {
-                slot: asked.slot,
+                slot: asked.slot.bare(),
                 n: slot.n,
                 incarnation: asked.incarnation.no(),
             };
-            let state = &mut self.kinds[kind as usize];
+            let state = &mut self.kinds[kind.index()];
             state.diffs += 1;
             state.breaker.called();
             let deadline = now.mono + state.config.diff_deadline;
@@ -271,10 +279,12 @@ impl Kernel {
                 prolonged: false,
                 content,
             };
-            self.observations.running.insert((run.slot, run.n), running);
+            self.observations
+                .running
+                .insert((asked.slot, run.n), running);
             self.observations
                 .deadlines
-                .insert((deadline, run.slot, run.n));
+                .insert((deadline, asked.slot, run.n));
             self.count(Branch::Observed);
             out.calls.push(Call::Diff(Target {
                 run,
@@ -293,19 +303,20 @@ impl Kernel {
         answer: Result<Diff, plugin::Error>,
         out: &mut Effects,
     ) -> bool {
-        let Some(running) = self.observations.running.remove(&(run.slot, run.n)) else {
+        let slot = SlotNo::of_run(run);
+        let Some(running) = self.observations.running.remove(&(slot, run.n)) else {
             return false;
         };
         self.observations
             .deadlines
-            .remove(&(running.deadline, run.slot, run.n));
+            .remove(&(running.deadline, slot, run.n));
         let error = answer.as_ref().err();
-        self.diff_ended(now, running.kind, run.slot, error, false, out);
+        self.diff_ended(now, running.kind, slot, error, false, out);
         let stamp = Stamp {
-            slot: run.slot,
+            slot: slot.bare(),
             seq: running.seq,
         };
-        let cause = self.cause_of(run.slot);
+        let cause = self.cause_of(slot);
         let found = match &answer {
             Ok(diff) => Ok(Observation {
                 diff: diff.clone(),
@@ -316,9 +327,9 @@ impl Kernel {
             Err(error) => Err(error.to_string()),
         };
         if let Ok(diff) = answer {
-            let entry = self.table.slot(run.slot);
+            let entry = self.table.slot(slot);
             if entry.seq == running.seq && !entry.in_flight() {
-                self.level_seen(now, run.slot, &diff, true, running.started);
+                self.level_seen(now, slot, &diff, true, running.started);
             }
             let fresh = Finding {
                 diff,
@@ -328,8 +339,8 @@ impl Kernel {
                 content: running.content,
             };
             let since = fresh.since;
-            self.observations.fresh.insert(run.slot, fresh);
-            self.observations.by_age.push_back((since, run.slot));
+            self.observations.fresh.insert(slot, fresh);
+            self.observations.by_age.push_back((since, slot));
             self.observations
                 .age(now.mono - self.config.observation_ttl);
         }
@@ -355,7 +366,7 @@ impl Kernel {
     }
 
     /// Extends the deadline of an observation; see [`Kernel::prolong`].
-    fn prolong_observation(&mut self, now: Now, due: Mono, slot: u32, n: u32) -> bool {
+    fn prolong_observation(&mut self, now: Now, due: Mono, slot: SlotNo, n: u32) -> bool {
         let late = now.mono.since(due);
         let Some(running) = self.observations.running.get_mut(&(slot, n)) else {
             return false;
@@ -363,7 +374,7 @@ impl Kernel {
         if late <= STOOD_STILL || running.prolonged {
             return false;
         }
-        let most = self.kinds[running.kind as usize].config.diff_deadline;
+        let most = self.kinds[running.kind.index()].config.diff_deadline;
         (running.deadline, running.prolonged) = (now.mono + late.min(most), true);
         let again = (running.deadline, slot, n);
         self.observations.deadlines.remove(&(due, slot, n));
@@ -383,7 +394,7 @@ impl Kernel {
                 continue;
             }
             let run = Run {
-                slot,
+                slot: slot.bare(),
                 n,
                 incarnation: prodspec_model::IncarnationNo(0),
             };

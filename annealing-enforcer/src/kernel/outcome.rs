@@ -6,15 +6,15 @@ use prodspec_model::{Digest, addons::DependsOn};
 
 use super::{
     Kernel,
-    attempt::{Phase, Wait},
+    attempt::{AttemptNo, Phase, Wait},
     branch::{Branch, Bug},
     event::{Call, Effects, PushCall, Target},
-    slot::{Class, Trigger, flag},
+    slot::{Class, SlotNo, Trigger, flag},
 };
 
 impl Kernel {
     /// Opens an admitted push. It starts once its record is durable (R13).
-    pub(super) fn admitted(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn admitted(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         self.count(Branch::Admitted);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -28,7 +28,7 @@ impl Kernel {
             it.claims.iter().any(of)
         };
         let free = woken_for.filter(|key| !taken(key));
-        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(slot).kind.index()].config;
         it.push_until = now.mono + config.push_total;
         it.call_until = (now.mono + config.push_deadline).min(it.push_until);
         let (finishes_own, incarnation) = (it.voids >= 3, it.incarnation.clone());
@@ -75,7 +75,7 @@ impl Kernel {
 
     /// Starts the push, unless the pin moved, a pause began, or the lease or the evidence expired before its record
     /// became durable.
-    fn start_push(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn start_push(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -92,17 +92,17 @@ impl Kernel {
     /// Returns the time by which an admitted push must have begun. R10: by the birth of the verdict's evidence. R13:
     /// while more than half of the recorded call deadline is left, since an advisory provider may take as long as the
     /// deadline, however late the call began.
-    fn begin_by(&self, at: u32) -> Mono {
+    fn begin_by(&self, at: AttemptNo) -> Mono {
         let Some(it) = self.attempts.at(at) else {
             return Mono(0);
         };
-        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(it.slot).kind.index()].config;
         let half = config.push_deadline.min(config.push_total) / 2;
         it.good_until.min(it.call_until - half)
     }
 
     /// Withdraws an admitted push that never began: it gives everything back, and the asset is diffed again.
-    fn withdraw(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn withdraw(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
@@ -135,7 +135,7 @@ impl Kernel {
     }
 
     /// Whether ownership, pin, intent and pauses still allow the push.
-    pub(super) fn may_go_on(&self, now: Now, at: u32) -> bool {
+    pub(super) fn may_go_on(&self, now: Now, at: AttemptNo) -> bool {
         let Some(it) = self.attempts.at(at) else {
             return false;
         };
@@ -145,13 +145,13 @@ impl Kernel {
             || self.table.intent(it.slot).is_none();
         let moved = moved && !self.planted(Bug::IgnoreMovedPin) && !self.planted(Bug::RemoveOrphan);
         let id = self.table.id(it.slot);
-        let type_name = self.kinds[slot.kind as usize].config.name.as_str();
+        let type_name = self.kinds[slot.kind.index()].config.name.as_str();
         let paused = id.is_some_and(|id| self.people.pause(&id, type_name, now.wall).is_some());
         self.has_lease(now) && !moved && !paused
     }
 
     /// R11: counts a void if newer intent ended an admitted push.
-    pub(super) fn count_void(&mut self, at: u32) {
+    pub(super) fn count_void(&mut self, at: AttemptNo) {
         if let Some(it) = self.attempts.at_mut(at)
             && self.table.slot(it.slot).changed > it.latest
         {
@@ -159,7 +159,13 @@ impl Kernel {
         }
     }
 
-    pub(super) fn call_push(&mut self, now: Now, at: u32, continuation: bool, out: &mut Effects) {
+    pub(super) fn call_push(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        continuation: bool,
+        out: &mut Effects,
+    ) {
         if let Some(violation) = self.would_break(now, at, continuation) {
             out.violation = Some(violation);
             return;
@@ -173,7 +179,7 @@ impl Kernel {
         slot.n += 1;
         it.run = slot.n;
         let run = Run {
-            slot: it.slot,
+            slot: it.slot.bare(),
             n: slot.n,
             incarnation: it.incarnation.no(),
         };
@@ -226,7 +232,7 @@ impl Kernel {
     pub(super) fn push_ended(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         answer: Result<Pushed, plugin::Error>,
         out: &mut Effects,
     ) {
@@ -256,18 +262,12 @@ impl Kernel {
         }
     }
 
-    fn pushed(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn pushed(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         self.count(Branch::Pushed);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
         let (slot, turndown) = (it.slot, it.turndown);
-        if turndown {
-            self.count(Branch::TurnedDown);
-        }
-        let Some(it) = self.attempts.at_mut(at) else {
-            return;
-        };
         let digest = it
             .change
             .as_ref()
@@ -279,6 +279,9 @@ impl Kernel {
         it.pushed = Some((digest, times + 1));
         it.pushes = it.pushes.saturating_add(1);
         (it.failures, it.voids, it.told) = (0, 0, 0);
+        if turndown {
+            self.count(Branch::TurnedDown);
+        }
         self.close(now, at, out);
         self.decide(now, slot, Outcome::Pushed, out);
         self.remember(now, slot, out);
@@ -287,7 +290,13 @@ impl Kernel {
     }
 
     /// Handles an unknown outcome: the push may still take effect, so a diff comes before anything else.
-    pub(super) fn outcome_unknown(&mut self, now: Now, at: u32, why: String, out: &mut Effects) {
+    pub(super) fn outcome_unknown(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        why: String,
+        out: &mut Effects,
+    ) {
         self.count(Branch::OutcomeUnknown);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -306,7 +315,7 @@ impl Kernel {
     pub(super) fn wait_unknown(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         wait: std::time::Duration,
         out: &mut Effects,
     ) {
@@ -315,7 +324,7 @@ impl Kernel {
     }
 
     /// Closes a push of unknown outcome, as a diff has shown its effect.
-    pub(super) fn resolve(&mut self, now: Now, at: u32, out: &mut Effects) {
+    pub(super) fn resolve(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         self.count(Branch::Resolved);
         self.close(now, at, out);
         let Some(it) = self.attempts.at_mut(at) else {
@@ -328,7 +337,7 @@ impl Kernel {
 
     /// Closes a push whose outcome is known: its counter is even again, its holds and exclusive claims are free, and
     /// the assets that waited for them are diffed again.
-    fn close(&mut self, now: Now, at: u32, out: &mut Effects) {
+    fn close(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -353,7 +362,7 @@ impl Kernel {
         self.release_permit(now, slot, out);
     }
 
-    fn drop_hold(&mut self, now: Now, relied: u32) {
+    fn drop_hold(&mut self, now: Now, relied: SlotNo) {
         if let Some(count) = self.holds.get_mut(&relied) {
             *count -= 1;
             if *count == 0 {
@@ -363,20 +372,20 @@ impl Kernel {
         }
     }
 
-    fn wake_hold_waiters(&mut self, now: Now, slot: u32) {
+    fn wake_hold_waiters(&mut self, now: Now, slot: SlotNo) {
         for waiter in self.hold_waiters.remove(&slot).unwrap_or_default() {
             self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
         }
     }
 
-    fn give_back(&mut self, now: Now, slot: u32, claim: &Claim) {
+    fn give_back(&mut self, now: Now, slot: SlotNo, claim: &Claim) {
         if let Some((key, next)) = self.claims.give_back(slot, claim) {
             self.wake_for(now, next, key);
         }
     }
 
     /// Gives back the claims that a withdrawn push took, and keeps those of an earlier push.
-    fn give_back_new(&mut self, now: Now, at: u32) {
+    fn give_back_new(&mut self, now: Now, at: AttemptNo) {
         let Some(it) = self.attempts.at_mut(at) else {
             return;
         };
@@ -387,7 +396,7 @@ impl Kernel {
     }
 
     /// Gives back the claims that last until the asset settles, fails permanently or is pinned elsewhere.
-    pub(super) fn give_back_all(&mut self, now: Now, slot: u32) {
+    pub(super) fn give_back_all(&mut self, now: Now, slot: SlotNo) {
         let at = self.table.slot(slot).attempt;
         let claims = self
             .attempts
@@ -399,7 +408,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn release_permit(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn release_permit(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
         // A push in flight or of unknown outcome keeps its permit only while a call or a follow-up is due.
         let kind = entry.kind;
@@ -407,7 +416,7 @@ impl Kernel {
             return;
         };
         if std::mem::take(&mut it.permit) {
-            let kind_of = &mut self.kinds[kind as usize];
+            let kind_of = &mut self.kinds[kind.index()];
             kind_of.pushes -= 1;
             if std::mem::take(&mut it.probes) {
                 kind_of.push_breaker.probe_withdrawn();
@@ -417,11 +426,11 @@ impl Kernel {
     }
 
     /// Handles an asset that was found in sync with its present intent.
-    pub(super) fn settle(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn settle(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let (news, pinned) = (
             !entry.has(flag::IN_SYNC) || !entry.has(flag::REACHED),
-            entry.pin != 0,
+            !entry.pin.is_newest(),
         );
         let at = entry.attempt;
         self.last_settled.forget(slot);
@@ -468,7 +477,7 @@ impl Kernel {
 
     /// Wakes the assets that wait for this one to settle, and notes the settling for checks under way, which may name
     /// it.
-    fn wake_settle_waiters(&mut self, now: Now, slot: u32) {
+    fn wake_settle_waiters(&mut self, now: Now, slot: SlotNo) {
         if self.checking > 0 {
             self.settles += 1;
             self.settle_log.insert(slot, self.settles);

@@ -12,6 +12,7 @@ use super::{
     Kernel,
     attempt::{Phase, Wait},
     event::{Effects, Record},
+    slot::SlotNo,
 };
 
 /// Number of times that the clock is recorded per drift period, and per push deadline while a push of unknown outcome
@@ -33,7 +34,7 @@ pub(super) struct OwnedClock {
     /// Time of the next record.
     note_at: Mono,
     /// Assets that wait, or waited, for the deadline of a push of unknown outcome.
-    waiting: BTreeSet<u32>,
+    waiting: BTreeSet<SlotNo>,
 }
 
 impl OwnedClock {
@@ -60,7 +61,7 @@ impl OwnedClock {
 
 impl Kernel {
     /// Notes that an asset waits for the deadline of a push: the clock is recorded more often meanwhile.
-    pub(super) fn waits_for_deadline(&mut self, now: Now, slot: u32) {
+    pub(super) fn waits_for_deadline(&mut self, now: Now, slot: SlotNo) {
         let soon = now.mono + self.note_every(slot);
         self.owned.waiting.insert(slot);
         self.owned.note_at = self.owned.note_at.min(soon);
@@ -71,7 +72,7 @@ impl Kernel {
         if now.mono < self.owned.note_at {
             return;
         }
-        let waits = |slot: &u32| {
+        let waits = |slot: &SlotNo| {
             let it = self.attempts.at(self.table.slot(*slot).attempt);
             it.is_some_and(|it| matches!(it.phase, Phase::Waiting(Wait::Unknown)))
         };
@@ -96,8 +97,8 @@ impl Kernel {
         self.record(Record::Owned(Owned { total }), out);
     }
 
-    fn note_every(&self, slot: u32) -> Duration {
-        let config = &self.kinds[self.table.slot(slot).kind as usize].config;
+    fn note_every(&self, slot: SlotNo) -> Duration {
+        let config = &self.kinds[self.table.slot(slot).kind.index()].config;
         (config.push_deadline / PARTS).clamp(WAITING.0, WAITING.1)
     }
 }

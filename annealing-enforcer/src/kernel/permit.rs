@@ -8,9 +8,10 @@ use plugin_sdk::{Change, Now};
 
 use super::{
     Kernel,
-    attempt::{Phase, Wait},
+    attempt::{AttemptNo, Phase, Wait},
     branch::Branch,
     event::Effects,
+    registered::TypeNo,
     slot::{Class, Trigger},
 };
 
@@ -26,7 +27,7 @@ impl Kernel {
     pub(super) fn sleeps_on(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         change: &Change,
         out: &mut Effects,
     ) -> bool {
@@ -50,7 +51,7 @@ impl Kernel {
     }
 
     /// Whether the asset still waits, because its provider throttled pushes.
-    pub(super) fn throttled(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
+    pub(super) fn throttled(&mut self, now: Now, at: AttemptNo, out: &mut Effects) -> bool {
         let it = self.attempts.at(at);
         let told = it.and_then(|it| Some((it.slot, it.throttled.clone()?)));
         let Some((slot, (then, why))) = told.filter(|(_, (then, _))| now.mono < *then) else {
@@ -61,8 +62,8 @@ impl Kernel {
     }
 
     /// Returns why assets of a type are never pushed, or never turned down.
-    pub(super) fn may_not_push(&mut self, kind: u16, turndown: bool) -> Option<String> {
-        let config = &self.kinds[kind as usize].config;
+    pub(super) fn may_not_push(&mut self, kind: TypeNo, turndown: bool) -> Option<String> {
+        let config = &self.kinds[kind.index()].config;
         if turndown && !config.turndown {
             let why = format!(
                 "no plugin turns {} down; register one with Turndown",
@@ -83,7 +84,7 @@ impl Kernel {
     pub(super) fn not_converging(
         &mut self,
         now: Now,
-        at: u32,
+        at: AttemptNo,
         change: &Change,
         out: &mut Effects,
     ) -> bool {
@@ -109,7 +110,7 @@ impl Kernel {
 
     /// Whether the asset is slowed down, because it still differs after many successful pushes: a flapping plugin is
     /// not pushed in a hot loop.
-    pub(super) fn slowed_down(&mut self, now: Now, at: u32, out: &mut Effects) -> bool {
+    pub(super) fn slowed_down(&mut self, now: Now, at: AttemptNo, out: &mut Effects) -> bool {
         let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
@@ -128,13 +129,13 @@ impl Kernel {
     }
 
     /// Gives push permits to the assets that wait for them, in order, and starts their checks.
-    pub(super) fn grant_permits(&mut self, now: Now, kind: u16, out: &mut Effects) {
+    pub(super) fn grant_permits(&mut self, now: Now, kind: TypeNo, out: &mut Effects) {
         loop {
-            let state = &mut self.kinds[kind as usize];
+            let state = &mut self.kinds[kind.index()];
             if self.draining || !state.may_push(now.mono) {
                 return;
             }
-            let well = |(at, _): &(u32, u32)| {
+            let well = |(at, _): &(AttemptNo, u32)| {
                 let it = self.attempts.at(*at);
                 it.is_some_and(|it| it.failures == 0)
             };

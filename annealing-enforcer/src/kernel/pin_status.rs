@@ -10,7 +10,7 @@ use super::{
     attempt::Phase,
     branch::Bug,
     event::{Effects, FeedItem, Pin},
-    slot::flag,
+    slot::{SlotNo, flag},
 };
 
 /// Maximum number of blockers reported to the strategist per asset. Further ones follow once these have settled.
@@ -32,7 +32,7 @@ pub(super) struct Stand {
 
 impl Kernel {
     /// Starts anew after the strategist moved the asset's pin: earlier findings do not count.
-    pub(super) fn restart_status(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn restart_status(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         if self.table.is_pinned(slot) {
             let entry = self.table.slot(slot);
             // Without an intent there is nothing to diff.
@@ -56,7 +56,7 @@ impl Kernel {
     }
 
     /// Keeps the findings after the kernel itself pinned the asset where it was.
-    pub(super) fn follow_status(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn follow_status(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
         let stand = Stand {
             after: entry.n.wrapping_sub(1),
@@ -69,7 +69,7 @@ impl Kernel {
     }
 
     /// Notes that a diff found the asset in sync. Returns whether that confirms a moved pin.
-    pub(super) fn report_in_sync(&mut self, now: Now, slot: u32, out: &mut Effects) -> bool {
+    pub(super) fn report_in_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) -> bool {
         if self.pin_statuses.is_empty() {
             return false;
         }
@@ -92,7 +92,7 @@ impl Kernel {
     }
 
     /// Confirms the pin of an asset without an intent and without a push in flight: there is nothing to diff.
-    pub(super) fn report_not_enforced(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn report_not_enforced(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let Some(stand) = self.pin_statuses.get_mut(&slot) else {
             return;
         };
@@ -103,7 +103,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn report_out_of_sync(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    pub(super) fn report_out_of_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         if let Some(stand) = self.pin_statuses.get_mut(&slot)
             && matches!(stand.state, SyncState::InSync { .. })
         {
@@ -113,7 +113,7 @@ impl Kernel {
     }
 
     /// Notes the assets for which the checks make the asset wait: none if it may be pushed.
-    pub(super) fn report_waiting(&mut self, slot: u32, delays: &[Delay], out: &mut Effects) {
+    pub(super) fn report_waiting(&mut self, slot: SlotNo, delays: &[Delay], out: &mut Effects) {
         let Some(stand) = self.pin_statuses.get_mut(&slot) else {
             return;
         };
@@ -138,7 +138,7 @@ impl Kernel {
     }
 
     /// Notes that an operator has to act before the asset is pushed.
-    pub(super) fn report_held(&mut self, slot: u32, because: &str, out: &mut Effects) {
+    pub(super) fn report_held(&mut self, slot: SlotNo, because: &str, out: &mut Effects) {
         let Some(stand) = self.pin_statuses.get_mut(&slot) else {
             return;
         };
@@ -153,7 +153,13 @@ impl Kernel {
 
     /// Notes that the asset's own health check failed a push to its present pin. That is recorded, because a later diff
     /// in sync says nothing about health.
-    pub(super) fn report_unhealthy(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
+    pub(super) fn report_unhealthy(
+        &mut self,
+        now: Now,
+        slot: SlotNo,
+        why: String,
+        out: &mut Effects,
+    ) {
         let entry = self.table.slot(slot);
         let moved = |it: &super::attempt::Attempt| it.pin != entry.pin;
         if self.attempts.at(entry.attempt).is_none_or(moved) {
@@ -168,18 +174,18 @@ impl Kernel {
     }
 
     /// Forgets the health of the former push, as another one begins.
-    pub(super) fn forget_unhealthy(&mut self, slot: u32) {
+    pub(super) fn forget_unhealthy(&mut self, slot: SlotNo) {
         if let Some(stand) = self.pin_statuses.get_mut(&slot) {
             stand.unhealthy = None;
         }
     }
 
-    pub(super) fn unhealthy(&self, slot: u32) -> Option<&String> {
+    pub(super) fn unhealthy(&self, slot: SlotNo) -> Option<&String> {
         self.pin_statuses.get(&slot)?.unhealthy.as_ref()
     }
 
     /// Whether a moved pin needs a diff that no call under way will bring.
-    pub(super) fn awaits_look(&self, slot: u32) -> bool {
+    pub(super) fn awaits_look(&self, slot: SlotNo) -> bool {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(entry.attempt);
         let diffing = it.is_some_and(|it| matches!(it.phase, Phase::Diffing));
@@ -187,7 +193,7 @@ impl Kernel {
             && self.pin_statuses.get(&slot).is_some_and(|it| !it.confirmed)
     }
 
-    pub(super) fn report_status(&mut self, slot: u32, out: &mut Effects) {
+    pub(super) fn report_status(&mut self, slot: SlotNo, out: &mut Effects) {
         if let Some(told) = self.pin_status_of(slot) {
             report(told, out);
         }
@@ -220,7 +226,7 @@ impl Kernel {
         self.pin_statuses()
     }
 
-    fn pin_status_of(&self, slot: u32) -> Option<(AssetId, PinStatus)> {
+    fn pin_status_of(&self, slot: SlotNo) -> Option<(AssetId, PinStatus)> {
         let pin = match self.table.pin_of(slot) {
             Pin::Default => StandingPin::Default,
             Pin::NotYet => StandingPin::NotYet,
@@ -239,7 +245,7 @@ impl Kernel {
         Some((self.table.id(slot)?, pin_status))
     }
 
-    fn default_state(&self, now: Now, slot: u32) -> SyncState {
+    fn default_state(&self, now: Now, slot: SlotNo) -> SyncState {
         let entry = self.table.slot(slot);
         if entry.has(flag::IN_SYNC) || !self.table.has_intent(slot) {
             SyncState::InSync { since: now.wall }

@@ -9,17 +9,18 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 
 use super::{
     Kernel,
-    attempt::{Phase, REPINNED},
+    attempt::{AttemptNo, Phase},
     branch::{Branch, Bug},
     event::{Effects, Pin, Record},
-    slot::{Class, NONE, Trigger, flag},
+    pin_entry::PinNo,
+    slot::{Class, SlotNo, Trigger, flag},
 };
 
 /// The intent of an asset before its pin, head or incarnation moved.
 pub(super) struct Was {
     pub(super) intent: Option<(Asset, Incarnation)>,
     pub(super) cause: Cause,
-    pub(super) place: u32,
+    pub(super) place: PinNo,
     pub(super) counted: bool,
 }
 
@@ -34,7 +35,7 @@ fn content(intent: Option<&(Asset, Incarnation)>) -> Option<Digest> {
 }
 
 impl Kernel {
-    pub(super) fn was(&self, slot: u32) -> Was {
+    pub(super) fn was(&self, slot: SlotNo) -> Was {
         Was {
             intent: self.table.intent(slot),
             cause: self.table.pin_cause(slot).unwrap_or(Cause::Intent),
@@ -44,7 +45,7 @@ impl Kernel {
     }
 
     /// The former intent of a new asset: none.
-    pub(super) fn was_nowhere(&self, slot: u32) -> Was {
+    pub(super) fn was_nowhere(&self, slot: SlotNo) -> Was {
         Was {
             intent: None,
             cause: Cause::Intent,
@@ -55,7 +56,7 @@ impl Kernel {
 
     /// Returns the policy that governs an asset: the one that it names in the newest incarnation. If it names none
     /// there: the policy that it names at that policy's own head; of several, the one with the newest head.
-    pub(super) fn policy_of(&self, slot: u32) -> Option<AssetId> {
+    pub(super) fn policy_of(&self, slot: SlotNo) -> Option<AssetId> {
         let known = self.table.known(slot)?;
         let newest = match self.table.slot(slot).location {
             Some(_) => Some(known.clone()),
@@ -176,7 +177,7 @@ impl Kernel {
 
     /// Applies a change of the policy that governs an asset, to another one or to none: the default pin changes, the
     /// content does not.
-    pub(super) fn regovern(&mut self, now: Now, slot: u32, was: Was, out: &mut Effects) {
+    pub(super) fn regovern(&mut self, now: Now, slot: SlotNo, was: Was, out: &mut Effects) {
         self.settle_default(now, slot, &was, out);
         let why = (Trigger::IntentChanged, Class::Intent);
         self.moved(now, slot, was, why, out);
@@ -184,7 +185,7 @@ impl Kernel {
 
     /// Gives an asset without a pin of its own the default pin of the policy that governs it now. If that would change
     /// its content, the asset is pinned where it was.
-    pub(super) fn settle_default(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
+    pub(super) fn settle_default(&mut self, now: Now, slot: SlotNo, was: &Was, out: &mut Effects) {
         let policy = self.policy_of(slot);
         let governed = policy.is_some();
         let left = self.table.slot(slot).has(flag::GOVERNED) && !governed;
@@ -205,7 +206,7 @@ impl Kernel {
     }
 
     /// Drops the pin of an asset that no policy governs any more: no rollout would move that pin again.
-    fn leave_group(&mut self, now: Now, slot: u32, out: &mut Effects) {
+    fn leave_group(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         self.count(Branch::LeftGroup);
         let place = self.table.default_place(None);
         self.table.set_place(slot, place);
@@ -216,7 +217,7 @@ impl Kernel {
     }
 
     /// Pins an asset to the incarnation at which it was.
-    fn keep_in_place(&mut self, now: Now, slot: u32, was: &Was, out: &mut Effects) {
+    fn keep_in_place(&mut self, now: Now, slot: SlotNo, was: &Was, out: &mut Effects) {
         self.count(Branch::KeptInPlace);
         let at = was.intent.as_ref();
         let at = at.map(|(_, incarnation)| (incarnation.clone(), Cause::Intent));
@@ -299,7 +300,7 @@ impl Kernel {
     }
 
     /// Applies the pin that an asset was given before it was known.
-    pub(super) fn take_early(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
+    pub(super) fn take_early(&mut self, now: Now, slot: SlotNo, asset: &Asset, out: &mut Effects) {
         if self.early_pins.is_empty() {
             return;
         }
@@ -316,7 +317,7 @@ impl Kernel {
     pub(super) fn moved(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         was: Was,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
@@ -332,7 +333,9 @@ impl Kernel {
         }
         let entry = self.table.slot(slot);
         let cause = self.table.pin_cause(slot).unwrap_or(Cause::Intent);
-        if same && (cause == was.cause || entry.attempt == NONE || entry.has(flag::IN_SYNC)) {
+        if same
+            && (cause == was.cause || entry.attempt == AttemptNo::NONE || entry.has(flag::IN_SYNC))
+        {
             return self.moved_quietly(now, slot, was.place, (trigger, class), out);
         }
         let settled = entry.has(flag::IN_SYNC) && !entry.in_flight();
@@ -342,7 +345,7 @@ impl Kernel {
         // The place of a pin is reused, so the number alone does not show that the pin moved.
         let at = self.table.slot(slot).attempt;
         if let Some(it) = self.attempts.at_mut(at) {
-            it.pin = REPINNED;
+            it.pin = PinNo::REPINNED;
         }
         if is.is_some() {
             self.returned(slot, out);
@@ -350,7 +353,7 @@ impl Kernel {
         let before = was.intent.as_ref().map(|(_, incarnation)| incarnation);
         self.intent_changed(now, slot, before, (trigger, class), out);
         if let (Some((before, last)), None) = (was.intent, is) {
-            let dropped = self.table.slot(slot).location.is_none() && was.place == 0;
+            let dropped = self.table.slot(slot).location.is_none() && was.place.is_newest();
             let entry = self.table.slot(slot);
             if dropped || entry.has(flag::THERE) || entry.in_flight() {
                 self.orphan(now, slot, &before, last.no(), settled, out);
@@ -362,8 +365,8 @@ impl Kernel {
     fn moved_quietly(
         &mut self,
         now: Now,
-        slot: u32,
-        place: u32,
+        slot: SlotNo,
+        place: PinNo,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
     ) {
@@ -371,7 +374,7 @@ impl Kernel {
         let entry = self.table.slot(slot);
         let (pin, at) = (entry.pin, entry.attempt);
         let in_place = self.pin_statuses.get(&slot).is_some_and(|it| it.confirmed);
-        let unrecorded = pin != 0
+        let unrecorded = !pin.is_newest()
             && pin != place
             && entry.has(flag::IN_SYNC)
             && (in_place || !entry.has(flag::RECORDED));
@@ -383,7 +386,7 @@ impl Kernel {
             it.pin = if under_way && it.pin == place {
                 pin
             } else {
-                REPINNED
+                PinNo::REPINNED
             };
         }
         // The floor speaks of the content in the newest incarnation only, so the asset needs a record of its own.
@@ -396,9 +399,9 @@ impl Kernel {
     }
 
     /// Updates the set of governed assets whose content is not that of the newest incarnation.
-    pub(super) fn count_behind(&mut self, slot: u32, out: &mut Effects) {
+    pub(super) fn count_behind(&mut self, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
-        let newest = || self.table.intent_by(slot, 0);
+        let newest = || self.table.intent_by(slot, PinNo::NEWEST);
         let behind = entry.has(flag::GOVERNED)
             && content(self.table.intent(slot).as_ref()) != content(newest().as_ref());
         let changed = match behind {

@@ -6,7 +6,8 @@ use super::{
     Kernel,
     branch::Branch,
     event::Effects,
-    slot::{State, Trigger},
+    registered::TypeNo,
+    slot::{SlotNo, State, Trigger},
 };
 
 /// Whether a failure may be caused by the plugin rather than by the asset.
@@ -20,13 +21,13 @@ fn may_be_the_plugins(error: &plugin::Error) -> bool {
 impl Kernel {
     /// Probes a plugin behind an open breaker with an asset that succeeded recently, if any call waits for the plugin
     /// and there is such an asset. Returns whether it did.
-    pub(super) fn start_probe(&mut self, now: Now, kind: u16, out: &mut Effects) -> bool {
-        let state = &self.kinds[kind as usize];
+    pub(super) fn start_probe(&mut self, now: Now, kind: TypeNo, out: &mut Effects) -> bool {
+        let state = &self.kinds[kind.index()];
         let waits = state.queued > 0 || !state.asked.is_empty();
         if !waits || !self.may_diff(now, kind) {
             return false;
         }
-        while let Some(slot) = self.kinds[kind as usize].breaker.last_well() {
+        while let Some(slot) = self.kinds[kind.index()].breaker.last_well() {
             let entry = self.table.slot(slot);
             let rests = match entry.state {
                 State::Running => false,
@@ -37,7 +38,7 @@ impl Kernel {
                 continue;
             }
             if entry.state == State::Queued {
-                self.kinds[kind as usize].queued -= 1;
+                self.kinds[kind.index()].queued -= 1;
             }
             self.table.slot_mut(slot).trigger = Trigger::RetryDue;
             self.start_diff(now, slot, out);
@@ -50,15 +51,15 @@ impl Kernel {
     pub(super) fn diff_ended(
         &mut self,
         now: Now,
-        kind: u16,
-        slot: u32,
+        kind: TypeNo,
+        slot: SlotNo,
         answer: Option<&plugin::Error>,
         is_late: bool,
         out: &mut Effects,
     ) {
         let known = self.is_known_to_fail(slot);
         let number = kind;
-        let kind = &mut self.kinds[kind as usize];
+        let kind = &mut self.kinds[kind.index()];
         let was_open = kind.breaker.is_open();
         kind.diffs -= 1;
         match answer {
@@ -83,7 +84,7 @@ impl Kernel {
     pub(super) fn push_call_ended(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         error: Option<&plugin::Error>,
         out: &mut Effects,
     ) {
@@ -92,7 +93,7 @@ impl Kernel {
         }
         let known = self.is_known_to_fail(slot);
         let number = self.table.slot(slot).kind;
-        let kind = &mut self.kinds[number as usize];
+        let kind = &mut self.kinds[number.index()];
         let was_open = kind.push_breaker.is_open();
         match error {
             Some(error) if may_be_the_plugins(error) => {
@@ -112,7 +113,7 @@ impl Kernel {
     }
 
     /// Whether the previous call for an asset failed.
-    pub(super) fn is_known_to_fail(&self, slot: u32) -> bool {
+    pub(super) fn is_known_to_fail(&self, slot: SlotNo) -> bool {
         let it = self.attempts.at(self.table.slot(slot).attempt);
         it.is_some_and(|it| it.failures > 0)
     }

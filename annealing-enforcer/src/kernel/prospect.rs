@@ -12,7 +12,7 @@ use super::{
     Kernel,
     attempt::{Attempt, Phase, Wait},
     explain::Waiting,
-    slot::{Class, Trigger, flag},
+    slot::{Class, SlotNo, Trigger, flag},
 };
 
 /// The effect that enforcement would have on an asset.
@@ -63,7 +63,7 @@ impl Kernel {
     /// Requests a diff of every asset, whatever earlier diffs found.
     pub(crate) fn look_at_all(&mut self, now: Now) {
         self.last_settled.look_at_all();
-        for slot in 0..self.table.len() {
+        for slot in SlotNo::all(self.table.len()) {
             if !self.table.has_intent(slot) {
                 continue;
             }
@@ -80,7 +80,7 @@ impl Kernel {
     pub(crate) fn prospects(&self, now: Now) -> (Vec<Prospect>, usize) {
         let mut rows = BTreeMap::new();
         let mut in_sync = 0;
-        for slot in 0..self.table.len() {
+        for slot in SlotNo::all(self.table.len()) {
             let Some(id) = self.table.id(slot).filter(|_| !self.table.is_free(slot)) else {
                 continue;
             };
@@ -101,7 +101,7 @@ impl Kernel {
     }
 
     /// Returns the row of one asset. `None`: it is as intended, or no action is due.
-    fn row(&self, now: Now, slot: u32, asset: AssetId) -> Option<Row> {
+    fn row(&self, now: Now, slot: SlotNo, asset: AssetId) -> Option<Row> {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(entry.attempt);
         let behind = self.behind.contains(&slot);
@@ -143,7 +143,7 @@ impl Kernel {
     }
 
     /// Whether the asset is an orphan that the newest incarnation does not have.
-    fn is_left(&self, slot: u32) -> bool {
+    fn is_left(&self, slot: SlotNo) -> bool {
         let entry = self.table.slot(slot);
         entry.has(flag::ORPHAN) && entry.location.is_none() && !self.table.has_intent(slot)
     }
@@ -179,7 +179,7 @@ impl Kernel {
     }
 
     /// Returns whether a wait ends by itself, and the assets that it waits for.
-    fn after_wait(&self, slot: u32, wait: &Wait) -> (Outcome, Option<Vec<AssetId>>) {
+    fn after_wait(&self, slot: SlotNo, wait: &Wait) -> (Outcome, Option<Vec<AssetId>>) {
         match wait {
             Wait::Delayed(..) if self.claims.rates.has_turn(slot) => (Outcome::InTurn, None),
             Wait::Delayed(delays, _) => (Outcome::Held, settling(delays)),
@@ -193,7 +193,7 @@ impl Kernel {
 
     /// R12: whether the push is destructive and no operator has approved it.
     fn lacks_approval(&self, now: Now, it: &Attempt, prospect: &Prospect) -> bool {
-        let config = &self.kinds[self.table.slot(it.slot).kind as usize].config;
+        let config = &self.kinds[self.table.slot(it.slot).kind.index()].config;
         let never = self.config.observe_only || config.observe_only;
         if never || (it.turndown && !config.turndown) {
             return false;

@@ -8,14 +8,15 @@ use super::{
     Kernel,
     branch::{Branch, Bug},
     event::{Effects, FeedItem, Record},
-    slot::{Class, Slot, State, Trigger, flag},
+    registered::TypeNo,
+    slot::{Class, Slot, SlotNo, State, Trigger, flag},
     table::Elsewhere,
 };
 
 /// A known asset that the newer incarnation has at another location, with other content, or not at all. A modelled-only
 /// asset counts as absent.
 struct Touched {
-    slot: u32,
+    slot: SlotNo,
     before: Option<Asset>,
     after: Option<Location>,
     changed: bool,
@@ -109,7 +110,12 @@ impl Kernel {
     }
 
     /// Adds an asset that has no slot yet.
-    pub(super) fn add(&mut self, now: Now, location: Location, out: &mut Effects) -> Option<u32> {
+    pub(super) fn add(
+        &mut self,
+        now: Now,
+        location: Location,
+        out: &mut Effects,
+    ) -> Option<SlotNo> {
         let latest = self.table.latest().clone();
         let asset = latest.snapshot().at(location)?;
         let kind = self.kind_of(asset.type_str())?;
@@ -125,15 +131,15 @@ impl Kernel {
     }
 
     /// Returns the number of a registered type. `None` for modelled-only types.
-    pub(super) fn kind_of(&self, type_name: &str) -> Option<u16> {
+    pub(super) fn kind_of(&self, type_name: &str) -> Option<TypeNo> {
         self.kinds
             .iter()
             .position(|kind| kind.config.name.as_str() == type_name)
-            .map(|at| at as u16)
+            .map(TypeNo::from_index)
     }
 
     /// Sets the pin of a new asset: the one that it was given before it was known, otherwise its default.
-    fn pin_new(&mut self, now: Now, slot: u32, asset: &Asset, out: &mut Effects) {
+    fn pin_new(&mut self, now: Now, slot: SlotNo, asset: &Asset, out: &mut Effects) {
         let was = self.was_nowhere(slot);
         self.take_early(now, slot, asset, out);
         self.settle_default(now, slot, &was, out);
@@ -147,9 +153,9 @@ impl Kernel {
             self.table.set_elsewhere(slot, None);
         }
         let entry = self.table.slot(slot);
-        if entry.has(flag::GOVERNED) || entry.pin != 0 || place.governed {
+        if entry.has(flag::GOVERNED) || !entry.pin.is_newest() || place.governed {
             let mut was = self.was(slot);
-            if was.place == 0 {
+            if was.place.is_newest() {
                 was.intent = place.before.map(|asset| (asset, older.clone()));
             }
             return self.regovern(now, slot, was, out);
@@ -178,7 +184,7 @@ impl Kernel {
 
     /// Keeps the edges of an asset's former intent, because production may have them. It has them if that intent was in
     /// sync.
-    pub(super) fn had(&mut self, slot: u32, before: &Asset) {
+    pub(super) fn had(&mut self, slot: SlotNo, before: &Asset) {
         self.claims.amounts.next_round();
         let (id, edges) = (before.id(), addons::DependsOn::edges_of(before));
         self.edges.keep(&id, &edges);
@@ -191,7 +197,7 @@ impl Kernel {
     pub(super) fn intent_changed(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         was: Option<&Incarnation>,
         (trigger, class): (Trigger, Class),
         out: &mut Effects,
@@ -224,7 +230,7 @@ impl Kernel {
     pub(super) fn orphan(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         asset: &Asset,
         last: IncarnationNo,
         settled: bool,
@@ -270,14 +276,14 @@ impl Kernel {
     }
 
     /// Ends the attempt of an orphan, except while the outcome of a push is open.
-    fn leave_alone(&mut self, now: Now, slot: u32) {
+    fn leave_alone(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot(slot);
         match entry.state {
             State::Running => {}
             _ if entry.in_flight() => {}
             State::Idle => {}
             State::Queued => {
-                self.kinds[entry.kind as usize].queued -= 1;
+                self.kinds[entry.kind.index()].queued -= 1;
                 self.table.slot_mut(slot).state = State::Idle;
                 self.give_back_all(now, slot);
                 self.finish(now, slot);
@@ -290,7 +296,7 @@ impl Kernel {
     }
 
     /// Ends the orphan state of an asset that has an intent again.
-    pub(super) fn returned(&mut self, slot: u32, out: &mut Effects) {
+    pub(super) fn returned(&mut self, slot: SlotNo, out: &mut Effects) {
         if self.table.slot(slot).has(flag::ORPHAN) {
             self.count(Branch::Returned);
             self.mark(slot, out, |entry| entry.set(flag::ORPHAN, false));

@@ -10,6 +10,8 @@ use std::{
 
 use plugin_sdk::{Key, Mono, Quota};
 
+use super::slot::SlotNo;
+
 /// Number of keys from which free keys are dropped now and then.
 const MANY: usize = 64;
 
@@ -21,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) struct Rates {
     keys: BTreeMap<Key, Rate>,
     /// The turn of each asset that has one.
-    turns: BTreeMap<u32, (Key, Mono)>,
+    turns: BTreeMap<SlotNo, (Key, Mono)>,
     /// Number of keys at which free keys are dropped next.
     many: usize,
 }
@@ -36,12 +38,12 @@ struct Rate {
     /// Mean time between two pushes in the long run.
     every: Duration,
     /// The turns given out, each with its asset.
-    turns: BTreeSet<(Mono, u32)>,
+    turns: BTreeSet<(Mono, SlotNo)>,
 }
 
 impl Rates {
     /// Whether a push of `slot` may start now. It may not take the turn of another asset.
-    pub(super) fn is_open(&self, slot: u32, key: &Key, quota: &Quota, now: Mono) -> bool {
+    pub(super) fn is_open(&self, slot: SlotNo, key: &Key, quota: &Quota, now: Mono) -> bool {
         let Some(rate) = self.keys.get(key) else {
             return true;
         };
@@ -56,7 +58,7 @@ impl Rates {
     }
 
     /// Notes that a push of `slot` starts.
-    pub(super) fn take(&mut self, slot: u32, key: &Key, quota: &Quota, now: Mono) {
+    pub(super) fn take(&mut self, slot: SlotNo, key: &Key, quota: &Quota, now: Mono) {
         self.forget(slot);
         self.tidy(now);
         let rate = self.keys.entry(key.clone()).or_default();
@@ -66,7 +68,7 @@ impl Rates {
 
     /// Returns the time at which `slot`, which found the rate used up, may try again: after all assets that found so
     /// before.
-    pub(super) fn turn(&mut self, slot: u32, key: &Key, quota: &Quota, now: Mono) -> Mono {
+    pub(super) fn turn(&mut self, slot: SlotNo, key: &Key, quota: &Quota, now: Mono) -> Mono {
         let own = self.turns.get(&slot);
         if own.is_some_and(|(of, at)| of == key && *at > now)
             && let Some(turn) = self.moved_up(slot, now)
@@ -76,7 +78,7 @@ impl Rates {
         self.forget(slot);
         let rate = self.keys.entry(key.clone()).or_default();
         rate.heed(quota);
-        rate.turns = rate.turns.split_off(&(now - GRACE, 0));
+        rate.turns = rate.turns.split_off(&(now - GRACE, SlotNo::FIRST));
         let behind = rate.turns.last().map(|(last, _)| *last + rate.every);
         let turn = behind.map_or(rate.opens(), |behind| behind.max(rate.opens()));
         rate.turns.insert((turn, slot));
@@ -85,7 +87,7 @@ impl Rates {
     }
 
     /// Returns the turn of `slot`, if it has one. It moves up if assets before it no longer wait.
-    pub(super) fn moved_up(&mut self, slot: u32, now: Mono) -> Option<Mono> {
+    pub(super) fn moved_up(&mut self, slot: SlotNo, now: Mono) -> Option<Mono> {
         let (key, at) = self.turns.get_mut(&slot)?;
         let rate = self.keys.get_mut(key)?;
         let before = rate.to_come(now).take_while(|turn| **turn < (*at, slot));
@@ -100,12 +102,12 @@ impl Rates {
     }
 
     /// Whether `slot` waits for a turn at any rate.
-    pub(super) fn has_turn(&self, slot: u32) -> bool {
+    pub(super) fn has_turn(&self, slot: SlotNo) -> bool {
         self.turns.contains_key(&slot)
     }
 
     /// Drops the turn of `slot`.
-    pub(super) fn forget(&mut self, slot: u32) {
+    pub(super) fn forget(&mut self, slot: SlotNo) {
         if let Some((key, at)) = self.turns.remove(&slot)
             && let Some(rate) = self.keys.get_mut(&key)
         {
@@ -135,8 +137,8 @@ impl Rate {
     }
 
     /// Returns the turns to come, and those that came within [`GRACE`].
-    fn to_come(&self, now: Mono) -> impl Iterator<Item = &(Mono, u32)> {
-        self.turns.range((now - GRACE, 0)..)
+    fn to_come(&self, now: Mono) -> impl Iterator<Item = &(Mono, SlotNo)> {
+        self.turns.range((now - GRACE, SlotNo::FIRST)..)
     }
 
     fn opens(&self) -> Mono {
@@ -152,6 +154,10 @@ fn tolerance(quota: &Quota) -> Duration {
 mod tests {
     use super::*;
 
+    fn slot(index: usize) -> SlotNo {
+        SlotNo::from_index(index)
+    }
+
     fn at(seconds: u64) -> Mono {
         Mono(0) + Duration::from_secs(seconds)
     }
@@ -164,36 +170,36 @@ mod tests {
     #[test]
     fn r9_rate_is_burst_then_steady() {
         let (mut rates, key) = (Rates::default(), "all".into());
-        for slot in [1, 2] {
-            assert!(rates.is_open(9, &key, &quota(2), at(0)));
-            rates.take(slot, &key, &quota(2), at(0));
+        for taker in [1, 2].map(slot) {
+            assert!(rates.is_open(slot(9), &key, &quota(2), at(0)));
+            rates.take(taker, &key, &quota(2), at(0));
         }
-        assert!(!rates.is_open(9, &key, &quota(2), at(9)));
-        assert!(rates.is_open(9, &key, &quota(2), at(10)));
-        rates.take(3, &key, &quota(2), at(10));
-        assert!(!rates.is_open(9, &key, &quota(2), at(10)));
+        assert!(!rates.is_open(slot(9), &key, &quota(2), at(9)));
+        assert!(rates.is_open(slot(9), &key, &quota(2), at(10)));
+        rates.take(slot(3), &key, &quota(2), at(10));
+        assert!(!rates.is_open(slot(9), &key, &quota(2), at(10)));
     }
 
     #[test]
     fn r9_each_asset_that_waits_for_a_rate_has_a_turn() {
         let (mut rates, key) = (Rates::default(), "all".into());
         let one = quota(1);
-        rates.take(0, &key, &one, at(0));
+        rates.take(slot(0), &key, &one, at(0));
         let turns: Vec<_> = (1..5)
-            .map(|slot| rates.turn(slot, &key, &one, at(0)))
+            .map(|n| rates.turn(slot(n), &key, &one, at(0)))
             .collect();
         assert_eq!(turns, [at(10), at(20), at(30), at(40)]);
         assert_eq!(
-            rates.turn(3, &key, &one, at(1)),
+            rates.turn(slot(3), &key, &one, at(1)),
             at(30),
             "it keeps its turn"
         );
-        rates.forget(1);
-        assert_eq!(rates.moved_up(3, at(1)), Some(at(20)));
-        rates.take(2, &key, &one, at(12));
-        assert_eq!(rates.turn(5, &key, &one, at(12)), at(50));
+        rates.forget(slot(1));
+        assert_eq!(rates.moved_up(slot(3), at(1)), Some(at(20)));
+        rates.take(slot(2), &key, &one, at(12));
+        assert_eq!(rates.turn(slot(5), &key, &one, at(12)), at(50));
         assert_eq!(
-            rates.turn(3, &key, &one, at(21)),
+            rates.turn(slot(3), &key, &one, at(21)),
             at(60),
             "an asset that missed its turn is last"
         );
@@ -203,15 +209,15 @@ mod tests {
     fn r9_a_reserved_turn_is_not_taken_by_another_asset() {
         let (mut rates, key) = (Rates::default(), "all".into());
         let one = quota(1);
-        rates.take(0, &key, &one, at(0));
-        assert_eq!(rates.turn(1, &key, &one, at(0)), at(10));
+        rates.take(slot(0), &key, &one, at(0));
+        assert_eq!(rates.turn(slot(1), &key, &one, at(0)), at(10));
         assert!(
-            !rates.is_open(2, &key, &one, at(11)),
+            !rates.is_open(slot(2), &key, &one, at(11)),
             "the turn is reserved"
         );
-        assert!(rates.is_open(1, &key, &one, at(11)));
+        assert!(rates.is_open(slot(1), &key, &one, at(11)));
         assert!(
-            rates.is_open(2, &key, &one, at(21)),
+            rates.is_open(slot(2), &key, &one, at(21)),
             "the reservation is over"
         );
     }
@@ -219,9 +225,9 @@ mod tests {
     #[test]
     fn keys_that_are_free_are_dropped() {
         let mut rates = Rates::default();
-        for n in 0..10_000_u32 {
+        for n in 0..10_000 {
             let key = n.to_string().as_str().into();
-            rates.take(n, &key, &quota(1), at(u64::from(n)));
+            rates.take(slot(n), &key, &quota(1), at(n as u64));
         }
         assert!(rates.len() <= 2 * MANY, "{}", rates.len());
     }

@@ -8,12 +8,13 @@ use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, a
 
 use super::{
     Kernel,
+    attempt::AttemptNo,
     branch::{Branch, Bug},
     event::{Effects, Pin, Record},
     people::Interventions,
     pin_status::Stand,
     pins::policy_in,
-    slot::{Class, NONE, Slot, State, Trigger, flag},
+    slot::{Class, Slot, SlotNo, State, Trigger, flag},
     table::Elsewhere,
 };
 use crate::config::{Config, TypeConfig};
@@ -201,7 +202,7 @@ impl Kernel {
     }
 
     /// Adds a slot for an asset that is enforced at `last`, whatever the newest incarnation has of it.
-    pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
+    pub(super) fn insert_from(&mut self, asset: Asset, last: Incarnation) -> Option<SlotNo> {
         let at = self.insert_elsewhere(asset, last)?;
         if let Some(policy) = self.policy_of(at) {
             self.govern(at, &policy);
@@ -210,7 +211,7 @@ impl Kernel {
     }
 
     /// Adds such a slot without setting the policy that governs the asset.
-    fn insert_elsewhere(&mut self, asset: Asset, last: Incarnation) -> Option<u32> {
+    fn insert_elsewhere(&mut self, asset: Asset, last: Incarnation) -> Option<SlotNo> {
         let kind = self.kind_of(asset.type_str())?;
         let location = self.table.locate(asset.id_str());
         let slot = Slot::new(kind, location, last.no());
@@ -267,7 +268,7 @@ impl Kernel {
         policies.into_iter().filter_map(at_head).collect()
     }
 
-    fn govern(&mut self, slot: u32, policy: &AssetId) {
+    fn govern(&mut self, slot: SlotNo, policy: &AssetId) {
         self.table.slot_mut(slot).set(flag::GOVERNED, true);
         if !self.planted(Bug::FollowLatest) {
             let place = self.table.default_place(Some(policy));
@@ -291,9 +292,9 @@ impl Kernel {
                 self.record(Record::Orphan(asset.id(), None), out);
             }
         }
-        for slot in 0..self.table.len() {
+        for slot in SlotNo::all(self.table.len()) {
             let entry = self.table.slot(slot);
-            let left = entry.pin != 0
+            let left = !entry.pin.is_newest()
                 && entry.has(flag::RECORDED)
                 && entry.has(flag::THERE)
                 && !entry.has(flag::ORPHAN)
@@ -314,17 +315,17 @@ impl Kernel {
 
     /// R20: an asset recorded as in sync at its pin is in sync there; the others are diffed. R21: an asset that was
     /// pushed there and is recorded as unhealthy is unhealthy.
-    fn recover_standings(&mut self, now: Now, records: &[(u32, AssetId, AssetRecord)]) {
-        let settled = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
+    fn recover_standings(&mut self, now: Now, records: &[(SlotNo, AssetId, AssetRecord)]) {
+        let settled = |(slot, _, record): &(SlotNo, AssetId, AssetRecord)| {
             let settled = record.settled.as_ref()?;
             Some((*slot, (settled.incarnation, settled.at)))
         };
         let settled: BTreeMap<_, _> = records.iter().filter_map(settled).collect();
-        let ill = |(slot, _, record): &(u32, AssetId, AssetRecord)| {
+        let ill = |(slot, _, record): &(SlotNo, AssetId, AssetRecord)| {
             Some((*slot, record.unhealthy.clone()?))
         };
         let mut ill: BTreeMap<_, _> = records.iter().filter_map(ill).collect();
-        for slot in 0..self.table.len() {
+        for slot in SlotNo::all(self.table.len()) {
             if !self.table.is_pinned(slot) {
                 continue;
             }
@@ -384,9 +385,9 @@ impl Kernel {
     /// that.
     fn recover_floor(&mut self, floor: &Incarnation) {
         self.floor = Some(floor.no());
-        for at in 0..self.table.len() {
+        for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
-            let follows = slot.location.is_some() && slot.pin == 0;
+            let follows = slot.location.is_some() && slot.pin.is_newest();
             slot.set(flag::REACHED | flag::THERE, follows);
         }
         for change in floor
@@ -398,8 +399,8 @@ impl Kernel {
             };
             let slot = self.table.slot_mut(at);
             slot.set(flag::REACHED, false);
-            slot.set(flag::THERE, change.before.is_some() && slot.pin == 0);
-            if change.before.is_some() && slot.pin == 0 && slot.location.is_some() {
+            slot.set(flag::THERE, change.before.is_some() && slot.pin.is_newest());
+            if change.before.is_some() && slot.pin.is_newest() && slot.location.is_some() {
                 self.last_settled.keep(at, floor.clone(), None);
             }
             if let Some(before) = &change.before {
@@ -410,7 +411,7 @@ impl Kernel {
         }
     }
 
-    fn recover_record(&mut self, at: u32, id: &AssetId, record: &AssetRecord) {
+    fn recover_record(&mut self, at: SlotNo, id: &AssetId, record: &AssetRecord) {
         let intent = self.table.intent(at);
         let content = intent.as_ref().map(|(asset, _)| asset.digest());
         let reached = record
@@ -422,7 +423,7 @@ impl Kernel {
         slot.set(flag::REACHED, reached);
         let there = record.settled.is_some() || record.open.is_some() || !record.edges.is_empty();
         slot.set(flag::THERE, there);
-        let follows_latest = slot.pin == 0 && reached && record.open.is_none();
+        let follows_latest = slot.pin.is_newest() && reached && record.open.is_none();
         if follows_latest {
             self.edges.settle(id, Vec::new());
         } else if !self.planted(Bug::ForgetVanishedEdge) {
@@ -434,7 +435,7 @@ impl Kernel {
     /// R6: drift is repaired to the content with which an asset settled before its intent changed.
     fn recover_settled(
         &mut self,
-        at: u32,
+        at: SlotNo,
         id: &AssetId,
         record: &AssetRecord,
         kept: &BTreeMap<IncarnationNo, Incarnation>,
@@ -453,10 +454,10 @@ impl Kernel {
 
     /// Queues the unsettled assets. The others count as settled until the drift scan diffs them.
     fn start(&mut self, now: Now, out: &mut Effects) {
-        for at in 0..self.table.len() {
+        for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
-            slot.set(flag::IN_SYNC, reached && slot.attempt == NONE);
+            slot.set(flag::IN_SYNC, reached && slot.attempt == AttemptNo::NONE);
             self.note_turned_down(at);
             self.note_orphan(at);
             self.unsettled += u32::from(self.counts_as_unsettled(at));

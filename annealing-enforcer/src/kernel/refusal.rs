@@ -9,16 +9,16 @@ use prodspec_model::AssetId;
 use super::{
     Kernel,
     admission::Refusal,
-    attempt::{Behind, Phase, Wait},
+    attempt::{AttemptNo, Behind, Phase, Wait},
     branch::Branch,
     claims::Taken,
     event::Effects,
-    slot::{Class, Trigger},
+    slot::{Class, SlotNo, Trigger},
     waiting::{until, wall_at},
 };
 
 impl Kernel {
-    pub(super) fn refused(&mut self, now: Now, at: u32, refusal: Refusal, out: &mut Effects) {
+    pub(super) fn refused(&mut self, now: Now, at: AttemptNo, refusal: Refusal, out: &mut Effects) {
         let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
@@ -71,7 +71,7 @@ impl Kernel {
     }
 
     /// Waits for a claim: until another asset gives it back, or until the turn of this asset at a rate.
-    pub(super) fn claim_taken(&mut self, now: Now, slot: u32, taken: Taken, out: &mut Effects) {
+    pub(super) fn claim_taken(&mut self, now: Now, slot: SlotNo, taken: Taken, out: &mut Effects) {
         self.count(Branch::ClaimTaken);
         match taken {
             Taken::Held(key) => {
@@ -101,7 +101,7 @@ impl Kernel {
     }
 
     /// R11: a void by a neighbour's content counts like one by the asset's own.
-    pub(super) fn overtaken_by_neighbour(&mut self, at: u32) {
+    pub(super) fn overtaken_by_neighbour(&mut self, at: AttemptNo) {
         self.count(Branch::MovedIntent);
         if let Some(it) = self.attempts.at_mut(at) {
             it.voids = it.voids.saturating_add(1);
@@ -109,7 +109,13 @@ impl Kernel {
     }
 
     /// The evidence is outdated: starts again from the diff, after a short wait if that happened often.
-    pub(super) fn look_again(&mut self, now: Now, at: u32, branch: Branch, out: &mut Effects) {
+    pub(super) fn look_again(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        branch: Branch,
+        out: &mut Effects,
+    ) {
         self.count(branch);
         let Some(it) = self.attempts.at_mut(at) else {
             return;
@@ -130,7 +136,13 @@ impl Kernel {
     }
 
     /// Waits as the checks demand: until the time that they named, or until the assets that they named settle.
-    pub(super) fn delayed(&mut self, now: Now, at: u32, delays: Vec<Delay>, out: &mut Effects) {
+    pub(super) fn delayed(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        delays: Vec<Delay>,
+        out: &mut Effects,
+    ) {
         self.count(Branch::Delayed);
         let Some(it) = self.attempts.at(at) else {
             return;
@@ -177,7 +189,7 @@ impl Kernel {
 
     /// Wakes `slot` once `other` is found in sync. Returns `true` if `other` already was since the check started;
     /// `seen` is the count of settled assets at that time.
-    pub(super) fn wake_when_settled(&mut self, slot: u32, other: &AssetId, seen: u64) -> bool {
+    pub(super) fn wake_when_settled(&mut self, slot: SlotNo, other: &AssetId, seen: u64) -> bool {
         let Some(other) = self.table.find(other.as_str()) else {
             return false;
         };
@@ -196,7 +208,7 @@ impl Kernel {
         self.wake_for(now, next, key);
     }
 
-    pub(super) fn wake_for(&mut self, now: Now, slot: u32, key: plugin_sdk::Key) {
+    pub(super) fn wake_for(&mut self, now: Now, slot: SlotNo, key: plugin_sdk::Key) {
         let at = self.table.slot(slot).attempt;
         let waits = |it: &&mut super::attempt::Attempt| {
             matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))

@@ -4,8 +4,28 @@ use std::collections::VecDeque;
 
 use plugin_sdk::Mono;
 
-use super::{breaker::Breaker, observe::Queued, schedule::Ready};
+use super::{attempt::AttemptNo, breaker::Breaker, observe::Queued, schedule::Ready};
 use crate::config::TypeConfig;
+
+/// Number of a registered type, in the order of registration. It is valid for one kernel only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct TypeNo(u16);
+
+impl TypeNo {
+    pub(crate) fn from_index(index: usize) -> Self {
+        Self(index as u16)
+    }
+
+    /// Returns the numbers of the first `many` types.
+    pub(crate) fn all(many: usize) -> impl Iterator<Item = Self> {
+        (0..many as u16).map(Self)
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// One registered type.
 #[derive(Debug)]
@@ -29,12 +49,12 @@ pub(super) struct RegisteredType {
 /// (S9).
 #[derive(Debug, Default)]
 pub(super) struct Permits {
-    rollbacks: VecDeque<(u32, u32)>,
-    others: VecDeque<(u32, u32)>,
+    rollbacks: VecDeque<(AttemptNo, u32)>,
+    others: VecDeque<(AttemptNo, u32)>,
 }
 
 impl Permits {
-    pub(super) fn push(&mut self, waiting: (u32, u32), rolls_back: bool) {
+    pub(super) fn push(&mut self, waiting: (AttemptNo, u32), rolls_back: bool) {
         match rolls_back {
             true => self.rollbacks.push_back(waiting),
             false => self.others.push_back(waiting),
@@ -44,8 +64,8 @@ impl Permits {
     /// Removes and returns the next attempt: the first `preferred` one if there is any.
     pub(super) fn pop(
         &mut self,
-        preferred: Option<impl Fn(&(u32, u32)) -> bool>,
-    ) -> Option<(u32, u32)> {
+        preferred: Option<impl Fn(&(AttemptNo, u32)) -> bool>,
+    ) -> Option<(AttemptNo, u32)> {
         if let Some(preferred) = preferred {
             for queue in [&mut self.rollbacks, &mut self.others] {
                 if let Some(at) = queue.iter().position(&preferred) {
@@ -63,7 +83,7 @@ impl Permits {
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, waiting: &(u32, u32)) -> bool {
+    pub(super) fn contains(&self, waiting: &(AttemptNo, u32)) -> bool {
         self.rollbacks.contains(waiting) || self.others.contains(waiting)
     }
 }

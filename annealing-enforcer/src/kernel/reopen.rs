@@ -10,7 +10,7 @@ use super::{
     Kernel,
     branch::Bug,
     event::Effects,
-    slot::{Class, Trigger},
+    slot::{Class, SlotNo, Trigger},
 };
 
 impl Kernel {
@@ -19,7 +19,7 @@ impl Kernel {
     pub(super) fn recover_push(
         &mut self,
         now: Now,
-        at: u32,
+        at: SlotNo,
         record: &AssetRecord,
         named: &BTreeMap<IncarnationNo, Incarnation>,
         out: &mut Effects,
@@ -49,7 +49,7 @@ impl Kernel {
     }
 
     /// Returns the incarnation of the asset's intent, or of its last intent.
-    pub(super) fn intended(&self, at: u32) -> Incarnation {
+    pub(super) fn intended(&self, at: SlotNo) -> Incarnation {
         if let Some((_, incarnation)) = self.table.intent(at) {
             return incarnation;
         }
@@ -57,7 +57,13 @@ impl Kernel {
         there.unwrap_or_else(|| self.table.latest().clone())
     }
 
-    pub(super) fn recover_open(&mut self, now: Now, at: u32, open: &OpenPush, out: &mut Effects) {
+    pub(super) fn recover_open(
+        &mut self,
+        now: Now,
+        at: SlotNo,
+        open: &OpenPush,
+        out: &mut Effects,
+    ) {
         let relies_on = self.relied_on(&open.relies_on);
         for &relied in &relies_on {
             *self.holds.entry(relied).or_default() += 1;
@@ -69,7 +75,7 @@ impl Kernel {
         let number = self.table.slot(at).attempt;
         let left = open.until.saturating_sub(self.owned.total(now.mono));
         let kind = self.table.slot(at).kind;
-        let wait = left.min(self.kinds[kind as usize].config.push_total);
+        let wait = left.min(self.kinds[kind.index()].config.push_total);
         if let Some(attempt) = self.attempts.at_mut(number) {
             attempt.relies_on = relies_on;
             attempt.pushed_guard = Some(open.guard);
@@ -83,15 +89,15 @@ impl Kernel {
         }
     }
 
-    pub(super) fn relied_on(&self, recorded: &ReliedOn) -> Vec<u32> {
+    pub(super) fn relied_on(&self, recorded: &ReliedOn) -> Vec<SlotNo> {
         if let Some(ids) = recorded.named() {
             let known = ids.iter().filter_map(|id| self.table.find(id.as_str()));
             return known.collect();
         }
-        let relied = |at: &u32| {
+        let relied = |at: &SlotNo| {
             let asset = self.table.known(*at);
             asset.is_some_and(|asset| recorded.contains(asset.id_str()))
         };
-        (0..self.table.len()).filter(relied).collect()
+        SlotNo::all(self.table.len()).filter(relied).collect()
     }
 }

@@ -9,7 +9,10 @@ use std::{
 
 use plugin_sdk::Mono;
 
-use super::slot::Class;
+use super::{
+    attempt::AttemptNo,
+    slot::{Class, SlotNo},
+};
 
 /// Assets of one plugin that are ready for a diff.
 #[derive(Debug, Default)]
@@ -20,7 +23,7 @@ pub(super) struct Ready {
 /// An asset in a queue, in 8 bytes, as there may be a million.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    slot: u32,
+    slot: SlotNo,
     /// Time at which it was queued, in units of 2^20 ns; wraps around after 52 days.
     since: u32,
 }
@@ -37,18 +40,18 @@ impl Entry {
 
 impl Ready {
     #[cfg(test)]
-    pub(super) fn contains(&self, class: Class, slot: u32) -> bool {
+    pub(super) fn contains(&self, class: Class, slot: SlotNo) -> bool {
         self.queues[class as usize]
             .iter()
             .any(|entry| entry.slot == slot)
     }
 
     /// Returns all assets in the queues, outdated entries included.
-    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = SlotNo> {
         self.queues.iter().flatten().map(|entry| entry.slot)
     }
 
-    pub(super) fn push(&mut self, class: Class, slot: u32, now: Mono) {
+    pub(super) fn push(&mut self, class: Class, slot: SlotNo, now: Mono) {
         self.queues[class as usize].push_back(Entry {
             slot,
             since: units(now),
@@ -61,8 +64,8 @@ impl Ready {
         &mut self,
         now: Mono,
         patience: Duration,
-        stale: impl Fn(u32, Class) -> bool,
-    ) -> Option<u32> {
+        stale: impl Fn(SlotNo, Class) -> bool,
+    ) -> Option<SlotNo> {
         for class in Class::ALL {
             let queue = &mut self.queues[class as usize];
             while queue.front().is_some_and(|entry| stale(entry.slot, class)) {
@@ -87,17 +90,17 @@ impl Ready {
 /// Timers of assets in the loop. An entry is valid while the asset's attempt has its generation.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    heap: BinaryHeap<Reverse<(Mono, u32, u32)>>,
+    heap: BinaryHeap<Reverse<(Mono, AttemptNo, u32)>>,
     /// Deadlines of diffs. They are set in about the order in which they fall due, so they need no heap.
-    diffs: VecDeque<(Mono, u32, u32)>,
+    diffs: VecDeque<(Mono, AttemptNo, u32)>,
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, at: Mono, attempt: u32, generation: u32) {
+    pub(super) fn set(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         self.heap.push(Reverse((at, attempt, generation)));
     }
 
-    pub(super) fn set_diff(&mut self, at: Mono, attempt: u32, generation: u32) {
+    pub(super) fn set_diff(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         match self.diffs.back() {
             Some(&(last, ..)) if last > at => self.set(at, attempt, generation),
             _ => self.diffs.push_back((at, attempt, generation)),
@@ -105,7 +108,7 @@ impl Timers {
     }
 
     /// Drops invalid entries at the front: those for which `live` does not hold.
-    pub(super) fn tidy(&mut self, live: impl Fn(u32, u32) -> bool) {
+    pub(super) fn tidy(&mut self, live: impl Fn(AttemptNo, u32) -> bool) {
         while self
             .diffs
             .front()
@@ -123,8 +126,8 @@ impl Timers {
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, attempt: u32, generation: u32) -> bool {
-        let set = |entry: &(Mono, u32, u32)| (entry.1, entry.2) == (attempt, generation);
+    pub(super) fn contains(&self, attempt: AttemptNo, generation: u32) -> bool {
+        let set = |entry: &(Mono, AttemptNo, u32)| (entry.1, entry.2) == (attempt, generation);
         self.diffs.iter().any(set) || self.heap.iter().any(|Reverse(entry)| set(entry))
     }
 
@@ -135,7 +138,7 @@ impl Timers {
     }
 
     /// Removes and returns the next entry that is due, with its time.
-    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(Mono, u32, u32)> {
+    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(Mono, AttemptNo, u32)> {
         if self.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             return self.heap.pop().map(|Reverse(entry)| entry);
         }
@@ -201,7 +204,7 @@ impl Drift {
     }
 
     /// Returns the next slot if it is due.
-    pub(super) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<u32> {
+    pub(super) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<SlotNo> {
         if self.done >= self.of {
             if slots == 0 || (self.of > 0 && now < self.ends()) {
                 return None;
@@ -223,7 +226,7 @@ impl Drift {
         }
         let at = (u64::from(self.done) * u64::from(self.stride)) % u64::from(self.of);
         self.done += 1;
-        Some(at as u32)
+        Some(SlotNo::from_index(at as usize))
     }
 }
 
@@ -243,6 +246,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    fn slot(index: usize) -> SlotNo {
+        SlotNo::from_index(index)
+    }
 
     fn at(millis: u64) -> Mono {
         Mono(0) + Duration::from_millis(millis)
@@ -305,15 +312,15 @@ mod tests {
     fn l2_an_asset_that_waits_too_long_goes_first() {
         let mut ready = Ready::default();
         let patience = Duration::from_secs(10);
-        ready.push(Class::Drift, 7, at(0));
-        for slot in 0..5 {
+        ready.push(Class::Drift, slot(7), at(0));
+        for slot in (0..5).map(slot) {
             ready.push(Class::Intent, slot, at(9_000));
         }
-        assert_eq!(ready.pop(at(9_000), patience, |_, _| false), Some(0));
-        assert_eq!(ready.pop(at(10_001), patience, |_, _| false), Some(7));
+        assert_eq!(ready.pop(at(9_000), patience, |_, _| false), Some(slot(0)));
+        assert_eq!(ready.pop(at(10_001), patience, |_, _| false), Some(slot(7)));
         assert_eq!(
-            ready.pop(at(10_001), patience, |slot, _| slot == 1),
-            Some(2)
+            ready.pop(at(10_001), patience, |entry, _| entry == slot(1)),
+            Some(slot(2))
         );
     }
 }

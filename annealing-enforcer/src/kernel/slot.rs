@@ -1,10 +1,55 @@
 //! The state of an idle asset in 40 bytes. State that only an asset in the loop needs is in its
 //! [`Attempt`](super::attempt::Attempt).
 
+use plugin_sdk::{Run, Stamp};
 use prodspec_model::{IncarnationNo, snapshot::Location};
 
-/// The number that stands for no attempt.
-pub(super) const NONE: u32 = u32::MAX;
+use super::{attempt::AttemptNo, pin_entry::PinNo, registered::TypeNo};
+
+/// Number of the slot of an asset in the kernel's table. It is not stable across restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct SlotNo(u32);
+
+impl SlotNo {
+    /// Number of the first slot.
+    pub(super) const FIRST: Self = Self(0);
+    /// Stands for an asset that has no slot.
+    pub(super) const NONE: Self = Self(u32::MAX);
+
+    pub(super) fn from_index(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    /// Returns the slot of the asset for which a call was made.
+    pub(crate) fn of_run(run: Run) -> Self {
+        Self(run.slot)
+    }
+
+    /// Returns the slot that a check names. The table may not have it.
+    pub(super) fn of_stamp(stamp: &Stamp) -> Self {
+        Self(stamp.slot)
+    }
+
+    /// Returns the numbers of the first `many` slots.
+    pub(super) fn all(many: u32) -> impl Iterator<Item = Self> {
+        (0..many).map(Self)
+    }
+
+    /// Whether this is the number of one of the first `many` slots.
+    pub(super) fn is_below(self, many: u32) -> bool {
+        self.0 < many
+    }
+
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the number as plugins and checks see it, in [`Run`] and [`Stamp`].
+    pub(super) fn bare(self) -> u32 {
+        self.0
+    }
+}
 
 /// The state that is kept for every asset.
 #[derive(Debug, Clone)]
@@ -17,12 +62,12 @@ pub(super) struct Slot {
     pub(super) n: u32,
     /// The newest incarnation when the asset's intent last changed.
     pub(super) changed: IncarnationNo,
-    /// Number of its attempt, or [`NONE`] while the asset is idle.
-    pub(super) attempt: u32,
+    /// Number of its attempt, or [`AttemptNo::NONE`] while the asset is idle.
+    pub(super) attempt: AttemptNo,
     /// Number of its type, in the order of registration.
-    pub(super) kind: u16,
-    /// Place of its pin in the pin table. 0: the newest incarnation.
-    pub(super) pin: u32,
+    pub(super) kind: TypeNo,
+    /// Place of its pin in the pin table.
+    pub(super) pin: PinNo,
     /// The flags of the asset; see [`flag`].
     pub(super) flags: u8,
     /// The state of the asset in the scheduler.
@@ -96,21 +141,26 @@ pub(super) fn cuts(trigger: Trigger) -> bool {
 }
 
 impl Slot {
-    pub(super) fn new(kind: u16, location: Option<Location>, changed: IncarnationNo) -> Self {
+    pub(super) fn new(kind: TypeNo, location: Option<Location>, changed: IncarnationNo) -> Self {
         Self {
             location,
             seq: 0,
             n: 0,
             changed,
-            attempt: NONE,
+            attempt: AttemptNo::NONE,
             kind,
-            pin: 0,
+            pin: PinNo::NEWEST,
             flags: 0,
             state: State::Idle,
             class: Class::Intent,
             trigger: Trigger::IntentChanged,
             counted: u8::MAX,
         }
+    }
+
+    /// The state of a slot that no asset uses.
+    pub(super) fn unused() -> Self {
+        Self::new(TypeNo::from_index(0), None, IncarnationNo::default())
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {

@@ -16,7 +16,7 @@ use super::{
     Kernel,
     attempt::{Attempt, Phase, Wait},
     explain::OTHERS,
-    slot::{State, flag},
+    slot::{SlotNo, State, flag},
     waiting::wall_at,
 };
 
@@ -167,14 +167,14 @@ impl Kernel {
     }
 
     /// Updates the set of orphans.
-    pub(super) fn note_orphan(&mut self, slot: u32) {
+    pub(super) fn note_orphan(&mut self, slot: SlotNo) {
         match self.table.slot(slot).has(flag::ORPHAN) {
             true => self.orphaned.insert(slot),
             false => self.orphaned.remove(&slot),
         };
     }
 
-    fn first_named(&self, slots: impl Iterator<Item = u32>) -> Vec<AssetId> {
+    fn first_named(&self, slots: impl Iterator<Item = SlotNo>) -> Vec<AssetId> {
         let ids: BTreeSet<AssetId> = slots.filter_map(|at| self.table.id(at)).collect();
         ids.into_iter().take(OTHERS).collect()
     }
@@ -216,7 +216,7 @@ impl Kernel {
 
     /// Returns the assets that are settled with their turndown and are still in the newest incarnation.
     fn turned_down(&self) -> Vec<AssetId> {
-        let newest = |slot: &u32| {
+        let newest = |slot: &SlotNo| {
             let asset = self.table.slot(*slot).location;
             let asset = asset.and_then(|at| self.table.latest().snapshot().at(at));
             asset.is_some_and(|asset| asset.has_addon(Turndown::TYPE))
@@ -229,7 +229,7 @@ impl Kernel {
     }
 
     /// Updates the set of assets that are settled with their turndown.
-    pub(super) fn note_turned_down(&mut self, slot: u32) {
+    pub(super) fn note_turned_down(&mut self, slot: SlotNo) {
         let intent = self
             .table
             .intent(slot)
@@ -272,7 +272,7 @@ impl Kernel {
     }
 
     fn reason(&self, now: Now, it: &Attempt) -> Reason {
-        let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
+        let kind = &self.kinds[self.table.slot(it.slot).kind.index()];
         let id = || self.table.id(it.slot);
         let paused = || id().is_some_and(|id| self.is_paused(now, it.slot, &id));
         let is_held_back = match &it.phase {
@@ -298,7 +298,7 @@ impl Kernel {
 
     /// Returns the queued assets without an attempt that an open breaker or a pause of one asset or type holds back.
     /// Queues are searched only while there is such a breaker or pause.
-    fn queued_behind(&self, now: Now) -> BTreeMap<u32, Reason> {
+    fn queued_behind(&self, now: Now) -> BTreeMap<SlotNo, Reason> {
         let scoped = self.people.pauses_some(now.wall);
         let mut found = BTreeMap::new();
         for kind in &self.kinds {
@@ -313,7 +313,7 @@ impl Kernel {
                     continue;
                 }
                 let id = self.table.id(slot);
-                if self.kinds[entry.kind as usize].breaker.is_open() {
+                if self.kinds[entry.kind.index()].breaker.is_open() {
                     found.insert(slot, Reason::Breaker);
                 } else if id.is_some_and(|id| self.is_paused(now, slot, &id)) {
                     found.insert(slot, Reason::Paused);
@@ -323,8 +323,8 @@ impl Kernel {
         found
     }
 
-    fn is_paused(&self, now: Now, slot: u32, id: &AssetId) -> bool {
-        let kind = &self.kinds[self.table.slot(slot).kind as usize];
+    fn is_paused(&self, now: Now, slot: SlotNo, id: &AssetId) -> bool {
+        let kind = &self.kinds[self.table.slot(slot).kind.index()];
         let name = kind.config.name.as_str();
         self.people.pause(id, name, now.wall).is_some()
     }

@@ -13,7 +13,8 @@ use prodspec_model::{
 
 use super::{
     event::Pin,
-    slot::{Slot, flag},
+    pin_entry::{Name, PinEntry, PinNo, is_unused},
+    slot::{Slot, SlotNo, flag},
 };
 
 /// The slots, the index by id and the pins.
@@ -21,10 +22,10 @@ use super::{
 pub(super) struct Table {
     slots: Vec<Slot>,
     /// Slots that no asset needs any more, to be reused.
-    free: Vec<u32>,
+    free: Vec<SlotNo>,
     /// A call number above those of all assets whose slots were given up.
     calls: u32,
-    index: HashTable<u32>,
+    index: HashTable<SlotNo>,
     hasher: DefaultHashBuilder,
     /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
@@ -32,25 +33,13 @@ pub(super) struct Table {
     /// The pins by place. Place 0 stands for the newest incarnation and is empty.
     pins: Vec<Option<PinEntry>>,
     /// The place of each pin that is not the default of a group.
-    places: BTreeMap<Name, u32>,
+    places: BTreeMap<Name, PinNo>,
     /// Places that may be unused: all unused ones, and some that were taken since.
-    idle: BTreeSet<u32>,
+    idle: BTreeSet<PinNo>,
     /// The place of each policy group's default pin.
-    groups: BTreeMap<AssetId, u32>,
+    groups: BTreeMap<AssetId, PinNo>,
     /// Assets that the newest incarnation does not have, or has as modelled only: orphans, and assets pinned elsewhere.
-    elsewhere: BTreeMap<u32, Elsewhere>,
-}
-
-/// The identity of a pin that is not the default of a group. `None`: not pinned yet.
-type Name = Option<(IncarnationNo, Cause)>;
-
-/// A pin that several slots may share.
-#[derive(Debug, Clone)]
-struct PinEntry {
-    at: Option<(Incarnation, Cause)>,
-    slots: u32,
-    /// The policy whose group has this pin as its default. `None`: it is not a default.
-    group: Option<AssetId>,
+    elsewhere: BTreeMap<SlotNo, Elsewhere>,
 }
 
 /// An asset that the newest incarnation does not have, or has as modelled only.
@@ -87,21 +76,21 @@ impl Table {
         self.len() - self.free.len() as u32
     }
 
-    pub(super) fn elsewhere_slots(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn elsewhere_slots(&self) -> impl Iterator<Item = SlotNo> {
         self.elsewhere.keys().copied()
     }
 
-    pub(super) fn slot(&self, at: u32) -> &Slot {
-        &self.slots[at as usize]
+    pub(super) fn slot(&self, at: SlotNo) -> &Slot {
+        &self.slots[at.index()]
     }
 
-    pub(super) fn slot_mut(&mut self, at: u32) -> &mut Slot {
-        &mut self.slots[at as usize]
+    pub(super) fn slot_mut(&mut self, at: SlotNo) -> &mut Slot {
+        &mut self.slots[at.index()]
     }
 
     #[cfg(test)]
-    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &Slot)> {
-        (0..).zip(&self.slots)
+    pub(super) fn slots(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
+        SlotNo::all(self.len()).zip(&self.slots)
     }
 
     pub(super) fn latest(&self) -> &Incarnation {
@@ -113,7 +102,7 @@ impl Table {
         self.latest = newer;
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<u32> {
+    pub(super) fn find(&self, id: &str) -> Option<SlotNo> {
         let hash = self.hasher.hash_one(id);
         self.index
             .find(hash, |&at| self.with_id(at, |known| known == id))
@@ -145,7 +134,7 @@ impl Table {
     }
 
     /// Adds a slot for `id`, which has none yet.
-    pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> u32 {
+    pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> SlotNo {
         let at = self.next_place();
         // Providers refuse calls with a lower number than the last one that they saw, whatever slot it came from.
         slot.n = self.calls;
@@ -153,7 +142,7 @@ impl Table {
             Some(_) => {
                 // The push counter goes on, so that findings about the slot's former asset do not match.
                 slot.seq = self.slot(at).seq;
-                self.slots[at as usize] = slot;
+                self.slots[at.index()] = slot;
             }
             None => self.slots.push(slot),
         }
@@ -176,30 +165,31 @@ impl Table {
     }
 
     /// Adds a slot for an asset that the newest incarnation does not have as an enforced one.
-    pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> u32 {
+    pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> SlotNo {
         let id = there.asset.id();
         self.elsewhere.insert(self.next_place(), there);
         self.insert(id.as_str(), slot)
     }
 
-    fn next_place(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.len())
+    fn next_place(&self) -> SlotNo {
+        let next = SlotNo::from_index(self.slots.len());
+        self.free.last().copied().unwrap_or(next)
     }
 
     /// Gives up the slot of an asset that is in no incarnation in use. Its number is reused for another asset.
-    pub(super) fn give_up(&mut self, at: u32) {
+    pub(super) fn give_up(&mut self, at: SlotNo) {
         let Some(asset) = self.known(at) else { return };
         let hash = self.hasher.hash_one(asset.id_str());
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
             entry.remove();
         }
         self.elsewhere.remove(&at);
-        self.set_place(at, 0);
+        self.set_place(at, PinNo::NEWEST);
         let (seq, n) = (self.slot(at).seq, self.slot(at).n);
         self.calls = self.calls.max(n.wrapping_add(1));
         *self.slot_mut(at) = Slot {
             seq: seq.wrapping_add(2),
-            ..Slot::new(0, None, IncarnationNo::default())
+            ..Slot::unused()
         };
         self.free.push(at);
     }
@@ -210,7 +200,7 @@ impl Table {
     }
 
     /// Whether no asset uses the slot.
-    pub(super) fn is_free(&self, at: u32) -> bool {
+    pub(super) fn is_free(&self, at: SlotNo) -> bool {
         self.slot(at).location.is_none() && !self.elsewhere.contains_key(&at)
     }
 
@@ -246,12 +236,12 @@ impl Table {
         self.elsewhere.is_empty()
     }
 
-    pub(super) fn elsewhere(&self, at: u32) -> Option<&Elsewhere> {
+    pub(super) fn elsewhere(&self, at: SlotNo) -> Option<&Elsewhere> {
         self.elsewhere.get(&at)
     }
 
     /// Notes that the newest incarnation no longer has the asset. `None`: it has the asset again.
-    pub(super) fn set_elsewhere(&mut self, at: u32, there: Option<Elsewhere>) {
+    pub(super) fn set_elsewhere(&mut self, at: SlotNo, there: Option<Elsewhere>) {
         match there {
             Some(there) => self.elsewhere.insert(at, there),
             None => self.elsewhere.remove(&at),
@@ -259,29 +249,26 @@ impl Table {
     }
 
     /// Returns the newest known content of the asset, from the newest incarnation that had it with an enforced type.
-    pub(super) fn known(&self, at: u32) -> Option<Asset> {
+    pub(super) fn known(&self, at: SlotNo) -> Option<Asset> {
         id_of(&self.slots, &self.latest, &self.elsewhere, at)
     }
 
-    pub(super) fn id(&self, at: u32) -> Option<AssetId> {
+    pub(super) fn id(&self, at: SlotNo) -> Option<AssetId> {
         self.known(at).map(|asset| asset.id())
     }
 
-    fn with_id<T>(&self, at: u32, then: impl FnOnce(&str) -> T) -> T {
-        match self.known(at) {
-            Some(asset) => then(asset.id_str()),
-            None => then(""),
-        }
+    fn with_id<T>(&self, at: SlotNo, then: impl FnOnce(&str) -> T) -> T {
+        then(self.known(at).as_ref().map_or("", Asset::id_str))
     }
 
     /// Returns the asset's intent at its pin. `None`: it has no intent, and is left alone.
-    pub(super) fn intent(&self, at: u32) -> Option<(Asset, Incarnation)> {
+    pub(super) fn intent(&self, at: SlotNo) -> Option<(Asset, Incarnation)> {
         self.intent_by(at, self.slot(at).pin)
     }
 
     /// Returns the intent that the asset would have with the pin at `place`.
-    pub(super) fn intent_by(&self, at: u32, place: u32) -> Option<(Asset, Incarnation)> {
-        match self.pins.get(place as usize)? {
+    pub(super) fn intent_by(&self, at: SlotNo, place: PinNo) -> Option<(Asset, Incarnation)> {
+        match self.pins.get(place.index())? {
             None => {
                 let asset = self.latest.snapshot().at(self.slot(at).location?)?;
                 Some((asset, self.latest.clone()))
@@ -296,9 +283,9 @@ impl Table {
     }
 
     /// Returns the digest of the asset's content at its pin, modelled only or not.
-    pub(super) fn content(&self, at: u32) -> Option<Digest> {
+    pub(super) fn content(&self, at: SlotNo) -> Option<Digest> {
         let known = self.known(at)?;
-        let incarnation = match self.pins.get(self.slot(at).pin as usize)? {
+        let incarnation = match self.pins.get(self.slot(at).pin.index())? {
             None => &self.latest,
             Some(pinned) => &pinned.at.as_ref()?.0,
         };
@@ -307,14 +294,14 @@ impl Table {
     }
 
     /// Whether the asset is present at its pin with a type that is not enforced.
-    pub(super) fn is_modelled_only(&self, at: u32) -> bool {
+    pub(super) fn is_modelled_only(&self, at: SlotNo) -> bool {
         !self.has_intent(at) && !self.slot(at).in_flight() && self.content(at).is_some()
     }
 
     /// Whether the asset has an intent. The asset itself is read only if that is necessary.
-    pub(super) fn has_intent(&self, at: u32) -> bool {
+    pub(super) fn has_intent(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
-        if slot.pin == 0 {
+        if slot.pin.is_newest() {
             slot.location.is_some()
         } else {
             self.intent(at).is_some()
@@ -322,9 +309,9 @@ impl Table {
     }
 
     /// Returns the cause of the asset's pin, if it has one.
-    pub(super) fn pin_cause(&self, at: u32) -> Option<Cause> {
+    pub(super) fn pin_cause(&self, at: SlotNo) -> Option<Cause> {
         self.pins
-            .get(self.slot(at).pin as usize)?
+            .get(self.slot(at).pin.index())?
             .as_ref()?
             .at
             .as_ref()
@@ -332,8 +319,8 @@ impl Table {
     }
 
     /// Returns the asset's own pin, or [`Pin::Default`] if it has none.
-    pub(super) fn pin_of(&self, at: u32) -> Pin {
-        match self.pins.get(self.slot(at).pin as usize) {
+    pub(super) fn pin_of(&self, at: SlotNo) -> Pin {
+        match self.pins.get(self.slot(at).pin.index()) {
             Some(Some(PinEntry { group: Some(_), .. })) => Pin::Default,
             Some(Some(PinEntry {
                 at: Some((incarnation, cause)),
@@ -345,21 +332,21 @@ impl Table {
     }
 
     /// Whether the asset has a pin of its own.
-    pub(super) fn is_pinned(&self, at: u32) -> bool {
-        let pinned = self.pins.get(self.slot(at).pin as usize);
+    pub(super) fn is_pinned(&self, at: SlotNo) -> bool {
+        let pinned = self.pins.get(self.slot(at).pin.index());
         matches!(pinned, Some(Some(PinEntry { group: None, .. })))
     }
 
     /// Returns the policy whose group's head is the asset's intent, if any.
-    pub(super) fn follows(&self, at: u32) -> Option<&AssetId> {
-        let pinned = self.pins.get(self.slot(at).pin as usize)?.as_ref()?;
+    pub(super) fn follows(&self, at: SlotNo) -> Option<&AssetId> {
+        let pinned = self.pins.get(self.slot(at).pin.index())?.as_ref()?;
         pinned.group.as_ref()
     }
 
     /// Returns the head of the group of `policy`, if it ever completed a rollout.
     pub(super) fn head(&self, policy: &AssetId) -> Option<&Incarnation> {
         let place = *self.groups.get(policy)?;
-        let (head, _) = self.pins.get(place as usize)?.as_ref()?.at.as_ref()?;
+        let (head, _) = self.pins.get(place.index())?.as_ref()?.at.as_ref()?;
         Some(head)
     }
 
@@ -371,18 +358,18 @@ impl Table {
 
     /// Moves a group's head, which is the default pin of all its assets.
     pub(super) fn set_head(&mut self, policy: &AssetId, head: Incarnation) {
-        let place = self.group_place(policy) as usize;
+        let place = self.group_place(policy).index();
         if let Some(Some(pinned)) = self.pins.get_mut(place) {
             pinned.at = Some((head, Cause::Intent));
         }
     }
 
     /// Returns the place of a group's default pin. Without a policy: 0, the newest incarnation.
-    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> u32 {
-        policy.map_or(0, |policy| self.group_place(policy))
+    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> PinNo {
+        policy.map_or(PinNo::NEWEST, |policy| self.group_place(policy))
     }
 
-    fn group_place(&mut self, policy: &AssetId) -> u32 {
+    fn group_place(&mut self, policy: &AssetId) -> PinNo {
         if let Some(place) = self.groups.get(policy) {
             return *place;
         }
@@ -398,12 +385,12 @@ impl Table {
 
     /// Returns a place for a new pin, an unused one if there is one. There are never more places than assets and groups
     /// together, so the number fits.
-    fn new_place(&mut self, pinned: PinEntry) -> u32 {
+    fn new_place(&mut self, pinned: PinEntry) -> PinNo {
         let place = self.idle_place().unwrap_or_else(|| {
             self.pins.push(None);
-            (self.pins.len() - 1) as u32
+            PinNo::from_index(self.pins.len() - 1)
         });
-        match self.pins[place as usize].replace(pinned) {
+        match self.pins[place.index()].replace(pinned) {
             Some(PinEntry {
                 group: Some(policy),
                 ..
@@ -420,9 +407,9 @@ impl Table {
         place
     }
 
-    fn idle_place(&mut self) -> Option<u32> {
+    fn idle_place(&mut self) -> Option<PinNo> {
         while let Some(place) = self.idle.pop_first() {
-            if is_unused(&self.pins[place as usize]) {
+            if is_unused(&self.pins[place.index()]) {
                 return Some(place);
             }
         }
@@ -430,18 +417,18 @@ impl Table {
     }
 
     /// Gives the asset a pin of its own: this incarnation, or (`None`) not yet.
-    pub(super) fn set_pin(&mut self, at: u32, pin: Option<(Incarnation, Cause)>) {
+    pub(super) fn set_pin(&mut self, at: SlotNo, pin: Option<(Incarnation, Cause)>) {
         let place = self.pin_place(pin);
         self.set_place(at, place);
     }
 
     /// Gives the asset the pin at this place.
-    pub(super) fn set_place(&mut self, at: u32, place: u32) {
+    pub(super) fn set_place(&mut self, at: SlotNo, place: PinNo) {
         let old = self.slot(at).pin;
-        if let Some(Some(pinned)) = self.pins.get_mut(place as usize) {
+        if let Some(Some(pinned)) = self.pins.get_mut(place.index()) {
             pinned.slots += 1;
         }
-        if let Some(Some(pinned)) = self.pins.get_mut(old as usize) {
+        if let Some(Some(pinned)) = self.pins.get_mut(old.index()) {
             pinned.slots -= 1;
             if pinned.slots == 0 {
                 self.idle.insert(old);
@@ -450,7 +437,7 @@ impl Table {
         self.slot_mut(at).pin = place;
     }
 
-    fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> u32 {
+    fn pin_place(&mut self, wanted: Option<(Incarnation, Cause)>) -> PinNo {
         let entry = PinEntry {
             at: wanted,
             slots: 0,
@@ -466,34 +453,19 @@ impl Table {
     }
 
     /// Whether the last diff found the asset in sync and no push is in flight.
-    pub(super) fn is_settled(&self, at: u32) -> bool {
+    pub(super) fn is_settled(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
         slot.has(flag::IN_SYNC) && !slot.in_flight()
     }
 }
 
-impl PinEntry {
-    fn name(&self) -> Name {
-        self.at
-            .as_ref()
-            .map(|(incarnation, cause)| (incarnation.no(), *cause))
-    }
-}
-
-/// Whether no asset uses the pin and it is not the head of a group.
-fn is_unused(pinned: &Option<PinEntry>) -> bool {
-    let unused =
-        |pinned: &PinEntry| pinned.slots == 0 && (pinned.group.is_none() || pinned.at.is_none());
-    pinned.as_ref().is_some_and(unused)
-}
-
 fn id_of(
     slots: &[Slot],
     latest: &Incarnation,
-    elsewhere: &BTreeMap<u32, Elsewhere>,
-    at: u32,
+    elsewhere: &BTreeMap<SlotNo, Elsewhere>,
+    at: SlotNo,
 ) -> Option<Asset> {
-    match slots[at as usize].location {
+    match slots[at.index()].location {
         Some(location) => latest.snapshot().at(location),
         None => elsewhere.get(&at).map(|there| there.asset.clone()),
     }

@@ -8,7 +8,12 @@ use prodspec_model::{
     addons::{DependsOn, Edge, Need},
 };
 
-use super::{Kernel, slot::flag, waiting::wall_then};
+use super::{
+    Kernel,
+    attempt::AttemptNo,
+    slot::{SlotNo, flag},
+    waiting::wall_then,
+};
 
 impl Kernel {
     /// Returns the use of `shared` in production by all its consumers except `but`. The cost does not depend on the
@@ -20,9 +25,9 @@ impl Kernel {
         let key = Key::capacity(&shared.provider, &shared.unit);
         // Young enough to remain valid until the checks have answered.
         let not_before = now.mono - self.config.evidence_age / 2;
-        let slot = self.table.find(but.as_str()).unwrap_or(u32::MAX);
+        let slot = self.table.find(but.as_str()).unwrap_or(SlotNo::NONE);
         let sum = self.sum(&key, slot, not_before, Usage::NAMED);
-        let named = |all: Vec<(u32, u64)>| {
+        let named = |all: Vec<(SlotNo, u64)>| {
             let named = all.into_iter();
             let named = named.filter_map(|(slot, uses)| Some((self.table.id(slot)?, uses)));
             named.collect()
@@ -43,25 +48,30 @@ impl Kernel {
 
     /// Returns the consumers of `shared`, except `but`, without a recent finding. Consumers that enforcement does not
     /// know are left out.
-    pub(super) fn unknown_consumers(&self, now: Now, shared: &Shared, but: &AssetId) -> Vec<u32> {
+    pub(super) fn unknown_consumers(
+        &self,
+        now: Now,
+        shared: &Shared,
+        but: &AssetId,
+    ) -> Vec<SlotNo> {
         let key = Key::capacity(&shared.provider, &shared.unit);
-        let slot = self.table.find(but.as_str()).unwrap_or(u32::MAX);
+        let slot = self.table.find(but.as_str()).unwrap_or(SlotNo::NONE);
         let not_before = now.mono - self.config.evidence_age / 2;
-        let in_flight = |slot: u32| self.table.slot(slot).in_flight();
+        let in_flight = |slot: SlotNo| self.table.slot(slot).in_flight();
         self.claims
             .amounts
             .unknown(&key, slot, not_before, in_flight)
     }
 
-    fn sum(&self, key: &Key, slot: u32, not_before: Mono, most: usize) -> super::amounts::Sum {
-        let in_flight = |slot: u32| self.table.slot(slot).in_flight();
+    fn sum(&self, key: &Key, slot: SlotNo, not_before: Mono, most: usize) -> super::amounts::Sum {
+        let in_flight = |slot: SlotNo| self.table.slot(slot).in_flight();
         self.claims
             .amounts
             .sum(key, slot, not_before, most, in_flight)
     }
 
     /// R16: checks that young findings about all other consumers exist for every shared capacity that a push claims.
-    pub(super) fn amounts_are_known(&mut self, now: Now, slot: u32, verdict: &Verdict) -> bool {
+    pub(super) fn amounts_are_known(&mut self, now: Now, slot: SlotNo, verdict: &Verdict) -> bool {
         let not_before = now.mono - self.config.evidence_age;
         for claim in &verdict.claims {
             let Claim::Amount { key, .. } = claim else {
@@ -104,7 +114,7 @@ impl Kernel {
 
     /// Returns the shared capacities that an asset may use in production: those of all contents that it was pushed with
     /// since it was in sync, and those of its intent, unless production is known not to have them yet.
-    fn consumed_by(&self, slot: u32, id: &AssetId) -> impl Iterator<Item = Shared> + use<> {
+    fn consumed_by(&self, slot: SlotNo, id: &AssetId) -> impl Iterator<Item = Shared> + use<> {
         let mut all: BTreeSet<Edge> = self.edges.of(id).into_iter().collect();
         let entry = self.table.slot(slot);
         match self.edges.had_by(id) {
@@ -121,7 +131,7 @@ impl Kernel {
     }
 
     /// Updates the watched capacities of an asset whose edges may have changed.
-    pub(super) fn edges_changed(&mut self, slot: u32) {
+    pub(super) fn edges_changed(&mut self, slot: SlotNo) {
         if self.claims.amounts.watches_nothing() {
             return;
         }
@@ -135,7 +145,7 @@ impl Kernel {
     }
 
     /// Notes the level that the diff of `slot` found, as a push starts that may make it a consumer.
-    pub(super) fn level_at_push(&mut self, now: Now, slot: u32, at: u32) {
+    pub(super) fn level_at_push(&mut self, now: Now, slot: SlotNo, at: AttemptNo) {
         self.edges_changed(slot);
         let Some(it) = self.attempts.at(at) else {
             return;
@@ -157,7 +167,7 @@ impl Kernel {
     pub(super) fn level_seen(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         diff: &Diff,
         of_intent: bool,
         started: Now,

@@ -8,10 +8,10 @@ use plugin_sdk::{Mono, Now, Run, plugin};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Phase, Wait},
+    attempt::{Attempt, AttemptNo, Phase, Wait},
     branch::Branch,
     event::{Call, Effects},
-    slot::{Class, State, Trigger, cuts, flag},
+    slot::{Class, SlotNo, State, Trigger, cuts, flag},
 };
 
 /// A timer that fires later than this after its time shows that this process stood still.
@@ -23,7 +23,7 @@ impl Kernel {
         &mut self,
         now: Now,
         due: Mono,
-        (at, generation): (u32, u32),
+        (at, generation): (AttemptNo, u32),
         out: &mut Effects,
     ) {
         let late = now.mono.since(due);
@@ -80,12 +80,12 @@ impl Kernel {
 
     /// Extends the deadline of a diff or a check once, by the time for which this process stood still. A push has no
     /// more time than its record says. Returns whether the deadline was extended.
-    fn prolong(&mut self, now: Now, at: u32, late: Duration) -> bool {
+    fn prolong(&mut self, now: Now, at: AttemptNo, late: Duration) -> bool {
         let deadline = match self.attempts.at(at) {
             Some(it) if late <= STOOD_STILL || it.prolonged => return false,
             Some(it) if matches!(it.phase, Phase::Diffing) => {
                 let kind = self.table.slot(it.slot).kind;
-                self.kinds[kind as usize].config.diff_deadline
+                self.kinds[kind.index()].config.diff_deadline
             }
             Some(it) if matches!(it.phase, Phase::Checking) => self.config.check_deadline,
             _ => return false,
@@ -99,7 +99,13 @@ impl Kernel {
     }
 
     /// Handles a failed diff, or a push that failed with a known outcome: waits as the class of the failure demands.
-    pub(super) fn failed(&mut self, now: Now, slot: u32, error: &plugin::Error, out: &mut Effects) {
+    pub(super) fn failed(
+        &mut self,
+        now: Now,
+        slot: SlotNo,
+        error: &plugin::Error,
+        out: &mut Effects,
+    ) {
         self.count(Branch::Failed);
         let at = self.table.slot(slot).attempt;
         let Some(attempt) = self.attempts.at_mut(at) else {
@@ -156,7 +162,7 @@ impl Kernel {
     }
 
     /// Waits for an operator or for changed intent, at most for a drift period.
-    pub(super) fn held(&mut self, now: Now, slot: u32, why: String, out: &mut Effects) {
+    pub(super) fn held(&mut self, now: Now, slot: SlotNo, why: String, out: &mut Effects) {
         let period = self.config.drift_period;
         self.held_for(now, slot, why, period, out);
     }
@@ -165,7 +171,7 @@ impl Kernel {
     pub(super) fn held_for(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         why: String,
         time: Duration,
         out: &mut Effects,
@@ -179,7 +185,7 @@ impl Kernel {
     pub(super) fn sleep(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         delays: Vec<plugin_sdk::Delay>,
         then: Timestamp,
         out: &mut Effects,
@@ -209,7 +215,7 @@ impl Kernel {
     pub(super) fn wait_for(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         wait: Wait,
         time: Duration,
         out: &mut Effects,
@@ -223,7 +229,7 @@ impl Kernel {
     pub(super) fn wait_out(
         &mut self,
         now: Now,
-        slot: u32,
+        slot: SlotNo,
         wait: Wait,
         time: Duration,
         out: &mut Effects,
@@ -255,7 +261,7 @@ impl Kernel {
 
 fn run_of(attempt: &Attempt) -> Run {
     Run {
-        slot: attempt.slot,
+        slot: attempt.slot.bare(),
         n: attempt.run,
         incarnation: attempt.incarnation.no(),
     }

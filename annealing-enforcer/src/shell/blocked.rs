@@ -14,7 +14,7 @@ use std::{
 use futures::future::BoxFuture;
 use prodspec_model::Asset;
 
-use crate::kernel::Event;
+use crate::kernel::{Event, TypeNo};
 
 /// Maximum number of threads that one plugin, or all checks together, may block after the deadlines of their calls.
 const MOST: u32 = 16;
@@ -28,11 +28,11 @@ const LATE: u8 = 2;
 
 /// Number of threads that the calls of each plugin block after their deadlines; `None` stands for the checks.
 #[derive(Debug, Default)]
-pub(crate) struct Blocked(BTreeMap<Option<u16>, Arc<AtomicU32>>);
+pub(crate) struct Blocked(BTreeMap<Option<TypeNo>, Arc<AtomicU32>>);
 
 impl Blocked {
     /// Why the plugin is not called now, if too many of its calls block their threads; `None` if it may be called.
-    pub(super) fn refuses(&self, plugin: Option<u16>) -> Option<String> {
+    pub(super) fn refuses(&self, plugin: Option<TypeNo>) -> Option<String> {
         let late = self.0.get(&plugin)?.load(Ordering::SeqCst);
         (late >= MOST).then(|| {
             format!(
@@ -54,13 +54,13 @@ impl Blocked {
 #[derive(Debug, Clone)]
 pub(super) struct Named {
     /// The plugin; `None` stands for the checks.
-    pub(super) plugin: Option<u16>,
+    pub(super) plugin: Option<TypeNo>,
     pub(super) call: &'static str,
     pub(super) asset: Asset,
 }
 
 impl Named {
-    pub(super) fn of(plugin: Option<u16>, call: &'static str, asset: &Asset) -> Self {
+    pub(super) fn of(plugin: Option<TypeNo>, call: &'static str, asset: &Asset) -> Self {
         let asset = asset.clone();
         Self {
             plugin,

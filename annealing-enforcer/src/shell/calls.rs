@@ -30,7 +30,7 @@ use super::{
     view::View,
 };
 use crate::{
-    kernel::{Call, CheckCall, Event, PushCall, Target},
+    kernel::{Call, CheckCall, Event, PushCall, SlotNo, Target},
     registry::Registry,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct Calls<R> {
     /// The time until which a push may begin.
     pub(crate) lease: LeaseEnd,
     /// Calls that run as tasks, by slot and run number.
-    pub(crate) running: BTreeMap<(u32, u32), Task>,
+    pub(crate) running: BTreeMap<(SlotNo, u32), Task>,
     /// Counts the calls that block their threads after their deadline, by plugin.
     pub(crate) blocked: Blocked,
 }
@@ -66,7 +66,7 @@ impl<R: Runtime> Calls<R> {
             Call::Push(push) => self.push(push),
             Call::Check(check) => self.check(now, check),
             Call::Abandon(run) => {
-                if let Some(task) = self.running.remove(&(run.slot, run.n)) {
+                if let Some(task) = self.running.remove(&(SlotNo::of_run(run), run.n)) {
                     task.abort.abort();
                     task.blocks.past_deadline();
                 }
@@ -83,7 +83,7 @@ impl<R: Runtime> Calls<R> {
         | Event::PushNotStarted { run, .. } = event
             && !self.running.is_empty()
         {
-            self.running.remove(&(run.slot, run.n));
+            self.running.remove(&(SlotNo::of_run(*run), run.n));
         }
     }
 
@@ -260,7 +260,7 @@ impl<R: Runtime> Calls<R> {
         let blocks = self.blocked.watch(named);
         let answer = Watched::new(answer, blocks.clone());
         self.running
-            .insert((run.slot, run.n), Task { abort, blocks });
+            .insert((SlotNo::of_run(run), run.n), Task { abort, blocks });
         let events = self.events.clone();
         self.runtime.spawn_call(Box::pin(async move {
             if let Ok(event) = Abortable::new(answer, registration).await {

@@ -117,7 +117,7 @@ fn s9_an_asset_known_to_fail_does_not_probe_for_pushes() {
         .map(|n| {
             let slot = rig.kernel.table.find(&name(n)).unwrap();
             plugin_sdk::Run {
-                slot,
+                slot: slot.bare(),
                 n: rig.kernel.table.slot(slot).n,
                 incarnation: rig.latest.no(),
             }

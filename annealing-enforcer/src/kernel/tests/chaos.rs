@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Command, Event, Pin, Record, Recovered, pins::policy_in},
+    kernel::{Call, Command, Event, Pin, Record, Recovered, pins::policy_in, slot::SlotNo},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -206,7 +206,7 @@ impl Chaos {
             _ => None,
         });
         Contents {
-            known: (0..table.len()).filter_map(content).collect(),
+            known: SlotNo::all(table.len()).filter_map(content).collect(),
             early: early.collect(),
         }
     }

@@ -149,7 +149,7 @@ fn r6_drift_is_repaired_after_a_takeover_too() {
     rig.until_push("a", |verdict| verdict).unwrap();
     let slot = rig.kernel.table.find("a").unwrap();
     let run = plugin_sdk::Run {
-        slot,
+        slot: slot.bare(),
         n: rig.kernel.table.slot(slot).n,
         incarnation: rig.latest.no(),
     };

@@ -3,7 +3,7 @@
 use plugin_sdk::{Claim, Pushed, Stamp, Verdict};
 
 use super::rig::*;
-use crate::kernel::{Event, Waiting};
+use crate::kernel::{Event, Waiting, slot::SlotNo};
 
 /// The assets that block an asset.
 fn behind(rig: &Rig, name: &str) -> Vec<String> {
@@ -44,16 +44,19 @@ fn explain_names_pushes_that_rely_on_the_asset_and_pushes_it_relies_on() {
     let b = rig.check("b").unwrap().target.run;
     let c = rig.kernel.table.find("c").unwrap();
     let wall = rig.now.wall;
-    let relies = |slot: u32| {
+    let relies = |slot: SlotNo| {
         let mut verdict = Verdict::proceed(wall);
-        verdict.relies_on.push(Stamp { slot, seq: 0 });
+        verdict.relies_on.push(Stamp {
+            slot: slot.bare(),
+            seq: 0,
+        });
         Ok(verdict)
     };
     let (run, answer) = (a, relies(c));
     rig.step(Event::CheckDone { run, answer });
     rig.durable();
     assert!(rig.push("a").is_some());
-    let (run, answer) = (b, relies(a.slot));
+    let (run, answer) = (b, relies(SlotNo::of_run(a)));
     rig.step(Event::CheckDone { run, answer });
     assert_eq!(behind(&rig, "b"), ["a"], "b relies on a, which is pushed");
     rig.diffed("c", differs);

@@ -7,8 +7,10 @@ use plugin_sdk::{Claim, Now};
 
 use crate::kernel::{
     Kernel,
-    attempt::{Attempt, Phase},
-    slot::{NONE, Slot, State, flag},
+    attempt::{Attempt, AttemptNo, Phase},
+    pin_entry::PinNo,
+    registered::TypeNo,
+    slot::{Slot, SlotNo, State, flag},
 };
 
 impl Kernel {
@@ -34,9 +36,9 @@ impl Kernel {
         }
         self.check_counts();
         self.check_status(now);
-        let left = |kind: u16| self.kinds[kind as usize].queued > 0 && self.may_diff(now, kind);
+        let left = |kind: TypeNo| self.kinds[kind.index()].queued > 0 && self.may_diff(now, kind);
         assert!(
-            !(0..self.kinds.len() as u16).any(left),
+            !TypeNo::all(self.kinds.len()).any(left),
             "a diff is queued though one may start"
         );
         self.check_holdings();
@@ -47,7 +49,7 @@ impl Kernel {
         );
     }
 
-    fn check_slot(&self, at: u32, slot: &Slot) {
+    fn check_slot(&self, at: SlotNo, slot: &Slot) {
         let policy = self.policy_of(at);
         assert_eq!(policy.is_some(), slot.has(flag::GOVERNED), "governed");
         let pinned = self.table.is_pinned(at);
@@ -56,7 +58,7 @@ impl Kernel {
             assert_eq!(policy.as_ref(), self.table.follows(at), "default");
         }
         let there = |place| self.table.intent_by(at, place).map(|it| it.0.digest());
-        let behind = policy.is_some() && there(slot.pin) != there(0);
+        let behind = policy.is_some() && there(slot.pin) != there(PinNo::NEWEST);
         assert_eq!(behind, self.behind.contains(&at), "behind");
         let intended = self.table.has_intent(at);
         assert!(
@@ -64,18 +66,18 @@ impl Kernel {
             "an orphan with an intent"
         );
         let it = self.attempts.at(slot.attempt);
-        assert_eq!(it.is_some(), slot.attempt != NONE);
+        assert_eq!(it.is_some(), slot.attempt != AttemptNo::NONE);
         let phase = it.map(|it| &it.phase);
         let fits = match slot.state {
             State::Idle => phase.is_none() && !slot.in_flight() && !slot.has(flag::RERUN),
             State::Queued => {
-                let ready = &self.kinds[slot.kind as usize].ready;
+                let ready = &self.kinds[slot.kind.index()].ready;
                 matches!(phase, None | Some(Phase::Queued)) && ready.contains(slot.class, at)
             }
             State::Waiting => matches!(phase, Some(Phase::Waiting(_))),
             State::Running => !matches!(phase, None | Some(Phase::Queued | Phase::Waiting(_))),
         };
-        assert!(fits, "slot {at}: {slot:?} in {phase:?}");
+        assert!(fits, "{at:?}: {slot:?} in {phase:?}");
         let odd = matches!(
             phase,
             Some(Phase::Journaling(_) | Phase::Pushing | Phase::Continuing)
@@ -86,8 +88,8 @@ impl Kernel {
     }
 
     /// An attempt has a way to wake, and holds only permits and claims of its phase.
-    fn check_iteration(&self, at: u32, it: &Attempt) {
-        let kind = &self.kinds[self.table.slot(it.slot).kind as usize];
+    fn check_iteration(&self, at: AttemptNo, it: &Attempt) {
+        let kind = &self.kinds[self.table.slot(it.slot).kind.index()];
         let wakes = match it.phase {
             Phase::Queued => true,
             Phase::Permit => kind.permits.contains(&(at, it.generation)),
@@ -108,11 +110,11 @@ impl Kernel {
     }
 
     fn check_counts(&self) {
-        let running = |kind: u16, phase: fn(&Attempt) -> bool| {
+        let running = |kind: TypeNo, phase: fn(&Attempt) -> bool| {
             let of = |it: &&Attempt| self.table.slot(it.slot).kind == kind && phase(it);
             self.attempts.iter().filter(of).count() as u32
         };
-        for (at, kind) in (0..).zip(&self.kinds) {
+        for (at, kind) in TypeNo::all(self.kinds.len()).zip(&self.kinds) {
             let queued = |slot: &&Slot| slot.kind == at && slot.state == State::Queued;
             let queued = self
                 .table
@@ -143,8 +145,8 @@ impl Kernel {
     }
 
     fn check_holdings(&self) {
-        let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut claims: BTreeMap<_, BTreeMap<u32, u32>> = BTreeMap::new();
+        let mut holds: BTreeMap<SlotNo, u32> = BTreeMap::new();
+        let mut claims: BTreeMap<_, BTreeMap<SlotNo, u32>> = BTreeMap::new();
         for it in self.attempts.iter() {
             for &relied in &it.relies_on {
                 *holds.entry(relied).or_default() += 1;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, delay, differs, id, kind, thing};
 use crate::{
     config::Config,
-    kernel::{AssetStatus, Branch, Event, Pin, Recovered, slot::NONE},
+    kernel::{AssetStatus, Branch, Event, Pin, Recovered, attempt::AttemptNo},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -90,7 +90,7 @@ fn r9_asset_that_becomes_modelled_only_frees_its_claims() {
     assert_eq!(rig.kernel.branches()[&Branch::Resolved], 1);
     assert!(rig.kernel.claims.held().is_empty());
     let slot = rig.kernel.table.find("a").unwrap();
-    assert_eq!(rig.kernel.table.slot(slot).attempt, NONE);
+    assert_eq!(rig.kernel.table.slot(slot).attempt, AttemptNo::NONE);
     rig.kernel.check_invariants(rig.now);
 }
 
@@ -187,7 +187,7 @@ fn r8_neighbour_of_another_type_is_diffed_by_the_plugin_of_that_type() {
     rig.pass(Duration::from_secs(6));
     let (ticket, asset) = (1, id("b"));
     rig.step(Event::Observe { ticket, asset });
-    assert_eq!(rig.diff("b").unwrap().plugin, 1);
+    assert_eq!(rig.diff("b").unwrap().plugin.index(), 1);
 }
 
 #[test]

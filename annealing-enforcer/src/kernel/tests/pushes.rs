@@ -8,7 +8,7 @@ use prodspec_model::addons::Turndown;
 use super::rig::{Rig, differs, exclusive, id, kind, thing};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Branch, Event, Record},
+    kernel::{Branch, Event, Record, attempt::AttemptNo},
 };
 
 #[test]
@@ -327,7 +327,7 @@ fn r15_removal_needs_addon_trait_and_approval() {
 }
 
 /// A rig with a push of `a` that is not durable yet, and the index of its attempt.
-fn about_to_push() -> (Rig, u32) {
+fn about_to_push() -> (Rig, AttemptNo) {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);
@@ -338,7 +338,7 @@ fn about_to_push() -> (Rig, u32) {
 
 #[test]
 fn broken_invariant_is_detected_before_a_push_begins() {
-    type Breaks = fn(&mut Rig, u32);
+    type Breaks = fn(&mut Rig, AttemptNo);
     let breaks: [(&str, Breaks); 5] = [
         ("S1: the verdicts are too old", |rig, at| {
             rig.kernel.attempts.at_mut(at).unwrap().good_until = rig.now.mono;

@@ -88,10 +88,14 @@ fn r13_an_open_push_is_resolved_by_the_plugin_that_was_called() {
         assert!(next.diff("a").is_none(), "the advisory push may be running");
         next.pass(Duration::from_secs(600));
         let looked = next.diff("a").expect("its deadline is over");
-        assert_eq!(looked.plugin, 0, "diffed by the plugin that was called");
+        assert_eq!(
+            looked.plugin.index(),
+            0,
+            "diffed by the plugin that was called"
+        );
         let (run, answer) = (looked.run, Ok(Diff::in_sync()));
         next.step(Event::DiffDone { run, answer });
-        assert_eq!(next.diff("a").expect("the new intent").plugin, 1);
+        assert_eq!(next.diff("a").expect("the new intent").plugin.index(), 1);
         assert_eq!(next.remembered("a").unwrap().open, None);
     }
 }
@@ -131,7 +135,10 @@ fn r13_push_may_rely_on_thousands_of_assets_with_long_ids() {
     let consumers: Vec<_> = (0..6_000)
         .map(|n| rig.kernel.table.find(&name(n)).unwrap())
         .collect();
-    let stamps = consumers.iter().map(|&slot| Stamp { slot, seq: 0 });
+    let stamps = consumers.iter().map(|slot| Stamp {
+        slot: slot.bare(),
+        seq: 0,
+    });
     rig.until_push("provider", |mut verdict| {
         verdict.relies_on = stamps.collect();
         verdict

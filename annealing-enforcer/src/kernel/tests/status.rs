@@ -249,7 +249,7 @@ fn r63_push_in_progress_is_under_way_and_not_unknown() {
     rig.calls.clear();
     let slot = rig.kernel.table.find("a").unwrap();
     let run = plugin_sdk::Run {
-        slot,
+        slot: slot.bare(),
         n: rig.kernel.table.slot(slot).n,
         incarnation: rig.latest.no(),
     };

@@ -85,7 +85,7 @@ fn r16_asset_that_waits_for_a_forgotten_asset_is_diffed() {
     rig.publish(Vec::new(), &["b"]);
     let slot = rig.kernel.table.find("b").unwrap();
     let run = plugin_sdk::Run {
-        slot,
+        slot: slot.bare(),
         n: rig.kernel.table.slot(slot).n,
         incarnation: rig.latest.no(),
     };
