@@ -22,7 +22,7 @@ impl<R: Runtime> Handle<R> {
     /// one of the same name. Pushes nothing, seals nothing, and needs no ownership.
     ///
     /// # Errors
-    /// As for [`Handle::check`].
+    /// As for [`Handle::dry_run`].
     pub async fn plan_with(&self, instead: &[&dyn SourceOfTruth]) -> Result<Plan, Error> {
         let (_, incarnation) = self.candidate(instead).await?;
         self.planned(incarnation).await
