@@ -58,7 +58,7 @@ pub struct Effects {
     pub steps: Vec<Step>,
     /// Calls to make. Each answer comes back as an event.
     pub calls: Vec<Call>,
-    /// Answers to [`Event::Person`], valid once the steps before them are durable.
+    /// Answers to [`Event::Command`], valid once the steps before them are durable.
     pub replies: Vec<(u64, Result<(), Refused>)>,
     /// Assets that the group's rollout no longer holds. They may belong to another group now.
     pub released: Vec<AssetId>,
