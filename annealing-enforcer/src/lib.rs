@@ -40,9 +40,7 @@ pub mod registry;
 pub mod shell;
 
 pub use config::{Config, TypeConfig};
-pub use kernel::{
-    Command, Explanation, FeedItem, Interventions, Named, Outcome, Prospect, Reason, Status,
-};
+pub use kernel::{Command, Explanation, Interventions, Named, Outcome, Prospect, Reason, Status};
 pub use registry::Registry;
 pub use shell::{
     AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, Plan,

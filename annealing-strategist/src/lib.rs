@@ -2,10 +2,9 @@
 //!
 //! Most teams use this crate through `control-plane`. All decisions are made in [`kernel`], which is pure; there is
 //! one kernel per policy group. The [`shell`] feeds it events and performs its effects. Enforcement is behind a port,
-//! the [`Actuator`]. Two tower stacks can be configured: [policy layers](policy) decide which targets may move when,
+//! the [`Actuator`](plugin_sdk::Actuator). Two tower stacks can be configured: [policy layers](policy) decide which targets may move when,
 //! and [validators](health) judge the health of the updated targets.
 
-pub mod actuator;
 pub mod config;
 mod group;
 pub mod health;
@@ -15,7 +14,6 @@ pub mod preview;
 pub mod record;
 pub mod shell;
 
-pub use actuator::{Actuation, Actuator, Feed, PinTo};
 pub use config::Config;
 pub use kernel::{Command, Counts, GroupOutcome, Refused, View};
 pub use record::{By, Entry, Rollout, State};

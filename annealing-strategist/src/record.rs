@@ -2,9 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use control_plane_store::{Record, records::StandingPin};
+use control_plane_store::Record;
 use jiff::Timestamp;
-use plugin_sdk::{Health, RolloutId};
+use plugin_sdk::{Health, Pin, RolloutId};
 use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
@@ -232,7 +232,7 @@ pub struct TargetRecord {
     #[serde(default)]
     pub order: u64,
     /// The pin that the target had before the rollout moved it.
-    pub was: StandingPin,
+    pub was: Pin,
     /// Time at which the pin moved back. `None`: it has not moved back.
     pub back_at: Option<Duration>,
 }

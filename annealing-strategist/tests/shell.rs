@@ -12,22 +12,22 @@ use std::{
 };
 
 use annealing_strategist::{
-    Actuation, Actuator, AskError, Attached, By, Command, Config, Feed, Handle, PinTo, Rollout,
-    State, Strategist, StrategistBuilder, View,
+    AskError, Attached, By, Command, Config, Handle, Rollout, State, Strategist, StrategistBuilder,
+    View,
 };
 use async_trait::async_trait;
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{
-    Batch, MemoryStore, Store,
+    Batch, MemoryStore, Store, Write,
     incarnations::{Head, Incarnations},
     record,
-    records::{GroupHead, PinStatus, StandingPin, SyncState},
+    records::GroupHead,
 };
 use futures::{StreamExt, channel::mpsc, stream::BoxStream};
 use jiff::Timestamp;
 use plugin_sdk::{
-    BoxError, Health, HealthRequest, HealthValidator, Judgement, SelectRequest,
-    service::HealthLayer, testing,
+    Actuation, Actuator, BoxError, Cause, Health, HealthRequest, HealthValidator, Judgement, Pin,
+    PinEvent, PinStatus, SelectRequest, SyncState, service::HealthLayer, testing,
 };
 use prodspec_model::{
     Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
@@ -98,8 +98,8 @@ struct Pins {
     all: BTreeMap<IncarnationNo, Incarnation>,
     sealed: Option<Head>,
     heads: BTreeMap<AssetId, Incarnation>,
-    pins: BTreeMap<AssetId, StandingPin>,
-    followers: Vec<mpsc::UnboundedSender<Feed>>,
+    pins: BTreeMap<AssetId, Pin>,
+    followers: Vec<mpsc::UnboundedSender<PinEvent>>,
     /// The number of moves of each asset's pin to each incarnation.
     moved: BTreeMap<(AssetId, IncarnationNo), u32>,
 }
@@ -122,8 +122,8 @@ impl Pins {
 
     fn at(&self, id: &AssetId) -> Option<Incarnation> {
         match self.pins.get(id) {
-            Some(StandingPin::At(no)) => self.all.get(no).cloned(),
-            Some(StandingPin::NotYet) => None,
+            Some(Pin::At(no, _)) => self.all.get(no).cloned(),
+            Some(Pin::NotYet) => None,
             _ => match self.governs(id) {
                 Some(policy) => self.heads.get(&policy).cloned(),
                 None => Some(self.latest().clone()),
@@ -138,7 +138,7 @@ impl Pins {
     fn pin_status(&self, id: &AssetId) -> PinStatus {
         let pin = self.pins.get(id).copied();
         PinStatus {
-            pin: pin.unwrap_or(StandingPin::Default),
+            pin: pin.unwrap_or(Pin::Default),
             content: self.content(id),
             state: SyncState::InSync {
                 since: Timestamp::UNIX_EPOCH,
@@ -146,14 +146,14 @@ impl Pins {
         }
     }
 
-    fn tell(&mut self, feed: &Feed) {
+    fn tell(&mut self, feed: &PinEvent) {
         self.followers
             .retain(|follower| follower.unbounded_send(feed.clone()).is_ok());
     }
 
     fn tell_standing(&mut self, id: &AssetId) {
         let pin_status = self.pin_status(id);
-        self.tell(&Feed::Statuses(vec![(id.clone(), pin_status)]));
+        self.tell(&PinEvent::Statuses(vec![(id.clone(), pin_status)]));
     }
 
     /// R17: governed assets keep their content during `change`.
@@ -168,7 +168,7 @@ impl Pins {
         for (id, (at, content)) in ids.iter().zip(was) {
             let kept = self.governs(id).is_some() && !self.pins.contains_key(id);
             if kept && self.content(id) != content {
-                let pin = at.map_or(StandingPin::NotYet, |at| StandingPin::At(at.no()));
+                let pin = at.map_or(Pin::NotYet, |at| Pin::At(at.no(), Cause::Intent));
                 self.pins.insert(id.clone(), pin);
                 self.tell_standing(id);
             }
@@ -178,17 +178,17 @@ impl Pins {
     fn publish(&mut self, newer: Incarnation) {
         let took = newer.clone();
         self.keeping(|pins| drop(pins.all.insert(newer.no(), newer)));
-        self.tell(&Feed::Took(took));
+        self.tell(&PinEvent::Took(took));
     }
 
-    fn move_pin(&mut self, id: &AssetId, to: PinTo) {
+    fn move_pin(&mut self, id: &AssetId, to: Pin<Incarnation>) {
         match to {
-            PinTo::At(at, _) => {
+            Pin::At(at, cause) => {
                 *self.moved.entry((id.clone(), at.no())).or_default() += 1;
-                self.pins.insert(id.clone(), StandingPin::At(at.no()));
+                self.pins.insert(id.clone(), Pin::At(at.no(), cause));
             }
-            PinTo::NotYet => drop(self.pins.insert(id.clone(), StandingPin::NotYet)),
-            PinTo::Default => {
+            Pin::NotYet => drop(self.pins.insert(id.clone(), Pin::NotYet)),
+            Pin::Default => {
                 let content = self.content(id);
                 let pin = self.pins.remove(id);
                 let other = self.content(id) != content && self.governs(id).is_some();
@@ -203,17 +203,19 @@ impl Pins {
 
 #[async_trait]
 impl Actuator for Toy {
-    async fn actuate(&self, step: Actuation) -> Result<(), BoxError> {
+    type Write = Write;
+
+    async fn actuate(&self, step: Actuation<Write>) -> Result<(), BoxError> {
         let mut batch = Batch::new();
         batch.writes = step.writes;
-        if let Some((policy, head)) = &step.head {
+        for (policy, head) in &step.heads {
             let incarnation = head.no();
             let head = GroupHead { incarnation };
             batch = batch.write(record::put(&self.partition, policy.as_str(), &head)?);
         }
         self.store.commit(batch).await?;
         let mut state = self.state.lock().unwrap();
-        if let Some((policy, head)) = step.head {
+        for (policy, head) in step.heads {
             state.keeping(|pins| drop(pins.heads.insert(policy, head)));
         }
         for (id, to) in step.moves {
@@ -222,14 +224,14 @@ impl Actuator for Toy {
         Ok(())
     }
 
-    fn feed(&self) -> BoxStream<'static, Feed> {
+    fn pin_events(&self) -> BoxStream<'static, PinEvent> {
         let mut state = self.state.lock().unwrap();
         let (sender, feed) = mpsc::unbounded();
         let pins: Vec<AssetId> = state.pins.keys().cloned().collect();
         let pins = pins.iter().map(|id| (id.clone(), state.pin_status(id)));
         let first = [
-            Feed::Took(state.latest().clone()),
-            Feed::Statuses(pins.collect()),
+            PinEvent::Took(state.latest().clone()),
+            PinEvent::Statuses(pins.collect()),
         ];
         for item in first {
             sender.unbounded_send(item).unwrap();
@@ -316,7 +318,7 @@ impl World {
         self.view(policy).await.rollout.unwrap().state
     }
 
-    fn pin(&self, name: &str) -> Option<StandingPin> {
+    fn pin(&self, name: &str) -> Option<Pin> {
         self.toy.state.lock().unwrap().pins.get(&id(name)).copied()
     }
 
@@ -357,8 +359,8 @@ async fn seal(toy: &Toy, assets: Vec<Asset>, gone: &[&str]) {
     state.publish(newer);
 }
 
-fn at(no: u32) -> Option<StandingPin> {
-    Some(StandingPin::At(IncarnationNo(no)))
+fn at(no: u32) -> Option<Pin> {
+    Some(Pin::At(IncarnationNo(no), Cause::Intent))
 }
 
 fn by() -> By {

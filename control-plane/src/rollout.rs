@@ -3,15 +3,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use annealing_enforcer::{FeedItem, Handle as Enforcement, kernel::Pin};
-use annealing_strategist::{
-    Actuation, Actuator, AskError, Command, Feed, GroupOutcome, Handle as Rollouts, PinTo, Rollout,
-    View,
-};
-use async_trait::async_trait;
+use annealing_enforcer::Handle as Enforcement;
+use annealing_strategist::{AskError, Command, GroupOutcome, Handle as Rollouts, Rollout, View};
 use control_plane_runtime::{Runtime, timeout_at};
-use futures::{StreamExt, stream::BoxStream};
-use plugin_sdk::{BoxError, Progress, Wait};
+use plugin_sdk::{Progress, Wait};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, addons::RolloutPolicyRef};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -25,49 +20,11 @@ use crate::{
 /// Wait before the strategist starts again after a step failed while the partition is still owned.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The [`Actuator`] of a control plane: it moves pins through the enforcer of one ownership, and reports the resulting
-/// states of assets.
-pub struct ThroughEnforcer<R>(Enforcement<R>);
-
-impl<R: Runtime> ThroughEnforcer<R> {
-    /// Creates an actuator on the enforcer behind `enforcement`.
-    pub fn new(enforcement: Enforcement<R>) -> Self {
-        Self(enforcement)
-    }
-}
-
-#[async_trait]
-impl<R: Runtime> Actuator for ThroughEnforcer<R> {
-    async fn actuate(&self, step: Actuation) -> Result<(), BoxError> {
-        let pin = |to| match to {
-            PinTo::At(incarnation, cause) => Pin::At(incarnation, cause),
-            PinTo::NotYet => Pin::NotYet,
-            PinTo::Default => Pin::Default,
-        };
-        let moves = step.moves.into_iter().map(|(asset, to)| (asset, pin(to)));
-        let heads: Vec<(AssetId, Incarnation)> = step.head.into_iter().collect();
-        let done = self.0.actuate(step.writes, heads, moves.collect());
-        Ok(done.await?)
-    }
-
-    fn feed(&self) -> BoxStream<'static, Feed> {
-        let items = self.0.feed().filter_map(|item| async {
-            match item {
-                FeedItem::Took(incarnation) => Some(Feed::Took(incarnation)),
-                FeedItem::Statuses(pin_statuses) => Some(Feed::Statuses(pin_statuses)),
-                _ => None,
-            }
-        });
-        items.boxed()
-    }
-}
-
 /// Runs rollouts until the caller drops the future, which happens when the ownership ends.
 pub(crate) async fn while_owner<R: Runtime>(shared: Arc<Shared<R>>, enforcement: Enforcement<R>) {
     let _rolling = Rolling(&shared.rollouts);
     loop {
-        let actuator = Arc::new(ThroughEnforcer::new(enforcement.clone()));
-        let (attached, handle) = shared.strategist.attach(actuator);
+        let (attached, handle) = shared.strategist.attach(Arc::new(enforcement.clone()));
         shared.rollouts.send_replace(Some(handle));
         attached.run().await;
         shared.runtime.sleep(AGAIN).await;

@@ -15,6 +15,7 @@ pub mod error;
 pub mod generate;
 pub mod health;
 pub mod observe;
+pub mod pin;
 pub mod problem;
 pub mod push;
 pub mod reader;
@@ -43,6 +44,7 @@ pub use health::{
     Watched,
 };
 pub use observe::{Observation, PartitionView, Shared, Usage};
+pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, SyncState};
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;

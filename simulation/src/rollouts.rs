@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::EnforcerBuilder;
 use annealing_strategist::{Config, Strategist};
-use control_plane::rollout::ThroughEnforcer;
 use control_plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{AssetType, AssetTypes, service::HealthLayer};
 use prodspec_model::Message;
@@ -47,8 +46,7 @@ pub fn beside(
         let (world, strategist) = (world.clone(), strategist.clone());
         async move {
             loop {
-                let actuator = Arc::new(ThroughEnforcer::new(enforcement.clone()));
-                let (attached, handle) = strategist.attach(actuator);
+                let (attached, handle) = strategist.attach(Arc::new(enforcement.clone()));
                 world.state().answers(node, Some(handle));
                 attached.run().await;
                 world.state().answers(node, None);

@@ -8,7 +8,7 @@ use control_plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
     memory::{Fault as StoreFault, Point, Rates},
-    records::{AssetRecord, GroupHead, PinRecord},
+    records::{AssetRecord, GroupHead},
 };
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 
@@ -19,6 +19,7 @@ use crate::{
     process,
     world::{State, World},
 };
+use plugin_sdk::Pin;
 
 /// A memory store, as used by one process.
 pub struct ProcessStore {
@@ -261,9 +262,9 @@ impl State {
             return;
         };
         match key.split('/').next() {
-            Some(PinRecord::KIND) => {
+            Some(Pin::KIND) => {
                 let pin = value.and_then(|value| serde_json::from_slice(value).ok());
-                self.pin_moved(at, pin);
+                self.pin_moved(at, pin.unwrap_or(Pin::Default));
             }
             Some(Quarantined::KIND) if value.is_some() => drop(eye.held.insert(key.to_owned())),
             Some(Quarantined::KIND) => drop(eye.held.remove(key)),

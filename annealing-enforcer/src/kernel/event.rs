@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use control_plane_store::records::{
-    Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause, PinRecord, PinStatus,
+    Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause,
 };
 use plugin_sdk::{
-    Cause, Change, Diff, Mono, Observation, Observed, Pushed, Run, Shared, Usage, Verdict, plugin,
+    Cause, Change, Diff, Mono, Observation, Observed, Pin, PinEvent, Pushed, Run, Shared, Usage,
+    Verdict, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -22,14 +23,14 @@ pub enum Event {
         /// Id of the asset whose pin moved.
         asset: AssetId,
         /// The new pin of the asset.
-        pin: Pin,
+        pin: Pin<Incarnation>,
     },
     /// Groups completed rollouts and pins moved. Heads are applied first.
     Actuate {
         /// Rollout policies with the new heads of their groups.
         heads: Vec<(AssetId, Incarnation)>,
         /// Ids of assets with their new pins.
-        moves: Vec<(AssetId, Pin)>,
+        moves: Vec<(AssetId, Pin<Incarnation>)>,
     },
     /// A diff ended, of an attempt or of an observation.
     DiffDone {
@@ -90,19 +91,6 @@ pub enum Event {
     Break,
 }
 
-/// The pin of an asset: the incarnation at which it is enforced.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Pin {
-    /// No pin of its own: the asset follows its policy group's head if a policy governs it, otherwise the newest sealed
-    /// incarnation.
-    Default,
-    /// A fixed incarnation, and the cause for which it was pinned.
-    At(Incarnation, Cause),
-    /// No incarnation yet: the asset is left alone.
-    NotYet,
-}
-
 /// The effects of a step, to be performed by the shell. One value is reused from step to step.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -117,23 +105,13 @@ pub struct Effects {
     /// `true`: an asset may have settled, or may have stopped being settled.
     pub settled_changed: bool,
     /// News for the subscribers of the feed, such as the strategist, in order.
-    pub feed: Vec<FeedItem>,
+    pub feed: Vec<PinEvent>,
     /// Notices to operators, for the log.
     pub notices: Vec<Notice>,
     /// The reason why the operator's command was refused. Nothing of a refused command is recorded.
     pub refused: Option<String>,
     /// The invariant that a push would have broken, and how. The partition has to stop.
     pub violation: Option<String>,
-}
-
-/// News for the subscribers of the feed, such as the strategist, in the order of events.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum FeedItem {
-    /// Enforcement has taken in this newest incarnation.
-    Took(Incarnation),
-    /// The present sync states of assets with a pin of their own, and of assets that have just lost it.
-    Statuses(Vec<(AssetId, PinStatus)>),
 }
 
 /// A record to be made durable.
@@ -145,8 +123,8 @@ pub enum Record {
     Floor(IncarnationNo),
     /// The newest incarnation taken in. Records of pins that moved with it come before this one.
     Taken(IncarnationNo),
-    /// The asset's own pin moved. `None`: it has no pin of its own any more.
-    Pin(AssetId, Option<PinRecord>),
+    /// The asset's own pin moved. [`Pin::Default`]: it has no pin of its own any more.
+    Pin(AssetId, Pin),
     /// The total time for which the partition has been owned.
     Owned(Owned),
     /// The new head of a policy group that completed a rollout.

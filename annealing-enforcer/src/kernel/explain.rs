@@ -2,14 +2,13 @@
 
 use control_plane_store::records::Trigger;
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Change, Delay, Now};
+use plugin_sdk::{Cause, Change, Delay, Now, Pin};
 use prodspec_model::{AssetId, IncarnationNo, TypeName};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
     attempt::{Attempt, Behind, Phase, Wait},
-    event::Pin,
     people::Interventions,
     slot::{SlotNo, State, flag},
     waiting::wall_at,

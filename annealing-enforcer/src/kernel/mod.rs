@@ -51,13 +51,13 @@ use std::{
     time::Duration,
 };
 
-use plugin_sdk::{FencingToken, Mono, Now};
+use plugin_sdk::{FencingToken, Mono, Now, Pin};
 use prodspec_model::{Incarnation, IncarnationNo};
 
 pub use attempt::{Behind, Wait};
 pub use branch::{Branch, Bug};
 pub use edges::InProduction;
-pub use event::{Call, CheckCall, Effects, Event, FeedItem, Pin, PushCall, Record, Target};
+pub use event::{Call, CheckCall, Effects, Event, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
 pub use notice::Notice;
 pub use people::{Command, Interventions};
@@ -113,7 +113,7 @@ pub struct Kernel {
     last_settled: LastSettled,
     people: People,
     /// Pins of assets that have no slot: not known yet, or no longer known.
-    early_pins: BTreeMap<prodspec_model::AssetId, Pin>,
+    early_pins: BTreeMap<prodspec_model::AssetId, Pin<Incarnation>>,
     /// Sync states of the assets with a pin of their own, by slot. The strategist follows them.
     pin_statuses: BTreeMap<SlotNo, pin_status::Stand>,
     /// Governed assets whose content differs from that in the newest incarnation.

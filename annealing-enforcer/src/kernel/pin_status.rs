@@ -1,15 +1,14 @@
 //! Sync states of assets with a pin of their own, reported to the strategist. Only a diff that started after the pin
 //! moved shows that an asset is in sync there (R20).
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
-use plugin_sdk::{Delay, Now, Recheck};
+use plugin_sdk::{Delay, Now, Pin, PinEvent, PinStatus, Recheck, SyncState};
 use prodspec_model::AssetId;
 
 use super::{
     Kernel,
     attempt::Phase,
     branch::Bug,
-    event::{Effects, FeedItem, Pin},
+    event::Effects,
     slot::{SlotNo, flag},
 };
 
@@ -202,7 +201,7 @@ impl Kernel {
     /// Reports an asset that is not enforced or not known: it has no pin of its own.
     pub(super) fn report_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
         let pin_status = PinStatus {
-            pin: StandingPin::Default,
+            pin: Pin::Default,
             content: None,
             state: SyncState::InSync { since: now.wall },
         };
@@ -227,11 +226,7 @@ impl Kernel {
     }
 
     fn pin_status_of(&self, slot: SlotNo) -> Option<(AssetId, PinStatus)> {
-        let pin = match self.table.pin_of(slot) {
-            Pin::Default => StandingPin::Default,
-            Pin::NotYet => StandingPin::NotYet,
-            Pin::At(incarnation, _) => StandingPin::At(incarnation.no()),
-        };
+        let pin = self.table.pin_of(slot).by_number();
         let content = self.table.content(slot);
         let state = match self.pin_statuses.get(&slot) {
             Some(stand) => stand.state.clone(),
@@ -257,8 +252,8 @@ impl Kernel {
 
 fn report(told: (AssetId, PinStatus), out: &mut Effects) {
     match out.feed.last_mut() {
-        Some(FeedItem::Statuses(stands)) => stands.push(told),
-        _ => out.feed.push(FeedItem::Statuses(vec![told])),
+        Some(PinEvent::Statuses(stands)) => stands.push(told),
+        _ => out.feed.push(PinEvent::Statuses(vec![told])),
     }
 }
 

@@ -3,15 +3,14 @@
 //! An asset that a rollout policy governs is enforced at its group's head. Its content changes only when the strategist
 //! pins it elsewhere. When anything else would change its content, the kernel pins the asset where it was.
 
-use control_plane_store::records::PinRecord;
-use plugin_sdk::{Cause, Now};
+use plugin_sdk::{Cause, Now, Pin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::RolloutPolicyRef};
 
 use super::{
     Kernel,
     attempt::{AttemptNo, Phase},
     branch::{Branch, Bug},
-    event::{Effects, Pin, Record},
+    event::{Effects, Record},
     pin_entry::PinNo,
     slot::{Class, SlotNo, Trigger, flag},
 };
@@ -79,7 +78,7 @@ impl Kernel {
         &mut self,
         now: Now,
         heads: Vec<(AssetId, Incarnation)>,
-        moves: Vec<(AssetId, Pin)>,
+        moves: Vec<(AssetId, Pin<Incarnation>)>,
         out: &mut Effects,
     ) {
         for (policy, head) in heads {
@@ -211,7 +210,7 @@ impl Kernel {
         let place = self.table.default_place(None);
         self.table.set_place(slot, place);
         if let Some(id) = self.table.id(slot) {
-            self.record(Record::Pin(id, None), out);
+            self.record(Record::Pin(id, Pin::Default), out);
         }
         self.restart_status(now, slot, out);
     }
@@ -221,16 +220,22 @@ impl Kernel {
         self.count(Branch::KeptInPlace);
         let at = was.intent.as_ref();
         let at = at.map(|(_, incarnation)| (incarnation.clone(), Cause::Intent));
-        let record = pin_record(at.as_ref());
         self.table.set_pin(slot, at);
         if let Some(id) = self.table.id(slot) {
-            self.record(Record::Pin(id, Some(record)), out);
+            let pin = self.table.pin_of(slot).by_number();
+            self.record(Record::Pin(id, pin), out);
         }
         self.follow_status(now, slot, out);
     }
 
     /// Moves an asset's pin. If its content changes, the calls under way become void (R8, R11).
-    pub(super) fn move_pin(&mut self, now: Now, id: &AssetId, pin: Pin, out: &mut Effects) {
+    pub(super) fn move_pin(
+        &mut self,
+        now: Now,
+        id: &AssetId,
+        pin: Pin<Incarnation>,
+        out: &mut Effects,
+    ) {
         let known = self.table.find(id.as_str());
         let there = match &pin {
             Pin::At(at, _) if known.is_none() => at.asset(id).map(|asset| (asset, at.clone())),
@@ -249,15 +254,11 @@ impl Kernel {
             Pin::At(_, Cause::Rollback) => Class::Rollback,
             _ => Class::Intent,
         };
-        let at = match pin {
-            Pin::Default => None,
-            Pin::NotYet => Some(None),
-            Pin::At(incarnation, cause) => Some(Some((incarnation, cause))),
-        };
-        let record = at.as_ref().map(|at| pin_record(at.as_ref()));
-        match at {
-            Some(at) => self.table.set_pin(slot, at),
-            None => {
+        let record = pin.by_number();
+        match pin {
+            Pin::At(incarnation, cause) => self.table.set_pin(slot, Some((incarnation, cause))),
+            Pin::NotYet => self.table.set_pin(slot, None),
+            Pin::Default => {
                 let policy = self.policy_of(slot);
                 let place = self.table.default_place(policy.as_ref());
                 let by_default = self.table.intent_by(slot, place);
@@ -283,16 +284,8 @@ impl Kernel {
     }
 
     /// Stores the pin of an asset that has no slot: not known yet, no longer known, or not enforced.
-    fn pin_early(&mut self, id: &AssetId, pin: Pin, out: &mut Effects) {
-        let record = match &pin {
-            Pin::Default => None,
-            Pin::NotYet => Some(PinRecord::NotYet),
-            Pin::At(incarnation, cause) => Some(PinRecord::At {
-                incarnation: incarnation.no(),
-                cause: *cause,
-            }),
-        };
-        self.record(Record::Pin(id.clone(), record), out);
+    fn pin_early(&mut self, id: &AssetId, pin: Pin<Incarnation>, out: &mut Effects) {
+        self.record(Record::Pin(id.clone(), pin.by_number()), out);
         match pin {
             Pin::Default => self.early_pins.remove(id),
             pin => self.early_pins.insert(id.clone(), pin),
@@ -409,15 +402,5 @@ impl Kernel {
             false => self.behind.remove(&slot),
         };
         out.settled_changed |= changed;
-    }
-}
-
-fn pin_record(at: Option<&(Incarnation, Cause)>) -> PinRecord {
-    match at {
-        None => PinRecord::NotYet,
-        Some((incarnation, cause)) => PinRecord::At {
-            incarnation: incarnation.no(),
-            cause: *cause,
-        },
     }
 }

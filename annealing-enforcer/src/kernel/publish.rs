@@ -1,13 +1,13 @@
 //! Taking in a newer incarnation: the assets that changed, came or left. Costs O(changes · log N).
 
 use control_plane_store::records::Orphaned;
-use plugin_sdk::Now;
+use plugin_sdk::{Now, PinEvent};
 use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapshot::Location};
 
 use super::{
     Kernel,
     branch::{Branch, Bug},
-    event::{Effects, FeedItem, Record},
+    event::{Effects, Record},
     registered::TypeNo,
     slot::{Class, Slot, SlotNo, State, Trigger, flag},
     table::Elsewhere,
@@ -65,7 +65,7 @@ impl Kernel {
             self.touch(now, place, &older, out);
         }
         self.record(Record::Taken(newer.no()), out);
-        out.feed.push(FeedItem::Took(newer));
+        out.feed.push(PinEvent::Took(newer));
     }
 
     /// Compares two incarnations. Returns the known assets that differ, the locations of new assets, and the assets

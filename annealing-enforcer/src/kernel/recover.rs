@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control_plane_store::records::{AssetRecord, Orphaned, Owned, SyncState};
-use plugin_sdk::{FencingToken, Now};
+use control_plane_store::records::{AssetRecord, Orphaned, Owned};
+use plugin_sdk::{FencingToken, Now, Pin, SyncState};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons};
 
 use super::{
     Kernel,
     attempt::AttemptNo,
     branch::{Branch, Bug},
-    event::{Effects, Pin, Record},
+    event::{Effects, Record},
     people::Interventions,
     pin_status::Stand,
     pins::policy_in,
@@ -41,7 +41,7 @@ pub struct Recovered {
     /// Assets that left intent while no process enforced the partition, each with the last incarnation that had it.
     pub gone: Vec<(Asset, Incarnation)>,
     /// The pins of assets that have one of their own.
-    pub pins: Vec<(AssetId, Pin)>,
+    pub pins: Vec<(AssetId, Pin<Incarnation>)>,
     /// The heads of policy groups, by policy.
     pub heads: Vec<(AssetId, Incarnation)>,
     /// The commands of operators on record.
@@ -188,7 +188,7 @@ impl Kernel {
     }
 
     /// Restores the pin of an asset. An asset that the newest incarnation does not have is enforced where it is pinned.
-    fn recover_pin(&mut self, id: AssetId, pin: Pin) {
+    fn recover_pin(&mut self, id: AssetId, pin: Pin<Incarnation>) {
         let slot = self.table.find(id.as_str()).or_else(|| match &pin {
             Pin::At(last, _) => self.insert_from(last.asset(&id)?, last.clone()),
             _ => None,

@@ -6,13 +6,12 @@ use std::{
 };
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use plugin_sdk::Cause;
+use plugin_sdk::{Cause, Pin};
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationNo, TypeName, snapshot::Location,
 };
 
 use super::{
-    event::Pin,
     pin_entry::{Name, PinEntry, PinNo, is_unused},
     slot::{Slot, SlotNo, flag},
 };
@@ -319,7 +318,7 @@ impl Table {
     }
 
     /// Returns the asset's own pin, or [`Pin::Default`] if it has none.
-    pub(super) fn pin_of(&self, at: SlotNo) -> Pin {
+    pub(super) fn pin_of(&self, at: SlotNo) -> Pin<Incarnation> {
         match self.pins.get(self.slot(at).pin.index()) {
             Some(Some(PinEntry { group: Some(_), .. })) => Pin::Default,
             Some(Some(PinEntry {

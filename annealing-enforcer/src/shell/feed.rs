@@ -2,19 +2,20 @@
 //! ownership ends.
 
 use futures::channel::mpsc::UnboundedSender;
+use plugin_sdk::PinEvent;
 
-use crate::kernel::{FeedItem, Kernel};
+use crate::kernel::Kernel;
 
 /// The followers of one ownership's feed.
 #[derive(Debug, Default)]
-pub(super) struct Feed(Vec<UnboundedSender<FeedItem>>);
+pub(super) struct Feed(Vec<UnboundedSender<PinEvent>>);
 
 impl Feed {
     /// Adds a follower and sends it the newest incarnation and the state of all pinned assets.
-    pub(super) fn follow(&mut self, kernel: &mut Kernel, follower: UnboundedSender<FeedItem>) {
+    pub(super) fn follow(&mut self, kernel: &mut Kernel, follower: UnboundedSender<PinEvent>) {
         let all = [
-            FeedItem::Took(kernel.latest().clone()),
-            FeedItem::Statuses(kernel.followed()),
+            PinEvent::Took(kernel.latest().clone()),
+            PinEvent::Statuses(kernel.followed()),
         ];
         if all
             .into_iter()
@@ -25,7 +26,7 @@ impl Feed {
     }
 
     /// Sends `items` to all followers, and removes followers that have gone.
-    pub(super) fn tell(&mut self, items: &mut Vec<FeedItem>) {
+    pub(super) fn tell(&mut self, items: &mut Vec<PinEvent>) {
         for item in items.drain(..) {
             self.0
                 .retain(|follower| follower.unbounded_send(item.clone()).is_ok());

@@ -5,19 +5,21 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use control_plane_store::{
     Write,
     records::{By, Decision, Decisions, Stopped},
 };
 use futures::{
-    Stream,
+    StreamExt,
     channel::{
         mpsc::{self, UnboundedSender},
         oneshot,
     },
+    stream::BoxStream,
 };
-use plugin_sdk::CheckName;
+use plugin_sdk::{Actuation, Actuator, BoxError, CheckName, Pin, PinEvent};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,7 @@ use super::{
     retire::{Refused, Reply, Retiring},
     supervised::TaskFailures,
 };
-use crate::kernel::{Branch, Command, Explanation, FeedItem, Interventions, Pin, Status, Waiting};
+use crate::kernel::{Branch, Command, Explanation, Interventions, Status, Waiting};
 
 /// Maximum length of a reason, and of an operator's name, in bytes.
 const REASON: usize = 16 << 10;
@@ -118,13 +120,6 @@ pub enum Settle {
     All(IncarnationNo),
     /// One asset, settled at this incarnation or a newer one.
     Asset(AssetId, IncarnationNo),
-}
-
-/// One step of the strategist; see [`Handle::actuate`].
-pub(crate) struct Actuation {
-    pub(crate) writes: Vec<Write>,
-    pub(crate) heads: Vec<(AssetId, Incarnation)>,
-    pub(crate) moves: Vec<(AssetId, Pin)>,
 }
 
 /// The explanation of an asset's state, followed through its waits to root causes.
@@ -315,40 +310,9 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// [`AskError::Retired`] when the incarnation is being removed; another error when the enforcer is not running.
-    pub async fn pin(&self, asset: &AssetId, pin: Pin) -> Result<(), AskError> {
+    pub async fn pin(&self, asset: &AssetId, pin: Pin<Incarnation>) -> Result<(), AskError> {
         self.done(|reply| Input::Pin(asset.clone(), pin, reply))
             .await
-    }
-
-    /// Makes one step of the partition's journal: `writes`, then the groups' new `heads` (policy asset and
-    /// incarnation), then the `moves` of pins, applied in this order. Returns once all of it is durable.
-    ///
-    /// # Errors
-    /// [`AskError::Retired`] when an incarnation is being removed: nothing was done. Another error when the enforcer is
-    /// not running, or no longer owns its partition: it is unknown whether the step was done.
-    pub async fn actuate(
-        &self,
-        writes: Vec<Write>,
-        heads: Vec<(AssetId, Incarnation)>,
-        moves: Vec<(AssetId, Pin)>,
-    ) -> Result<(), AskError> {
-        let step = Actuation {
-            writes,
-            heads,
-            moves,
-        };
-        self.done(|reply| Input::Actuate(Box::new(step), reply))
-            .await
-    }
-
-    /// A stream of the newest incarnation and of the states of assets with pins of their own: all of them first, then
-    /// every change in order. The stream ends with the ownership, or at once if this process does not own the
-    /// partition.
-    pub fn feed(&self) -> impl Stream<Item = FeedItem> + Send + use<R> {
-        let (follower, items) = mpsc::unbounded();
-        // An enforcer that has ended drops the follower, which ends the stream.
-        let _ = self.inputs.unbounded_send(Input::Feed(follower));
-        items
     }
 
     /// Hands a newly sealed incarnation to the enforcer, without waiting for the store's hint.
@@ -357,6 +321,23 @@ impl<R: Runtime> Handle<R> {
         let _ = self
             .inputs
             .unbounded_send(Input::Kernel(crate::kernel::Event::Publish(incarnation)));
+    }
+}
+
+#[async_trait]
+impl<R: Runtime> Actuator for Handle<R> {
+    type Write = Write;
+
+    async fn actuate(&self, step: Actuation<Write>) -> Result<(), BoxError> {
+        let done = self.done(|reply| Input::Actuate(Box::new(step), reply));
+        Ok(done.await?)
+    }
+
+    fn pin_events(&self) -> BoxStream<'static, PinEvent> {
+        let (follower, events) = mpsc::unbounded();
+        // An enforcer that has ended drops the follower, which ends the stream.
+        let _ = self.inputs.unbounded_send(Input::Feed(follower));
+        events.boxed()
     }
 }
 

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control_plane_store::Write;
 use control_plane_store::records::By;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
-use plugin_sdk::{FencingToken, Observation, Shared, Usage};
-use prodspec_model::{AssetId, IncarnationNo};
+use plugin_sdk::{Actuation, FencingToken, Observation, Pin, PinEvent, Shared, Usage};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{
-    handle::{Actuation, Settle},
+    handle::Settle,
     retire::{Reply, Retiring},
 };
-use crate::kernel::{Branch, Command, Event, Explanation, FeedItem, Interventions, Pin, Status};
+use crate::kernel::{Branch, Command, Event, Explanation, Interventions, Status};
 
 /// One input of the shell. Inputs with a reply are answered through it; a dropped reply means no answer.
 pub(crate) enum Input {
@@ -42,15 +43,15 @@ pub(crate) enum Input {
     Tell(Box<Command>, Reply),
     /// An operator clears the stop of the partition.
     Clear(By, Reply),
-    Pin(AssetId, Pin, Reply),
+    Pin(AssetId, Pin<Incarnation>, Reply),
     /// A step of a rollout: writes, heads and pins.
-    Actuate(Box<Actuation>, Reply),
+    Actuate(Box<Actuation<Write>>, Reply),
     /// Asks which old incarnations may be removed.
     Retire(Retiring),
     /// Incarnations of an [`Input::Retire`] that are kept: pins to them are allowed again.
     Retained(BTreeSet<IncarnationNo>),
     /// Subscribes to the feed of rollouts.
-    Feed(UnboundedSender<FeedItem>),
+    Feed(UnboundedSender<PinEvent>),
     /// Wraps an input from a task of one ownership; the ownerships with other tokens ignore it.
     Of(FencingToken, Box<Input>),
     /// Another process owns the partition.

@@ -11,15 +11,14 @@ use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record},
-    records::{
-        Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Owned, Pause, PinRecord, Taken,
-    },
+    records::{Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Owned, Pause, Taken},
 };
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
+use plugin_sdk::Pin;
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Error, Input};
-use crate::kernel::{Event, Interventions, Pin, Recovered};
+use crate::kernel::{Event, Interventions, Recovered};
 
 /// The period at which the newest incarnation is looked up even without a hint: hints may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -243,16 +242,17 @@ impl<R: Runtime> Intent<R> {
         self.read(load).await
     }
 
-    async fn pins(&self) -> Result<Vec<(AssetId, Pin)>, Error> {
+    async fn pins(&self) -> Result<Vec<(AssetId, Pin<Incarnation>)>, Error> {
         let mut pins = Vec::new();
-        for (asset, pin) in named(self.all::<PinRecord>().await?) {
+        for (asset, pin) in named(self.all::<Pin>().await?) {
             let pin = match pin {
-                PinRecord::At { incarnation, cause } => match self.kept(incarnation).await? {
+                Pin::At(incarnation, cause) => match self.kept(incarnation).await? {
                     Some(incarnation) => Pin::At(incarnation, cause),
                     // Fail static: an intent that cannot be read is not replaced by another one.
                     None => Pin::NotYet,
                 },
-                _ => Pin::NotYet,
+                Pin::NotYet => Pin::NotYet,
+                Pin::Default => continue,
             };
             pins.push((asset, pin));
         }

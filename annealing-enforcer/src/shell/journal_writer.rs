@@ -13,10 +13,10 @@ use control_plane_store::{
     journal::{Journal, Outcome, Ticket},
     owner,
     record::{self, Record as _},
-    records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, PinRecord, Taken},
+    records::{AssetRecord, Decisions, Floor, GroupHead, Orphaned, Taken},
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
-use plugin_sdk::{FencingToken, with_causes};
+use plugin_sdk::{FencingToken, Pin, with_causes};
 use prodspec_model::{AssetId, PartitionId};
 
 use super::{
@@ -266,8 +266,9 @@ impl<R: Runtime> JournalWriter<R> {
                 Record::Orphan(asset, state) => {
                     writes.push(self.put_or_delete::<Orphaned>(&asset, state.as_ref())?)
                 }
-                Record::Pin(asset, state) => {
-                    writes.push(self.put_or_delete::<PinRecord>(&asset, state.as_ref())?)
+                Record::Pin(asset, pin) => {
+                    let kept = Some(&pin).filter(|pin| **pin != Pin::Default);
+                    writes.push(self.put_or_delete(&asset, kept)?)
                 }
                 Record::Head(policy, incarnation) => {
                     writes.push(self.put(policy.as_str(), &GroupHead { incarnation })?)

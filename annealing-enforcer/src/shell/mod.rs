@@ -57,12 +57,11 @@ pub use process_lease::{ProcessLease, TERM};
 
 use crate::{
     config::Config,
-    kernel::{Effects, Event, Kernel, Pin, Recovered},
+    kernel::{Effects, Event, Kernel, Recovered},
     registry::Registry,
 };
 use blocked::Blocked;
 use calls::Calls;
-pub(crate) use handle::Actuation;
 pub(crate) use input::Input;
 use journal_writer::{Entry, JournalWriter};
 use lease::LeaseEnd;

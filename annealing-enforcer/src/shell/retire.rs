@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use control_plane_runtime::Runtime;
+use control_plane_store::Write;
 use futures::channel::oneshot;
-use prodspec_model::{AssetId, IncarnationNo};
+use plugin_sdk::{Actuation, Pin};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use super::{Actuation, Entry, Event, Pin, ownership::Ownership};
+use super::{Entry, Event, ownership::Ownership};
 
 /// Maximum number of removed incarnations that are remembered, the newest ones. A caller that still holds an older one
 /// in memory is not expected.
@@ -50,7 +52,7 @@ impl Retired {
     }
 
     /// Refuses a pin to an incarnation that is being removed.
-    pub(super) fn allows(&self, pin: &Pin) -> Result<(), Refused> {
+    pub(super) fn allows(&self, pin: &Pin<Incarnation>) -> Result<(), Refused> {
         match pin {
             Pin::At(at, _) => self.keeps(at.no()),
             _ => Ok(()),
@@ -58,7 +60,7 @@ impl Retired {
     }
 
     /// Refuses a step if any of its heads or pins names an incarnation that is being removed.
-    pub(super) fn allows_step(&self, step: &Actuation) -> Result<(), Refused> {
+    pub(super) fn allows_step(&self, step: &Actuation<Write>) -> Result<(), Refused> {
         let heads = step.heads.iter();
         heads
             .clone()
@@ -75,7 +77,7 @@ impl Retired {
 }
 
 impl<R: Runtime> Ownership<R> {
-    pub(super) fn pin(&mut self, asset: AssetId, pin: Pin, reply: Reply) {
+    pub(super) fn pin(&mut self, asset: AssetId, pin: Pin<Incarnation>, reply: Reply) {
         if let Err(refused) = self.retired.allows(&pin) {
             // The caller may have gone.
             let _ = reply.send(Err(refused));
@@ -85,7 +87,7 @@ impl<R: Runtime> Ownership<R> {
         self.when_durable(reply);
     }
 
-    pub(super) fn actuate(&mut self, step: Actuation, reply: Reply) {
+    pub(super) fn actuate(&mut self, step: Actuation<Write>, reply: Reply) {
         if let Err(refused) = self.retired.allows_step(&step) {
             let _ = reply.send(Err(refused));
             return;

@@ -11,7 +11,7 @@ use control_plane_store::records::By;
 use control_plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use futures::channel::oneshot;
 use plugin_sdk::{
-    AssetPlugin, Cause, Diff, DiffRequest, PushRequest, Pushed, plugin,
+    Actuation, Actuator, AssetPlugin, Cause, Diff, DiffRequest, Pin, PushRequest, Pushed, plugin,
     testing::{self, InMemoryProduction},
 };
 use prodspec_model::{
@@ -20,7 +20,7 @@ use prodspec_model::{
 };
 
 use super::{AskError, Handle, Input, ProcessLease, Settle};
-use crate::{Command, Enforcer, kernel::Pin};
+use crate::{Command, Enforcer};
 
 mod calls;
 mod drain;
@@ -242,9 +242,13 @@ async fn r5_pins_to_incarnations_being_removed_are_refused() {
         handle.wait_settled(settled, SOON).await.unwrap();
         assert_eq!(handle.retire(old()).await.unwrap(), old());
         let moves = vec![(a.id(), pin(&two))];
-        let refused = handle.actuate(Vec::new(), Vec::new(), moves).await;
+        let step = Actuation {
+            moves,
+            ..Actuation::default()
+        };
+        let refused = handle.actuate(step).await.unwrap_err();
         assert!(
-            matches!(refused, Err(AskError::Retired { .. })),
+            matches!(refused.downcast_ref(), Some(AskError::Retired { .. })),
             "{refused:?}"
         );
     })

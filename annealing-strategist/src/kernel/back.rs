@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
-use plugin_sdk::{Cause, Now, Progress, RolloutId, Selection, Target};
+use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, RolloutId, Selection, SyncState, Target};
 use prodspec_model::{AssetId, Digest, rollout::OnUnhealthy};
 
-use super::{Bug, Effects, Goes, Kernel, Record, Step, live::Live};
+use super::{Bug, Effects, Kernel, Record, Step, live::Live};
 use crate::record::{By, Quarantined, State, TargetRecord};
 
 impl Kernel {
@@ -123,18 +122,18 @@ impl Kernel {
     }
 
     /// Returns the place to which the pin of an asset goes when it is rolled back.
-    pub(super) fn goes_back(&self, asset: &AssetId, was: StandingPin) -> Goes {
+    pub(super) fn goes_back(&self, asset: &AssetId, was: Pin) -> Pin {
         let cause = match self.planted(Bug::RollBackAsIntent) {
             true => Cause::Intent,
             false => Cause::Rollback,
         };
         match was {
-            StandingPin::At(no) => Goes::At(no, cause),
-            StandingPin::NotYet => Goes::NotYet,
-            StandingPin::Default => match &self.head {
-                Some(head) if head.asset(asset).is_some() => Goes::At(head.no(), cause),
+            Pin::At(no, _) => Pin::At(no, cause),
+            Pin::NotYet => Pin::NotYet,
+            Pin::Default => match &self.head {
+                Some(head) if head.asset(asset).is_some() => Pin::At(head.no(), cause),
                 // The asset is new in this rollout. It is left alone and listed, never removed.
-                _ => Goes::NotYet,
+                _ => Pin::NotYet,
             },
         }
     }
@@ -156,7 +155,7 @@ impl Kernel {
             };
             row.back_at = Some(live.watched(at));
             let goes = self.goes_back(&asset, row.was);
-            let unpushed = self.is_modelled_only(&live.to, &asset) || goes == Goes::NotYet;
+            let unpushed = self.is_modelled_only(&live.to, &asset) || goes == Pin::NotYet;
             step.records
                 .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);
@@ -181,7 +180,7 @@ impl Kernel {
         };
         let back = live.on_the_way();
         // Ignore pin statuses from before the asset was sent back, and at other pins: they describe the failed content.
-        if back[place].is_waiting() || pin_status.pin != pin {
+        if back[place].is_waiting() || !pin_status.pin.same_place(&pin) {
             return;
         }
         let progress = match &pin_status.state {
@@ -219,8 +218,8 @@ impl Kernel {
             live.inherited.iter().chain(live.held()).collect();
         for (asset, row) in moved {
             // An asset that is not back yet keeps its pin, so that its push keeps the cause `Rollback`.
-            if row.was == StandingPin::Default && live.is_back(asset) {
-                self.pin(now, asset, Goes::Default, &mut step);
+            if row.was == Pin::Default && live.is_back(asset) {
+                self.pin(now, asset, Pin::Default, &mut step);
             }
         }
         out.steps.push(step);

@@ -5,13 +5,12 @@ use std::{
     time::Duration,
 };
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Now, RolloutId, Target};
+use plugin_sdk::{Cause, Now, Pin, PinStatus, RolloutId, SyncState, Target};
 use prodspec_model::{Asset, AssetId, Incarnation, rollout::FirstTurnup};
 
 use super::{
-    Bug, Effects, Goes, Kernel, Record, Step,
+    Bug, Effects, Kernel, Record, Step,
     closure::{Before, Closure},
     live::Live,
 };
@@ -327,10 +326,10 @@ impl Kernel {
     }
 
     /// Returns the pin that keeps an asset where its default puts it now.
-    pub(super) fn stays(&self, asset: &AssetId) -> Goes {
+    pub(super) fn stays(&self, asset: &AssetId) -> Pin {
         match &self.head {
-            Some(head) if head.asset(asset).is_some() => Goes::At(head.no(), Cause::Intent),
-            _ => Goes::NotYet,
+            Some(head) if head.asset(asset).is_some() => Pin::At(head.no(), Cause::Intent),
+            _ => Pin::NotYet,
         }
     }
 
@@ -421,13 +420,13 @@ impl Kernel {
         for asset in gone {
             self.pins.remove(&asset);
             self.expected.remove(&asset);
-            step.moves.push((asset, Goes::Default));
+            step.moves.push((asset, Pin::Default));
         }
     }
 
     /// Returns the pin of an asset, as far as enforcement has reported it.
-    pub(super) fn pin_of(&self, asset: &AssetId) -> StandingPin {
+    pub(super) fn pin_of(&self, asset: &AssetId) -> Pin {
         let pin_status = self.pins.get(asset);
-        pin_status.map_or(StandingPin::Default, |pin_status| pin_status.pin)
+        pin_status.map_or(Pin::Default, |pin_status| pin_status.pin)
     }
 }

@@ -1,8 +1,7 @@
 //! The events that the kernel takes and the effects that it returns.
 
-use control_plane_store::records::PinStatus;
-use plugin_sdk::{Cause, Health, HealthRequest, RolloutId, SelectRequest, Selection};
-use prodspec_model::{AssetId, Incarnation, IncarnationNo};
+use plugin_sdk::{Health, HealthRequest, Pin, PinStatus, RolloutId, SelectRequest, Selection};
+use prodspec_model::{AssetId, Incarnation};
 
 use super::people::{Command, Refused};
 use crate::group::Heads;
@@ -72,7 +71,7 @@ pub struct Step {
     /// The group's new head. `None`: it stays.
     pub head: Option<Incarnation>,
     /// Pins to move, in this order.
-    pub moves: Vec<(AssetId, Goes)>,
+    pub moves: Vec<(AssetId, Pin)>,
 }
 
 impl Step {
@@ -90,17 +89,6 @@ impl From<Record> for Step {
             ..Self::default()
         }
     }
-}
-
-/// The place to which a pin moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goes {
-    /// Pin the asset to this incarnation, for this cause.
-    At(IncarnationNo, Cause),
-    /// Hold the asset at no incarnation: it is left alone.
-    NotYet,
-    /// Remove the pin; the asset follows the group's head.
-    Default,
 }
 
 /// A record to write. Variants with an `Option` delete the record if it is `None`.

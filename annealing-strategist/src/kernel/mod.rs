@@ -26,12 +26,11 @@ use std::{
     sync::Arc,
 };
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
-use plugin_sdk::{AssetTypes, Mono, Now, RolloutId};
+use plugin_sdk::{AssetTypes, Mono, Now, Pin, PinStatus, RolloutId, SyncState};
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
 
 pub use crate::group::Heads;
-pub use event::{Call, Effects, Event, Goes, Record, Step};
+pub use event::{Call, Effects, Event, Record, Step};
 pub use people::{Command, Refused};
 pub use recover::Recovered;
 pub use view::{Counts, GroupOutcome, View};
@@ -179,10 +178,7 @@ impl Kernel {
             rows.chain(live.inherited.values().map(|row| row.was))
         });
         let pins = was.chain(self.pins.values().map(|pin_status| pin_status.pin));
-        let pins = pins.filter_map(|pin| match pin {
-            StandingPin::At(no) => Some(no),
-            _ => None,
-        });
+        let pins = pins.filter_map(|pin| pin.incarnation());
         let all: BTreeSet<IncarnationNo> = heads.chain(pins).collect();
         all.into_iter().collect()
     }
@@ -308,7 +304,7 @@ impl Kernel {
     ) {
         for (asset, pin_status) in pin_statuses {
             // R17: enforcement pins no asset that has left every group, even if a pin was requested.
-            if pin_status.pin == StandingPin::Default && !self.governs(&self.latest, &asset) {
+            if pin_status.pin == Pin::Default && !self.governs(&self.latest, &asset) {
                 self.expected.remove(&asset);
             }
             if self.is_late(&asset, pin_status.pin) {
@@ -322,18 +318,18 @@ impl Kernel {
             }
             let is = (pin_status.pin, pin_status.content);
             let arrived = matches!(pin_status.state, SyncState::InSync { .. });
-            self.look |= arrived && is.0 != StandingPin::Default && self.live.is_none();
+            self.look |= arrived && is.0 != Pin::Default && self.live.is_none();
             let was = match pin_status.pin {
-                StandingPin::Default => self.pins.remove(&asset),
+                Pin::Default => self.pins.remove(&asset),
                 _ => self.pins.insert(asset, pin_status),
             };
-            let was = was.map_or((StandingPin::Default, is.1), |was| (was.pin, was.content));
-            self.look |= was != is;
+            let was = was.map_or((Pin::Default, is.1), |was| (was.pin, was.content));
+            self.look |= !was.0.same_place(&is.0) || was.1 != is.1;
         }
     }
 
     /// Whether a report with this pin is from before the asset's pin moved.
-    fn is_late(&mut self, asset: &AssetId, pin: StandingPin) -> bool {
+    fn is_late(&mut self, asset: &AssetId, pin: Pin) -> bool {
         let Some(expected) = self.expected.get_mut(asset) else {
             return false;
         };
@@ -345,7 +341,7 @@ impl Kernel {
     }
 
     /// Whether a request to move the asset's pin elsewhere has not been reported yet.
-    fn moves_from(&self, asset: &AssetId, pin: StandingPin) -> bool {
+    fn moves_from(&self, asset: &AssetId, pin: Pin) -> bool {
         let expected = self.expected.get(asset);
         expected.is_some_and(|moving| moving.leaves(pin))
     }
@@ -367,7 +363,7 @@ impl Kernel {
             let another = newest.as_ref().and_then(policy_of);
             let another = another.or_else(|| headed_by(&self.heads, &self.policy, asset));
             if self.pins.remove(asset).is_some() && another.is_none() {
-                step.moves.push((asset.clone(), Goes::Default));
+                step.moves.push((asset.clone(), Pin::Default));
             }
             if self.quarantine.remove(asset).is_some() {
                 step.records.push(Record::Quarantine(asset.clone(), None));
@@ -399,17 +395,13 @@ impl Kernel {
     }
 
     /// Moves one pin, and expects a report of it.
-    fn pin(&mut self, now: Now, asset: &AssetId, goes: Goes, step: &mut Step) {
-        let pin = match &goes {
-            Goes::At(no, _) => StandingPin::At(*no),
-            Goes::NotYet => StandingPin::NotYet,
-            Goes::Default => {
-                self.pins.remove(asset);
-                self.expected.remove(asset);
-                step.moves.push((asset.clone(), goes));
-                return;
-            }
-        };
+    fn pin(&mut self, now: Now, asset: &AssetId, pin: Pin, step: &mut Step) {
+        step.moves.push((asset.clone(), pin));
+        if pin == Pin::Default {
+            self.pins.remove(asset);
+            self.expected.remove(asset);
+            return;
+        }
         let since = self.clock.at(now);
         let content = self.content_at(pin, asset);
         let state = SyncState::OutOfSync {
@@ -426,15 +418,11 @@ impl Kernel {
             state,
         };
         self.pins.insert(asset.clone(), pin_status);
-        step.moves.push((asset.clone(), goes));
     }
 
     /// Returns the content of an asset at an incarnation that the kernel has loaded.
-    fn content_at(&self, pin: StandingPin, asset: &AssetId) -> Option<Digest> {
-        let StandingPin::At(no) = pin else {
-            return None;
-        };
-        let there = self.at_hand(no)?.asset(asset);
+    fn content_at(&self, pin: Pin, asset: &AssetId) -> Option<Digest> {
+        let there = self.at_hand(pin.incarnation()?)?.asset(asset);
         there.map(|asset| asset.digest())
     }
 
@@ -450,14 +438,14 @@ impl Kernel {
     }
 
     /// Returns the content that an asset is held to by `pin`.
-    fn held_to(&self, pin: StandingPin, asset: &AssetId) -> Before {
+    fn held_to(&self, pin: Pin, asset: &AssetId) -> Before {
         let at = match pin {
-            StandingPin::At(no) => match self.at_hand(no) {
+            Pin::At(no, _) => match self.at_hand(no) {
                 Some(at) => Some(at),
                 None => return Before::Unknown,
             },
-            StandingPin::NotYet => None,
-            StandingPin::Default => self.head.as_ref(),
+            Pin::NotYet => None,
+            Pin::Default => self.head.as_ref(),
         };
         let there = at.and_then(|at| at.asset(asset));
         there.map_or(Before::Nothing, Before::Asset)

@@ -1,18 +1,18 @@
 //! Requested moves of one pin that enforcement has not reported yet.
 
-use control_plane_store::records::StandingPin;
+use plugin_sdk::Pin;
 
 /// The last reported place of a pin, and the moves requested since.
 #[derive(Debug)]
 pub(super) struct Moving {
-    from: StandingPin,
+    from: Pin,
     /// Requested moves that were not reported yet, oldest first.
-    to: Vec<StandingPin>,
+    to: Vec<Pin>,
 }
 
 impl Moving {
     /// A pin at `from`, without a requested move.
-    pub(super) fn from(from: StandingPin) -> Self {
+    pub(super) fn from(from: Pin) -> Self {
         Self {
             from,
             to: Vec::new(),
@@ -20,12 +20,12 @@ impl Moving {
     }
 
     /// Adds a requested move to `to`.
-    pub(super) fn then(&mut self, to: StandingPin) {
+    pub(super) fn then(&mut self, to: Pin) {
         self.to.push(to);
     }
 
     /// Returns the move that enforcement reports next.
-    pub(super) fn next(&self) -> Option<StandingPin> {
+    pub(super) fn next(&self) -> Option<Pin> {
         self.to.first().copied()
     }
 
@@ -35,16 +35,16 @@ impl Moving {
     }
 
     /// Whether a requested move to a pin other than `pin` has not been reported yet.
-    pub(super) fn leaves(&self, pin: StandingPin) -> bool {
-        self.to.iter().any(|other| *other != pin)
+    pub(super) fn leaves(&self, pin: Pin) -> bool {
+        self.to.iter().any(|other| !other.same_place(&pin))
     }
 
     /// Takes in a report of the pin at `pin`: the move to `pin` and all earlier moves are over. Reports of earlier
     /// moves may have gone to another group, which had the asset meanwhile. If the pin leaves `pin` and later returns,
     /// the report is from before it left, and ends no move.
-    pub(super) fn reported(&mut self, pin: StandingPin) {
-        let at = self.to.iter().position(|other| *other == pin);
-        if let Some(at) = at.filter(|at| *at == 0 || pin != self.from) {
+    pub(super) fn reported(&mut self, pin: Pin) {
+        let at = self.to.iter().position(|other| other.same_place(&pin));
+        if let Some(at) = at.filter(|at| *at == 0 || !pin.same_place(&self.from)) {
             self.to.drain(..=at);
             self.from = pin;
         }

@@ -5,13 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, Now, Progress, RolloutId};
+use plugin_sdk::{AssetTypes, Cause, Now, Pin, PinStatus, Progress, RolloutId, SyncState};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
-    Bug, Effects, Goes, Kernel, Record, Step, bake_clock::BakeClock, closure::Closure, live::Live,
+    Bug, Effects, Kernel, Record, Step, bake_clock::BakeClock, closure::Closure, live::Live,
 };
 use crate::{
     config::Config,
@@ -174,11 +173,11 @@ impl Kernel {
         }
         let held: Vec<AssetId> = live.held().map(|(asset, _)| asset.clone()).collect();
         live.rollout.idle = idle;
-        let to = StandingPin::At(live.to.no());
+        let to = live.to.no();
         self.live = Some(live);
         for asset in behind {
             // The step that let go of the asset was only partly made.
-            if self.pin_of(&asset) == to {
+            if self.pin_of(&asset).is_at(to) {
                 let goes = self.stays(&asset);
                 self.pin(now, &asset, goes, &mut step);
             }
@@ -260,7 +259,7 @@ impl Kernel {
             let progress = self.progress_of(live, &id, &row);
             live.set_progress(place, progress);
             live.set_row(place, row);
-        } else if self.pin_of(&id) == row.was {
+        } else if self.pin_of(&id).same_place(&row.was) {
             // The target has not moved. Where it goes back to is decided when it moves.
             step.records.push(Record::Target(id, None));
         } else {
@@ -272,7 +271,7 @@ impl Kernel {
     fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
         if row.back_at.is_none() && self.is_modelled_only(&live.to, id) {
             let pin_status = PinStatus {
-                pin: StandingPin::At(live.to.no()),
+                pin: Pin::At(live.to.no(), Cause::Intent),
                 content: live.to.asset(id).map(|asset| asset.digest()),
                 state: SyncState::InSync {
                     since: live.time_of(row.moved_at),
@@ -286,12 +285,12 @@ impl Kernel {
     fn has_moved(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> bool {
         row.back_at.is_some()
             || self.is_modelled_only(&live.to, id)
-            || self.pin_of(id) == StandingPin::At(live.to.no())
+            || self.pin_of(id).is_at(live.to.no())
     }
 
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
         let pin_status = self.pins.get(id);
-        let there = pin_status.is_some_and(|s| s.pin == StandingPin::At(live.to.no()));
+        let there = pin_status.is_some_and(|s| s.pin.is_at(live.to.no()));
         let in_sync = pin_status.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
         match row.updated_at.map(|updated| live.time_of(updated)) {
             Some(at) if self.is_modelled_only(&live.to, id) => Progress::Updated { at },
@@ -313,16 +312,14 @@ impl Kernel {
             else {
                 continue;
             };
-            let goal = match self.goes_back(&asset, row.was) {
-                Goes::At(no, _) => StandingPin::At(no),
-                _ => StandingPin::NotYet,
-            };
+            let goal = self.goes_back(&asset, row.was);
             // The step that sent the target back may have been only partly made: then it waits again.
             let there = self.pins.get(&asset);
-            let Some(pin_status) = there.filter(|pin_status| pin_status.pin == goal) else {
+            let Some(pin_status) = there.filter(|pin_status| pin_status.pin.same_place(&goal))
+            else {
                 continue;
             };
-            let back = goal == StandingPin::NotYet
+            let back = goal == Pin::NotYet
                 || self.is_modelled_only(&live.to, &asset)
                 || matches!(pin_status.state, SyncState::InSync { .. });
             let progress = match back {

@@ -1,13 +1,13 @@
 //! Select and update: asks which targets may move, moves them, and sees them settle.
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Cause, Direction, IncarnationReader, Now, Progress, SelectRequest, Selection, Until, Wait,
+    Cause, Direction, IncarnationReader, Now, Pin, PinStatus, Progress, SelectRequest, Selection,
+    SyncState, Until, Wait,
 };
 use prodspec_model::{AssetId, Incarnation, rollout::RolloutPolicy};
 
-use super::{Bug, Call, Effects, Goes, Kernel, Record, Step, live::Live, moving::Moving};
+use super::{Bug, Call, Effects, Kernel, Record, Step, live::Live, moving::Moving};
 use crate::record::TargetRecord;
 
 impl Kernel {
@@ -53,7 +53,7 @@ impl Kernel {
         step.records.push(live.rollout.record());
         let under_way = live.targets.iter().filter(|target| target.is_under_way());
         let under_way: Vec<AssetId> = under_way.map(|target| target.asset.clone()).collect();
-        let goes = Goes::At(live.to.no(), Cause::Emergency);
+        let goes = Pin::At(live.to.no(), Cause::Emergency);
         for asset in under_way {
             self.pin(now, &asset, goes, &mut step);
         }
@@ -228,7 +228,7 @@ impl Kernel {
                 true => Cause::Emergency,
                 false => Cause::Intent,
             };
-            let goes = Goes::At(live.to.no(), cause);
+            let goes = Pin::At(live.to.no(), cause);
             let modelled_only = self.is_modelled_only(&live.to, &asset);
             let order = match modelled_only {
                 true => live.order + 1,
@@ -263,23 +263,28 @@ impl Kernel {
     }
 
     /// Returns where an asset goes back to: never to content with which an earlier rollout failed.
-    fn was(&self, live: &Live, asset: &AssetId) -> StandingPin {
+    fn was(&self, live: &Live, asset: &AssetId) -> Pin {
         let inherited = live.inherited.get(asset).map(|row| row.was);
         inherited.unwrap_or_else(|| self.pin_of(asset))
     }
 
     /// Takes in a late report from before an asset's pin moved forward: the asset goes back to the pin reported.
-    pub(super) fn was_there(&mut self, asset: &AssetId, pin: StandingPin, out: &mut Effects) {
+    pub(super) fn was_there(&mut self, asset: &AssetId, pin: Pin, out: &mut Effects) {
         let expected = self.expected.get(asset).and_then(Moving::next);
         let Some(live) = &mut self.live else { return };
         let Some(place) = live.place(asset) else {
             return;
         };
-        if expected != Some(StandingPin::At(live.to.no())) || live.inherited.contains_key(asset) {
+        if !expected.is_some_and(|pin| pin.is_at(live.to.no()))
+            || live.inherited.contains_key(asset)
+        {
             return;
         }
         let back = live.back_place(asset);
-        let Some(row) = live.rows[place].as_mut().filter(|row| row.was != pin) else {
+        let Some(row) = live.rows[place]
+            .as_mut()
+            .filter(|row| !row.was.same_place(&pin))
+        else {
             return;
         };
         row.was = pin;
@@ -334,7 +339,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let any = self.planted(Bug::UpdatedAtAnyPin);
-        if pin_status.pin == StandingPin::Default {
+        if pin_status.pin == Pin::Default {
             return self.left(now, asset, out);
         }
         let Some(live) = &mut self.live else { return };
@@ -344,7 +349,7 @@ impl Kernel {
         let Some(place) = live.place(asset) else {
             return;
         };
-        let here = any || pin_status.pin == StandingPin::At(live.to.no());
+        let here = any || pin_status.pin.is_at(live.to.no());
         if live.rows[place].is_none() {
             return;
         }

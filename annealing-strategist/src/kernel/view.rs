@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control_plane_store::records::{PinStatus, SyncState};
 use jiff::Timestamp;
-use plugin_sdk::{Direction, Progress, Target, Wait};
+use plugin_sdk::{Direction, PinStatus, Progress, SyncState, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
 

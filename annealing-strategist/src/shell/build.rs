@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Store, incarnations::Incarnations};
+use control_plane_store::{Store, Write, incarnations::Incarnations};
 use futures::channel::mpsc;
 use plugin_sdk::{
-    AssetTypes, BoxError, Health, HealthRequest, SelectRequest, Selection,
+    Actuator, AssetTypes, BoxError, Health, HealthRequest, SelectRequest, Selection,
     service::{AllTargets, Healthy, Stack, stack},
 };
 use prodspec_model::PartitionId;
 use tower_service::Service;
 
 use super::{Attached, Handle, handle::Trouble};
-use crate::{actuator::Actuator, config::Config, policy};
+use crate::{config::Config, policy};
 
 /// The strategist of one partition: rolls out its policy groups. One value serves all ownerships of the partition,
 /// one after the other.
@@ -55,7 +55,10 @@ impl<R: Runtime> Strategist<R> {
 
     /// Attaches the strategist to one ownership, whose enforcement is behind `actuator`. Returns the task to run and
     /// a handle to talk to it.
-    pub fn attach(self: &Arc<Self>, actuator: Arc<dyn Actuator>) -> (Attached<R>, Handle<R>) {
+    pub fn attach(
+        self: &Arc<Self>,
+        actuator: Arc<dyn Actuator<Write = Write>>,
+    ) -> (Attached<R>, Handle<R>) {
         let (sender, inputs) = mpsc::unbounded();
         let task_failure = Trouble::default();
         let handle = Handle::new(self.clone(), sender.clone(), task_failure.clone());

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_runtime::{Kernel as _, Runtime};
-use control_plane_store::records::{PinStatus, StandingPin};
-use plugin_sdk::Mono;
+use plugin_sdk::{Mono, Pin, PinStatus};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{
@@ -242,7 +241,7 @@ impl<R: Runtime> Groups<R> {
         let mut told = Pending::new();
         for (asset, pin_status) in pin_statuses {
             match pin_status.pin {
-                StandingPin::Default => drop(self.stands.remove(&asset)),
+                Pin::Default => drop(self.stands.remove(&asset)),
                 _ => drop(self.stands.insert(asset.clone(), pin_status.clone())),
             }
             if let Some(policy) = self.group_of(&asset) {
@@ -359,10 +358,7 @@ impl Group {
     pub(super) fn first_pin(pins: &[(AssetId, PinStatus)]) -> Option<IncarnationNo> {
         let at = pins
             .iter()
-            .filter_map(|(_, pin_status)| match pin_status.pin {
-                StandingPin::At(no) => Some(no),
-                _ => None,
-            });
+            .filter_map(|(_, pin_status)| pin_status.pin.incarnation());
         at.min()
     }
 }

@@ -12,7 +12,7 @@ mod waiting;
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::records::PinStatus;
+use control_plane_store::Write;
 use futures::{
     FutureExt, StreamExt,
     channel::{
@@ -22,7 +22,7 @@ use futures::{
     future::{BoxFuture, abortable},
     stream::BoxStream,
 };
-use plugin_sdk::{BoxError, Health, Mono, Selection, with_causes};
+use plugin_sdk::{Actuator, BoxError, Health, Mono, PinEvent, PinStatus, Selection, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
@@ -30,7 +30,6 @@ pub use handle::{AskError, Handle};
 pub use obstacles::Obstacles;
 
 use crate::{
-    actuator::{Actuator, Feed},
     kernel::{Call, Command, Event, Refused, View},
     record::By,
 };
@@ -53,7 +52,7 @@ pub(crate) enum Input {
 /// The strategist attached to one ownership of a partition. It does nothing before [`Attached::run`].
 pub struct Attached<R> {
     pub(crate) strategist: Arc<Strategist<R>>,
-    pub(crate) actuator: Arc<dyn Actuator>,
+    pub(crate) actuator: Arc<dyn Actuator<Write = Write>>,
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
     pub(crate) task_failure: handle::Trouble,
@@ -71,7 +70,7 @@ impl<R: Runtime> Attached<R> {
             task_failure,
         } = self;
         let task_failure = Spoken(task_failure);
-        let mut feed = actuator.feed();
+        let mut feed = actuator.pin_events();
         let Some((latest, pins)) = first(&mut feed).await else {
             return;
         };
@@ -134,13 +133,13 @@ async fn refused_until(again: BoxFuture<'static, ()>, inputs: &mut UnboundedRece
 
 /// Returns the newest incarnation and every asset with a pin of its own. `None`: the feed ended.
 async fn first(
-    feed: &mut BoxStream<'static, Feed>,
+    feed: &mut BoxStream<'static, PinEvent>,
 ) -> Option<(Incarnation, Vec<(AssetId, PinStatus)>)> {
     let mut latest = None;
     loop {
         match feed.next().await? {
-            Feed::Took(incarnation) => latest = Some(incarnation),
-            Feed::Statuses(pins) => {
+            PinEvent::Took(incarnation) => latest = Some(incarnation),
+            PinEvent::Statuses(pins) => {
                 if let Some(latest) = latest {
                     return Some((latest, pins));
                 }
@@ -163,10 +162,10 @@ impl<R: Runtime> Session<R> {
         self.perform();
     }
 
-    fn fed(&mut self, fed: Feed) {
+    fn fed(&mut self, fed: PinEvent) {
         match fed {
-            Feed::Took(latest) => self.groups.took(latest),
-            Feed::Statuses(pin_statuses) => self.groups.statuses_changed(pin_statuses),
+            PinEvent::Took(latest) => self.groups.took(latest),
+            PinEvent::Statuses(pin_statuses) => self.groups.statuses_changed(pin_statuses),
         }
         self.perform();
     }

@@ -10,9 +10,9 @@ use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record},
-    records::{GroupHead, PinRecord, PinStatus, StandingPin, SyncState},
+    records::GroupHead,
 };
-use plugin_sdk::BoxError;
+use plugin_sdk::{BoxError, Pin, PinStatus, SyncState};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, rollout::RolloutPolicy};
 
 use super::Strategist;
@@ -221,22 +221,18 @@ async fn unenforced<R: Runtime>(
     let told: BTreeSet<&AssetId> = told.iter().map(|(id, _)| id).collect();
     let mut at_hand = BTreeMap::new();
     let mut found = Vec::new();
-    for (id, record) in named(all::<R, PinRecord>(strategist).await?) {
+    for (id, pin) in named(all::<R, Pin>(strategist).await?) {
         if told.contains(&id) {
             continue;
         }
-        let (pin, pinned) = match record {
-            PinRecord::At {
-                incarnation: no, ..
-            } => {
-                if let Entry::Vacant(unknown) = at_hand.entry(no) {
-                    unknown.insert(kept(&strategist.incarnations, no).await?);
-                }
-                let at = at_hand.get(&no).and_then(Option::as_ref);
-                (StandingPin::At(no), at.and_then(|at| at.asset(&id)))
+        let mut pinned = None;
+        if let Some(no) = pin.incarnation() {
+            if let Entry::Vacant(unknown) = at_hand.entry(no) {
+                unknown.insert(kept(&strategist.incarnations, no).await?);
             }
-            _ => (StandingPin::NotYet, None),
-        };
+            let at = at_hand.get(&no).and_then(Option::as_ref);
+            pinned = at.and_then(|at| at.asset(&id));
+        }
         let known = latest.asset(&id).or_else(|| pinned.clone());
         if known.is_some_and(|asset| strategist.types.is_modelled_only(asset.type_str())) {
             let content = pinned.map(|asset| asset.digest());

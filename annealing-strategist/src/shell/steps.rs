@@ -8,13 +8,12 @@ use std::{
 use control_plane_runtime::Runtime;
 use control_plane_store::{Store, Write, incarnations::Incarnations, record};
 use futures::{StreamExt, channel::mpsc::UnboundedReceiver};
-use plugin_sdk::BoxError;
+use plugin_sdk::{Actuation, Actuator, BoxError, Pin};
 use prodspec_model::{AssetId, PartitionId};
 
 use super::{Strategist, handle::Reply, recover::kept};
 use crate::{
-    actuator::{Actuation, Actuator, PinTo},
-    kernel::{Goes, Record, Step},
+    kernel::{Record, Step},
     record::{Quarantined, Rollout, TargetRecord, name},
 };
 
@@ -37,14 +36,14 @@ impl Work {
 pub(super) struct Steps {
     partition: PartitionId,
     incarnations: Arc<Incarnations<dyn Store>>,
-    actuator: Arc<dyn Actuator>,
+    actuator: Arc<dyn Actuator<Write = Write>>,
     work: UnboundedReceiver<Work>,
 }
 
 impl Steps {
     pub(super) fn new<R: Runtime>(
         strategist: &Strategist<R>,
-        actuator: Arc<dyn Actuator>,
+        actuator: Arc<dyn Actuator<Write = Write>>,
         work: UnboundedReceiver<Work>,
     ) -> Self {
         Self {
@@ -75,13 +74,17 @@ impl Steps {
         for record in step.records {
             actuation.writes.push(self.write(policy, record)?);
         }
-        actuation.head = step.head.map(|head| (policy.clone(), head));
+        actuation.heads = step
+            .head
+            .map(|head| (policy.clone(), head))
+            .into_iter()
+            .collect();
         let mut at_hand = BTreeMap::new();
-        for (asset, goes) in step.moves {
-            let to = match goes {
-                Goes::NotYet => PinTo::NotYet,
-                Goes::Default => PinTo::Default,
-                Goes::At(no, cause) => {
+        for (asset, pin) in step.moves {
+            let pin = match pin {
+                Pin::NotYet => Pin::NotYet,
+                Pin::Default => Pin::Default,
+                Pin::At(no, cause) => {
                     if let Entry::Vacant(unread) = at_hand.entry(no) {
                         // Fail the whole step if the store fails; the next owner retries it.
                         unread.insert(kept(&self.incarnations, no).await?);
@@ -91,10 +94,10 @@ impl Steps {
                         tracing::error!(%asset, %no, "failed to move a pin because its target incarnation was removed; edit the asset to move it forward");
                         continue;
                     };
-                    PinTo::At(incarnation.clone(), cause)
+                    Pin::At(incarnation.clone(), cause)
                 }
             };
-            actuation.moves.push((asset, to));
+            actuation.moves.push((asset, pin));
         }
         self.actuator.actuate(actuation).await
     }

@@ -1,6 +1,10 @@
 //! The course of intent: refused, guarded, orphaned, planned, kept.
 
-use control_plane::{Error, Outcome, enforcer::kernel::Pin, prelude::*, sdk::ExternalValidator};
+use control_plane::{
+    Error, Outcome,
+    prelude::*,
+    sdk::{ExternalValidator, Pin},
+};
 use prodspec_model::Digest;
 
 use crate::world::{LONG, Production, Running, Service, Text, ann, id, plane};

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use annealing_enforcer::{
     Command, Handle,
-    kernel::Pin,
     store::records::{By, Scope},
 };
 use control_plane_runtime::{Runtime, timeout_at};
-use plugin_sdk::Cause;
+use plugin_sdk::{Cause, Pin};
 use prodspec_model::{Incarnation, TypeName};
 
 use super::{Fault, words};

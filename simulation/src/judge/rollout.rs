@@ -3,8 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use control_plane_store::records::PinRecord;
-use plugin_sdk::Cause;
+use plugin_sdk::{Cause, Pin};
 use prodspec_model::{Message, addons::Turndown};
 
 use super::Call;
@@ -170,24 +169,21 @@ impl State {
     }
 
     /// Records an acknowledged write or removal of a pin.
-    pub fn pin_moved(&mut self, at: usize, to: Option<PinRecord>) {
+    pub fn pin_moved(&mut self, at: usize, to: Pin) {
         let made_at = self.judge.made_at;
         let cause = match to {
-            Some(PinRecord::At { cause, .. }) => Some(cause),
+            Pin::At(_, cause) => Some(cause),
             _ => None,
         };
         let back = cause == Some(Cause::Rollback);
         let group = self.plan.wishes[at].group;
         let eye = &mut self.judge.eyes[at];
-        let left_alone = matches!(to, Some(PinRecord::NotYet));
+        let left_alone = to == Pin::NotYet;
         if eye.nowhere && !left_alone {
             eye.reached = made_at;
         }
         eye.nowhere = left_alone;
-        let there = match to {
-            Some(PinRecord::At { incarnation, .. }) => Some(incarnation.0),
-            _ => None,
-        };
+        let there = to.incarnation().map(|no| no.0);
         if eye.pinned.map(|(no, _)| no) != there {
             if back {
                 eye.back_from = eye.pinned;

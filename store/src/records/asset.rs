@@ -2,7 +2,7 @@
 //! force, pins, orphans.
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Claim};
+use plugin_sdk::{Claim, Pin};
 use prodspec_model::{Digest, IncarnationNo, addons::Edge};
 use serde::{Deserialize, Serialize};
 
@@ -89,22 +89,7 @@ impl Record for Orphaned {
     const KIND: &'static str = "orphan";
 }
 
-/// The pin of an asset that does not follow the newest incarnation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum PinRecord {
-    /// The asset is enforced at a fixed incarnation.
-    At {
-        /// Number of the incarnation that is its intent.
-        incarnation: IncarnationNo,
-        /// Cause that pushes to this incarnation have.
-        cause: Cause,
-    },
-    /// The asset is not enforced yet.
-    NotYet,
-}
-
-impl Record for PinRecord {
+/// The pin of an asset that does not follow its default. [`Pin::Default`] is never stored: the record is deleted.
+impl Record for Pin {
     const KIND: &'static str = "pin";
 }

@@ -8,11 +8,11 @@ mod people;
 mod rollout;
 mod stopped;
 
-pub use asset::{AssetRecord, Floor, Orphaned, PinRecord, Settled, Taken, Unhealthy};
+pub use asset::{AssetRecord, Floor, Orphaned, Settled, Taken, Unhealthy};
 pub use decision::{AllowedBy, Decision, Decisions, Outcome, Trigger, excerpt};
 pub use open::{OpenPush, Owned, ReliedOn};
 pub use people::{Approval, By, Ended, Override, Pause, Scope, Used};
-pub use rollout::{GroupHead, PinStatus, StandingPin, SyncState};
+pub use rollout::GroupHead;
 pub use stopped::Stopped;
 
 use crate::Record as _;

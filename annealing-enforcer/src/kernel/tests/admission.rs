@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use control_plane_store::records::Scope;
-use plugin_sdk::{Claim, Diff, Pushed, Recheck};
+use plugin_sdk::{Claim, Diff, Pin, Pushed, Recheck};
 
 use super::rig::{Rig, delay, destroys, differs, exclusive, id, thing};
-use crate::kernel::{Branch, Event, Pin, Waiting};
+use crate::kernel::{Branch, Event, Waiting};
 
 #[test]
 fn r7_any_delay_holds_the_push() {

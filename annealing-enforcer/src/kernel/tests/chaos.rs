@@ -3,10 +3,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use control_plane_store::records::{PinRecord, Scope, SyncState};
+use control_plane_store::records::Scope;
 use plugin_sdk::{
-    Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed,
-    Pushed, Quota, Recheck, Stamp, Verdict, plugin,
+    Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed, Pin,
+    Pushed, Quota, Recheck, Stamp, SyncState, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, AssetRef, Digest, Incarnation, Message, TypeName,
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Command, Event, Pin, Record, Recovered, pins::policy_in, slot::SlotNo},
+    kernel::{Call, Command, Event, Record, Recovered, pins::policy_in, slot::SlotNo},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -104,7 +104,7 @@ fn asset(dice: &mut Dice, at: u32) -> Asset {
 }
 
 /// The asset whose content the pin may change.
-fn own(asset: &AssetId, pin: &Pin) -> Vec<AssetId> {
+fn own(asset: &AssetId, pin: &Pin<Incarnation>) -> Vec<AssetId> {
     let own = !matches!(pin, Pin::Default);
     own.then(|| asset.clone()).into_iter().collect()
 }
@@ -476,10 +476,11 @@ impl Chaos {
             .collect();
         let head = |(policy, no)| Some((policy, sealed(no)?));
         recovered.heads = heads.into_iter().filter_map(head).collect();
-        let pin = |(asset, pin): (_, Option<PinRecord>)| {
-            let pin = match pin? {
-                PinRecord::At { incarnation, cause } => Pin::At(sealed(incarnation)?, cause),
-                _ => Pin::NotYet,
+        let pin = |(asset, pin): (_, Pin)| {
+            let pin = match pin {
+                Pin::At(no, cause) => Pin::At(sealed(no)?, cause),
+                Pin::NotYet => Pin::NotYet,
+                Pin::Default => return None,
             };
             Some((asset, pin))
         };

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plugin_sdk::{Cause, Claim, Diff, Pushed, Quota, Recheck};
+use plugin_sdk::{Cause, Claim, Diff, Pin, Pushed, Quota, Recheck};
 use prodspec_model::{
-    Asset, AssetRef,
+    Asset, AssetRef, Incarnation,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
 };
 
 use super::rig::{Rig, delay, differs, exclusive, id, thing};
-use crate::kernel::{Event, Kernel, Pin, Record};
+use crate::kernel::{Event, Kernel, Record};
 
 /// Number of assets that come and go together.
 const LOT: usize = 100;
@@ -176,7 +176,7 @@ fn forgotten_asset_that_waited_for_itself_is_not_queued() {
 fn pins_of_unknown_assets_are_forgotten_when_they_are_removed() {
     churn(|rig, lot, names| {
         let at = rig.latest.clone();
-        let pin = |rig: &mut Rig, name: &str, pin: Pin| {
+        let pin = |rig: &mut Rig, name: &str, pin: Pin<Incarnation>| {
             let asset = id(name);
             rig.step(Event::Pin { asset, pin });
         };

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use control_plane_runtime::Kernel as _;
-use plugin_sdk::{Cause, Claim, Diff, Pushed, plugin};
+use plugin_sdk::{Cause, Claim, Diff, Pin, Pushed, plugin};
 use prodspec_model::{
-    Asset, AssetRef,
+    Asset, AssetRef, Incarnation,
     addons::{DependsOn, Edge, Need, Turndown},
 };
 
 use super::rig::{Rig, differs, exclusive, id, kind, seal, thing};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Branch, Effects, Event, Pin},
+    kernel::{Branch, Effects, Event},
 };
 
 fn turned(asset: &Asset) -> Asset {
@@ -23,7 +23,7 @@ fn turned(asset: &Asset) -> Asset {
     asset.edit().addon(&addon).unwrap().build().unwrap()
 }
 
-fn pin(rig: &mut Rig, name: &str, pin: Pin) {
+fn pin(rig: &mut Rig, name: &str, pin: Pin<Incarnation>) {
     let asset = id(name);
     rig.step(Event::Pin { asset, pin });
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use control_plane_store::records::Outcome;
-use plugin_sdk::{Cause, Diff, Pushed, Recheck, plugin};
+use plugin_sdk::{Cause, Diff, Pin, Pushed, Recheck, plugin};
 
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Branch, Event, Pin, Record},
+    kernel::{Branch, Event, Record},
 };
 
 /// A little more than a drift period.

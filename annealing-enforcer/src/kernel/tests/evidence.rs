@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Diff, Guard, Pushed, Stamp, Verdict, plugin};
+use plugin_sdk::{Cause, Diff, Guard, Pin, Pushed, Stamp, Verdict, plugin};
 use prodspec_model::{
     Asset, AssetRef,
     addons::{DependsOn, Edge, Need},
@@ -11,7 +11,7 @@ use prodspec_model::{
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Branch, Event, Pin, Target},
+    kernel::{Branch, Event, Target},
 };
 
 /// The asset `c` as a consumer of `p`.

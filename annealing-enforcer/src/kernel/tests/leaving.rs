@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Diff, FencingToken, Recheck};
+use plugin_sdk::{Cause, Diff, FencingToken, Pin, Recheck};
 use prodspec_model::{
     Asset, AssetId, AssetRef, Incarnation,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef},
@@ -12,7 +12,7 @@ use prodspec_model::{
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Event, Pin, Record, Recovered},
+    kernel::{Call, Event, Record, Recovered},
 };
 
 /// The assets whose diffs are called, with room for one at a time.

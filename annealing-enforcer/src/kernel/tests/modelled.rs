@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use control_plane_store::records::{StandingPin, SyncState};
-use plugin_sdk::{Cause, Claim, FencingToken, Recheck};
-use prodspec_model::{Asset, AssetRef, Message, addons::RolloutPolicyRef};
+use plugin_sdk::{Cause, Claim, FencingToken, Pin, Recheck, SyncState};
+use prodspec_model::{Asset, AssetRef, Incarnation, Message, addons::RolloutPolicyRef};
 use serde::{Deserialize, Serialize};
 
 use super::rig::{Rig, delay, differs, id, kind, thing};
 use crate::{
     config::Config,
-    kernel::{AssetStatus, Branch, Event, Pin, Recovered, attempt::AttemptNo},
+    kernel::{AssetStatus, Branch, Event, Recovered, attempt::AttemptNo},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -132,7 +131,7 @@ fn r20_modelled_only_asset_counts_as_in_sync_once_it_is_pinned() {
     let mut rig = Rig::new(vec![governed(thing("a", 1)), thing("b", 1)]);
     rig.in_sync("b");
     let first = rig.latest.clone();
-    let pin = |rig: &mut Rig, pin: Pin| {
+    let pin = |rig: &mut Rig, pin: Pin<Incarnation>| {
         let asset = id("a");
         rig.step(Event::Pin { asset, pin });
     };
@@ -149,7 +148,7 @@ fn r20_modelled_only_asset_counts_as_in_sync_once_it_is_pinned() {
     pin(&mut rig, Pin::At(second.clone(), Cause::Intent));
     is_left_alone(&mut rig);
     let (_, found) = rig.kernel.pin_statuses().pop().unwrap();
-    assert_eq!(found.pin, StandingPin::At(second.no()));
+    assert_eq!(found.pin, Pin::At(second.no(), Cause::Intent));
     assert_eq!(found.content, second.asset(&id("a")).map(|a| a.digest()));
     assert!(matches!(found.state, SyncState::InSync { .. }));
     pin(&mut rig, Pin::At(first, Cause::Rollback));

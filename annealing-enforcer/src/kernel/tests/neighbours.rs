@@ -1,9 +1,9 @@
 //! R8, R16: how the asset at the other end of an edge is observed, and what voids the observation.
 
-use plugin_sdk::{Cause, Diff, Verdict};
+use plugin_sdk::{Cause, Diff, Pin, Verdict};
 
 use super::rig::*;
-use crate::kernel::{Branch, Event, Pin, PushCall};
+use crate::kernel::{Branch, Event, PushCall};
 
 /// A rig with `a` pinned at the first incarnation, and `b` edited since.
 fn edited_since() -> Rig {

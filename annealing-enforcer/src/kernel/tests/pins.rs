@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use control_plane_store::records::{PinRecord, PinStatus, StandingPin, SyncState};
-use plugin_sdk::{Cause, FencingToken, Pushed, Recheck, plugin};
+use plugin_sdk::{
+    Cause, FencingToken, Pin, PinEvent, PinStatus, Pushed, Recheck, SyncState, plugin,
+};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
     addons::{RolloutPolicyRef, Turndown},
@@ -13,7 +14,7 @@ use prodspec_model::{
 use super::rig::{Rig, Thing, delay, differs, id, kind, seal, thing};
 use crate::{
     config::Config,
-    kernel::{AssetStatus, Branch, Event, FeedItem, Pin, Record, Recovered},
+    kernel::{AssetStatus, Branch, Event, Record, Recovered},
 };
 
 fn governed(name: &str, size: u32) -> Asset {
@@ -27,16 +28,16 @@ fn governed_by(policy: &str, name: &str, size: u32) -> Asset {
     asset.build().unwrap()
 }
 
-fn at(incarnation: &Incarnation) -> Pin {
+fn at(incarnation: &Incarnation) -> Pin<Incarnation> {
     Pin::At(incarnation.clone(), Cause::Intent)
 }
 
-fn pin(rig: &mut Rig, name: &str, pin: Pin) {
+fn pin(rig: &mut Rig, name: &str, pin: Pin<Incarnation>) {
     let asset = id(name);
     rig.step(Event::Pin { asset, pin });
 }
 
-fn head(rig: &mut Rig, head: &Incarnation, moves: Vec<(&str, Pin)>) {
+fn head(rig: &mut Rig, head: &Incarnation, moves: Vec<(&str, Pin<Incarnation>)>) {
     let moves = moves.into_iter().map(|(name, pin)| (id(name), pin));
     rig.step(Event::Actuate {
         heads: vec![(id("policy"), head.clone())],
@@ -50,7 +51,7 @@ fn size(rig: &Rig, name: &str) -> Option<u32> {
     Some(asset.payload::<Thing>().unwrap().size)
 }
 
-fn pin_status(rig: &Rig, name: &str) -> (StandingPin, SyncState) {
+fn pin_status(rig: &Rig, name: &str) -> (Pin, SyncState) {
     let all = rig.kernel.pin_statuses();
     let (_, found) = all
         .into_iter()
@@ -59,9 +60,9 @@ fn pin_status(rig: &Rig, name: &str) -> (StandingPin, SyncState) {
     (found.pin, found.state)
 }
 
-fn pins(rig: &Rig) -> Vec<(String, Option<PinRecord>)> {
+fn pins(rig: &Rig) -> Vec<(String, Pin)> {
     let pin = |record: &Record| match record {
-        Record::Pin(asset, pin) => Some((asset.to_string(), pin.clone())),
+        Record::Pin(asset, pin) => Some((asset.to_string(), *pin)),
         _ => None,
     };
     rig.records.iter().filter_map(pin).collect()
@@ -105,11 +106,8 @@ fn r17_asset_that_becomes_governed_keeps_its_content() {
     rig.in_sync("a");
     rig.publish(vec![governed("a", 2)], &[]);
     assert_eq!(size(&rig, "a"), Some(1));
-    let kept = PinRecord::At {
-        incarnation: first,
-        cause: Cause::Intent,
-    };
-    assert_eq!(pins(&rig), [("a".to_owned(), Some(kept))]);
+    let kept = Pin::At(first, Cause::Intent);
+    assert_eq!(pins(&rig), [("a".to_owned(), kept)]);
     assert!(matches!(pin_status(&rig, "a").1, SyncState::InSync { .. }));
     assert_eq!(rig.kernel.unsettled(), 0, "the asset stays settled");
     let taken = rig.records.last();
@@ -184,13 +182,10 @@ fn r17_a_rollout_pins_no_asset_that_has_left_every_group() {
         let told = rig.feed.len();
         rig.step(Event::Actuate { heads, moves });
         let told = &rig.feed[told..];
-        let [FeedItem::Statuses(told)] = told else {
+        let [PinEvent::Statuses(told)] = told else {
             panic!("{told:?}")
         };
-        assert_eq!(
-            (&told[0].0, told[0].1.pin),
-            (&id("b"), StandingPin::Default)
-        );
+        assert_eq!((&told[0].0, told[0].1.pin), (&id("b"), Pin::Default));
     }
     // When it comes back without a policy, it is enforced.
     rig.publish(vec![thing("b", 3)], &[]);
@@ -199,7 +194,7 @@ fn r17_a_rollout_pins_no_asset_that_has_left_every_group() {
     assert!(
         !pins(&rig)
             .iter()
-            .any(|(name, pin)| name == "b" && pin.is_some())
+            .any(|(name, pin)| name == "b" && *pin != Pin::Default)
     );
 }
 
@@ -264,7 +259,7 @@ fn r17_removing_a_pin_does_not_change_content() {
     pin(&mut rig, "a", at(&second));
     pin(&mut rig, "a", Pin::Default);
     assert_eq!(size(&rig, "a"), Some(2));
-    assert_eq!(pin_status(&rig, "a").0, StandingPin::At(second.no()));
+    assert_eq!(pin_status(&rig, "a").0, Pin::At(second.no(), Cause::Intent));
 }
 
 #[test]
@@ -297,7 +292,7 @@ pub(super) fn r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync() {
     ));
     assert_eq!(rig.kernel.unsettled(), 0, "the content is the same");
     rig.in_sync("a");
-    let there = (StandingPin::At(second.no()), true);
+    let there = (Pin::At(second.no(), Cause::Intent), true);
     let (pin, state) = pin_status(&rig, "a");
     assert_eq!((pin, matches!(state, SyncState::InSync { .. })), there);
     assert_eq!(
@@ -434,7 +429,7 @@ fn r20_feed_reports_drift_and_unhealthy_pushes() {
     let told = rig
         .feed
         .iter()
-        .filter(|item| matches!(item, FeedItem::Statuses(_)));
+        .filter(|item| matches!(item, PinEvent::Statuses(_)));
     assert!(told.count() >= 5);
 }
 
@@ -450,7 +445,7 @@ fn r17_pin_is_removed_when_the_asset_leaves_its_group() {
     head(&mut rig, &third, Vec::new());
     assert_eq!(size(&rig, "a"), Some(3));
     assert!(rig.kernel.pin_statuses().is_empty());
-    assert_eq!(pins(&rig).last(), Some(&("a".to_owned(), None)));
+    assert_eq!(pins(&rig).last(), Some(&("a".to_owned(), Pin::Default)));
     assert_eq!(rig.kernel.branches()[&Branch::LeftGroup], 1);
 }
 

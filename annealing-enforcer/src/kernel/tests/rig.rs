@@ -7,7 +7,7 @@ use control_plane_store::records::{AssetRecord, By, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Observed, Pushed, Recheck, Usage, Verdict, plugin,
+    Observation, Observed, PinEvent, Pushed, Recheck, Usage, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{
-        Call, CheckCall, Command, Effects, Event, FeedItem, Interventions, Kernel, PushCall,
-        Record, Recovered, Target,
+        Call, CheckCall, Command, Effects, Event, Interventions, Kernel, PushCall, Record,
+        Recovered, Target,
     },
 };
 
@@ -105,7 +105,7 @@ pub(super) struct Rig {
     pub(super) replies: BTreeMap<u64, Result<Observation, String>>,
     pub(super) usages: BTreeMap<u64, Usage>,
     pub(super) recorded: u64,
-    pub(super) feed: Vec<FeedItem>,
+    pub(super) feed: Vec<PinEvent>,
     pub(super) config: Config,
     pub(super) kinds: Vec<TypeConfig>,
     tickets: u64,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use control_plane_store::records::Scope;
-use plugin_sdk::{Diff, Now, Pushed, Recheck, plugin};
+use plugin_sdk::{Diff, Now, Pin, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Message as _,
     addons::{RolloutPolicyRef, Turndown},
@@ -16,7 +16,7 @@ use prodspec_model::{
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Event, Kernel, OTHERS, Pin, Reason, Status, slot::flag},
+    kernel::{Event, Kernel, OTHERS, Reason, Status, slot::flag},
 };
 
 impl Kernel {

@@ -10,8 +10,8 @@ use control_plane_store::{
     records::{Approval, Scope},
 };
 use plugin_sdk::{
-    Change, CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Effects, FieldChange, Observed,
-    PushRequest, Recheck, Verdict, service::CheckLayer,
+    Actuation, Actuator, Change, CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Effects,
+    FieldChange, Observed, PushRequest, Recheck, Verdict, service::CheckLayer,
 };
 use prodspec_model::{
     AssetRef,
@@ -238,16 +238,21 @@ async fn roll_out(handle: &Handle<TokioRuntime>, all: &[Drawn], to: &Incarnation
         return;
     }
     let to_it = |asset| (asset, Pin::At(to.clone(), Cause::Intent));
-    let pins = governed().map(to_it).collect();
-    handle.actuate(vec![], vec![], pins).await.unwrap();
+    let moved = Actuation {
+        moves: governed().map(to_it).collect(),
+        ..Actuation::default()
+    };
+    handle.actuate(moved).await.unwrap();
     let all = Settle::All(to.no());
     handle.wait_settled(all, SOON).await.unwrap();
     let head = (AssetId::new(POLICY).unwrap(), to.clone());
     let freed = governed().map(|asset| (asset, Pin::Default));
-    handle
-        .actuate(vec![], vec![head], freed.collect())
-        .await
-        .unwrap();
+    let completed = Actuation {
+        heads: vec![head],
+        moves: freed.collect(),
+        ..Actuation::default()
+    };
+    handle.actuate(completed).await.unwrap();
 }
 
 async fn world(all: &[Drawn]) -> World {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use control_plane_store::records::StandingPin;
-use plugin_sdk::{Cause, Judgement, Progress};
+use plugin_sdk::{Cause, Judgement, Pin, Progress};
 use prodspec_model::{
     IncarnationNo,
     rollout::{OnUnhealthy, RolloutPolicy},
@@ -14,10 +13,7 @@ use super::{
     plane::Part,
     rig::{P, Rig, Thing, id, of_group, policy_asset, thing},
 };
-use crate::{
-    kernel::{Command, Goes},
-    record::State,
-};
+use crate::{kernel::Command, record::State};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -48,7 +44,7 @@ pub(super) fn r22_every_moved_target_goes_back_settled_or_not_last_first() {
     let before = rig.plane.moves.len();
     rig.tell(Command::RollBack).unwrap();
     rig.swap(RolloutPolicy::default());
-    let back = Goes::At(IncarnationNo(1), Cause::Rollback);
+    let back = Pin::At(IncarnationNo(1), Cause::Rollback);
     assert_eq!(
         rig.plane.moves[before..],
         [(id("c"), back), (id("b"), back), (id("a"), back)]
@@ -80,10 +76,7 @@ pub(super) fn r22_new_asset_is_left_alone_and_never_removed() {
     assert_eq!(rig.at(2), ["a", "new"]);
     rig.plane.fail_push(&id("new"));
     rig.run();
-    assert_eq!(
-        (rig.pin("new"), rig.at(1)),
-        (StandingPin::NotYet, vec!["a"])
-    );
+    assert_eq!((rig.pin("new"), rig.at(1)), (Pin::NotYet, vec!["a"]));
     rig.settle("a");
     assert_eq!(rig.state().word(), "rolled back");
     assert_eq!(rig.plane.content(&id("new")), None);
@@ -143,7 +136,7 @@ fn r22_rollback_never_returns_to_failed_content() {
     rig.run();
     assert_eq!(
         (rig.pin("a"), rig.at(4)),
-        (StandingPin::At(IncarnationNo(4)), vec!["a", "b"])
+        (Pin::At(IncarnationNo(4), Cause::Intent), vec!["a", "b"])
     );
     // The next rollout begins before the kernel is told that the pin moved, and then the process dies.
     rig.plane.fail_push(&id("a"));
@@ -439,12 +432,12 @@ fn r22_first_turnup_continues_without_an_asset_whose_push_is_unhealthy() {
             rig.run();
         }
         assert_eq!((rig.state().word(), rig.at(1)), ("running", vec!["b", "c"]));
-        assert_eq!(rig.pin("a"), StandingPin::NotYet);
+        assert_eq!(rig.pin("a"), Pin::NotYet);
         rig.settle("c");
         rig.pass(MINUTE);
         assert_eq!((rig.state().word(), rig.head()), ("completed", Some(1)));
         assert_eq!(rig.view().left_out, [id("a")]);
-        assert_eq!(rig.pin("a"), StandingPin::NotYet);
+        assert_eq!(rig.pin("a"), Pin::NotYet);
         rig.lag = Some(Duration::from_secs(1));
         rig.put(vec![thing("a", 2)]);
         rig.pass(HOUR);
@@ -464,7 +457,7 @@ fn r22_interrupted_release_of_an_unhealthy_asset_is_finished_after_a_restart() {
         rig.deliver();
         rig.crash_in_step(part);
         rig.run();
-        assert_eq!((rig.pin("a"), rig.at(1)), (StandingPin::NotYet, vec!["b"]));
+        assert_eq!((rig.pin("a"), rig.at(1)), (Pin::NotYet, vec!["b"]));
     }
 }
 
@@ -480,7 +473,7 @@ fn r22_news_from_before_an_asset_moved_forth_and_back_does_not_end_the_rollback(
     };
     unheard(&mut rig, 3);
     unheard(&mut rig, 1);
-    let back = Goes::At(IncarnationNo(1), Cause::Rollback);
+    let back = Pin::At(IncarnationNo(1), Cause::Rollback);
     let moves: Vec<_> = rig.steps.iter().flat_map(|step| &step.moves).collect();
     assert_eq!(moves.last(), Some(&&(id("a"), back)), "{moves:?}");
     assert_eq!(moves.len(), 2, "forth and back");

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use control_plane_store::records::StandingPin;
-use plugin_sdk::{Cause, Judgement};
+use plugin_sdk::{Cause, Judgement, Pin};
 use prodspec_model::{
     IncarnationNo,
     rollout::{Canary, OnUnhealthy, RolloutPolicy},
@@ -11,7 +10,7 @@ use prodspec_model::{
 
 use super::rig::{Rig, id, of_group, seal, thing};
 use crate::{
-    kernel::{Command, Event, Goes},
+    kernel::{Command, Event},
     record::State,
 };
 
@@ -31,7 +30,7 @@ pub(super) fn canary() -> RolloutPolicy {
 pub(super) fn r17_governed_assets_never_follow_latest_before_their_turn() {
     let mut rig = Rig::begun(canary(), &["a", "b", "c"]);
     assert_eq!(rig.at(2), ["a"]);
-    assert_eq!(rig.pin("b"), StandingPin::Default);
+    assert_eq!(rig.pin("b"), Pin::Default);
     assert_eq!(rig.head(), Some(1));
     rig.lag = Some(Duration::from_secs(1));
     rig.pass(HOUR);
@@ -65,7 +64,7 @@ fn r17_unedited_asset_keeps_its_pin_when_a_first_turnup_is_superseded() {
     rig.settle("b");
     rig.pass(Duration::from_secs(60));
     assert_eq!((rig.state().word(), rig.head()), ("completed", Some(3)));
-    let away = |goes: &Goes| matches!(goes, Goes::NotYet);
+    let away = |goes: &Pin| matches!(goes, Pin::NotYet);
     assert!(!rig.plane.moves.iter().any(|(_, goes)| away(goes)));
 }
 
@@ -199,7 +198,7 @@ fn r17_revert_during_a_canary_rolls_the_live_rollout_back_at_once() {
         let before = rig.plane.moves.len();
         rig.put(all(1));
         rig.run();
-        let back = Goes::At(IncarnationNo(1), Cause::Rollback);
+        let back = Pin::At(IncarnationNo(1), Cause::Rollback);
         assert_eq!(rig.plane.moves[before..], [(id("a"), back)]);
         rig.lag = Some(Duration::from_secs(1));
         rig.pass(HOUR);

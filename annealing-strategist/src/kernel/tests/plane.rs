@@ -5,14 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, Cause, RolloutId};
+use plugin_sdk::{AssetTypes, Cause, Pin, PinStatus, RolloutId, SyncState};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
 
 use crate::{
     group::{governs, policy_of},
-    kernel::{Goes, Heads, Record, Step},
+    kernel::{Heads, Record, Step},
     record::{Quarantined, Rollout, State, TargetRecord},
 };
 
@@ -41,7 +40,7 @@ pub(super) struct Plane {
     pub(super) all: BTreeMap<IncarnationNo, Incarnation>,
     pub(super) latest: Incarnation,
     pub(super) head: Option<Incarnation>,
-    pub(super) pins: BTreeMap<AssetId, (StandingPin, Cause)>,
+    pub(super) pins: BTreeMap<AssetId, Pin>,
     found: BTreeMap<AssetId, SyncState>,
     production: BTreeMap<AssetId, Digest>,
     pub(super) rollouts: BTreeMap<RolloutId, Rollout>,
@@ -49,7 +48,7 @@ pub(super) struct Plane {
     pub(super) quarantine: BTreeMap<AssetId, Quarantined>,
     pub(super) feed: VecDeque<Fed>,
     /// Every move, in order.
-    pub(super) moves: Vec<(AssetId, Goes)>,
+    pub(super) moves: Vec<(AssetId, Pin)>,
     forward: BTreeSet<(RolloutId, AssetId)>,
     /// The content that moved assets had before.
     was: BTreeMap<AssetId, Option<Digest>>,
@@ -105,10 +104,10 @@ impl Plane {
 
     /// Returns the asset and incarnation that production is held to.
     pub(super) fn intent(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {
-        match self.pins.get(id).map(|(pin, _)| *pin) {
-            Some(StandingPin::At(no)) => Some((self.all[&no].asset(id)?, no)),
-            Some(StandingPin::NotYet) => None,
-            Some(StandingPin::Default) | None => self.by_default(id),
+        match self.pins.get(id).copied() {
+            Some(Pin::At(no, _)) => Some((self.all[&no].asset(id)?, no)),
+            Some(Pin::NotYet) => None,
+            Some(Pin::Default) | None => self.by_default(id),
         }
     }
 
@@ -123,12 +122,12 @@ impl Plane {
 
     fn pin_status(&self, id: &AssetId) -> PinStatus {
         let since = self.now;
-        let pin = self.pins.get(id).map(|(pin, _)| *pin);
+        let pin = self.pins.get(id).copied();
         let content = self.content(id);
         let in_sync = content.is_none() || content == self.production.get(id).copied();
         let found = self.found.get(id).cloned();
         PinStatus {
-            pin: pin.unwrap_or(StandingPin::Default),
+            pin: pin.unwrap_or(Pin::Default),
             content,
             state: found.unwrap_or(match in_sync {
                 true => SyncState::InSync { since },
@@ -168,8 +167,8 @@ impl Plane {
         if !self.is_enforced(id) {
             return;
         }
-        let pin = was.map_or(StandingPin::NotYet, |(_, no)| StandingPin::At(no));
-        self.pins.insert(id.clone(), (pin, Cause::Intent));
+        let pin = was.map_or(Pin::NotYet, |(_, no)| Pin::At(no, Cause::Intent));
+        self.pins.insert(id.clone(), pin);
         self.tell(id);
     }
 
@@ -253,24 +252,24 @@ impl Plane {
 
     /// Whether an asset with a record is neither at its previous pin nor at that of any rollout.
     fn is_elsewhere(&self, id: &AssetId, row: &TargetRecord) -> bool {
-        let Some((StandingPin::At(no), _)) = self.pins.get(id) else {
+        let Some(no) = self.pins.get(id).and_then(Pin::incarnation) else {
             return false;
         };
-        let rolled = self.rollouts.values().any(|rollout| rollout.to == *no);
-        row.was != StandingPin::At(*no) && !rolled
+        let rolled = self.rollouts.values().any(|rollout| rollout.to == no);
+        !row.was.is_at(no) && !rolled
     }
 
     /// Whether a report of the asset's previous pin has not been delivered yet.
     fn is_unheard(&self, asset: &AssetId, row: &TargetRecord) -> bool {
-        let to = StandingPin::At(self.rollouts[&row.rollout].to);
+        let to = self.rollouts[&row.rollout].to;
         let told = self.feed.iter().filter_map(|fed| match fed {
             Fed::Stands(id, stood) if id == asset => Some(stood.pin),
             _ => None,
         });
-        let told: Vec<StandingPin> = told.collect();
-        let moved = told.iter().position(|pin| *pin == to);
+        let told: Vec<Pin> = told.collect();
+        let moved = told.iter().position(|pin| pin.is_at(to));
         let before = &told[..moved.unwrap_or(0)];
-        before.iter().any(|pin| *pin != row.was)
+        before.iter().any(|pin| !pin.same_place(&row.was))
     }
 
     fn move_head(&mut self, head: Incarnation) {
@@ -310,9 +309,9 @@ impl Plane {
     }
 
     /// R17, R22: checks that no asset moves forward twice in one rollout, or to quarantined content.
-    fn audit(&mut self, id: &AssetId, goes: Goes) {
+    fn audit(&mut self, id: &AssetId, goes: Pin) {
         let row = self.rows.get(id);
-        let (Goes::At(no, Cause::Intent), Some(row)) = (goes, row) else {
+        let (Pin::At(no, Cause::Intent), Some(row)) = (goes, row) else {
             return;
         };
         let (rollout, to) = (row.rollout, self.rollouts[&row.rollout].to);
@@ -336,34 +335,29 @@ impl Plane {
         assert!(first, "{id} is moved twice");
     }
 
-    fn move_pin(&mut self, id: &AssetId, goes: Goes) {
+    fn move_pin(&mut self, id: &AssetId, goes: Pin) {
         let before = self.content(id);
-        if goes != Goes::Default && !self.is_governed(id) {
+        if goes != Pin::Default && !self.is_governed(id) {
             self.pins.remove(id);
             self.found.remove(id);
             self.forward.retain(|(_, other)| other != id);
             let pin_status = self.pin_status(id);
             return self.feed.push_back(Fed::Stands(id.clone(), pin_status));
         }
-        let pin = match goes {
-            Goes::At(no, cause) => {
-                assert!(self.all.contains_key(&no));
-                (StandingPin::At(no), cause)
+        if goes == Pin::Default {
+            let Some(pin) = self.pins.remove(id) else {
+                return;
+            };
+            if self.is_governed(id) && self.content(id) != before {
+                self.pins.insert(id.clone(), pin);
+            } else {
+                self.found.remove(id);
             }
-            Goes::NotYet => (StandingPin::NotYet, Cause::Intent),
-            Goes::Default => {
-                let Some(pin) = self.pins.remove(id) else {
-                    return;
-                };
-                if self.is_governed(id) && self.content(id) != before {
-                    self.pins.insert(id.clone(), pin);
-                } else {
-                    self.found.remove(id);
-                }
-                return self.tell(id);
-            }
-        };
-        self.pins.insert(id.clone(), pin);
+            return self.tell(id);
+        }
+        let known = |no| self.all.contains_key(&no);
+        assert!(goes.incarnation().is_none_or(known));
+        self.pins.insert(id.clone(), goes);
         let since = self.now;
         let state = match self.content(id) {
             None => SyncState::InSync { since },

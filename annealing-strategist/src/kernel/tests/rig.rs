@@ -8,9 +8,10 @@ use std::{
 };
 
 use control_plane_runtime::Kernel as _;
-use control_plane_store::records::{PinStatus, StandingPin};
 use jiff::Timestamp;
-use plugin_sdk::{AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, TargetSelection};
+use plugin_sdk::{
+    AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, Pin, PinStatus, TargetSelection,
+};
 use prodspec_model::{
     Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationId, IncarnationNo, Message,
     PartitionId, Snapshot,
@@ -425,15 +426,15 @@ impl Rig {
         self.crash();
     }
 
-    pub(super) fn pin(&self, name: &str) -> StandingPin {
+    pub(super) fn pin(&self, name: &str) -> Pin {
         let pin = self.plane.pins.get(&id(name));
-        pin.map_or(StandingPin::Default, |(pin, _)| *pin)
+        pin.copied().unwrap_or(Pin::Default)
     }
 
     /// Returns the assets that are pinned to incarnation `no`.
     pub(super) fn at(&self, no: u32) -> Vec<&str> {
-        let at = StandingPin::At(IncarnationNo(no));
-        let pins = self.plane.pins.iter().filter(|(_, (pin, _))| *pin == at);
+        let at = |pin: &Pin| pin.is_at(IncarnationNo(no));
+        let pins = self.plane.pins.iter().filter(|(_, pin)| at(pin));
         pins.map(|(asset, _)| asset.as_str()).collect()
     }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    kernel::{Command, Goes},
+    kernel::{Command, Pin},
     record::State,
 };
 
@@ -72,7 +72,7 @@ pub(super) fn r18_selected_target_is_not_selected_again() {
         .plane
         .moves
         .iter()
-        .filter(|(_, goes)| *goes == Goes::At(IncarnationNo(2), Cause::Intent));
+        .filter(|(_, goes)| *goes == Pin::At(IncarnationNo(2), Cause::Intent));
     assert_eq!(moves.count(), 3);
 }
 
@@ -426,7 +426,7 @@ fn urgent() -> RolloutPolicy {
 pub(super) fn emergency_repins_targets_in_flight_and_moves_the_rest_at_once() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.swap(urgent());
-    let urgent = Goes::At(IncarnationNo(2), Cause::Emergency);
+    let urgent = Pin::At(IncarnationNo(2), Cause::Emergency);
     let moves: Vec<_> = rig
         .plane
         .moves
@@ -455,11 +455,11 @@ pub(super) fn withdrawn_emergency_has_no_further_effect() {
         ..urgent()
     };
     let mut rig = Rig::begun(slow, &["a", "b"]);
-    assert_eq!(rig.plane.pins[&id("a")].1, Cause::Emergency);
+    assert_eq!(rig.pin("a"), Pin::At(IncarnationNo(2), Cause::Emergency));
     rig.swap(canary());
     rig.lag = Some(Duration::from_secs(1));
     rig.plane.drift(&id("a"));
     rig.pass(Duration::from_secs(650));
-    let last = (id("b"), Goes::At(IncarnationNo(2), Cause::Intent));
+    let last = (id("b"), Pin::At(IncarnationNo(2), Cause::Intent));
     assert!(rig.plane.moves.contains(&last));
 }

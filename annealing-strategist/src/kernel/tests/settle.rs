@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use control_plane_store::records::{PinStatus, StandingPin, SyncState};
-use plugin_sdk::{HealthRequest, Judgement, Watched};
+use plugin_sdk::{Cause, HealthRequest, Judgement, Pin, PinStatus, SyncState, Watched};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
@@ -31,9 +30,9 @@ pub(super) fn r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated() {
     // The kernel has moved the pin; these reports are about the pin before.
     let since = rig.now.wall;
     for pin in [
-        StandingPin::At(IncarnationNo(1)),
-        StandingPin::NotYet,
-        StandingPin::Default,
+        Pin::At(IncarnationNo(1), Cause::Intent),
+        Pin::NotYet,
+        Pin::Default,
     ] {
         let pin_status = PinStatus {
             pin,
@@ -437,7 +436,7 @@ fn r20_target_moved_by_another_actor_is_no_longer_updated() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
     let pin_status = PinStatus {
-        pin: StandingPin::At(IncarnationNo(1)),
+        pin: Pin::At(IncarnationNo(1), Cause::Intent),
         content: None,
         state: SyncState::InSync {
             since: rig.now.wall,
