@@ -80,10 +80,7 @@ fn with_view(plain: &CheckRequest) -> Vec<CheckRequest> {
         for other in [&provider, &consumer] {
             view.set(&other.id(), with_qps(10));
         }
-        let effects = Effects {
-            capacity: [("qps".to_owned(), change)].into(),
-            ..Effects::default()
-        };
+        let effects = Effects::default().capacity("qps", change.0, change.1);
         CheckRequest {
             change: Arc::new(Change::new(&testing::asset("job/eu"), "x", vec![], effects)),
             view: Some(Arc::new(view)),
@@ -94,13 +91,7 @@ fn with_view(plain: &CheckRequest) -> Vec<CheckRequest> {
 }
 
 fn with_qps(qps: u64) -> Diff {
-    Diff::InSync {
-        observed: Observed {
-            capacity: [("qps".to_owned(), qps)].into(),
-            version: None,
-        },
-        look_again_at: None,
-    }
+    Diff::in_sync().observed(Observed::default().capacity("qps", qps))
 }
 
 fn keeps_the_laws<L>(layer: L, causes: Causes)
@@ -113,10 +104,7 @@ where
     block_on(check_layer(layer, causes, requests())).unwrap();
 }
 
-const ONE_A_MINUTE: Quota = Quota {
-    burst: 1,
-    every: Duration::from_secs(60),
-};
+const ONE_A_MINUTE: Quota = Quota::new(1, Duration::from_secs(60));
 
 #[test]
 fn calendar_solver_and_claim_layers_keep_the_laws() {

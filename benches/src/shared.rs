@@ -82,25 +82,13 @@ impl AssetPlugin for Production {
         let asset = request.reader.asset(&request.asset)?;
         let wanted = wanted(&asset)?;
         let has = self.has().get(&request.asset).copied().unwrap_or_default();
-        let observed = Observed {
-            capacity: [(UNIT.to_owned(), has)].into(),
-            version: None,
-        };
+        let observed = Observed::default().capacity(UNIT, has);
         if has == wanted {
-            return Ok(Diff::InSync {
-                observed,
-                look_again_at: None,
-            });
+            return Ok(Diff::in_sync().observed(observed));
         }
-        let effects = Effects {
-            capacity: [(UNIT.to_owned(), (has, wanted))].into(),
-            ..Effects::default()
-        };
+        let effects = Effects::default().capacity(UNIT, has, wanted);
         let change = Change::new(&asset, "resize it", Vec::new(), effects);
-        Ok(Diff::Differs {
-            change: Box::new(change),
-            observed,
-        })
+        Ok(Diff::differs(change).observed(observed))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {

@@ -35,7 +35,7 @@
 //! #         let there = self.0.lock().unwrap().get(&request.asset).cloned();
 //! #         if there.as_deref() == Some(asset.payload_json()) { return Ok(Diff::in_sync()); }
 //! #         let change = Change::new(&asset, "start it", vec![], Effects::default());
-//! #         Ok(Diff::Differs { change: Box::new(change), observed: Observed::default() })
+//! #         Ok(Diff::differs(change))
 //! #     }
 //! #     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
 //! #         let asset = request.reader.asset(&request.asset)?;

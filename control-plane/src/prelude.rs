@@ -18,7 +18,7 @@ pub use plugin_sdk::{
     AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change, CheckInfo,
     CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts, Effects,
     FieldChange, Generator, GeneratorInfo, Input, Observed, Problem, Problems, PushRequest, Pushed,
-    Quota, Reading, Recheck, SourceOfTruth, Turndown, Validator, Verdict, plugin,
+    Quota, Reading, Recheck, SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
     service::{AssetService, CheckLayer, HealthLayer},
 };
 pub use prodspec_gen::{

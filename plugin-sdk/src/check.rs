@@ -22,6 +22,9 @@ use crate::{
 pub use name::CheckName;
 pub(crate) use name::StackId;
 
+/// Time until a delayed push is checked again, unless its check says otherwise.
+const AGAIN: Duration = Duration::from_secs(30);
+
 /// Asks a check whether a change may be pushed now.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CheckRequest {
@@ -58,6 +61,27 @@ impl fmt::Debug for CheckRequest {
             .field("cause", &self.cause)
             .field("now", &self.now)
             .finish_non_exhaustive()
+    }
+}
+
+impl CheckRequest {
+    /// A verdict without delays and claims, from evidence of now.
+    pub fn proceed(&self) -> Verdict {
+        Verdict::proceed(self.now)
+    }
+
+    /// A verdict with one delay, from evidence of now. The push is checked again after 30 seconds, unless the verdict says
+    /// otherwise.
+    ///
+    /// ```
+    /// # use plugin_sdk::{CheckRequest, Verdict};
+    /// # use std::time::Duration;
+    /// # fn check(request: CheckRequest) -> Verdict {
+    /// request.delay("an incident is open").recheck_after(Duration::from_secs(10))
+    /// # }
+    /// ```
+    pub fn delay(&self, reason: impl Into<String>) -> Verdict {
+        Verdict::delay(self.now, Delay::new(reason, Recheck::After(AGAIN)))
     }
 }
 
@@ -210,6 +234,13 @@ pub struct Quota {
     pub every: Duration,
 }
 
+impl Quota {
+    /// A limit of `burst` pushes at once, then one more every `every`.
+    pub const fn new(burst: u32, every: Duration) -> Self {
+        Self { burst, every }
+    }
+}
+
 impl Verdict {
     /// A verdict without delays and claims, from evidence of the time `now`.
     pub fn proceed(now: Timestamp) -> Self {
@@ -227,6 +258,41 @@ impl Verdict {
             delays: vec![delay],
             ..Self::proceed(now)
         }
+    }
+
+    /// Sets when the delays are checked again: after this much time.
+    #[must_use]
+    pub fn recheck_after(self, time: Duration) -> Self {
+        self.recheck(&Recheck::After(time))
+    }
+
+    /// Sets when the delays are checked again: at this wall-clock time, not earlier.
+    #[must_use]
+    pub fn recheck_at(self, time: Timestamp) -> Self {
+        self.recheck(&Recheck::At(time))
+    }
+
+    /// Sets when the delays are checked again: as soon as `asset` is settled.
+    #[must_use]
+    pub fn recheck_when_settled(self, asset: AssetId) -> Self {
+        self.recheck(&Recheck::WhenSettled(asset))
+    }
+
+    fn recheck(mut self, when: &Recheck) -> Self {
+        for delay in &mut self.delays {
+            delay.recheck = when.clone();
+        }
+        self
+    }
+
+    /// Sets the evidence of the delays, as JSON.
+    #[must_use]
+    pub fn because(mut self, evidence: impl Into<Value>) -> Self {
+        let evidence = evidence.into();
+        for delay in &mut self.delays {
+            delay.evidence = evidence.clone();
+        }
+        self
     }
 
     /// Adds a claim to the verdict.
@@ -290,11 +356,28 @@ pub struct CheckInfo {
     pub causes: Causes,
 }
 
+impl CheckInfo {
+    /// A check that applies to all causes.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            causes: Causes::ALL,
+        }
+    }
+
+    /// Sets the causes for which the check applies.
+    #[must_use]
+    pub fn only_for(mut self, causes: Causes) -> Self {
+        self.causes = causes;
+        self
+    }
+}
+
 /// Decides whether an asset can be pushed now or has to wait.
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use plugin_sdk::{BoxError, CheckInfo, CheckPlugin, CheckRequest, Causes, Delay, Recheck, Verdict};
+/// use plugin_sdk::{BoxError, CheckInfo, CheckPlugin, CheckRequest, Verdict};
 /// use std::time::Duration;
 ///
 /// /// Delays every push while a lock file exists.
@@ -303,15 +386,14 @@ pub struct CheckInfo {
 /// #[async_trait]
 /// impl CheckPlugin for LockFile {
 ///     fn info(&self) -> CheckInfo {
-///         CheckInfo { name: "lock-file".into(), causes: Causes::ALL }
+///         CheckInfo::new("lock-file")
 ///     }
 ///     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
 ///         if !self.0.try_exists()? {
-///             return Ok(Verdict::proceed(request.now));
+///             return Ok(request.proceed());
 ///         }
 ///         let reason = format!("{} exists; remove it", self.0.display());
-///         let delay = Delay::new(reason, Recheck::After(Duration::from_secs(10)));
-///         Ok(Verdict::delay(request.now, delay))
+///         Ok(request.delay(reason).recheck_after(Duration::from_secs(10)))
 ///     }
 /// }
 /// ```

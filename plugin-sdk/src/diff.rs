@@ -44,6 +44,22 @@ pub struct Observed {
     pub version: Option<u64>,
 }
 
+impl Observed {
+    /// Adds the serving capacity in one unit, such as `qps`.
+    #[must_use]
+    pub fn capacity(mut self, unit: impl Into<String>, amount: u64) -> Self {
+        self.capacity.insert(unit.into(), amount);
+        self
+    }
+
+    /// Sets the version that runs. `None`: nothing runs.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<Option<u64>>) -> Self {
+        self.version = version.into();
+        self
+    }
+}
+
 /// The result of comparing intent and production.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "diff", rename_all = "snake_case")]
@@ -77,12 +93,50 @@ pub enum Diff {
 }
 
 impl Diff {
-    /// An in-sync result without capacity, version and next diff time.
+    /// Production matches intent. Nothing is observed, and the next diff is that of the drift scan.
     pub fn in_sync() -> Self {
         Self::InSync {
             observed: Observed::default(),
             look_again_at: None,
         }
+    }
+
+    /// A push would make this change. Nothing is observed.
+    pub fn differs(change: Change) -> Self {
+        Self::Differs {
+            change: Box::new(change),
+            observed: Observed::default(),
+        }
+    }
+
+    /// Work on the asset is under way; the next diff comes after `check_again_in`.
+    pub fn in_progress(check_again_in: Duration) -> Self {
+        Self::InProgress { check_again_in }
+    }
+
+    /// The resource belongs to another system, `owner`.
+    pub fn foreign(owner: impl Into<String>) -> Self {
+        Self::Foreign {
+            owner: owner.into(),
+        }
+    }
+
+    /// Sets the state of the asset in production, for results that carry one: in sync, and differs.
+    #[must_use]
+    pub fn observed(mut self, state: Observed) -> Self {
+        if let Self::InSync { observed, .. } | Self::Differs { observed, .. } = &mut self {
+            *observed = state;
+        }
+        self
+    }
+
+    /// Sets the wall-clock time of the next diff, for a result that is in sync.
+    #[must_use]
+    pub fn look_again_at(mut self, time: Timestamp) -> Self {
+        if let Self::InSync { look_again_at, .. } = &mut self {
+            *look_again_at = Some(time);
+        }
+        self
     }
 
     /// The capacity in `unit` that production has of the asset now, and the capacity after a push, if a push is to
@@ -94,7 +148,7 @@ impl Diff {
             Self::Differs { change, observed } => {
                 let now = of(observed);
                 let soon = change.effects.capacity.get(unit);
-                Some((now, Some(soon.map_or(now, |(_, to)| *to))))
+                Some((now, Some(soon.map_or(now, |it| it.to))))
             }
             Self::InProgress { .. } | Self::Foreign { .. } => None,
         }
@@ -135,12 +189,73 @@ pub struct FieldChange {
 #[serde(default)]
 pub struct Effects {
     /// Serving capacity per unit, before and after the push. A resource that does not exist has 0.
-    pub capacity: BTreeMap<String, (u64, u64)>,
-    /// Version before and after the push. The outer `None`: the version does not change; an inner `None`: nothing runs.
-    pub version: Option<(Option<u64>, Option<u64>)>,
+    pub capacity: BTreeMap<String, Transition<u64>>,
+    /// Version before and after the push; `None` before or after: nothing runs. Without a transition the version does
+    /// not change.
+    pub version: Option<Transition<Option<u64>>>,
     /// Whether the change loses something that cannot be restored. A destructive change needs an approval bound to its
     /// digest.
     pub destructive: bool,
+}
+
+/// A value before and after a push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition<T> {
+    /// The value in production before the push.
+    pub from: T,
+    /// The value in production after the push.
+    pub to: T,
+}
+
+impl Effects {
+    /// The effects of a push that takes an asset from one state to another: each capacity and the version, as far as they
+    /// change. They are not destructive.
+    ///
+    /// ```
+    /// use plugin_sdk::{Effects, Observed, Transition};
+    ///
+    /// let before = Observed::default().capacity("qps", 100).version(3);
+    /// let after = Observed::default().capacity("qps", 250).version(3);
+    /// let effects = Effects::between(&before, &after);
+    /// assert_eq!(effects.capacity["qps"], Transition { from: 100, to: 250 });
+    /// assert_eq!(effects.version, None);
+    /// ```
+    pub fn between(before: &Observed, after: &Observed) -> Self {
+        let of = |observed: &Observed, unit| observed.capacity.get(unit).copied().unwrap_or(0);
+        let units = before.capacity.keys().chain(after.capacity.keys());
+        let capacity = units.filter_map(|unit| {
+            let (from, to) = (of(before, unit), of(after, unit));
+            (from != to).then(|| (unit.clone(), Transition { from, to }))
+        });
+        let (from, to) = (before.version, after.version);
+        Self {
+            capacity: capacity.collect(),
+            version: (from != to).then_some(Transition { from, to }),
+            destructive: false,
+        }
+    }
+
+    /// Adds the serving capacity in one unit before and after the push.
+    #[must_use]
+    pub fn capacity(mut self, unit: impl Into<String>, from: u64, to: u64) -> Self {
+        self.capacity.insert(unit.into(), Transition { from, to });
+        self
+    }
+
+    /// Sets the version before and after the push. `None`: nothing runs.
+    #[must_use]
+    pub fn version(mut self, from: impl Into<Option<u64>>, to: impl Into<Option<u64>>) -> Self {
+        let (from, to) = (from.into(), to.into());
+        self.version = Some(Transition { from, to });
+        self
+    }
+
+    /// Sets whether the change loses something that cannot be restored, so that it needs an approval.
+    #[must_use]
+    pub fn destructive(mut self, destructive: bool) -> Self {
+        self.destructive = destructive;
+        self
+    }
 }
 
 impl Change {

@@ -48,6 +48,25 @@ pub struct HealthRequest {
     pub reader: IncarnationReader,
 }
 
+impl HealthRequest {
+    /// A healthy verdict without findings, from evidence up to now.
+    pub fn healthy(&self) -> Health {
+        Health::healthy(self.now)
+    }
+
+    /// A verdict with one finding, from evidence up to now. The summary is a line for operators.
+    ///
+    /// ```
+    /// # use plugin_sdk::{Health, HealthRequest, Judgement};
+    /// # fn validate(request: HealthRequest) -> Health {
+    /// request.found(Judgement::Unhealthy, "3 of 5 tasks crash").because(serde_json::json!({ "crashing": 3 }))
+    /// # }
+    /// ```
+    pub fn found(&self, judgement: Judgement, summary: impl Into<String>) -> Health {
+        Health::found(self.now, Finding::new(judgement, summary))
+    }
+}
+
 /// An asset in production whose signals are evaluated. Assets that are not enforced, or are being turned down, have no
 /// signals and are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +130,16 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Makes a finding without evidence. The validator's name is stamped later, by the layer of the validator.
+    pub fn new(judgement: Judgement, summary: impl Into<String>) -> Self {
+        Self {
+            validator: "".into(),
+            judgement,
+            summary: summary.into(),
+            evidence: Value::Null,
+        }
+    }
+
     fn order(&self, other: &Self) -> std::cmp::Ordering {
         let key = |finding: &Self| (finding.validator.clone(), finding.summary.clone());
         (key(self), self.judgement)
@@ -136,6 +165,16 @@ impl Health {
             findings: vec![finding],
             as_of,
         }
+    }
+
+    /// Sets the evidence of the findings, as JSON.
+    #[must_use]
+    pub fn because(mut self, evidence: impl Into<Value>) -> Self {
+        let evidence = evidence.into();
+        for finding in &mut self.findings {
+            finding.evidence = evidence.clone();
+        }
+        self
     }
 
     /// Combines two verdicts: the worse judgement, all findings, and the earlier evidence time.
@@ -186,6 +225,26 @@ pub struct MetricQuery {
     pub to: Timestamp,
 }
 
+impl MetricQuery {
+    /// A query for `metric` of `asset` between two wall-clock times, both included.
+    pub fn new(metric: impl Into<String>, asset: AssetId, from: Timestamp, to: Timestamp) -> Self {
+        Self {
+            metric: metric.into(),
+            labels: std::collections::BTreeMap::new(),
+            asset,
+            from,
+            to,
+        }
+    }
+
+    /// Adds a label that a series must have.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+}
+
 /// One series of a metric: its labels, and its samples in the order of their times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
@@ -196,6 +255,21 @@ pub struct Series {
 }
 
 impl Series {
+    /// A series without labels. The samples are in the order of their times.
+    pub fn new(samples: impl IntoIterator<Item = (Timestamp, f64)>) -> Self {
+        Self {
+            labels: std::collections::BTreeMap::new(),
+            samples: samples.into_iter().collect(),
+        }
+    }
+
+    /// Adds a label that identifies the series.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
     /// The increase of a counter over the samples. A reset counter starts from zero again. `None`: fewer than two
     /// samples, or a sample is not finite.
     pub fn increase(&self) -> Option<f64> {

@@ -35,7 +35,7 @@ pub use check::{
     CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, DEAD_END, Delay, Key, Quota, Recheck,
     Verdict,
 };
-pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed};
+pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
 pub use document::{Document, Located};
 pub use error::{BoxError, with_causes};
 pub use generate::{Drafts, Generator, GeneratorInfo, Input};

@@ -50,6 +50,13 @@ pub enum Pushed {
     },
 }
 
+impl Pushed {
+    /// The provider is still working; the enforcer calls push again after `check_again_in`.
+    pub fn in_progress(check_again_in: Duration) -> Self {
+        Self::InProgress { check_again_in }
+    }
+}
+
 /// Whether a provider refuses calls of old owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -86,10 +93,7 @@ pub enum Guard {
 ///         let there = self.0.lock().unwrap().get(asset.id_str()).cloned();
 ///         Ok(match there {
 ///             Some(content) if content == asset.payload_json() => Diff::in_sync(),
-///             _ => Diff::Differs {
-///                 change: Box::new(Change::new(&asset, "write it", vec![], Effects::default())),
-///                 observed: Default::default(),
-///             },
+///             _ => Diff::differs(Change::new(&asset, "write it", vec![], Effects::default())),
 ///         })
 ///     }
 ///     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {

@@ -167,6 +167,14 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Selects the targets at these indexes into [`SelectRequest::targets`], in ascending order.
+    pub fn of(indexes: impl IntoIterator<Item = u32>) -> Self {
+        Self {
+            now: indexes.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
     /// Keeps only the selected indexes for which `keep` returns true.
     #[must_use]
     pub fn narrowed(mut self, mut keep: impl FnMut(u32) -> bool) -> Self {
@@ -174,9 +182,17 @@ impl Selection {
         self
     }
 
-    /// Adds a reason to wait, unless the selection has it already.
+    /// Keeps only the selected targets of `request` for which `keep` returns true.
     #[must_use]
-    pub fn waiting(mut self, wait: Wait) -> Self {
+    pub fn retain(self, request: &SelectRequest, mut keep: impl FnMut(&Target) -> bool) -> Self {
+        self.narrowed(|place| request.targets.get(place as usize).is_some_and(&mut keep))
+    }
+
+    /// Adds a reason for which targets wait, for operators, and the condition that ends the wait.
+    #[must_use]
+    pub fn waiting(mut self, why: impl Into<String>, until: Until) -> Self {
+        let why = why.into();
+        let wait = Wait { why, until };
         if !self.waits.contains(&wait) {
             self.waits.push(wait);
         }
@@ -238,9 +254,9 @@ pub enum Until {
 /// #[async_trait]
 /// impl TargetSelection for OneByOne {
 ///     async fn select(&self, request: SelectRequest) -> Result<Selection, BoxError> {
-///         let under_way = request.targets.iter().any(|t| !t.is_waiting() && t.settled().is_none());
-///         let next = request.targets.iter().position(|t| t.is_waiting()).filter(|_| !under_way);
-///         Ok(Selection { now: next.map(|at| at as u32).into_iter().collect(), ..Selection::default() })
+///         let under_way = request.targets.iter().any(|target| target.is_under_way());
+///         let next = (0..).zip(request.targets.iter()).find(|(_, target)| target.is_waiting());
+///         Ok(Selection::of(next.filter(|_| !under_way).map(|(index, _)| index)))
 ///     }
 /// }
 /// ```

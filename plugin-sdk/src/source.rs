@@ -15,12 +15,22 @@ pub struct Reading {
     pub documents: Vec<Document>,
 }
 
+impl Reading {
+    /// The complete content of a source at `revision`.
+    pub fn new(revision: impl Into<std::sync::Arc<str>>, documents: Vec<Document>) -> Self {
+        Self {
+            revision: Revision(revision.into()),
+            documents,
+        }
+    }
+}
+
 /// A place that holds configuration: files, a repository, a table.
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use plugin_sdk::{Document, Problems, Reading, SourceOfTruth, document::Node};
-/// use prodspec_model::{Revision, SourceName};
+/// use prodspec_model::SourceName;
 ///
 /// /// Configuration that is compiled into the program.
 /// struct BuiltIn(serde_json::Value);
@@ -32,7 +42,7 @@ pub struct Reading {
 ///     }
 ///     async fn read(&self) -> Result<Reading, Problems> {
 ///         let document = Document::new("built-in", "built-in", 0, Node::from(self.0.clone()));
-///         Ok(Reading { revision: Revision("1".into()), documents: vec![document] })
+///         Ok(Reading::new("1", vec![document]))
 ///     }
 /// }
 /// ```

@@ -7,7 +7,7 @@ use plugin_sdk::{
     Reading, document::Node,
 };
 use prodspec_model::{
-    Asset, AssetId, AssetRef, Incarnation, Message, PartitionId, Revision,
+    Asset, AssetId, AssetRef, Incarnation, Message, PartitionId,
     addons::{DependsOn, Owner, Turndown},
 };
 use serde::{Deserialize, Serialize};
@@ -233,10 +233,7 @@ pub(crate) fn document(source: &str, path: &str, line: u32, json: serde_json::Va
 
 pub(crate) fn reading(documents: Vec<Document>) -> Reading {
     let revision = format!("{documents:?}");
-    Reading {
-        revision: Revision(revision.into()),
-        documents,
-    }
+    Reading::new(revision, documents)
 }
 
 /// A reading of one document with these items.

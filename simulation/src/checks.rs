@@ -161,7 +161,7 @@ impl CheckPlugin for Gate {
             state.judge_red(at, request.incarnation.no.0);
         }
         if !closed {
-            return Ok(Verdict::proceed(request.now));
+            return Ok(request.proceed());
         }
         let delay = Delay {
             check: self.info().name,
@@ -212,10 +212,7 @@ pub fn checks(
         .expect("the constant calendar is valid");
     let serial = Scope::by(|asset| Some(format!("{}", serial(number(asset.id_str())))))
         .only(Types::only([Kind::Gradual.type_name()]));
-    let quota = Quota {
-        burst: 6,
-        every: Duration::from_millis(1500),
-    };
+    let quota = Quota::new(6, Duration::from_millis(1500));
     tower::ServiceBuilder::new()
         .layer(CheckLayer::new(solver(world)))
         .layer(gate(ALWAYS))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use plugin_sdk::{
-    Recheck, SelectRequest, Selection, Until, Wait,
+    Recheck, SelectRequest, Selection, Until,
     service::{Narrow, NarrowLayer, Narrowed},
 };
 use tower_layer::Layer;
@@ -74,13 +74,13 @@ impl Narrow for WindowLayer {
             return selection;
         }
         let closed = self.calendar.closed(request.now);
-        selection.waiting(Wait {
-            why: format!("{}: {}", closed.check, closed.reason),
-            until: match closed.recheck {
+        selection.waiting(
+            format!("{}: {}", closed.check, closed.reason),
+            match closed.recheck {
                 Recheck::At(opens) => Until::Time(opens),
                 _ => Until::Person,
             },
-        })
+        )
     }
 }
 

@@ -40,6 +40,6 @@ impl CheckPlugin for Rate {
         Ok(keys
             .into_iter()
             .map(|key| Claim::Rate(key, self.quota))
-            .fold(Verdict::proceed(request.now), Verdict::claim))
+            .fold(request.proceed(), Verdict::claim))
     }
 }

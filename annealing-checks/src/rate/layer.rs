@@ -21,7 +21,7 @@ use crate::Scope;
 ///     .layer(RateLayer::new(
 ///         "cluster-rate",
 ///         Scope::per_cluster(),
-///         Quota { burst: 2, every: Duration::from_secs(60) },
+///         Quota::new(2, Duration::from_secs(60)),
 ///     ))
 ///     .service(Proceed);
 /// ```

@@ -38,6 +38,6 @@ impl CheckPlugin for Serialize {
         Ok(keys
             .into_iter()
             .map(Claim::Exclusive)
-            .fold(Verdict::proceed(request.now), Verdict::claim))
+            .fold(request.proceed(), Verdict::claim))
     }
 }

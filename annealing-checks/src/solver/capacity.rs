@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plugin_sdk::{Shared, observe::Link};
+use plugin_sdk::{Shared, Transition, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub struct Capacity;
 impl OrderRule for Capacity {
     fn questions(&self, push: &Push<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
-        for (unit, (from, to)) in &push.effects().capacity {
+        for (unit, Transition { from, to }) in &push.effects().capacity {
             if to < from {
                 questions.extend(shrink(push, unit, *to));
             } else if to > from {
@@ -42,8 +42,8 @@ fn come(push: &Push<'_>) -> Vec<Question> {
     for unit in units {
         let effect = push.effects().capacity.get(&unit).copied();
         let has = push.request().observed.capacity.get(&unit).copied();
-        let (from, to) =
-            effect.unwrap_or_else(|| (has.unwrap_or_default(), has.unwrap_or_default()));
+        let has = has.unwrap_or_default();
+        let Transition { from, to } = effect.unwrap_or(Transition { from: has, to: has });
         // A consumer that grows asks about all of its providers elsewhere.
         if to > 0 && to <= from {
             questions.extend(grow(push, &unit, to, &brought));
@@ -198,7 +198,7 @@ impl<'a> Demand<'a> {
 fn change(seen: &Seen, asset: &AssetId, unit: &str) -> i8 {
     let effects = seen.effects(asset);
     let change = effects.and_then(|effects| effects.capacity.get(unit));
-    change.map_or(0, |(from, to)| to.cmp(from) as i8)
+    change.map_or(0, |it| it.to.cmp(&it.from) as i8)
 }
 
 /// The other ends of the capacity edges in `unit`, sorted and without duplicates.

@@ -174,7 +174,7 @@ impl CheckPlugin for DependencySolver {
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
-        let mut verdict = Verdict::proceed(request.now);
+        let mut verdict = request.proceed();
         let Some(view) = &request.view else {
             verdict.delays.push(self.without_view());
             return Ok(verdict);

@@ -111,24 +111,15 @@ impl World {
             version: None,
         };
         if has == wants {
-            return Diff::InSync {
-                observed,
-                look_again_at: None,
-            };
+            return Diff::in_sync().observed(observed);
         }
-        let value = |of: &BTreeMap<String, u64>, unit| of.get(unit).copied().unwrap_or_default();
-        let units = has.keys().chain(wants.keys());
-        let effects = Effects {
-            capacity: units
-                .map(|unit| (unit.clone(), (value(&has, unit), value(&wants, unit))))
-                .collect(),
-            ..Effects::default()
+        let wanted = Observed {
+            capacity: wants,
+            version: None,
         };
+        let effects = Effects::between(&observed, &wanted);
         let change = Change::new(&testing::asset("asset/x"), "change it", vec![], effects);
-        Diff::Differs {
-            change: Box::new(change),
-            observed,
-        }
+        Diff::differs(change).observed(observed)
     }
 
     fn check(&self, asset: usize) -> Option<Checked> {

@@ -20,7 +20,7 @@ use super::Seen;
 ///
 /// impl OrderRule for QuietConsumers {
 ///     fn questions(&self, push: &Push<'_>) -> Vec<Question> {
-///         if push.effects().capacity.values().all(|(from, to)| to >= from) {
+///         if push.effects().capacity.values().all(|it| it.to >= it.from) {
 ///             return vec![];
 ///         }
 ///         let quiet = |link: &plugin_sdk::observe::Link| {

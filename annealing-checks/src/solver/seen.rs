@@ -73,7 +73,7 @@ impl Seen {
     pub fn capacity_soon(&self, asset: &AssetId, unit: &str) -> u64 {
         let effects = self.effects(asset);
         let brings = effects.and_then(|effects| effects.capacity.get(unit));
-        let brings = brings.map_or(0, |(_, to)| *to);
+        let brings = brings.map_or(0, |it| it.to);
         self.capacity(asset, unit).max(brings)
     }
 

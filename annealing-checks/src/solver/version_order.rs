@@ -1,6 +1,6 @@
 //! Version order: a provider never runs an older version than its consumer, such as a schema and the job that uses it.
 
-use plugin_sdk::observe::Link;
+use plugin_sdk::{Transition, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::json;
 
@@ -14,11 +14,11 @@ impl OrderRule for VersionOrder {
     fn questions(&self, push: &Push<'_>) -> Vec<Question> {
         let mut questions = come(push);
         match push.effects().version {
-            Some((from, to)) if to > from => {
+            Some(Transition { from, to }) if to > from => {
                 let providers = ends(push.providers());
                 questions.extend(providers.map(|provider| rise(provider, to)));
             }
-            Some((from, to)) if to < from => {
+            Some(Transition { from, to }) if to < from => {
                 let consumers = ends(push.consumers());
                 questions.extend(consumers.map(|consumer| fall(consumer, to)));
             }
@@ -32,7 +32,11 @@ impl OrderRule for VersionOrder {
 /// version too.
 fn come(push: &Push<'_>) -> Vec<Question> {
     let runs = push.request().observed.version;
-    let (from, to) = push.effects().version.unwrap_or((runs, runs));
+    let unchanged = Transition {
+        from: runs,
+        to: runs,
+    };
+    let Transition { from, to } = push.effects().version.unwrap_or(unchanged);
     if to.is_none() || to > from {
         return Vec::new();
     }

@@ -164,7 +164,7 @@ mod tests {
 
     fn quota(burst: u32) -> Quota {
         let every = Duration::from_secs(10);
-        Quota { burst, every }
+        Quota::new(burst, every)
     }
 
     #[test]

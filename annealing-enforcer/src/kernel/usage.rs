@@ -154,7 +154,7 @@ impl Kernel {
         let capacity = |unit: &str| {
             let now = it.observed.capacity.get(unit).copied().unwrap_or_default();
             let soon = effects.and_then(|capacity| capacity.get(unit));
-            Some((now, Some(soon.map_or(now, |(_, to)| *to))))
+            Some((now, Some(soon.map_or(now, |it| it.to))))
         };
         let (wall, mono) = (wall_then(now, it.diff_started), it.diff_started);
         let keeps = |shared: &Shared| uses(self.table.intent(slot), shared);

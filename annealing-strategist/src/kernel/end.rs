@@ -21,7 +21,9 @@ impl Kernel {
             Ok(request) => match self.last_gate(&request) {
                 Gate::Open => self.complete(now, out),
                 Gate::Shut(wait) => {
-                    let whole = Selection::default().at_stage("the whole").waiting(wait);
+                    let whole = Selection::default()
+                        .at_stage("the whole")
+                        .waiting(wait.why, wait.until);
                     self.wait_for(now, whole, out);
                 }
             },

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use plugin_sdk::{
     Cause, Direction, IncarnationReader, Now, Pin, PinStatus, Progress, SelectRequest, Selection,
-    SyncState, Until, Wait,
+    SyncState, Until,
 };
 use prodspec_model::{AssetId, Incarnation, rollout::RolloutPolicy};
 
@@ -113,7 +113,7 @@ impl Kernel {
         let again = now.mono + self.config.select_again;
         if let Some(live) = &mut self.live {
             let until = Until::Person;
-            live.selection = Selection::default().waiting(Wait { why, until });
+            live.selection = Selection::default().waiting(why, until);
             live.wake = Some(again);
         }
     }

@@ -69,7 +69,7 @@ fn shut(
     beneath.validate = validate;
     let why = format!("{}: {}", stage.name, wait.why);
     beneath
-        .waiting(Wait { why, ..wait })
+        .waiting(why, wait.until)
         .at_stage(stage.name.clone())
 }
 

@@ -6,7 +6,7 @@ use futures::executor::block_on;
 use jiff::Timestamp;
 use plugin_sdk::{
     AssetTypes, AssetView, Direction, Finding, Health, Judgement, Problems, Progress,
-    SelectRequest, Selection, Target, TargetSelection, Until, Validator, Wait, conformance,
+    SelectRequest, Selection, Target, TargetSelection, Until, Validator, conformance,
     service::{AllTargets, NarrowLayer},
     testing::{self, NOW, select_request, target},
 };
@@ -526,10 +526,7 @@ fn databases_last(request: &SelectRequest, beneath: Selection) -> Selection {
             let target = &request.targets[place as usize];
             !is_database(&target) || !busy.contains(&target.domain())
         })
-        .waiting(Wait {
-            why: "databases come last".into(),
-            until: Until::Settled,
-        })
+        .waiting("databases come last", Until::Settled)
 }
 
 #[test]

@@ -83,10 +83,9 @@ fn rollout_longer_than_four_weeks_has_no_schedule() {
     assert!(matches!(long, Error::TooLong { left: 1, .. }), "{long}");
     let late = NarrowLayer::new(|request: &SelectRequest, beneath: Selection| {
         let until = Until::Time(request.now + MINUTE);
-        let why = "always a little later".into();
         beneath
             .narrowed(|_| false)
-            .waiting(plugin_sdk::Wait { why, until })
+            .waiting("always a little later", until)
     });
     let long = preview(&late.layer(AllTargets), request(), MINUTE).unwrap_err();
     assert!(

@@ -36,9 +36,9 @@ async fn missing_parts_are_named() {
 #[tokio::test]
 async fn r7_two_checks_of_one_name_are_refused() {
     let service = || {
-        tower::service_fn(|request: CheckRequest| async move {
-            Ok::<_, BoxError>(Verdict::proceed(request.now))
-        })
+        tower::service_fn(
+            |request: CheckRequest| async move { Ok::<_, BoxError>(request.proceed()) },
+        )
     };
     let two = parts().store(MemoryStore::new()).checks(|base| {
         ServiceBuilder::new()

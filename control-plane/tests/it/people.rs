@@ -117,10 +117,7 @@ struct FalselyNamed(&'static str);
 #[async_trait]
 impl CheckPlugin for FalselyNamed {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "incident".into(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new("incident")
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {

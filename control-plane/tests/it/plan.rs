@@ -30,10 +30,12 @@ impl AssetPlugin for Scripted {
             "panics" => panic!("on purpose"),
             _ => {}
         }
-        Ok(Diff::Differs {
-            change: Box::new(Change::new(&asset, "make it", vec![], Effects::default())),
-            observed: Observed::default(),
-        })
+        Ok(Diff::differs(Change::new(
+            &asset,
+            "make it",
+            vec![],
+            Effects::default(),
+        )))
     }
 
     async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
@@ -48,10 +50,7 @@ struct NeighbourCheck(u32);
 #[async_trait]
 impl CheckPlugin for NeighbourCheck {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "neighbours".into(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new("neighbours")
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
@@ -62,7 +61,7 @@ impl CheckPlugin for NeighbourCheck {
         }
         let view = request.view.as_ref().unwrap();
         let no = request.incarnation.no;
-        let mut verdict = Verdict::proceed(request.now);
+        let mut verdict = request.proceed();
         let (consumers, providers) = (
             view.consumers(&request.asset, no),
             view.providers(&request.asset, no),

@@ -160,15 +160,9 @@ impl AssetPlugin for Production {
         if there == wanted.filter(|_| !down) {
             return Ok(Diff::in_sync());
         }
-        let effects = Effects {
-            destructive: down,
-            ..Effects::default()
-        };
+        let effects = Effects::default().destructive(down);
         let change = Change::new(&asset, "resize it", vec![], effects);
-        Ok(Diff::Differs {
-            change: Box::new(change),
-            observed: Observed::default(),
-        })
+        Ok(Diff::differs(change))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {

@@ -124,10 +124,7 @@ impl AssetPlugin for Remote {
             return Ok(Diff::in_sync());
         }
         let change = Change::new(&asset, "replace it", vec![], Effects::default());
-        Ok(Diff::Differs {
-            change: Box::new(change),
-            observed: Observed::default(),
-        })
+        Ok(Diff::differs(change))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {

@@ -5,7 +5,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
-use plugin_sdk::{BoxError, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Recheck, Verdict};
+use plugin_sdk::{BoxError, CheckInfo, CheckPlugin, CheckRequest, Delay, Recheck, Verdict};
 
 /// Delay before the check runs again for a push that it delayed.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -24,10 +24,7 @@ impl Freeze {
 #[async_trait]
 impl CheckPlugin for Freeze {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "freeze".into(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new("freeze")
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {

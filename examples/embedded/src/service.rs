@@ -115,10 +115,7 @@ impl Service {
 }
 
 /// Push rate: a burst of 20 pages, then one page every 50 ms.
-const GENTLE: Quota = Quota {
-    burst: 20,
-    every: Duration::from_millis(50),
-};
+const GENTLE: Quota = Quota::new(20, Duration::from_millis(50));
 
 impl Handle {
     /// Reads the source now, then waits until every page is settled, for at most `within`.

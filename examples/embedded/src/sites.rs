@@ -7,8 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use plugin_sdk::{
-    AssetPlugin, Change, Diff, DiffRequest, Effects, FieldChange, Observed, PushRequest, Pushed,
-    plugin,
+    AssetPlugin, Change, Diff, DiffRequest, Effects, FieldChange, PushRequest, Pushed, plugin,
 };
 use prodspec_model::AssetId;
 
@@ -79,10 +78,7 @@ impl AssetPlugin for Files {
         };
         let text = FieldChange::new("text", there, page.text);
         let change = Change::new(&asset, summary, vec![text], Effects::default());
-        Ok(Diff::Differs {
-            change: Box::new(change),
-            observed: Observed::default(),
-        })
+        Ok(Diff::differs(change))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {

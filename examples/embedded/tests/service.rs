@@ -12,8 +12,8 @@ use std::{
 
 use embedded::{check::Freeze, service::Service, sites::Files};
 use plugin_sdk::{
-    AssetPlugin, Causes, Change, CheckInfo, CheckPlugin, CheckRequest, Delay, Diff, DiffRequest,
-    Effects, Observed, Pushed, Recheck, Verdict,
+    AssetPlugin, Change, CheckInfo, CheckPlugin, CheckRequest, Delay, Diff, DiffRequest, Effects,
+    Pushed, Recheck, Verdict,
     conformance::AssetSuite,
     plugin,
     testing::{MockAssetPlugin, MockCheckPlugin},
@@ -66,10 +66,7 @@ fn check(
     verdict: impl Fn(&CheckRequest) -> Verdict + Send + 'static,
 ) -> MockCheckPlugin {
     let (mut check, calls) = (MockCheckPlugin::new(), calls.clone());
-    check.expect_info().returning(|| CheckInfo {
-        name: "mock".into(),
-        causes: Causes::ALL,
-    });
+    check.expect_info().returning(|| CheckInfo::new("mock"));
     check.expect_check().returning(move |request| {
         calls.note("check");
         Ok(verdict(&request))
@@ -105,10 +102,7 @@ fn pages(
 fn differs(request: &DiffRequest) -> Result<Diff, plugin::Error> {
     let asset = request.reader.asset(&request.asset)?;
     let change = Change::new(&asset, "write the page", vec![], Effects::default());
-    Ok(Diff::Differs {
-        change: Box::new(change),
-        observed: Observed::default(),
-    })
+    Ok(Diff::differs(change))
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ where
         + Sync
         + 'static,
 {
-    let nothing = Beneath(Some(Verdict::proceed(request.now)));
+    let nothing = Beneath(Some(request.proceed()));
     let checks = Checks::assemble(|_| layer.layer(nothing));
     let law =
         "a delay carries the name of a check of the stack; put the check in with a CheckLayer";
@@ -178,7 +178,7 @@ where
         + Sync
         + 'static,
 {
-    let own = over(layer, Some(Verdict::proceed(request.now)), request).await?;
+    let own = over(layer, Some(request.proceed()), request).await?;
     let found = over(layer, None, request).await?;
     if found.is_proceed() || found.delays.len() <= own.delays.len() {
         let law = "an error beneath is a delay";
@@ -240,5 +240,5 @@ fn samples(request: &CheckRequest) -> [Verdict; 2] {
         ],
         as_of: earlier,
     };
-    [Verdict::proceed(request.now), full]
+    [request.proceed(), full]
 }

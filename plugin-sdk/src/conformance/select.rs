@@ -201,19 +201,11 @@ fn offers(request: &SelectRequest) -> Vec<Selection> {
     let waiting = (0..).zip(request.targets.iter());
     let waiting = waiting.filter(|(_, target)| target.is_waiting());
     let all: Vec<u32> = waiting.map(|(place, _)| place).collect();
-    let offer = |now: Vec<u32>| Selection {
-        now,
-        ..Selection::default()
-    };
-    let wait = crate::Wait {
-        why: "beneath".into(),
-        until: Until::Person,
-    };
     vec![
-        offer(all.iter().copied().step_by(2).collect()),
-        offer(all.last().copied().into_iter().collect()),
-        offer(Vec::new()).waiting(wait.clone()),
-        offer(all).waiting(wait),
+        Selection::of(all.iter().copied().step_by(2)),
+        Selection::of(all.last().copied()),
+        Selection::of([]).waiting("beneath", Until::Person),
+        Selection::of(all).waiting("beneath", Until::Person),
     ]
 }
 
@@ -304,7 +296,9 @@ mod tests {
         let law = "the same request gives the same selection";
         assert_eq!(policy_breaks(counts), law);
         let never = |_: &SelectRequest, beneath: Selection| {
-            beneath.narrowed(|place| place != 3).waiting(held())
+            beneath
+                .narrowed(|place| place != 3)
+                .waiting(held().why, held().until)
         };
         assert_eq!(policy_breaks(never), "every target is selected in the end");
     }

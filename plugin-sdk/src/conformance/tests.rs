@@ -154,7 +154,7 @@ fn mock_check_keeps_the_laws() {
         causes: Causes::ALL,
     });
     mock.expect_check()
-        .returning(|request| Ok(Verdict::proceed(request.now)));
+        .returning(|request| Ok(request.proceed()));
     block_on(check_plugin(mock, requests())).unwrap();
 }
 

@@ -38,7 +38,7 @@ impl Service<CheckRequest> for Proceed {
     }
 
     fn call(&mut self, request: CheckRequest) -> Self::Future {
-        ready(Ok(Verdict::proceed(request.now)))
+        ready(Ok(request.proceed()))
     }
 }
 
@@ -82,7 +82,7 @@ impl<P: CheckPlugin + ?Sized> Service<CheckRequest> for CheckService<P> {
         Box::pin(async move {
             let info = plugin.info();
             if !info.causes.contains(request.cause) {
-                return Ok(Verdict::proceed(request.now));
+                return Ok(request.proceed());
             }
             let verdict = plugin.check(request).await?;
             Ok(verdict.stamped(&name, &info.name, name.stack()))

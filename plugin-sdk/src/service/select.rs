@@ -33,10 +33,7 @@ impl Service<SelectRequest> for AllTargets {
     fn call(&mut self, request: SelectRequest) -> Self::Future {
         let waiting = (0..).zip(request.targets.iter());
         let waiting = waiting.filter(|(_, target)| target.is_waiting());
-        ready(Ok(Selection {
-            now: waiting.map(|(place, _)| place).collect(),
-            ..Selection::default()
-        }))
+        ready(Ok(Selection::of(waiting.map(|(place, _)| place))))
     }
 }
 
@@ -118,15 +115,15 @@ where
 /// Adds a rule to a policy stack.
 ///
 /// ```
-/// use plugin_sdk::{SelectRequest, Selection, Until, Wait, service::{AllTargets, NarrowLayer}};
+/// use plugin_sdk::{SelectRequest, Selection, Until, service::{AllTargets, NarrowLayer}};
 ///
 /// let policy = tower::ServiceBuilder::new()
 ///     .layer(NarrowLayer::new(|request: &SelectRequest, beneath: Selection| {
 ///         if request.targets.len() < 100 {
 ///             return beneath;
 ///         }
-///         let why = "more than 99 targets: ask the operators first".into();
-///         beneath.narrowed(|_| false).waiting(Wait { why, until: Until::Person })
+///         let why = "more than 99 targets: ask the operators first";
+///         beneath.retain(request, |_| false).waiting(why, Until::Person)
 ///     }))
 ///     .service(AllTargets);
 /// ```

@@ -40,9 +40,9 @@ impl InMemoryProduction {
     ///
     /// ```
     /// use plugin_sdk::{Observed, testing::InMemoryProduction};
-    /// let production = InMemoryProduction::new().observing(|payload| Observed {
-    ///     capacity: [("qps".to_owned(), payload["qps"].as_u64().unwrap_or(0))].into(),
-    ///     version: payload["version"].as_u64(),
+    /// let production = InMemoryProduction::new().observing(|payload| {
+    ///     let qps = payload["qps"].as_u64().unwrap_or(0);
+    ///     Observed::default().capacity("qps", qps).version(payload["version"].as_u64())
     /// });
     /// # let _ = production;
     /// ```
@@ -94,34 +94,13 @@ impl InMemoryProduction {
         let wanted = (!down).then(|| asset.payload_json());
         let observed = self.observed(there.as_deref());
         if there.as_deref() == wanted {
-            return Diff::InSync {
-                observed,
-                look_again_at: None,
-            };
+            return Diff::in_sync().observed(observed);
         }
-        let effects = effects(&observed, &self.observed(wanted), down);
+        let effects = Effects::between(&observed, &self.observed(wanted)).destructive(down);
         let summary = if down { "remove it" } else { "replace it" };
         let field = FieldChange::new("payload", there, wanted);
         let change = Change::new(asset, summary, vec![field], effects);
-        Diff::Differs {
-            change: Box::new(change),
-            observed,
-        }
-    }
-}
-
-/// The effects of a change from `from` to `to`.
-fn effects(from: &Observed, to: &Observed, destructive: bool) -> Effects {
-    let of = |observed: &Observed, unit| observed.capacity.get(unit).copied().unwrap_or_default();
-    let units = from.capacity.keys().chain(to.capacity.keys());
-    let changed = units.filter(|unit| of(from, *unit) != of(to, *unit));
-    let version = (from.version, to.version);
-    Effects {
-        capacity: changed
-            .map(|unit| (unit.clone(), (of(from, unit), of(to, unit))))
-            .collect(),
-        version: (version.0 != version.1).then_some(version),
-        destructive,
+        Diff::differs(change).observed(observed)
     }
 }
 
@@ -208,11 +187,18 @@ mod tests {
         let thing = testing::asset("a");
         let there = Some(r#"{"content":"four"}"#.to_owned());
         let effects = change(production.compare(&thing, there)).effects;
-        assert_eq!(effects.capacity["letters"], (4, 0));
+        assert_eq!(
+            effects.capacity["letters"],
+            crate::Transition { from: 4, to: 0 }
+        );
         assert_eq!(effects.version, None, "the version stays");
         let effects = change(production.compare(&thing, None)).effects;
         assert!(effects.capacity.is_empty(), "{effects:?}");
-        assert_eq!(effects.version, Some((None, Some(1))));
+        let started = crate::Transition {
+            from: None,
+            to: Some(1),
+        };
+        assert_eq!(effects.version, Some(started));
     }
 
     #[test]

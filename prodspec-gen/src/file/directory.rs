@@ -141,10 +141,7 @@ fn parse<F: Format>(settings: &Settings, files: Files) -> Result<Reading, Proble
         return Err(problems);
     }
     let revision = Revision(Digest::of(&digests).to_string().into());
-    Ok(Reading {
-        revision,
-        documents,
-    })
+    Ok(Reading::new(revision.0, documents))
 }
 
 /// All files of the format below `root`, sorted by path. Links in the path of `root` are resolved once, so that all

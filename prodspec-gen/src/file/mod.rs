@@ -11,7 +11,7 @@ use std::{marker::PhantomData, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt};
 use plugin_sdk::{Document, Problem, Problems, Reading, SourceOfTruth};
-use prodspec_model::{Digest, Revision, SourceName};
+use prodspec_model::{Digest, SourceName};
 
 pub use directory::Directory;
 
@@ -120,10 +120,7 @@ impl Settings {
         if documents.is_empty() {
             return Err(self.empty(&self.name).into());
         }
-        Ok(Reading {
-            revision: Revision(Digest::of(bytes).to_string().into()),
-            documents,
-        })
+        Ok(Reading::new(Digest::of(bytes).to_string(), documents))
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {

@@ -108,19 +108,13 @@ impl State {
         let settles = wanted.is_none_or(|wanted| wanted.bad != Bad::NeverSettles);
         if clean && settles {
             self.unapproved.remove(&at);
-            return Ok(Diff::InSync {
-                observed,
-                look_again_at: None,
-            });
+            return Ok(Diff::in_sync().observed(observed));
         }
         let change = change(asset, at, there, wanted);
         if turndown {
             self.unapproved.insert(at, change.digest);
         }
-        Ok(Diff::Differs {
-            change: Box::new(change),
-            observed,
-        })
+        Ok(Diff::differs(change).observed(observed))
     }
 }
 
@@ -132,27 +126,16 @@ fn capacities(at: usize, content: Option<Content>) -> Vec<(String, u64)> {
 }
 
 fn observed(at: usize, content: Option<Content>) -> Observed {
-    Observed {
-        capacity: capacities(at, content).into_iter().collect(),
-        version: content.map(|content| content.version),
-    }
+    let observed = Observed::default().version(content.map(|content| content.version));
+    let capacities = capacities(at, content).into_iter();
+    capacities.fold(observed, |observed, (unit, amount)| {
+        observed.capacity(unit, amount)
+    })
 }
 
 fn change(asset: &Asset, at: usize, from: Option<Content>, to: Option<Content>) -> Change {
-    let mut effects = Effects {
-        destructive: to.is_none(),
-        ..Effects::default()
-    };
-    for (unit, amount) in capacities(at, from) {
-        effects.capacity.entry(unit).or_default().0 = amount;
-    }
-    for (unit, amount) in capacities(at, to) {
-        effects.capacity.entry(unit).or_default().1 = amount;
-    }
-    let version = |content: Option<Content>| content.map(|content| content.version);
-    if version(from) != version(to) {
-        effects.version = Some((version(from), version(to)));
-    }
+    let effects = Effects::between(&observed(at, from), &observed(at, to));
+    let effects = effects.destructive(to.is_none());
     let mark = |content: Option<Content>| content.map_or(0, |content| content.mark);
     let field = FieldChange::new("mark", mark(from), mark(to));
     Change::new(asset, "change it", vec![field], effects)

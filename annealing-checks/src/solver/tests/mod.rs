@@ -24,17 +24,11 @@ pub(super) fn qps() -> Need {
 }
 
 pub(super) fn capacity(from: u64, to: u64) -> Effects {
-    Effects {
-        capacity: [("qps".to_owned(), (from, to))].into(),
-        ..Effects::default()
-    }
+    Effects::default().capacity("qps", from, to)
 }
 
 pub(super) fn version(from: Option<u64>, to: Option<u64>) -> Effects {
-    Effects {
-        version: Some((from, to)),
-        ..Effects::default()
-    }
+    Effects::default().version(from, to)
 }
 
 /// The state of production before a change with these effects.
@@ -42,26 +36,20 @@ pub(super) fn before(effects: &Effects) -> Observed {
     let froms = effects.capacity.iter();
     Observed {
         capacity: froms
-            .map(|(unit, (from, _))| (unit.clone(), *from))
+            .map(|(unit, change)| (unit.clone(), change.from))
             .collect(),
-        version: effects.version.and_then(|(from, _)| from),
+        version: effects.version.and_then(|change| change.from),
     }
 }
 
 pub(super) fn differs(asset: &str, effects: Effects) -> Diff {
     let observed = before(&effects);
     let change = Change::new(&testing::asset(asset), "change it", vec![], effects);
-    Diff::Differs {
-        change: Box::new(change),
-        observed,
-    }
+    Diff::differs(change).observed(observed)
 }
 
 pub(super) fn in_sync(effects: Effects) -> Diff {
-    Diff::InSync {
-        observed: before(&effects),
-        look_again_at: None,
-    }
+    Diff::in_sync().observed(before(&effects))
 }
 
 /// A partition with the edges `(consumer, provider, need)`.

@@ -35,10 +35,9 @@ fn r16_push_without_effects_observes_no_neighbour() {
         &[("lb", "job", qps()), ("job", "db", Need::Version)],
         vec![("lb", in_sync(capacity(100, 100)))],
     );
-    let unrelated = Effects {
-        capacity: [("gigabytes".to_owned(), (5, 1)), ("qps".to_owned(), (7, 7))].into(),
-        ..Effects::default()
-    };
+    let unrelated = Effects::default()
+        .capacity("gigabytes", 5, 1)
+        .capacity("qps", 7, 7);
     assert!(push(&view, "job", unrelated).is_proceed());
     assert_eq!(view.asked(), []);
 }
@@ -180,7 +179,10 @@ fn comes(view: &Arc<FakeView>, effects: Effects) -> Verdict {
         need: qps(),
     };
     // Capacity that does not change is not an effect.
-    let changes = effects.capacity.values().any(|(from, to)| from != to);
+    let changes = effects
+        .capacity
+        .values()
+        .any(|change| change.from != change.to);
     let effects = if changes { effects } else { Effects::default() };
     let request = CheckRequest {
         observed,
@@ -220,20 +222,14 @@ fn r16_consumer_uses_a_new_provider_only_after_it_has_grown() {
     view.set(&id("lb"), in_sync(capacity(100, 100)));
     assert_eq!(waits(&push(&view, "old", capacity(100, 0))), ["lb"]);
     view.set(&id("new"), in_sync(capacity(150, 150)));
-    let other = Observed {
-        capacity: [("qps".to_owned(), 60)].into(),
-        version: None,
-    };
+    let other = Observed::default().capacity("qps", 60);
     let change = Change::new(
         &testing::asset("other"),
         "leave",
         vec![],
         Effects::default(),
     );
-    let leaves = Diff::Differs {
-        change: Box::new(change),
-        observed: other,
-    };
+    let leaves = Diff::differs(change).observed(other);
     view.set(&id("other"), leaves);
     assert_eq!(waits(&comes(&view, same)), ["other"], "it may leave");
 }
@@ -250,10 +246,7 @@ fn r16_consumer_uses_a_new_provider_only_if_it_runs_its_version() {
             asset: id("new"),
             need: Need::Version,
         };
-        let observed = Observed {
-            version: runs,
-            ..Observed::default()
-        };
+        let observed = Observed::default().version(runs);
         let request = CheckRequest {
             observed,
             change: Arc::new(Change::new(&asset, "move it", vec![], effects)),

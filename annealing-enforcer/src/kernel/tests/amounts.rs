@@ -24,28 +24,16 @@ pub(super) fn consumer(name: &str, size: u32) -> Asset {
 }
 
 pub(super) fn has(qps: u64) -> Diff {
-    Diff::InSync {
-        observed: observed(qps),
-        look_again_at: None,
-    }
+    Diff::in_sync().observed(observed(qps))
 }
 
 fn observed(qps: u64) -> Observed {
-    Observed {
-        capacity: [("qps".to_owned(), qps)].into(),
-        version: None,
-    }
+    Observed::default().capacity("qps", qps)
 }
 
 fn resizes(asset: &Asset, from: u64, to: u64) -> Diff {
-    let effects = Effects {
-        capacity: [("qps".to_owned(), (from, to))].into(),
-        ..Effects::default()
-    };
-    Diff::Differs {
-        change: Box::new(Change::new(asset, "resize it", vec![], effects)),
-        observed: observed(from),
-    }
+    let effects = Effects::default().capacity("qps", from, to);
+    Diff::differs(Change::new(asset, "resize it", vec![], effects)).observed(observed(from))
 }
 
 pub(super) fn shared() -> Shared {

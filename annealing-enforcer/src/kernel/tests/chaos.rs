@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_store::records::Scope;
 use plugin_sdk::{
-    Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Observed, Pin,
-    Pushed, Quota, Recheck, Stamp, SyncState, Verdict, plugin,
+    Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Pin, Pushed,
+    Quota, Recheck, Stamp, SyncState, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, AssetRef, Digest, Incarnation, Message, TypeName,
@@ -333,13 +333,7 @@ impl Chaos {
                 0 | 1 => Claim::Exclusive("one".into()),
                 2 => Claim::AtMost("domain".into(), 1 + dice.roll(2)),
                 3 => Claim::Exclusive("two".into()),
-                _ => Claim::Rate(
-                    "rate".into(),
-                    Quota {
-                        burst: dice.roll(3),
-                        every: dice.time(),
-                    },
-                ),
+                _ => Claim::Rate("rate".into(), Quota::new(dice.roll(3), dice.time())),
             });
         }
         for _ in 0..dice.roll(3) {
@@ -588,10 +582,7 @@ fn a_diff(dice: &mut Dice, asset: &Asset) -> Result<Diff, plugin::Error> {
             let summary = format!("so {}", dice.roll(1_000));
             let fields = vec![plugin_sdk::FieldChange::new("at", 0, dice.roll(1_000))];
             let change = Change::new(asset, summary, fields, ChangeEffects::default());
-            Diff::Differs {
-                change: Box::new(change),
-                observed: Observed::default(),
-            }
+            Diff::differs(change)
         }
         10 => Diff::Foreign {
             owner: "them".into(),

@@ -79,10 +79,7 @@ fn asset(lot: usize, n: usize) -> Asset {
 fn push(rig: &mut Rig, lot: usize, n: usize) {
     let name = name(lot, n);
     rig.diffed(&name, differs);
-    let quota = Quota {
-        burst: 1,
-        every: Duration::from_secs(1),
-    };
+    let quota = Quota::new(1, Duration::from_secs(1));
     rig.checked(&name, |verdict| {
         verdict
             .claim(Claim::Rate(name.as_str().into(), quota))

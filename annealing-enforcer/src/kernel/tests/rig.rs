@@ -7,7 +7,7 @@ use control_plane_store::records::{AssetRecord, By, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Observed, PinEvent, Pushed, Recheck, Usage, Verdict, plugin,
+    Observation, PinEvent, Pushed, Recheck, Usage, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
@@ -63,10 +63,7 @@ pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&st
 
 pub(super) fn differs(asset: &Asset) -> Diff {
     let change = Change::new(asset, "make it so", Vec::new(), ChangeEffects::default());
-    Diff::Differs {
-        change: Box::new(change),
-        observed: Observed::default(),
-    }
+    Diff::differs(change)
 }
 
 pub(super) fn destroys(asset: &Asset) -> Diff {
@@ -74,10 +71,7 @@ pub(super) fn destroys(asset: &Asset) -> Diff {
         destructive: true,
         ..ChangeEffects::default()
     };
-    Diff::Differs {
-        change: Box::new(Change::new(asset, "lose it", Vec::new(), effects)),
-        observed: Observed::default(),
-    }
+    Diff::differs(Change::new(asset, "lose it", Vec::new(), effects))
 }
 
 pub(super) fn delay(recheck: Recheck) -> Delay {

@@ -11,7 +11,7 @@ use control_plane_store::{
 };
 use plugin_sdk::{
     Actuation, Actuator, Change, CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Effects,
-    FieldChange, Observed, PushRequest, Recheck, Verdict, service::CheckLayer,
+    FieldChange, PushRequest, Recheck, Verdict, service::CheckLayer,
 };
 use prodspec_model::{
     AssetRef,
@@ -134,15 +134,11 @@ impl AssetPlugin for Gated {
         if there.as_deref() == Some(wanted) {
             return Ok(Diff::in_sync());
         }
-        let effects = Effects {
-            destructive: wanted.contains("destroyed"),
-            ..Effects::default()
-        };
+        let effects = Effects::default().destructive(wanted.contains("destroyed"));
         let fields = vec![FieldChange::new("payload", there, wanted)];
-        Ok(Diff::Differs {
-            change: Box::new(Change::new(&asset, "write it", fields, effects)),
-            observed: Observed::default(),
-        })
+        Ok(Diff::differs(Change::new(
+            &asset, "write it", fields, effects,
+        )))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
@@ -163,15 +159,12 @@ struct Careful;
 #[async_trait::async_trait]
 impl CheckPlugin for Careful {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "careful".into(),
-            causes: plugin_sdk::Causes::ALL,
-        }
+        CheckInfo::new("careful").only_for(plugin_sdk::Causes::ALL)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, plugin_sdk::BoxError> {
         let asset = request.reader.asset(&request.asset)?;
-        let mut verdict = Verdict::proceed(request.now);
+        let mut verdict = request.proceed();
         let hour = Recheck::After(Duration::from_secs(3600));
         if asset.payload_json().contains("frozen") {
             verdict.delays.push(Delay::new("frozen", hour));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{SelectRequest, Selection, Target, Wait};
+use plugin_sdk::{SelectRequest, Selection, Target};
 use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Gate, Rule, gate};
@@ -23,10 +23,7 @@ impl Rule for Bake {
         match gate(request, 0..request.targets.len() as u32, self.0) {
             Gate::Open => beneath,
             Gate::Shut(wait) => beneath
-                .waiting(Wait {
-                    why: format!("the whole: {}", wait.why),
-                    ..wait
-                })
+                .waiting(format!("the whole: {}", wait.why), wait.until)
                 .at_stage("bake"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{SelectRequest, Selection, Wait};
+use plugin_sdk::{SelectRequest, Selection};
 use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Gate, Rule, gate::Tally, intern::Interned};
@@ -50,10 +50,7 @@ impl Rule for OneDomainAtATime {
             return selection;
         };
         let (name, next) = (name.unwrap_or("the rest"), next.unwrap_or("the rest"));
-        selection.waiting(Wait {
-            why: format!("{name} before {next}: {}", wait.why),
-            ..wait
-        })
+        selection.waiting(format!("{name} before {next}: {}", wait.why), wait.until)
     }
 }
 

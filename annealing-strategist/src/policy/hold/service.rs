@@ -1,6 +1,6 @@
 //! The rule of a hold.
 
-use plugin_sdk::{Direction, SelectRequest, Selection, Target, Until, Wait};
+use plugin_sdk::{Direction, SelectRequest, Selection, Target, Until};
 use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::Rule;
@@ -22,9 +22,8 @@ impl Rule for Hold {
         if !request.targets.iter().any(Target::is_waiting) {
             return beneath;
         }
-        beneath.narrowed(|_| false).waiting(Wait {
-            why: format!("on hold: {}", self.0),
-            until: Until::Person,
-        })
+        beneath
+            .narrowed(|_| false)
+            .waiting(format!("on hold: {}", self.0), Until::Person)
     }
 }

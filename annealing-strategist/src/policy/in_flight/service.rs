@@ -1,6 +1,6 @@
 //! The rule that limits targets in flight.
 
-use plugin_sdk::{Progress, SelectRequest, Selection, Wait};
+use plugin_sdk::{Progress, SelectRequest, Selection};
 use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Rule, room::Room};
@@ -34,13 +34,13 @@ impl Rule for MaxInFlight {
             return beneath;
         }
         beneath.now.truncate(room);
-        beneath.waiting(Wait {
-            why: format!(
+        beneath.waiting(
+            format!(
                 "{} targets are in flight, and the limit is {}",
                 under_way + room,
                 self.0
             ),
-            until: limit.until(),
-        })
+            limit.until(),
+        )
     }
 }

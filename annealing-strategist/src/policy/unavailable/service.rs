@@ -1,6 +1,6 @@
 //! The rule that limits unavailable targets per failure domain.
 
-use plugin_sdk::{Progress, SelectRequest, Selection, Target, Wait};
+use plugin_sdk::{Progress, SelectRequest, Selection, Target};
 use prodspec_model::rollout::RolloutPolicy;
 
 use crate::policy::{Rule, intern::Interned, room::Room};
@@ -51,10 +51,10 @@ impl Rule for MaxUnavailable {
             return selection;
         }
         let max = self.0;
-        selection.waiting(Wait {
-            why: format!("{held} targets are in domains with {max} or more unavailable targets"),
-            until: room.until(),
-        })
+        selection.waiting(
+            format!("{held} targets are in domains with {max} or more unavailable targets"),
+            room.until(),
+        )
     }
 }
 

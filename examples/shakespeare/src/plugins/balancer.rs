@@ -1,8 +1,8 @@
 //! The plugin for the balancers of clusters. Each balancer is a child process of its cell.
 
 use control_plane::prelude::{
-    Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Turndown,
-    async_trait, plugin,
+    Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Transition,
+    Turndown, async_trait, plugin,
 };
 
 use super::{
@@ -100,7 +100,9 @@ pub(super) fn compare(
     }
     let to = wanted.map_or(0, |spec| u64::from(spec.max_capacity));
     let effects = Effects {
-        capacity: units.map(|unit| (unit, (now, to))).into(),
+        capacity: units
+            .map(|unit| (unit, Transition { from: now, to }))
+            .into(),
         ..Effects::default()
     };
     let summary = match (spec, wanted) {

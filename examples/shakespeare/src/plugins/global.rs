@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane::prelude::{
-    Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, async_trait,
-    plugin,
+    Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Transition,
+    async_trait, plugin,
 };
 
 use super::{
@@ -90,8 +90,8 @@ pub(super) fn compare(asset: &Asset, wanted: &BalancerSpec, there: Option<&Balan
         capacity: names
             .into_iter()
             .map(|name| {
-                let change = (share(taken, name), share(&wanted.cells, name));
-                (balancer_unit(name), change)
+                let (from, to) = (share(taken, name), share(&wanted.cells, name));
+                (balancer_unit(name), Transition { from, to })
             })
             .collect(),
         ..Effects::default()

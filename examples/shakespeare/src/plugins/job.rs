@@ -77,10 +77,9 @@ pub(super) fn compare(asset: &Asset, wanted: Option<&JobSpec>, there: Option<&Jo
     let unit = job_unit(cluster_of(&asset.id()));
     let capacity = there.map_or(0, |view| u64::from(view.capacity_in_force));
     let schema = there.map(needed_schema);
-    let observed = Observed {
-        capacity: [(unit.clone(), capacity)].into(),
-        version: schema,
-    };
+    let observed = Observed::default()
+        .capacity(unit.clone(), capacity)
+        .version(schema);
     let spec = there.map(|view| &view.spec);
     match there {
         None if wanted.is_none() => return in_sync(observed),
@@ -96,11 +95,9 @@ pub(super) fn compare(asset: &Asset, wanted: Option<&JobSpec>, there: Option<&Jo
         _ => {}
     }
     let to = wanted.map_or(0, |spec| spec.capacity().into());
-    let effects = Effects {
-        capacity: [(unit, (capacity, to))].into(),
-        version: Some((schema, wanted.map(|spec| spec.schema.into()))),
-        destructive: false,
-    };
+    let effects = Effects::default()
+        .capacity(unit, capacity, to)
+        .version(schema, wanted.map(|spec| spec.schema.into()));
     let summary = match (spec, wanted) {
         (None, Some(to)) => format!("start {} tasks of version {}", to.replicas, to.version),
         (Some(from), None) => format!("stop {} tasks of version {}", from.replicas, from.version),

@@ -37,10 +37,7 @@ fn under_way() -> Diff {
 }
 
 fn in_sync(observed: Observed) -> Diff {
-    Diff::InSync {
-        observed,
-        look_again_at: None,
-    }
+    Diff::in_sync().observed(observed)
 }
 
 fn differs(
@@ -50,10 +47,7 @@ fn differs(
     effects: Effects,
     observed: Observed,
 ) -> Diff {
-    Diff::Differs {
-        change: Box::new(Change::new(asset, summary, fields, effects)),
-        observed,
-    }
+    Diff::differs(Change::new(asset, summary, fields, effects)).observed(observed)
 }
 
 fn pushed(progress: Progress) -> Pushed {

@@ -116,18 +116,13 @@ impl AssetPlugin for Schemas {
 /// Compares the schema with production. Version 0 means that there is no schema yet.
 pub(super) fn compare(asset: &Asset, wanted: u32, there: u32) -> Diff {
     let version = |version: u32| (version > 0).then_some(u64::from(version));
-    let observed = Observed {
-        version: version(there),
-        ..Observed::default()
-    };
+    let observed = Observed::default().version(version(there));
     if there == wanted {
         return in_sync(observed);
     }
-    let effects = Effects {
-        version: Some((version(there), version(wanted))),
-        destructive: wanted < there,
-        ..Effects::default()
-    };
+    let effects = Effects::default()
+        .version(version(there), version(wanted))
+        .destructive(wanted < there);
     let (from, to) = (json!({"version": there}), json!({"version": wanted}));
     let summary = format!("migrate from version {there} to {wanted}");
     let fields = fields(Some(&from), Some(&to));

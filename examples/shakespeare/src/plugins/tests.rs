@@ -1,4 +1,7 @@
-use control_plane::{model::AssetId, prelude::addons};
+use control_plane::{
+    model::AssetId,
+    prelude::{Transition, addons},
+};
 use std::net::SocketAddr;
 
 use super::*;
@@ -73,6 +76,10 @@ fn job_is_in_sync_only_when_its_whole_capacity_is_in_force() {
     assert!(matches!(diff(State::Changing, 16), Diff::InProgress { .. }));
 }
 
+fn transition<T>(from: T, to: T) -> Transition<T> {
+    Transition { from, to }
+}
+
 #[test]
 fn job_that_changes_to_another_spec_can_be_pushed() {
     let there = job_view(job(4, 2), State::Changing, 8);
@@ -81,8 +88,8 @@ fn job_that_changes_to_another_spec_can_be_pushed() {
         Some(&job(2, 1)),
         Some(&there),
     ));
-    assert_eq!(effects.capacity["requests/job/eu"], (8, 16));
-    assert_eq!(effects.version, Some((Some(2), Some(1))));
+    assert_eq!(effects.capacity["requests/job/eu"], transition(8, 16));
+    assert_eq!(effects.version, Some(transition(Some(2), Some(1))));
     assert!(!effects.destructive);
 }
 
@@ -102,8 +109,8 @@ fn absent_resource_under_turndown_is_in_sync() {
 fn turndown_removes_all_capacity() {
     let there = job_view(job(2, 1), State::Stable, 16);
     let effects = effects(job::compare(&asset("job/eu"), None, Some(&there)));
-    assert_eq!(effects.capacity["requests/job/eu"], (16, 0));
-    assert_eq!(effects.version, Some((Some(1), None)));
+    assert_eq!(effects.capacity["requests/job/eu"], transition(16, 0));
+    assert_eq!(effects.version, Some(transition(Some(1), None)));
 }
 
 #[test]
@@ -115,8 +122,8 @@ fn balancer_takes_the_capacity_of_its_job_that_it_provides() {
     let asset = asset("balancer/eu");
     let there = balancer_view(spec(16), State::Stable);
     let effects = effects(balancer::compare(&asset, Some(&spec(8)), Some(&there)));
-    assert_eq!(effects.capacity["requests/job/eu"], (16, 8));
-    assert_eq!(effects.capacity["requests/balancer/eu"], (16, 8));
+    assert_eq!(effects.capacity["requests/job/eu"], transition(16, 8));
+    assert_eq!(effects.capacity["requests/balancer/eu"], transition(16, 8));
     let changing = balancer_view(spec(16), State::Changing);
     assert!(matches!(
         balancer::compare(&asset, Some(&spec(8)), Some(&changing)),
@@ -134,8 +141,8 @@ fn global_balancer_releases_capacity_of_removed_clusters() {
     let there = balancer_view(spec(&[("eu", 16), ("us", 16)]), State::Stable);
     let wanted = spec(&[("eu", 32)]);
     let effects = effects(global::compare(&asset("global"), &wanted, Some(&there)));
-    assert_eq!(effects.capacity["requests/balancer/eu"], (16, 32));
-    assert_eq!(effects.capacity["requests/balancer/us"], (16, 0));
+    assert_eq!(effects.capacity["requests/balancer/eu"], transition(16, 32));
+    assert_eq!(effects.capacity["requests/balancer/us"], transition(16, 0));
 }
 
 #[test]
@@ -143,7 +150,10 @@ fn migration_to_an_older_schema_is_destructive() {
     let asset = asset("database");
     assert!(effects(schema::compare(&asset, 1, 2)).destructive);
     let up = effects(schema::compare(&asset, 2, 0));
-    assert_eq!((up.destructive, up.version), (false, Some((None, Some(2)))));
+    assert_eq!(
+        (up.destructive, up.version),
+        (false, Some(transition(None, Some(2))))
+    );
 }
 
 #[test]
