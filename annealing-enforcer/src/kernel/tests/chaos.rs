@@ -3,13 +3,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use control_plane_store::records::Scope;
+use control_plane_store::records::{Orphaned, Scope};
 use plugin_sdk::{
     Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Pin, Pushed,
     Quota, Recheck, Stamp, SyncState, Verdict, plugin,
 };
 use prodspec_model::{
-    Asset, AssetId, AssetRef, Digest, Incarnation, Message, TypeName,
+    Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationNo, Message, TypeName,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
 };
 use proptest::prelude::*;
@@ -437,48 +437,7 @@ impl Chaos {
         let lost = (self.rig.recorded - self.durable) as usize;
         let kept = self.rig.records.len() - lost;
         self.rig.records.truncate(kept);
-        let (mut assets, mut orphans) = (BTreeMap::new(), BTreeMap::new());
-        let (mut pins, mut heads) = (BTreeMap::new(), BTreeMap::new());
-        let newest = self.rig.latest.clone();
-        let mut recovered = Recovered::nothing(newest.clone());
-        let sealed = |no| self.sealed.iter().find(|sealed| sealed.no() == no).cloned();
-        for record in &self.rig.records {
-            match record.clone() {
-                Record::Asset(asset, state) => drop(assets.insert(asset, state)),
-                Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
-                Record::Floor(no) => recovered.floor = sealed(no),
-                Record::Pause(_) | Record::Approval(_) | Record::Override(_) => {}
-                Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
-                Record::Head(policy, no) => drop(heads.insert(policy, no)),
-                Record::Taken(no) => recovered.latest = sealed(no).unwrap(),
-                Record::Owned(owned) => recovered.owned = owned,
-                Record::Decision(..) | Record::Gone(_) => {}
-            }
-        }
-        recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);
-        let some = |(asset, state): (_, Option<_>)| Some((asset, state?));
-        recovered.assets = assets.into_iter().filter_map(some).collect();
-        recovered.interventions = self.rig.words();
-        let kept = self.sealed.iter().map(|it| (it.no(), it.clone()));
-        recovered.named = kept.collect();
-        let orphans = orphans.into_values().flatten();
-        recovered.orphans = orphans
-            .map(|orphan| {
-                let last = sealed(orphan.last);
-                (orphan, last)
-            })
-            .collect();
-        let head = |(policy, no)| Some((policy, sealed(no)?));
-        recovered.heads = heads.into_iter().filter_map(head).collect();
-        let pin = |(asset, pin): (_, Pin)| {
-            let pin = match pin {
-                Pin::At(no, cause) => Pin::At(sealed(no)?, cause),
-                Pin::NotYet => Pin::NotYet,
-                Pin::Default => return None,
-            };
-            Some((asset, pin))
-        };
-        recovered.pins = pins.into_iter().filter_map(pin).collect();
+        let recovered = self.recovered();
         self.token += 1;
         let records = std::mem::take(&mut self.rig.records);
         let (config, now) = (self.rig.config.clone(), self.rig.now);
@@ -492,6 +451,60 @@ impl Chaos {
         self.rig.records.splice(0..0, records);
         self.stamps.clear();
         self.rig.kernel.check_invariants(self.rig.now);
+    }
+
+    /// What a store holds after the records written so far.
+    fn recovered(&self) -> Recovered {
+        let (mut assets, mut orphans) = (BTreeMap::new(), BTreeMap::new());
+        let (mut pins, mut heads) = (BTreeMap::new(), BTreeMap::new());
+        let newest = self.rig.latest.clone();
+        let mut recovered = Recovered::nothing(newest.clone());
+        for record in &self.rig.records {
+            match record.clone() {
+                Record::Asset(asset, state) => drop(assets.insert(asset, state)),
+                Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
+                Record::Floor(no) => recovered.floor = self.sealed_as(no),
+                Record::Pause(_) | Record::Approval(_) | Record::Override(_) => {}
+                Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
+                Record::Head(policy, no) => drop(heads.insert(policy, no)),
+                Record::Taken(no) => recovered.latest = self.sealed_as(no).unwrap(),
+                Record::Owned(owned) => recovered.owned = owned,
+                Record::Decision(..) | Record::Gone(_) => {}
+            }
+        }
+        recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);
+        let some = |(asset, state): (_, Option<_>)| Some((asset, state?));
+        recovered.assets = assets.into_iter().filter_map(some).collect();
+        recovered.interventions = self.rig.words();
+        let kept = self.sealed.iter().map(|it| (it.no(), it.clone()));
+        recovered.named = kept.collect();
+        let with_last = |orphan: Orphaned| {
+            let last = self.sealed_as(orphan.last);
+            (orphan, last)
+        };
+        let orphans = orphans.into_values().flatten();
+        recovered.orphans = orphans.map(with_last).collect();
+        let head = |(policy, no)| Some((policy, self.sealed_as(no)?));
+        recovered.heads = heads.into_iter().filter_map(head).collect();
+        let pins = pins.into_iter();
+        recovered.pins = pins
+            .filter_map(|(asset, pin)| Some((asset, self.pin_of(pin)?)))
+            .collect();
+        recovered
+    }
+
+    /// The sealed incarnation of this number.
+    fn sealed_as(&self, no: IncarnationNo) -> Option<Incarnation> {
+        self.sealed.iter().find(|sealed| sealed.no() == no).cloned()
+    }
+
+    /// A durable pin with its incarnation, None for one that a store drops.
+    fn pin_of(&self, pin: Pin) -> Option<Pin<Incarnation>> {
+        match pin {
+            Pin::At(no, cause) => Some(Pin::At(self.sealed_as(no)?, cause)),
+            Pin::NotYet => Some(Pin::NotYet),
+            Pin::Default => None,
+        }
     }
 
     /// Lets all calls succeed from now on and resumes all pauses; then all assets must settle.
