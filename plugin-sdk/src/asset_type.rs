@@ -211,3 +211,11 @@ impl std::fmt::Debug for AssetTypes {
         f.debug_set().entries(self.payloads.keys()).finish()
     }
 }
+
+impl<T> std::fmt::Debug for AssetType<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AssetType")
+            .field("modelled_only", &self.known.modelled_only)
+            .finish_non_exhaustive()
+    }
+}

@@ -57,6 +57,8 @@ pub struct Member {
     pub built_from: Vec<String>,
     /// Names of the crate's dev-dependencies, which only tests use.
     pub tested_with: Vec<String>,
+    /// Features of tokio that every user of the crate gets.
+    pub tokio: Vec<String>,
 }
 
 /// Reads the crates of this workspace with `cargo metadata`.
@@ -112,6 +114,12 @@ fn member(package: &Value, root: &str) -> Member {
             .collect(),
         built_from: named(false),
         tested_with: named(true),
+        tokio: list(package, "dependencies")
+            .filter(|dependency| text(dependency, "name") == "tokio")
+            .filter(|dependency| text(dependency, "kind") != "dev")
+            .flat_map(|dependency| list(dependency, "features"))
+            .filter_map(|feature| Some(feature.as_str()?.to_owned()))
+            .collect(),
     }
 }
 
@@ -121,6 +129,26 @@ fn text(value: &Value, field: &str) -> String {
 
 fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     value[field].as_array().into_iter().flatten()
+}
+
+/// Features of tokio that a library does not choose for its users.
+const FOR_PROGRAMS: [&str; 4] = ["net", "process", "signal", "test-util"];
+
+/// Lists the libraries that give their users features of tokio that only programs and tests need.
+pub fn tokio_features(members: &[Member]) -> Vec<String> {
+    let libraries = members.iter();
+    let libraries = libraries.filter(|member| !PROGRAMS.contains(&&*member.name));
+    let mut problems = Vec::new();
+    for Member { name, tokio, .. } in libraries {
+        for feature in tokio {
+            if FOR_PROGRAMS.contains(&&**feature) {
+                problems.push(format!(
+                    "{name}: its users get tokio's `{feature}`; move it to [dev-dependencies]"
+                ));
+            }
+        }
+    }
+    problems
 }
 
 /// Lists the dependencies between the workspace's crates that break the one-way rule.

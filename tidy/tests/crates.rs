@@ -42,3 +42,17 @@ fn every_crate_takes_the_workspace_lints() {
     });
     all_clear(&without.collect::<Vec<_>>());
 }
+
+#[test]
+fn libraries_leave_tokio_features_of_programs_and_tests_to_their_users() {
+    let members = crates::members().unwrap();
+    let reads = members.iter().any(|member| !member.tokio.is_empty());
+    assert!(reads, "cargo metadata reports no features: {members:?}");
+    all_clear(&crates::tokio_features(&members));
+    let hands_on = crates::Member {
+        name: "control-plane".into(),
+        tokio: vec!["rt".into(), "test-util".into()],
+        ..crates::Member::default()
+    };
+    assert_eq!(crates::tokio_features(&[hands_on]).len(), 1);
+}

@@ -326,3 +326,18 @@ fn random_name() -> ProcessId {
     let id = control_plane_store::BatchId::fresh();
     format!("process-{:032x}", id.0).as_str().into()
 }
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin")
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R> std::fmt::Debug for EnforcerBuilder<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EnforcerBuilder")
+            .field("partition", &self.partition)
+            .finish_non_exhaustive()
+    }
+}

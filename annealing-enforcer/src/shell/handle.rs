@@ -428,6 +428,14 @@ fn way_back(chain: &[Explanation], start: &AssetId) -> Option<Vec<AssetId>> {
     None
 }
 
+impl<R> std::fmt::Debug for Handle<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle")
+            .field("partition", &self.partition)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use plugin_sdk::{Delay, Recheck};

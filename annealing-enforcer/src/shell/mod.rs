@@ -334,3 +334,11 @@ impl<R: Runtime> Enforcer<R> {
         }
     }
 }
+
+impl<R> std::fmt::Debug for Enforcer<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Enforcer")
+            .field("partition", &self.partition)
+            .finish_non_exhaustive()
+    }
+}

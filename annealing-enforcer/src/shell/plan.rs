@@ -231,3 +231,11 @@ fn after(recovered: &Recovered, incarnation: Incarnation) -> Incarnation {
     };
     Incarnation::new(header, snapshot)
 }
+
+impl<R> std::fmt::Debug for Planner<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Planner")
+            .field("partition", &self.partition)
+            .finish_non_exhaustive()
+    }
+}

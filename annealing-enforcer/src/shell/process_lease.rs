@@ -268,3 +268,11 @@ async fn beat<R: Runtime>(
         }
     }
 }
+
+impl<R> std::fmt::Debug for ProcessLease<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProcessLease")
+            .field("term", &self.term)
+            .finish_non_exhaustive()
+    }
+}

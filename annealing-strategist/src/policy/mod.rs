@@ -43,7 +43,7 @@ pub use gate::{Gate, gate};
 pub use hold::{Hold, HoldLayer};
 pub use in_flight::{MaxInFlight, MaxInFlightLayer};
 pub use no_stall::NoStall;
-pub use rule::{PolicyLayer, Rule, Setting};
+pub use rule::{ByPolicy, ByPolicyLayer, Fixed, PolicyLayer, Rule};
 pub use standard::{standard, standard_over};
 pub use target::{share_domains, target_of};
 pub use unavailable::{MaxUnavailable, MaxUnavailableLayer};

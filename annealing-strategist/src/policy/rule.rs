@@ -1,10 +1,10 @@
 //! The common part of all policy layers: a rule with settings, which are fixed or read from the policy asset.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData};
 
 use plugin_sdk::{
     SelectRequest, Selection,
-    service::{Narrow, Narrowed},
+    service::{Narrow, NarrowLayer, Narrowed},
 };
 use prodspec_model::rollout::RolloutPolicy;
 use tower_layer::Layer;
@@ -23,58 +23,72 @@ pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
     fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection;
 }
 
-/// The source of a rule's settings.
+/// A [`Rule`] with fixed settings as a tower layer. All layers of this module have this type.
 #[derive(Debug, Clone)]
-pub enum Setting<R> {
-    /// The settings were fixed when the stack was built.
-    Fixed(R),
-    /// The settings are read from the policy of each request.
-    ByPolicy,
-}
-
-impl<R: Rule> Narrow for Setting<R> {
-    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
-        if !R::applies(request) {
-            return beneath;
-        }
-        match self {
-            Self::Fixed(rule) => rule.narrow(request, beneath),
-            Self::ByPolicy => match R::of(&request.policy) {
-                Some(rule) => rule.narrow(request, beneath),
-                None => beneath,
-            },
-        }
-    }
-}
-
-/// A [`Rule`] as a tower layer. All layers of this module have this type.
-#[derive(Debug, Clone)]
-pub struct PolicyLayer<R>(pub(super) Setting<R>);
+pub struct PolicyLayer<R>(pub(super) R);
 
 impl<R: Rule> PolicyLayer<R> {
     /// Creates a layer that uses the same settings at each call.
     pub fn fixed(rule: R) -> Self {
-        Self(Setting::Fixed(rule))
+        Self(rule)
     }
 
-    /// Creates a layer that reads its settings from the policy at each call.
-    pub fn by_policy() -> Self {
-        Self(Setting::ByPolicy)
-    }
-
-    /// Changes the settings if they are fixed.
-    pub(super) fn with(mut self, change: impl FnOnce(&mut R)) -> Self {
-        if let Setting::Fixed(rule) = &mut self.0 {
-            change(rule);
-        }
-        self
+    /// Creates a layer that reads its settings from the policy at each call. It has no settings to set:
+    ///
+    /// ```compile_fail,E0599
+    /// use annealing_strategist::policy::CanaryLayer;
+    /// use std::time::Duration;
+    ///
+    /// CanaryLayer::by_policy().bake(Duration::from_secs(1800));
+    /// ```
+    pub fn by_policy() -> ByPolicyLayer<R> {
+        ByPolicyLayer(PhantomData)
     }
 }
 
 impl<S, R: Rule> Layer<S> for PolicyLayer<R> {
-    type Service = Narrowed<S, Setting<R>>;
+    type Service = Narrowed<S, Fixed<R>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        plugin_sdk::service::NarrowLayer::new(self.0.clone()).layer(inner)
+        NarrowLayer::new(Fixed(self.0.clone())).layer(inner)
+    }
+}
+
+/// A [`Rule`] that reads its settings from the policy of each request, as a tower layer.
+#[derive(Debug, Clone)]
+pub struct ByPolicyLayer<R>(PhantomData<R>);
+
+impl<S, R: Rule> Layer<S> for ByPolicyLayer<R> {
+    type Service = Narrowed<S, ByPolicy<R>>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        NarrowLayer::new(ByPolicy(PhantomData)).layer(inner)
+    }
+}
+
+/// A rule whose settings were fixed when the stack was built.
+#[derive(Debug, Clone)]
+pub struct Fixed<R>(R);
+
+impl<R: Rule> Narrow for Fixed<R> {
+    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
+        if R::applies(request) {
+            self.0.narrow(request, beneath)
+        } else {
+            beneath
+        }
+    }
+}
+
+/// A rule whose settings are read from the policy of each request.
+#[derive(Debug, Clone)]
+pub struct ByPolicy<R>(PhantomData<R>);
+
+impl<R: Rule> Narrow for ByPolicy<R> {
+    fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
+        match R::of(&request.policy).filter(|_| R::applies(request)) {
+            Some(rule) => rule.narrow(request, beneath),
+            None => beneath,
+        }
     }
 }

@@ -137,13 +137,13 @@ proptest! {
             MaxInFlightLayer::by_policy(),
             MaxUnavailableLayer::by_policy(),
             HoldLayer::by_policy(),
-            OneDomainAtATimeLayer::ordered(["b", "a"]).bake(MINUTE),
-            CanaryLayer::first(2).bake(MINUTE),
-            WavesLayer::upto([Amount::Count(2), Amount::Percent(50)]).bake(MINUTE),
-            BakeLayer::lasting(MINUTE),
-            MaxInFlightLayer::of(2),
-            MaxUnavailableLayer::per_domain(1),
-            HoldLayer::because("a hold"),
+            OneDomainAtATimeLayer::new(["b", "a"]).bake(MINUTE),
+            CanaryLayer::new(2).bake(MINUTE),
+            WavesLayer::new([Amount::Count(2), Amount::Percent(50)]).bake(MINUTE),
+            BakeLayer::new(MINUTE),
+            MaxInFlightLayer::new(2),
+            MaxUnavailableLayer::new(1),
+            HoldLayer::new("a hold"),
         ];
     }
 
@@ -209,7 +209,7 @@ proptest! {
 
 #[test]
 fn r18_domains_follow_one_another_in_the_order_given() {
-    let policy = OneDomainAtATimeLayer::ordered(["eu"])
+    let policy = OneDomainAtATimeLayer::new(["eu"])
         .bake(minutes(10))
         .layer(AllTargets);
     let mut request = four();
@@ -240,7 +240,7 @@ fn r18_domains_follow_one_another_in_the_order_given() {
 
 #[test]
 fn r18_a_canary_goes_before_the_others_and_an_updated_target_counts() {
-    let policy = CanaryLayer::one().bake(minutes(30)).layer(AllTargets);
+    let policy = CanaryLayer::new(1).bake(minutes(30)).layer(AllTargets);
     let mut request = four();
     assert_eq!(selected(&policy, &request).now, [0]);
     set(&mut request, 2, updated(0));
@@ -254,7 +254,7 @@ fn r18_a_canary_goes_before_the_others_and_an_updated_target_counts() {
 
 #[test]
 fn r18_waves_grow_and_each_is_over_before_the_next() {
-    let policy = WavesLayer::upto([Amount::Count(1), Amount::Percent(75)]).layer(AllTargets);
+    let policy = WavesLayer::new([Amount::Count(1), Amount::Percent(75)]).layer(AllTargets);
     let mut request = four();
     request.health = Some(Health::healthy(at(60)));
     assert_eq!(selected(&policy, &request).now, [0]);
@@ -276,11 +276,11 @@ fn r18_limits_count_targets_in_flight_and_drifted() {
     let mut request = four();
     set(&mut request, 0, Progress::InFlight { since: NOW });
     set(&mut request, 1, Progress::Drifted { since: NOW });
-    let in_flight = MaxInFlightLayer::of(2).layer(AllTargets);
+    let in_flight = MaxInFlightLayer::new(2).layer(AllTargets);
     assert_eq!(selected(&in_flight, &request).now, [2]);
-    let unavailable = MaxUnavailableLayer::per_domain(1).layer(AllTargets);
+    let unavailable = MaxUnavailableLayer::new(1).layer(AllTargets);
     assert!(selected(&unavailable, &request).now.is_empty());
-    let unavailable = MaxUnavailableLayer::per_domain(2).layer(AllTargets);
+    let unavailable = MaxUnavailableLayer::new(2).layer(AllTargets);
     assert_eq!(selected(&unavailable, &request).now, [2, 3]);
 }
 

@@ -25,8 +25,8 @@ const ROUNDS: usize = 10_000;
 /// use std::time::Duration;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(CanaryLayer::one().bake(Duration::from_secs(600)))
-///     .layer(OneDomainAtATimeLayer::ordered(["us", "eu"]))
+///     .layer(CanaryLayer::new(1).bake(Duration::from_secs(600)))
+///     .layer(OneDomainAtATimeLayer::new(["us", "eu"]))
 ///     .service(AllTargets);
 /// let targets = [target("job/eu", &["eu"]), target("job/us", &["us"])];
 /// let schedule = preview(&policy, select_request(targets), Duration::from_secs(60))?;

@@ -60,15 +60,15 @@ fn schedule_lists_targets_with_times_and_the_end() {
 #[test]
 fn r18_stall_lists_its_time_its_waits_and_the_targets_left() {
     let stack = ServiceBuilder::new()
-        .layer(OneDomainAtATimeLayer::ordered(["eu", "us"]))
-        .layer(CanaryLayer::one())
+        .layer(OneDomainAtATimeLayer::new(["eu", "us"]))
+        .layer(CanaryLayer::new(1))
         .service(AllTargets);
     let Err(Error::Stalls(stall)) = preview(&stack, request(), MINUTE) else {
         panic!("no stall");
     };
     assert_eq!((stall.at, stall.left.len()), (NOW, 4));
     assert!(stall.waits.iter().all(|wait| wait.until == Until::Settled));
-    let held = HoldLayer::because("a hold").layer(AllTargets);
+    let held = HoldLayer::new("a hold").layer(AllTargets);
     assert!(matches!(
         preview(&held, request(), MINUTE),
         Err(Error::Stalls(_))
@@ -77,7 +77,7 @@ fn r18_stall_lists_its_time_its_waits_and_the_targets_left() {
 
 #[test]
 fn rollout_longer_than_four_weeks_has_no_schedule() {
-    let slow = MaxInFlightLayer::of(1).layer(AllTargets);
+    let slow = MaxInFlightLayer::new(1).layer(AllTargets);
     let fortnight = Duration::from_secs(14 * 24 * 3600);
     let long = preview(&slow, request(), fortnight).unwrap_err();
     assert!(matches!(long, Error::TooLong { left: 1, .. }), "{long}");

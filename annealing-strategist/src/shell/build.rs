@@ -120,3 +120,19 @@ impl<R: Runtime> StrategistBuilder<R> {
         Arc::new(self.0)
     }
 }
+
+impl<R> std::fmt::Debug for Strategist<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Strategist")
+            .field("partition", &self.partition)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R> std::fmt::Debug for StrategistBuilder<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StrategistBuilder")
+            .field("partition", &self.0.partition)
+            .finish_non_exhaustive()
+    }
+}

@@ -153,3 +153,11 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Referenced).await
     }
 }
+
+impl<R> std::fmt::Debug for Handle<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle")
+            .field("strategist", &self.strategist)
+            .finish_non_exhaustive()
+    }
+}

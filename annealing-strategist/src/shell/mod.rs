@@ -265,3 +265,11 @@ async fn ask<T: Send + 'static>(
         None => Err("no answer in time".to_owned()),
     }
 }
+
+impl<R> std::fmt::Debug for Attached<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attached")
+            .field("strategist", &self.strategist)
+            .finish_non_exhaustive()
+    }
+}

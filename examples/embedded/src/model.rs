@@ -33,6 +33,7 @@ struct Site {
 }
 
 /// Generator that makes one [`Page`] asset for each page of each site.
+#[derive(Debug)]
 pub struct Sites;
 
 impl Generator for Sites {
@@ -58,6 +59,7 @@ impl Generator for Sites {
 }
 
 /// Validator that refuses pages without a greeting.
+#[derive(Debug)]
 pub struct Readable;
 
 impl Validator for Readable {

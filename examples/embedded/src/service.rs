@@ -21,6 +21,7 @@ use tower::ServiceBuilder;
 use crate::model::{Page, Readable, Sites};
 
 /// The assembled service, ready to run.
+#[derive(Debug)]
 pub struct Service {
     generation: Regeneration<TokioRuntime>,
     enforcer: Enforcer<TokioRuntime>,
@@ -28,7 +29,7 @@ pub struct Service {
 }
 
 /// A cloneable handle for asking and commanding the running service.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Handle {
     /// Reads the source on request and reports its problems.
     pub generation: prodspec_gen::Handle,

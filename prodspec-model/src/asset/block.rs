@@ -167,3 +167,11 @@ impl Block {
         Ok(())
     }
 }
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Block")
+            .field("digest", &self.digest())
+            .finish_non_exhaustive()
+    }
+}

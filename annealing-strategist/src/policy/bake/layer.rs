@@ -13,7 +13,7 @@ use crate::policy::PolicyLayer;
 /// use std::time::Duration;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(BakeLayer::lasting(Duration::from_secs(3600)))
+///     .layer(BakeLayer::new(Duration::from_secs(3600)))
 ///     .service(AllTargets);
 /// ```
 pub type BakeLayer = PolicyLayer<Bake>;
@@ -21,7 +21,7 @@ pub type BakeLayer = PolicyLayer<Bake>;
 impl BakeLayer {
     /// Creates the layer. All targets together have to stay settled for `bake` and then be found healthy. With zero
     /// they have to be found healthy once.
-    pub fn lasting(bake: Duration) -> Self {
+    pub fn new(bake: Duration) -> Self {
         Self::fixed(Bake(bake))
     }
 }

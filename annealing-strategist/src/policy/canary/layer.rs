@@ -15,26 +15,22 @@ use crate::policy::PolicyLayer;
 /// use std::time::Duration;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(CanaryLayer::one().bake(Duration::from_secs(1800)))
+///     .layer(CanaryLayer::new(1).bake(Duration::from_secs(1800)))
 ///     .service(AllTargets);
 /// ```
 pub type CanaryLayer = PolicyLayer<Canary>;
 
 impl CanaryLayer {
-    /// Creates a layer with a canary of one target and no bake.
-    pub fn one() -> Self {
-        Self::first(1)
-    }
-
     /// Creates a layer with a canary of `count` targets and no bake.
-    pub fn first(count: u32) -> Self {
+    pub fn new(count: u32) -> Self {
         let bake = Duration::ZERO;
         Self::fixed(Canary { count, bake })
     }
 
     /// Sets the time for which the canary has to stay settled and healthy.
     #[must_use]
-    pub fn bake(self, bake: Duration) -> Self {
-        self.with(|canary| canary.bake = bake)
+    pub fn bake(mut self, bake: Duration) -> Self {
+        self.0.bake = bake;
+        self
     }
 }

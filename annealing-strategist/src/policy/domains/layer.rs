@@ -17,14 +17,14 @@ use crate::policy::PolicyLayer;
 /// use std::time::Duration;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(OneDomainAtATimeLayer::ordered(["test", "eu", "us"]).bake(Duration::from_secs(600)))
+///     .layer(OneDomainAtATimeLayer::new(["test", "eu", "us"]).bake(Duration::from_secs(600)))
 ///     .service(AllTargets);
 /// ```
 pub type OneDomainAtATimeLayer = PolicyLayer<OneDomainAtATime>;
 
 impl OneDomainAtATimeLayer {
     /// Creates a layer with this order of domains and no bake.
-    pub fn ordered<D: Into<String>>(domains: impl IntoIterator<Item = D>) -> Self {
+    pub fn new<D: Into<String>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self::fixed(OneDomainAtATime {
             order: domains.into_iter().map(Into::into).collect(),
             bake: Duration::ZERO,
@@ -33,7 +33,8 @@ impl OneDomainAtATimeLayer {
 
     /// Sets the time for which each domain has to stay settled and healthy before the next one starts.
     #[must_use]
-    pub fn bake(self, bake: Duration) -> Self {
-        self.with(|domains| domains.bake = bake)
+    pub fn bake(mut self, bake: Duration) -> Self {
+        self.0.bake = bake;
+        self
     }
 }

@@ -10,14 +10,14 @@ use crate::policy::PolicyLayer;
 /// use plugin_sdk::service::AllTargets;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(HoldLayer::because("the data centre moves"))
+///     .layer(HoldLayer::new("the data centre moves"))
 ///     .service(AllTargets);
 /// ```
 pub type HoldLayer = PolicyLayer<Hold>;
 
 impl HoldLayer {
     /// Creates a layer that holds for this reason, which operators are shown.
-    pub fn because(why: impl Into<String>) -> Self {
+    pub fn new(why: impl Into<String>) -> Self {
         Self::fixed(Hold(why.into()))
     }
 }

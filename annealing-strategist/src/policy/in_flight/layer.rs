@@ -12,14 +12,14 @@ use crate::policy::PolicyLayer;
 /// use plugin_sdk::service::AllTargets;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(MaxInFlightLayer::of(10))
+///     .layer(MaxInFlightLayer::new(10))
 ///     .service(AllTargets);
 /// ```
 pub type MaxInFlightLayer = PolicyLayer<MaxInFlight>;
 
 impl MaxInFlightLayer {
     /// Creates a layer that allows at most `max` targets in flight.
-    pub fn of(max: u32) -> Self {
+    pub fn new(max: u32) -> Self {
         Self::fixed(MaxInFlight(max))
     }
 }

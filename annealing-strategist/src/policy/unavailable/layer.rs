@@ -13,14 +13,14 @@ use crate::policy::PolicyLayer;
 /// use plugin_sdk::service::AllTargets;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(MaxUnavailableLayer::per_domain(1))
+///     .layer(MaxUnavailableLayer::new(1))
 ///     .service(AllTargets);
 /// ```
 pub type MaxUnavailableLayer = PolicyLayer<MaxUnavailable>;
 
 impl MaxUnavailableLayer {
     /// Creates a layer that allows at most `max` unavailable targets in each domain.
-    pub fn per_domain(max: u32) -> Self {
+    pub fn new(max: u32) -> Self {
         Self::fixed(MaxUnavailable(max))
     }
 }

@@ -17,7 +17,7 @@ use crate::policy::PolicyLayer;
 /// use std::time::Duration;
 ///
 /// let policy = tower::ServiceBuilder::new()
-///     .layer(WavesLayer::upto([Count(2), Percent(10), Percent(50)]).bake(Duration::from_secs(600)))
+///     .layer(WavesLayer::new([Count(2), Percent(10), Percent(50)]).bake(Duration::from_secs(600)))
 ///     .service(AllTargets);
 /// ```
 pub type WavesLayer = PolicyLayer<Waves>;
@@ -25,18 +25,17 @@ pub type WavesLayer = PolicyLayer<Waves>;
 impl WavesLayer {
     /// Creates a layer with these waves and no bake. Each amount is the total number of targets updated when its wave
     /// is over, including the waves before it.
-    pub fn upto(waves: impl IntoIterator<Item = Amount>) -> Self {
+    pub fn new(waves: impl IntoIterator<Item = Amount>) -> Self {
         let waves = waves.into_iter().map(|upto| (upto, Duration::ZERO));
         Self::fixed(Waves(waves.collect()))
     }
 
     /// Sets the time for which each wave has to stay settled and healthy.
     #[must_use]
-    pub fn bake(self, bake: Duration) -> Self {
-        self.with(|waves| {
-            for (_, each) in &mut waves.0 {
-                *each = bake;
-            }
-        })
+    pub fn bake(mut self, bake: Duration) -> Self {
+        for (_, each) in &mut self.0.0 {
+            *each = bake;
+        }
+        self
     }
 }
