@@ -14,14 +14,14 @@ use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
     Causes, Change, CheckRequest, Claim, Diff, Effects, Observed, Quota, Verdict,
     conformance::{Beneath, check_layer},
-    service::{Proceed, stack},
+    service::{Proceed, StackService, stack},
     testing::{self, FakeView, NOW},
 };
 use prodspec_model::{
     Asset, AssetBuilder, Message,
     addons::{ImpactedDomains, Need, PhysicalCluster},
 };
-use tower::{Layer, Service};
+use tower::Layer;
 
 fn asset(id: &str, with: impl Fn(AssetBuilder) -> AssetBuilder) -> Asset {
     with(testing::asset(id).edit()).build().unwrap()
@@ -94,13 +94,10 @@ fn with_qps(qps: u64) -> Diff {
     Diff::in_sync().observed(Observed::default().capacity("qps", qps))
 }
 
-fn keeps_the_laws<L>(layer: L, causes: Causes)
-where
-    L: Layer<Beneath>,
-    L::Service:
-        Service<CheckRequest, Response = Verdict, Future: Send> + Clone + Send + Sync + 'static,
-    <L::Service as Service<CheckRequest>>::Error: Into<plugin_sdk::BoxError>,
-{
+fn keeps_the_laws(
+    layer: impl Layer<Beneath, Service: StackService<CheckRequest, Verdict>>,
+    causes: Causes,
+) {
     block_on(check_layer(layer, causes, requests())).unwrap();
 }
 

@@ -10,14 +10,13 @@ use annealing_strategist::{
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
-    AssetType, BoxError, CheckRequest, Generator, Health, HealthRequest, SelectRequest, Selection,
+    AssetType, CheckRequest, Generator, Health, HealthRequest, SelectRequest, Selection,
     SourceOfTruth, Validator, Verdict,
-    service::{AllTargets, Checks, Healthy, Proceed},
+    service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::{Pipeline, pipeline};
 use prodspec_model::{Message, PartitionId, id::InvalidId, rollout::RolloutPolicy};
 use tokio::sync::watch;
-use tower::Service;
 
 use crate::{
     generate,
@@ -172,14 +171,10 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
 
     /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no
     /// checks. [`Checks::assemble`] calls `layers`, and so learns the names of the checks.
-    pub fn checks<S>(self, layers: impl FnOnce(Proceed) -> S) -> Self
-    where
-        S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn checks<S: StackService<CheckRequest, Verdict>>(
+        self,
+        layers: impl FnOnce(Proceed) -> S,
+    ) -> Self {
         let checks = Checks::assemble(layers);
         self.enforcement(|builder| builder.assembled_checks(checks))
     }
@@ -187,14 +182,10 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     /// Sets which targets of a rollout may be updated when, as a tower stack around a service that selects all of them.
     /// The default is [`annealing_strategist::policy::standard`], which follows the policy assets. A policy asset that
     /// would stall in the stack is refused before it is sealed.
-    pub fn rollouts<S>(mut self, layers: impl FnOnce(AllTargets) -> S) -> Self
-    where
-        S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn rollouts<S: StackService<SelectRequest, Selection>>(
+        mut self,
+        layers: impl FnOnce(AllTargets) -> S,
+    ) -> Self {
         let stack = layers(AllTargets);
         self.no_stall = NoStall::of(stack.clone());
         self.strategy(|builder| builder.rollouts(|_| stack))
@@ -202,14 +193,10 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
 
     /// Sets the health validators of rollouts, as a tower stack around a service that reports everything healthy.
     /// Without this call everything counts as healthy.
-    pub fn health<S>(self, layers: impl FnOnce(Healthy) -> S) -> Self
-    where
-        S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn health<S: StackService<HealthRequest, Health>>(
+        self,
+        layers: impl FnOnce(Healthy) -> S,
+    ) -> Self {
         let stack = layers(Healthy);
         self.strategy(|builder| builder.health(|_| stack))
     }

@@ -2,9 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{asset::Asset, message::Message, reference::AssetRef};
+use crate::{asset::Asset, id::AssetId, message::Message, reference::AssetRef};
 
 /// The dependencies of an asset: edges from this consumer to its providers. Generators usually write this addon.
+///
+/// ```
+/// use prodspec_model::{AssetId, addons::{DependsOn, Edge}};
+/// let database = AssetId::new("db/eu")?;
+/// let depends = DependsOn::on([Edge::capacity(database.clone(), "qps"), Edge::version(database)]);
+/// # assert_eq!(depends.edges.len(), 2);
+/// # Ok::<(), prodspec_model::id::InvalidId>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DependsOn {
@@ -13,6 +21,12 @@ pub struct DependsOn {
 }
 
 impl DependsOn {
+    /// The dependencies given by these edges.
+    pub fn on(edges: impl IntoIterator<Item = Edge>) -> Self {
+        let edges = edges.into_iter().collect();
+        Self { edges }
+    }
+
     /// Returns the edges that `asset` declares. None if it has no such addon, or one that cannot be read: validators
     /// report that before an incarnation is sealed.
     pub fn edges_of(asset: &Asset) -> Vec<Edge> {
@@ -33,6 +47,28 @@ pub struct Edge {
     pub provider: AssetRef,
     /// The capacity, version or order that the consumer needs.
     pub need: Need,
+}
+
+impl Edge {
+    /// The consumer takes capacity of `provider` in `unit`, such as `qps` or `qps/eu`.
+    pub fn capacity(provider: AssetId, unit: impl Into<String>) -> Self {
+        Self::to(provider, Need::Capacity { unit: unit.into() })
+    }
+
+    /// The consumer needs a provider whose version is not older than its own.
+    pub fn version(provider: AssetId) -> Self {
+        Self::to(provider, Need::Version)
+    }
+
+    /// The consumer is pushed only while `provider` is settled.
+    pub fn order(provider: AssetId) -> Self {
+        Self::to(provider, Need::Order)
+    }
+
+    fn to(provider: AssetId, need: Need) -> Self {
+        let provider = AssetRef::to(provider);
+        Self { provider, need }
+    }
 }
 
 /// The kind of a dependency. Enforcement compares the values observed in production, not the values in intent.
@@ -73,6 +109,14 @@ pub struct PhysicalCluster {
     pub cluster: String,
 }
 
+impl PhysicalCluster {
+    /// The physical cluster of this name.
+    pub fn new(cluster: impl Into<String>) -> Self {
+        let cluster = cluster.into();
+        Self { cluster }
+    }
+}
+
 impl Message for PhysicalCluster {
     const TYPE: &'static str = "prodspec.v1.PhysicalCluster";
 }
@@ -83,6 +127,14 @@ impl Message for PhysicalCluster {
 pub struct RolloutPolicyRef {
     /// The asset that holds the [`RolloutPolicy`](crate::rollout::RolloutPolicy).
     pub policy: AssetRef,
+}
+
+impl RolloutPolicyRef {
+    /// Refers to the policy that the asset `policy` holds.
+    pub fn to(policy: AssetId) -> Self {
+        let policy = AssetRef::to(policy);
+        Self { policy }
+    }
 }
 
 impl Message for RolloutPolicyRef {
@@ -101,6 +153,16 @@ pub struct Turndown {
     pub approved_by: String,
 }
 
+impl Turndown {
+    /// Asks for the removal for this reason, which this person approved.
+    pub fn new(reason: impl Into<String>, approved_by: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            approved_by: approved_by.into(),
+        }
+    }
+}
+
 impl Message for Turndown {
     const TYPE: &'static str = "prodspec.v1.Turndown";
 }
@@ -111,6 +173,14 @@ impl Message for Turndown {
 pub struct Owner {
     /// The name of a team, an on-call rota or a person.
     pub owner: String,
+}
+
+impl Owner {
+    /// The contact of this name.
+    pub fn new(owner: impl Into<String>) -> Self {
+        let owner = owner.into();
+        Self { owner }
+    }
 }
 
 impl Message for Owner {

@@ -2,6 +2,8 @@
 //!
 //! A policy is the payload of a modelled-only asset and is edited like any other asset.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
@@ -12,13 +14,15 @@ use crate::message::Message;
 /// Every part is optional. A part that is left out adds no caution of its kind.
 ///
 /// ```
-/// use prodspec_model::rollout::{Canary, RolloutPolicy};
-/// let policy = RolloutPolicy {
-///     domains: vec!["eu".into(), "us".into()],
-///     canary: Some(Canary { count: 1, bake_secs: 1800 }),
-///     ..RolloutPolicy::default()
-/// };
-/// # let _ = policy;
+/// use prodspec_model::rollout::{Amount::Percent, RolloutPolicy};
+/// use std::time::Duration;
+///
+/// let policy = RolloutPolicy::default()
+///     .domains(["eu", "us"])
+///     .canary(1, Duration::from_secs(1800))
+///     .wave(Percent(10), Duration::from_secs(600))
+///     .max_in_flight(5);
+/// # assert_eq!(policy.canary.map(|canary| canary.bake_secs), Some(1800));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -64,6 +68,67 @@ pub struct RolloutPolicy {
     /// `None`: no emergency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency: Option<Emergency>,
+}
+
+impl RolloutPolicy {
+    /// Sets the order in which failure domains are updated, one at a time.
+    #[must_use]
+    pub fn domains<D: Into<String>>(mut self, domains: impl IntoIterator<Item = D>) -> Self {
+        self.domains = domains.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Updates `count` targets first. They have to stay settled and healthy for `bake`, in whole seconds.
+    #[must_use]
+    pub fn canary(mut self, count: u32, bake: Duration) -> Self {
+        let bake_secs = bake.as_secs();
+        self.canary = Some(Canary { count, bake_secs });
+        self
+    }
+
+    /// Adds a wave, at whose end `upto` targets are updated. They have to stay settled and healthy for `bake`, in whole
+    /// seconds.
+    #[must_use]
+    pub fn wave(mut self, upto: Amount, bake: Duration) -> Self {
+        let bake_secs = bake.as_secs();
+        self.waves.push(Wave { upto, bake_secs });
+        self
+    }
+
+    /// Sets how long each domain, and at the end all targets, must stay settled and healthy, in whole seconds.
+    #[must_use]
+    pub fn bake(mut self, bake: Duration) -> Self {
+        self.bake_secs = bake.as_secs();
+        self
+    }
+
+    /// Sets the maximum number of targets that are being updated at once.
+    #[must_use]
+    pub fn max_in_flight(mut self, max: u32) -> Self {
+        self.max_in_flight = Some(max);
+        self
+    }
+
+    /// Sets the maximum number of targets of one failure domain that are being updated or out of sync at once.
+    #[must_use]
+    pub fn max_unavailable(mut self, max: u32) -> Self {
+        self.max_unavailable = Some(max);
+        self
+    }
+
+    /// Sets the action when the updated targets are unhealthy.
+    #[must_use]
+    pub fn on_unhealthy(mut self, action: OnUnhealthy) -> Self {
+        self.on_unhealthy = action;
+        self
+    }
+
+    /// Selects no further target, for this reason.
+    #[must_use]
+    pub fn hold(mut self, why: impl Into<String>) -> Self {
+        self.hold = Some(why.into());
+        self
+    }
 }
 
 impl Message for RolloutPolicy {

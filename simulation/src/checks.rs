@@ -9,9 +9,8 @@ use annealing_checks::{
 use async_trait::async_trait;
 use plugin_sdk::{
     BoxError, Cause, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Quota, Recheck, Verdict,
-    service::{CheckLayer, Proceed},
+    service::{CheckLayer, Proceed, StackService},
 };
-use tower::Service;
 #[cfg(feature = "planted-bugs")]
 use {
     annealing_checks::solver::{OrderRule, Push, Question, VersionOrder, Wait},
@@ -190,14 +189,7 @@ impl Gate {
 
 /// Makes the check stack of one process: the real checks, and two that can be closed.
 #[allow(clippy::expect_used, reason = "the calendar is a constant")]
-pub fn checks(
-    world: &World,
-    node: NodeId,
-) -> impl Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-+ Clone
-+ Send
-+ Sync
-+ 'static {
+pub fn checks(world: &World, node: NodeId) -> impl StackService<CheckRequest, Verdict> {
     let gate = |number| {
         CheckLayer::new(Gate {
             world: world.clone(),

@@ -7,7 +7,7 @@ use std::{
 
 use annealing_strategist::policy;
 use futures::future::BoxFuture;
-use plugin_sdk::{BoxError, SelectRequest, Selection};
+use plugin_sdk::{BoxError, SelectRequest, Selection, service::StackService};
 #[cfg(feature = "planted-bugs")]
 use prodspec_model::rollout::FirstTurnup;
 use tower::Service;
@@ -55,13 +55,7 @@ enum Fate {
 }
 
 /// Makes the stack of rollout policies of one process.
-pub fn policies(
-    world: &World,
-) -> impl Service<SelectRequest, Response = Selection, Error = BoxError, Future: Send>
-+ Clone
-+ Send
-+ Sync
-+ 'static {
+pub fn policies(world: &World) -> impl StackService<SelectRequest, Selection> {
     Road {
         world: world.clone(),
         inner: policy::standard(),
@@ -70,17 +64,14 @@ pub fn policies(
 
 impl<S> Service<SelectRequest> for Road<S>
 where
-    S: Service<SelectRequest, Response = Selection, Error = BoxError, Future: Send>
-        + Clone
-        + Send
-        + 'static,
+    S: StackService<SelectRequest, Selection>,
 {
     type Response = Selection;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Selection, BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx)
+        self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     #[allow(unused_mut, reason = "only planted bugs change it")]
@@ -103,7 +94,7 @@ where
                 // `resume_unwind` instead of `panic!`: the panic hook would print thousands of these panics.
                 Fate::Panics => std::panic::resume_unwind(Box::new("a policy panicked")),
             }
-            inner.call(request).await
+            inner.call(request).await.map_err(Into::into)
         })
     }
 }

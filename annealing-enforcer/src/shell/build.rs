@@ -6,12 +6,11 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use futures::channel::mpsc;
 use plugin_sdk::{
-    AssetPlugin, BoxError, CheckRequest, Diff, DiffRequest, FencingToken, Guard, PushRequest,
-    Pushed, Turndown, Verdict,
-    service::{Checks, Proceed, Stack, checks, stack},
+    AssetPlugin, CheckRequest, Diff, DiffRequest, FencingToken, Guard, PushRequest, Pushed,
+    Turndown, Verdict,
+    service::{Checks, Proceed, Stack, StackService, checks, stack},
 };
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
-use tower::Service;
 
 use super::{
     Enforcer, Handle, ProcessLease, TERM, WhileOwner, phase::SharedPhase, pulse::Pulse,
@@ -186,41 +185,29 @@ impl<R: Runtime> EnforcerBuilder<R> {
     }
 
     /// Puts layers around every diff. `layers` gets the service that calls the plugins and returns the service to use.
-    pub fn diffs<S>(mut self, layers: impl FnOnce(Registry) -> S + Send + 'static) -> Self
-    where
-        S: Service<DiffRequest, Response = Diff, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn diffs<S: StackService<DiffRequest, Diff>>(
+        mut self,
+        layers: impl FnOnce(Registry) -> S + Send + 'static,
+    ) -> Self {
         self.diffs = Some(Box::new(|base| stack(layers(base))));
         self
     }
 
     /// Puts layers around every push. `layers` gets the service that calls the plugins and returns the service to use.
-    pub fn pushes<S>(mut self, layers: impl FnOnce(Registry) -> S + Send + 'static) -> Self
-    where
-        S: Service<PushRequest, Response = Pushed, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn pushes<S: StackService<PushRequest, Pushed>>(
+        mut self,
+        layers: impl FnOnce(Registry) -> S + Send + 'static,
+    ) -> Self {
         self.pushes = Some(Box::new(|base| stack(layers(base))));
         self
     }
 
     /// Sets the checks that every push has to pass. Default: none. The layers are applied inside `layers`, so that the
     /// names of the checks are known: see [`Checks::assemble`].
-    pub fn checks<S>(self, layers: impl FnOnce(Proceed) -> S) -> Self
-    where
-        S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn checks<S: StackService<CheckRequest, Verdict>>(
+        self,
+        layers: impl FnOnce(Proceed) -> S,
+    ) -> Self {
         self.assembled_checks(Checks::assemble(layers))
     }
 
@@ -329,8 +316,7 @@ fn random_name() -> ProcessId {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin")
-            .finish_non_exhaustive()
+        f.debug_struct("Plugin").finish_non_exhaustive()
     }
 }
 

@@ -38,12 +38,7 @@ impl<R: Runtime> Enforcer<R> {
         };
         let stopped = match violated {
             Some(why) => {
-                let stopped = Stopped {
-                    why: excerpt(why),
-                    at: self.runtime.now().wall,
-                    token,
-                    cleared: None,
-                };
+                let stopped = Stopped::new(excerpt(why), self.runtime.now().wall, token);
                 self.phase.set(Phase::Stopped(stopped.clone()));
                 if let Some(end) = self.remember(&record, &stopped, shutdown).await? {
                     return Ok(Some(end));

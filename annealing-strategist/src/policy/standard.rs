@@ -1,9 +1,10 @@
 //! The stack of all policy layers. Start reading here.
 
-use futures::future::BoxFuture;
-use plugin_sdk::{BoxError, SelectRequest, Selection, service::AllTargets};
+use plugin_sdk::{
+    SelectRequest, Selection,
+    service::{AllTargets, StackService},
+};
 use tower::ServiceBuilder;
-use tower_service::Service;
 
 use super::{
     BakeLayer, CanaryLayer, HoldLayer, MaxInFlightLayer, MaxUnavailableLayer,
@@ -27,38 +28,15 @@ use super::{
 /// # Ok::<(), plugin_sdk::BoxError>(())
 /// # }).unwrap();
 /// ```
-pub fn standard() -> impl Service<
-    SelectRequest,
-    Response = Selection,
-    Error = BoxError,
-    Future = BoxFuture<'static, Result<Selection, BoxError>>,
-> + Clone
-+ Send
-+ Sync
-+ 'static {
+pub fn standard() -> impl StackService<SelectRequest, Selection> {
     standard_over(AllTargets)
 }
 
 /// Returns the same stack over `stages` of your own: canary, waves, domains and limits choose from what your stages
 /// offer. Put limits of your own around [`standard`] instead.
-pub fn standard_over<S>(
-    stages: S,
-) -> impl Service<
-    SelectRequest,
-    Response = Selection,
-    Error = BoxError,
-    Future = BoxFuture<'static, Result<Selection, BoxError>>,
-> + Clone
-+ Send
-+ Sync
-+ 'static
-where
-    S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send + 'static>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
+pub fn standard_over(
+    stages: impl StackService<SelectRequest, Selection>,
+) -> impl StackService<SelectRequest, Selection> {
     ServiceBuilder::new()
         // A hold is an operator's command and overrides all other layers.
         .layer(HoldLayer::by_policy())

@@ -6,11 +6,10 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{Store, Write, incarnations::Incarnations};
 use futures::channel::mpsc;
 use plugin_sdk::{
-    Actuator, AssetTypes, BoxError, Health, HealthRequest, SelectRequest, Selection,
-    service::{AllTargets, Healthy, Stack, stack},
+    Actuator, AssetTypes, Health, HealthRequest, SelectRequest, Selection,
+    service::{AllTargets, Healthy, Stack, StackService, stack},
 };
 use prodspec_model::PartitionId;
-use tower_service::Service;
 
 use super::{Attached, Handle, handle::Trouble};
 use crate::{config::Config, policy};
@@ -89,28 +88,20 @@ impl<R: Runtime> StrategistBuilder<R> {
 
     /// Sets the selection stack, which decides which targets may be updated when, as tower layers around all targets.
     /// Default: [`policy::standard`].
-    pub fn rollouts<S>(mut self, layers: impl FnOnce(AllTargets) -> S) -> Self
-    where
-        S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn rollouts<S: StackService<SelectRequest, Selection>>(
+        mut self,
+        layers: impl FnOnce(AllTargets) -> S,
+    ) -> Self {
         self.0.select = stack(layers(AllTargets));
         self
     }
 
     /// Sets the health stack, which judges the updated targets, as tower layers around a service that finds all
     /// healthy. Default: no layers.
-    pub fn health<S>(mut self, layers: impl FnOnce(Healthy) -> S) -> Self
-    where
-        S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn health<S: StackService<HealthRequest, Health>>(
+        mut self,
+        layers: impl FnOnce(Healthy) -> S,
+    ) -> Self {
         self.0.health = stack(layers(Healthy));
         self
     }

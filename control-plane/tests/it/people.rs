@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use control_plane::{prelude::*, sdk::service::Proceed};
+use control_plane::{
+    prelude::*,
+    sdk::service::{Proceed, StackService},
+};
 
 use crate::world::{LONG, Production, QUIET, Running, Service, Text, ann, id};
 
@@ -138,11 +141,7 @@ fn not_now(check: &str) -> Delay {
 /// whether `eu` was pushed.
 async fn pushed_in_spite_of<S>(checks: impl FnOnce(Proceed) -> S, lifted: &str) -> bool
 where
-    S: tower::Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    S: StackService<CheckRequest, Verdict>,
 {
     let production = Production::default();
     let plane = crate::world::plane(&production)

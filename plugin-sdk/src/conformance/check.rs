@@ -14,7 +14,7 @@ use super::Violation;
 use crate::{
     Cause, Causes, CheckPlugin, CheckRequest, Claim, Delay, Recheck, Stamp, Verdict,
     error::BoxError,
-    service::{CheckLayer, Checks, stack},
+    service::{CheckLayer, Checks, StackService, stack},
 };
 
 /// The service that the tests put beneath a layer. It always returns the same verdict, or an error.
@@ -61,12 +61,7 @@ pub async fn check_layer<L>(
     requests: impl IntoIterator<Item = CheckRequest>,
 ) -> Result<(), Violation>
 where
-    L: Layer<Beneath>,
-    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    L: Layer<Beneath, Service: StackService<CheckRequest, Verdict>>,
 {
     for request in requests {
         for cause in [
@@ -123,12 +118,7 @@ pub fn join(a: &Verdict, b: &Verdict, c: &Verdict) -> Result<(), Violation> {
 
 async fn only_adds<L>(layer: &L, applies: bool, request: &CheckRequest) -> Result<(), Violation>
 where
-    L: Layer<Beneath>,
-    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    L: Layer<Beneath, Service: StackService<CheckRequest, Verdict>>,
 {
     for beneath in samples(request) {
         let found = over(layer, Some(beneath.clone()), request).await?;
@@ -146,12 +136,7 @@ where
 
 async fn names_its_delays<L>(layer: &L, request: &CheckRequest) -> Result<(), Violation>
 where
-    L: Layer<Beneath>,
-    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    L: Layer<Beneath, Service: StackService<CheckRequest, Verdict>>,
 {
     let nothing = Beneath(Some(request.proceed()));
     let checks = Checks::assemble(|_| layer.layer(nothing));
@@ -171,12 +156,7 @@ where
 
 async fn error_loses_nothing<L>(layer: &L, request: &CheckRequest) -> Result<(), Violation>
 where
-    L: Layer<Beneath>,
-    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    L: Layer<Beneath, Service: StackService<CheckRequest, Verdict>>,
 {
     let own = over(layer, Some(request.proceed()), request).await?;
     let found = over(layer, None, request).await?;
@@ -197,12 +177,7 @@ async fn over<L>(
     request: &CheckRequest,
 ) -> Result<Verdict, Violation>
 where
-    L: Layer<Beneath>,
-    L::Service: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    L: Layer<Beneath, Service: StackService<CheckRequest, Verdict>>,
 {
     let found = stack(layer.layer(Beneath(beneath)))
         .call(request.clone())

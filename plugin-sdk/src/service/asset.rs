@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use tower_service::Service;
 
+use super::call::{StackService, call, ready};
 use crate::{
     diff::{Diff, DiffRequest},
     error::{BoxError, PluginError},
@@ -76,29 +77,16 @@ impl<P: AssetPlugin> Service<PushRequest> for AssetService<P> {
 #[async_trait]
 impl<S> AssetPlugin for S
 where
-    S: Service<DiffRequest, Response = Diff, Error: Into<BoxError>, Future: Send>
-        + Service<PushRequest, Response = Pushed, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    S: StackService<DiffRequest, Diff> + StackService<PushRequest, Pushed>,
 {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, PluginError> {
-        let mut service = self.clone();
-        let ready =
-            std::future::poll_fn(|cx| Service::<DiffRequest>::poll_ready(&mut service, cx)).await;
-        ready.map_err(|error| class_of(error.into(), PluginError::transient))?;
-        service
-            .call(request)
-            .await
-            .map_err(|error| class_of(error.into(), PluginError::transient))
+        let diff = call(self, request).await;
+        diff.map_err(|error| class_of(error, PluginError::transient))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, PluginError> {
-        let mut service = self.clone();
-        let ready =
-            std::future::poll_fn(|cx| Service::<PushRequest>::poll_ready(&mut service, cx)).await;
-        ready.map_err(|error| class_of(error.into(), PluginError::transient))?;
+        let ready = ready::<_, PushRequest, _>(self).await;
+        let mut service = ready.map_err(|error| class_of(error, PluginError::transient))?;
         service
             .call(request)
             .await

@@ -14,7 +14,10 @@ use jiff::Timestamp;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::checks::register;
+use super::{
+    call::{StackService, call},
+    checks::register,
+};
 use crate::{
     check::{CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Recheck, Verdict},
     error::{BoxError, with_causes},
@@ -93,11 +96,7 @@ impl<P: CheckPlugin + ?Sized> Service<CheckRequest> for CheckService<P> {
 #[async_trait]
 impl<S> CheckPlugin for S
 where
-    S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    S: StackService<CheckRequest, Verdict>,
 {
     /// A service is named `service` and applies to all causes. Use [`CheckLayer::named`] to give it another name.
     fn info(&self) -> CheckInfo {
@@ -108,11 +107,7 @@ where
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
-        let mut service = self.clone();
-        std::future::poll_fn(|cx| service.poll_ready(cx))
-            .await
-            .map_err(Into::into)?;
-        service.call(request).await.map_err(Into::into)
+        call(self, request).await
     }
 }
 
@@ -204,7 +199,7 @@ impl<S: Clone, P: ?Sized> Clone for Check<S, P> {
 
 impl<S, P> Service<CheckRequest> for Check<S, P>
 where
-    S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send + 'static>,
+    S: StackService<CheckRequest, Verdict>,
     P: CheckPlugin + ?Sized,
 {
     type Response = Verdict;

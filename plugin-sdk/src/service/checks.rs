@@ -4,9 +4,11 @@
 use std::{cell::RefCell, sync::Arc};
 
 use futures::future::BoxFuture;
-use tower_service::Service;
 
-use super::{Proceed, call::Call};
+use super::{
+    Proceed,
+    call::{self, Call, StackService},
+};
 use crate::{
     check::{CheckName, CheckRequest, StackId, Verdict},
     error::BoxError,
@@ -71,11 +73,7 @@ impl Checks {
     /// [`CheckName::STACK`], like those of other layers.
     pub fn assemble<S>(layers: impl FnOnce(Proceed) -> S) -> Self
     where
-        S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
+        S: StackService<CheckRequest, Verdict>,
     {
         let id = StackId::fresh();
         let roll = Roll::open(id);
@@ -144,19 +142,12 @@ struct Signed<S> {
 
 impl<S> Call<CheckRequest, Verdict> for Signed<S>
 where
-    S: Service<CheckRequest, Response = Verdict, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    S: StackService<CheckRequest, Verdict>,
 {
     fn call(&self, request: CheckRequest) -> BoxFuture<'static, Result<Verdict, BoxError>> {
-        let (mut service, id) = (self.service.clone(), self.id);
+        let (service, id) = (self.service.clone(), self.id);
         Box::pin(async move {
-            std::future::poll_fn(|cx| service.poll_ready(cx))
-                .await
-                .map_err(Into::into)?;
-            let verdict = service.call(request).await.map_err(Into::into)?;
+            let verdict = call::call(&service, request).await?;
             let all = CheckName::from(CheckName::STACK);
             Ok(verdict.stamped(&all, &all, Some(id)))
         })

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::call::{StackService, call};
 use crate::{
     error::{BoxError, with_causes},
     health::{Finding, Health, HealthRequest, HealthValidator, Judgement},
@@ -72,11 +73,7 @@ impl<P: HealthValidator + ?Sized> Service<HealthRequest> for HealthService<P> {
 #[async_trait]
 impl<S> HealthValidator for S
 where
-    S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    S: StackService<HealthRequest, Health>,
 {
     /// A service is named `service`. Use [`HealthLayer::named`] to give it another name.
     fn name(&self) -> Arc<str> {
@@ -84,11 +81,7 @@ where
     }
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
-        let mut service = self.clone();
-        std::future::poll_fn(|cx| service.poll_ready(cx))
-            .await
-            .map_err(Into::into)?;
-        service.call(request).await.map_err(Into::into)
+        call(self, request).await
     }
 }
 
@@ -179,7 +172,7 @@ impl<S: Clone, P: ?Sized> Clone for Validate<S, P> {
 
 impl<S, P> Service<HealthRequest> for Validate<S, P>
 where
-    S: Service<HealthRequest, Response = Health, Error: Into<BoxError>, Future: Send + 'static>,
+    S: StackService<HealthRequest, Health>,
     P: HealthValidator + ?Sized,
 {
     type Response = Health;

@@ -21,7 +21,7 @@ mod health;
 mod select;
 
 pub use asset::AssetService;
-pub use call::{Call, Stack, stack};
+pub use call::{Call, Stack, StackService, stack};
 pub use check::{Check, CheckLayer, CheckService, Proceed};
 pub use checks::Checks;
 pub use health::{HealthLayer, HealthService, Healthy, Validate};

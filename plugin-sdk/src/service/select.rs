@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::call::{StackService, call};
 use crate::{
     error::BoxError,
     select::{SelectRequest, Selection, TargetSelection},
@@ -79,18 +80,10 @@ impl<P: TargetSelection + ?Sized> Service<SelectRequest> for SelectService<P> {
 #[async_trait]
 impl<S> TargetSelection for S
 where
-    S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    S: StackService<SelectRequest, Selection>,
 {
     async fn select(&self, request: SelectRequest) -> Result<Selection, BoxError> {
-        let mut service = self.clone();
-        std::future::poll_fn(|cx| service.poll_ready(cx))
-            .await
-            .map_err(Into::into)?;
-        service.call(request).await.map_err(Into::into)
+        call(self, request).await
     }
 }
 
@@ -157,7 +150,7 @@ pub struct Narrowed<S, N> {
 
 impl<S, N> Service<SelectRequest> for Narrowed<S, N>
 where
-    S: Service<SelectRequest, Response = Selection, Error: Into<BoxError>, Future: Send + 'static>,
+    S: StackService<SelectRequest, Selection>,
     N: Narrow,
 {
     type Response = Selection;

@@ -27,6 +27,16 @@ impl Record for Stopped {
 }
 
 impl Stopped {
+    /// A stop that is in force, found by the owner with `token`.
+    pub fn new(why: impl Into<String>, at: Timestamp, token: FencingToken) -> Self {
+        Self {
+            why: why.into(),
+            at,
+            token,
+            cleared: None,
+        }
+    }
+
     /// Whether the stop is still in force.
     pub fn holds(&self) -> bool {
         self.cleared.is_none()

@@ -11,7 +11,7 @@ use control_plane::{
         document::{Node, Value},
     },
 };
-use prodspec::{DependsOn, Edge, ImpactedDomains, Need, Owner, PhysicalCluster, RolloutPolicyRef};
+use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
 
 use super::{
     GLOBAL_CELL, POLICY, SOURCE,
@@ -132,10 +132,7 @@ impl Shakespeare<'_> {
             schema: self.manifest.schema,
             flags: self.manifest.flags.clone(),
         };
-        let needs = vec![Edge {
-            provider: payload.database.clone(),
-            need: Need::Version,
-        }];
+        let needs = vec![Edge::version(payload.database.id.clone())];
         let job = governed(self.owned(id("job", name)?)?)?.payload(&payload)?;
         in_cluster(job, name, cluster, needs)
     }
@@ -146,12 +143,7 @@ impl Shakespeare<'_> {
             job: AssetRef::to(id("job", name)?),
             max_capacity: cluster.balancer_capacity,
         };
-        let needs = vec![Edge {
-            provider: payload.job.clone(),
-            need: Need::Capacity {
-                unit: job_unit(name),
-            },
-        }];
+        let needs = vec![Edge::capacity(payload.job.id.clone(), job_unit(name))];
         let balancer = governed(self.owned(id("balancer", name)?)?)?.payload(&payload)?;
         in_cluster(balancer, name, cluster, needs)
     }
@@ -163,12 +155,7 @@ impl Shakespeare<'_> {
         };
         for (name, cluster) in self.manifest.clusters.iter().filter(stays) {
             let balancer = AssetRef::to(id("balancer", name)?);
-            edges.push(Edge {
-                provider: balancer.clone(),
-                need: Need::Capacity {
-                    unit: balancer_unit(name),
-                },
-            });
+            edges.push(Edge::capacity(balancer.id.clone(), balancer_unit(name)));
             shares.push(Share {
                 balancer,
                 capacity: cluster.balancer_capacity,
@@ -181,7 +168,7 @@ impl Shakespeare<'_> {
         let global = governed(self.owned(AssetId::new("global")?)?)?.payload(&payload)?;
         Ok(global
             .addon(&ImpactedDomains::Global)?
-            .addon(&DependsOn { edges })?)
+            .addon(&DependsOn::on(edges))?)
     }
 
     fn database(&self) -> Result<AssetBuilder, Problems> {
@@ -193,8 +180,7 @@ impl Shakespeare<'_> {
     }
 
     fn owned(&self, id: AssetId) -> Result<AssetBuilder, Problems> {
-        let owner = self.manifest.owner.clone();
-        Ok(Asset::builder(id).addon(&Owner { owner })?)
+        Ok(Asset::builder(id).addon(&Owner::new(&self.manifest.owner))?)
     }
 }
 
@@ -211,8 +197,7 @@ fn within<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
 
 /// Adds the reference to the rollout policy, so that the policy governs the asset.
 fn governed(asset: AssetBuilder) -> Result<AssetBuilder, Problems> {
-    let policy = AssetRef::to(AssetId::new(POLICY)?);
-    Ok(asset.addon(&RolloutPolicyRef { policy })?)
+    Ok(asset.addon(&RolloutPolicyRef::to(AssetId::new(POLICY)?))?)
 }
 
 /// Adds the addons of an asset that runs in a cluster.
@@ -222,20 +207,17 @@ fn in_cluster(
     cluster: &Cluster,
     edges: Vec<Edge>,
 ) -> Result<AssetBuilder, Problems> {
-    let physical = PhysicalCluster {
-        cluster: name.into(),
-    };
     let asset = asset
-        .addon(&physical)?
+        .addon(&PhysicalCluster::new(name))?
         .addon(&ImpactedDomains::Domains(vec![name.into()]))?
-        .addon(&DependsOn { edges })?;
+        .addon(&DependsOn::on(edges))?;
     let Some(turndown) = &cluster.turndown else {
         return Ok(asset);
     };
-    Ok(asset.addon(&prodspec::Turndown {
-        reason: turndown.reason.clone(),
-        approved_by: turndown.approved_by.clone(),
-    })?)
+    Ok(asset.addon(&prodspec::Turndown::new(
+        &turndown.reason,
+        &turndown.approved_by,
+    ))?)
 }
 
 fn id(kind: &str, cluster: &str) -> Result<AssetId, Problems> {
