@@ -1,6 +1,6 @@
 //! The one-way rule, applied to the crates of this workspace.
 
-use tidy::{all_clear, crates, tree::Tree};
+use tidy::{all_clear, crates, front_doors, tree::Tree};
 
 #[test]
 fn crate_dependencies_follow_the_one_way_rule() {
@@ -41,4 +41,16 @@ fn every_crate_takes_the_workspace_lints() {
         (!takes).then(|| format!("{manifest}: add `[lints]` with `workspace = true`"))
     });
     all_clear(&without.collect::<Vec<_>>());
+}
+
+#[test]
+fn published_crates_have_metadata_and_a_readme_that_is_compiled() {
+    let tree = Tree::read().unwrap();
+    let members = crates::members().unwrap();
+    all_clear(&front_doors::check(&members, &tree));
+    let missing = crates::Member {
+        folder: "missing".into(),
+        ..crates::Member::default()
+    };
+    assert_eq!(front_doors::check(&[missing], &tree).len(), 9);
 }
