@@ -1,9 +1,8 @@
-//! Progressive rollouts: select targets, update them, validate their health, and roll back when they are unhealthy.
+#![doc = include_str!("../README.md")]
 //!
-//! Most teams use this crate through `control-plane`. All decisions are made in [`kernel`], which is pure; there is
-//! one kernel per policy group. The [`shell`] feeds it events and performs its effects. Enforcement is behind a port,
-//! the [`Actuator`](plugin_sdk::Actuator). Two tower stacks can be configured: [policy layers](policy) decide which targets may move when,
-//! and [validators](health) judge the health of the updated targets.
+//! All decisions are made in [`kernel`], which is pure; there is one kernel per policy group. The [`shell`] feeds it
+//! events and performs its effects. Enforcement is behind a port, the [`Actuator`](plugin_sdk::Actuator). Two tower
+//! stacks can be configured: [policy layers](policy) and [validators](health).
 
 pub mod config;
 mod group;

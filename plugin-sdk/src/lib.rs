@@ -1,7 +1,4 @@
-//! The traits that users of the control plane implement, with their requests and responses.
-//!
-//! Requests and responses are plain serde data, so that a plugin can live in another process. Handles, such as readers,
-//! are passed in the same struct but are not serialized. This crate contains no runtime and no transport.
+#![doc = include_str!("../README.md")]
 //!
 //! Plugin traits and tower services convert both ways: see [`service`].
 

@@ -1,9 +1,4 @@
-//! Turns the documents of sources into sealed incarnations, with generators and validators.
-//!
-//! A [`Pipeline`] defines how configuration becomes intent. [`Regeneration`] keeps intent equal to its sources: it
-//! coalesces changes, reads every source completely, runs the generators whose inputs changed, validates, and seals
-//! everything or nothing. While there is an error, the last good incarnation stays in force, and [`Status`] lists every
-//! problem.
+#![doc = include_str!("../README.md")]
 
 pub mod file;
 pub mod format;

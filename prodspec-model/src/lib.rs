@@ -1,22 +1,4 @@
-//! The data types of Prodspec: ids, payloads and addons, assets, partitions, incarnations.
-//!
-//! The crate has no async code, no IO and no clock. All types are plain values.
-//!
-//! ```
-//! use prodspec_model::{Asset, AssetId, Message};
-//! use serde::{Deserialize, Serialize};
-//!
-//! #[derive(Serialize, Deserialize)]
-//! struct FrontendJob { cluster: String, replicas: u32 }
-//! impl Message for FrontendJob { const TYPE: &'static str = "shakespeare.v1.FrontendJob"; }
-//!
-//! let asset = Asset::builder(AssetId::new("job/eu")?)
-//!     .payload(&FrontendJob { cluster: "eu".into(), replicas: 2 })?
-//!     .build()?;
-//! assert_eq!(asset.payload_json(), r#"{"cluster":"eu","replicas":2}"#);
-//! assert_eq!(asset.payload::<FrontendJob>()?.replicas, 2);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = include_str!("../README.md")]
 
 pub mod addons;
 pub mod asset;

@@ -1,5 +1,4 @@
-//! The building blocks of every engine: a pure [`Kernel`] in a thin shell, over a [`Runtime`] that provides time and
-//! tasks.
+#![doc = include_str!("../README.md")]
 
 use std::{future::Future, pin::Pin, time::Duration};
 

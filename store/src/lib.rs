@@ -1,10 +1,9 @@
-//! Durable storage of the control plane: one transactional, ordered key-value trait, and typed layers over it.
+#![doc = include_str!("../README.md")]
 //!
-//! [`Store`] is the trait that a backend implements. [`MemoryStore`] is a backend with fault injection, for tests and
-//! examples. The feature `testing` contains the conformance suite that every backend has to pass.
+//! # Layers over the trait
 //!
-//! Layers over the trait: [`owner`] (which process owns a partition, and its fencing token), [`journal`] (group commit
-//! of an owner's decisions), [`incarnations`] (sealed intent), [`record`] and [`records`] (small typed values).
+//! [`owner`] (which process owns a partition, and its fencing token), [`journal`] (group commit of an owner's
+//! decisions), [`incarnations`] (sealed intent), [`record`] and [`records`] (small typed values).
 
 mod batch;
 #[cfg(any(test, feature = "testing"))]

@@ -5,6 +5,9 @@ use syn::{spanned::Spanned, visit::Visit};
 
 use crate::tree::File;
 
+/// What a library begins with whose documentation is its README.
+const README: &str = "#![doc = include_str!(\"../README.md\")]";
+
 /// Maximum lines of a file, without its test modules.
 const FILE_LINES: usize = 500;
 /// Maximum lines of a function, signature included.
@@ -50,7 +53,8 @@ pub fn check(file: &File) -> Vec<String> {
 }
 
 fn header(file: &File, problems: &mut Vec<String>) {
-    if !file.is_test() && !file.text.starts_with("//!") {
+    let documented = file.text.starts_with("//!") || file.text.starts_with(README);
+    if !file.is_test() && !documented {
         problems.push(format!(
             "{}: begin it with `//!`: say what the file contains, and why it is a module of its own",
             file.path

@@ -23,7 +23,14 @@ const ENGINES: [&str; 5] = [
     "annealing-workflow",
 ];
 const BACKENDS: [&str; 2] = ["control-plane-store-sqlite", "control-plane-store-postgres"];
-const PROGRAMS: [&str; 5] = ["anneal", "embedded", "shakespeare", "simulation", "benches"];
+const PROGRAMS: [&str; 6] = [
+    "anneal",
+    "embedded",
+    "shakespeare",
+    "tour",
+    "simulation",
+    "benches",
+];
 
 /// Crates that [`is_pure`] crates must not be built from. An entry also covers names that begin with it and a `-`.
 const HEAVY: [&str; 15] = [

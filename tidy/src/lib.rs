@@ -6,6 +6,7 @@
 pub mod code;
 pub mod crates;
 pub mod documents;
+pub mod front_doors;
 pub mod language;
 pub mod modules;
 pub mod operate;

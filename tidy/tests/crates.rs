@@ -1,6 +1,6 @@
 //! The one-way rule, applied to the crates of this workspace.
 
-use tidy::{all_clear, crates, tree::Tree};
+use tidy::{all_clear, crates, front_doors, tree::Tree};
 
 #[test]
 fn crate_dependencies_follow_the_one_way_rule() {
@@ -55,4 +55,16 @@ fn libraries_leave_tokio_features_of_programs_and_tests_to_their_users() {
         ..crates::Member::default()
     };
     assert_eq!(crates::tokio_features(&[hands_on]).len(), 1);
+}
+
+#[test]
+fn published_crates_have_metadata_and_a_readme_that_is_compiled() {
+    let tree = Tree::read().unwrap();
+    let members = crates::members().unwrap();
+    all_clear(&front_doors::check(&members, &tree));
+    let missing = crates::Member {
+        folder: "missing".into(),
+        ..crates::Member::default()
+    };
+    assert_eq!(front_doors::check(&[missing], &tree).len(), 9);
 }

@@ -1,9 +1,4 @@
-//! A [`Store`](control_plane_store::Store) on SQLite: a directory with a few files, without a server.
-//!
-//! One thread writes, and commits all waiting batches together; a few threads read. One process at a time can open the
-//! directory. All data is in one table that the `sqlite3` shell can show: `select key, value from rows`.
-//!
-//! A backup is a copy of the whole directory, taken while no process has it open.
+#![doc = include_str!("../README.md")]
 
 mod acked;
 mod database;
