@@ -1,4 +1,5 @@
 //! Runs each program to its end, and looks for the lines that it is meant to print.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::process::Command;
 
