@@ -98,7 +98,8 @@ impl Kernel {
                     "the push is destructive; approve change {digest} of {asset} to let it through once"
                 )));
             };
-            words.push(Waiver::Approval(word.clone()));
+            // First, because a decision keeps only the first ones.
+            words.insert(0, Waiver::Approval(word.clone()));
         }
         // R9: claims come last, since nothing after this line refuses.
         if !self.planted(Bug::SkipClaim) {
@@ -289,14 +290,13 @@ impl Kernel {
     pub(super) fn give_back_waivers(&mut self, at: AttemptNo, out: &mut Effects) {
         let words = self.attempts.at_mut(at);
         let words = words.map(|it| std::mem::take(&mut it.waivers));
-        for mut word in words.unwrap_or_default() {
-            word.mark(None);
-            self.people.heed(word.clone());
+        for word in words.unwrap_or_default() {
+            let word = self.people.take_back(word);
             self.record_word(word, out);
         }
     }
 
-    fn record_word(&mut self, word: Waiver, out: &mut Effects) {
+    pub(super) fn record_word(&mut self, word: Waiver, out: &mut Effects) {
         let record = match word {
             Waiver::Approval(word) => Record::Approval(word),
             Waiver::Override(word) => Record::Override(word),

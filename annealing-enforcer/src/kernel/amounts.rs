@@ -180,6 +180,21 @@ pub(super) struct Sum {
 }
 
 impl Amounts {
+    /// Recounts the sums. Returns the claims of pushes under way, by key and slot.
+    #[cfg(test)]
+    pub(super) fn recounted(&self) -> BTreeMap<Key, BTreeMap<SlotNo, u64>> {
+        let mut claimed: BTreeMap<Key, BTreeMap<SlotNo, u64>> = BTreeMap::new();
+        for (key, amount) in &self.by_key {
+            let total: u128 = amount.shares.values().map(|share| share.counts()).sum();
+            assert_eq!(amount.total, total, "the sum of {}", key.0);
+            for (slot, share) in amount.shares.iter().filter(|(_, share)| share.claim > 0) {
+                let of = claimed.entry(key.clone()).or_default();
+                of.insert(*slot, share.claim);
+            }
+        }
+        claimed
+    }
+
     /// Whether `units` for `slot` and the counts of all other assets together stay within `limit`.
     pub(super) fn fits(&self, slot: SlotNo, key: &Key, units: u64, limit: u64) -> bool {
         let others = self.by_key.get(key).map_or(0, |it| it.others(slot));

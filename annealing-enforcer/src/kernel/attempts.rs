@@ -223,12 +223,12 @@ impl Kernel {
         match diff {
             Diff::InProgress { check_again_in } => {
                 self.count(Branch::DiffInProgress);
-                self.out_of_sync(now, slot, out);
+                self.drifted(now, slot, out);
                 self.wait_for(now, slot, Wait::InProgress, check_again_in, out);
             }
             Diff::Foreign { owner } => {
                 self.count(Branch::Foreign);
-                self.out_of_sync(now, slot, out);
+                self.drifted(now, slot, out);
                 self.held(
                     now,
                     slot,
@@ -316,7 +316,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         self.count(Branch::Differs);
-        self.out_of_sync(now, slot, out);
+        self.drifted(now, slot, out);
         let entry = self.table.slot(slot);
         let (at, kind) = (entry.attempt, entry.kind);
         let Some(attempt) = self.attempts.at_mut(at) else {

@@ -30,6 +30,16 @@ impl Kernel {
         }
     }
 
+    /// Notes that a diff found the asset different from its content that was in sync before. R20: the next owner knows
+    /// it, too.
+    pub(super) fn drifted(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+        let was_in_sync = self.table.slot(slot).has(flag::IN_SYNC);
+        self.out_of_sync(now, slot, out);
+        if was_in_sync {
+            self.remember(now, slot, out);
+        }
+    }
+
     /// Changes a slot and updates the count of unsettled assets.
     pub(super) fn mark(
         &mut self,
@@ -117,6 +127,7 @@ impl Kernel {
                 content,
                 at: now.wall,
             });
+        let drifted = settled.is_some() && entry.has(flag::REACHED) && !entry.has(flag::IN_SYNC);
         let unhealthy = intent.as_ref().zip(self.unhealthy(slot));
         let unhealthy = unhealthy.map(|((_, incarnation), why)| Unhealthy {
             incarnation: incarnation.no(),
@@ -133,6 +144,7 @@ impl Kernel {
         let open = open.map(|it| self.open_push(now, it));
         AssetRecord {
             settled,
+            drifted,
             open,
             edges,
             claims: it.map(|it| it.claims.clone()).unwrap_or_default(),

@@ -345,6 +345,8 @@ impl Kernel {
                 .age(now.mono - self.config.observation_ttl);
         }
         self.answer(now, running.askers, &found, out);
+        // The asset may have left meanwhile.
+        self.give_up(now, slot);
         true
     }
 
@@ -362,6 +364,7 @@ impl Kernel {
         for asked in late {
             let why = "its plugin had no capacity for a diff before the deadline of the check";
             self.answer(now, asked.askers, &Err(why.to_owned()), out);
+            self.give_up(now, asked.slot);
         }
     }
 

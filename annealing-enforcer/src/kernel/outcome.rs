@@ -223,23 +223,25 @@ impl Kernel {
         out: &mut Effects,
     ) {
         match self.awaiting(run, |phase| matches!(phase, Phase::Pushing)) {
-            Some(at) => self.push_ended(now, at, answer, out),
+            Some(at) => self.push_ended(now, at, answer, false, out),
             None => self.count(Branch::Late),
         }
     }
 
-    /// Handles the end of a call of push, or its passed deadline.
+    /// Handles the end of a call of push, or its passed deadline. `is_late`: the deadline passed while this process
+    /// stood still.
     pub(super) fn push_ended(
         &mut self,
         now: Now,
         at: AttemptNo,
         answer: Result<Pushed, plugin::Error>,
+        is_late: bool,
         out: &mut Effects,
     ) {
         let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
             return;
         };
-        self.push_call_ended(now, slot, answer.as_ref().err(), out);
+        self.push_call_ended(now, slot, answer.as_ref().err(), is_late, out);
         match answer {
             Ok(Pushed::InProgress { check_again_in }) => {
                 self.count(Branch::PushInProgress);
@@ -368,6 +370,8 @@ impl Kernel {
             if *count == 0 {
                 self.holds.remove(&relied);
                 self.wake_hold_waiters(now, relied);
+                // The asset may have left meanwhile.
+                self.give_up(now, relied);
             }
         }
     }

@@ -121,6 +121,19 @@ impl Waiver {
         }
     }
 
+    /// Marks the command as replaced by the repeated command `newer`.
+    fn replaced_by(&mut self, newer: &Self) {
+        let (by, at) = match newer {
+            Self::Approval(word) => (word.by.clone(), word.at),
+            Self::Override(word) => (word.by.clone(), word.at),
+        };
+        let ended = Some(Ended { by, at });
+        match self {
+            Self::Approval(word) => word.replaced = ended,
+            Self::Override(word) => word.replaced = ended,
+        }
+    }
+
     pub(super) fn allowed_by(&self) -> AllowedBy {
         match self {
             Self::Approval(word) => AllowedBy {
@@ -156,9 +169,9 @@ impl People {
         let pauses = words.pauses.into_iter().filter(|word| word.holds(now));
         pauses.for_each(|word| self.pause_in(word));
         let approvals = words.approvals.into_iter().filter(|word| word.holds(now));
-        approvals.for_each(|word| self.heed(Waiver::Approval(word)));
+        approvals.for_each(|word| drop(self.heed(Waiver::Approval(word))));
         let overrides = words.overrides.into_iter().filter(|word| word.holds(now));
-        overrides.for_each(|word| self.heed(Waiver::Override(word)));
+        overrides.for_each(|word| drop(self.heed(Waiver::Override(word))));
     }
 
     pub(super) fn pause_in(&mut self, pause: Pause) {
@@ -172,18 +185,43 @@ impl People {
         Some(Pause { resumed, ..pause })
     }
 
-    /// Takes in an approval or an override.
-    pub(super) fn heed(&mut self, word: Waiver) {
-        match word {
+    /// Takes in an approval or an override. Returns the one that it replaces, marked so: a repeated command is one
+    /// command (R12).
+    pub(super) fn heed(&mut self, word: Waiver) -> Option<Waiver> {
+        let newer = word.clone();
+        let mut older = match word {
             Waiver::Approval(word) => {
                 let key = (word.asset.clone(), word.change);
-                self.approvals.insert(key, word);
+                Waiver::Approval(self.approvals.insert(key, word)?)
             }
             Waiver::Override(word) => {
                 let key = (word.asset.clone(), word.change, word.check.clone());
-                self.overrides.insert(key, word);
+                Waiver::Override(self.overrides.insert(key, word)?)
             }
+        };
+        older.replaced_by(&newer);
+        Some(older)
+    }
+
+    /// Takes a command back in that a push did not use after all. Returns it as its record must be: if it was repeated
+    /// meanwhile, the repeated one stays in force.
+    pub(super) fn take_back(&mut self, mut word: Waiver) -> Waiver {
+        word.mark(None);
+        let newer = match &word {
+            Waiver::Approval(own) => {
+                let key = (own.asset.clone(), own.change);
+                self.approvals.get(&key).cloned().map(Waiver::Approval)
+            }
+            Waiver::Override(own) => {
+                let key = (own.asset.clone(), own.change, own.check.clone());
+                self.overrides.get(&key).cloned().map(Waiver::Override)
+            }
+        };
+        match newer {
+            Some(newer) => word.replaced_by(&newer),
+            None => drop(self.heed(word.clone())),
         }
+        word
     }
 
     /// Drops commands that have expired. Their records stay.

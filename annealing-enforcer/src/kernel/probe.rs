@@ -86,6 +86,7 @@ impl Kernel {
         now: Now,
         slot: SlotNo,
         error: Option<&plugin::Error>,
+        is_late: bool,
         out: &mut Effects,
     ) {
         if let Some(error) = error {
@@ -96,6 +97,8 @@ impl Kernel {
         let kind = &mut self.kinds[number.index()];
         let was_open = kind.push_breaker.is_open();
         match error {
+            // The deadline passed because this process stood still.
+            Some(_) if is_late => kind.push_breaker.probe_withdrawn(),
             Some(error) if may_be_the_plugins(error) => {
                 if kind
                     .push_breaker

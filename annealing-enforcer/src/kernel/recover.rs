@@ -104,7 +104,9 @@ impl Kernel {
         for (slot, _, record) in &records {
             kernel.recover_push(now, *slot, record, &recovered.named, out);
         }
-        kernel.start(now, out);
+        let drifted = records.iter().filter(|(_, _, record)| record.drifted);
+        let drifted: BTreeSet<SlotNo> = drifted.map(|(slot, ..)| *slot).collect();
+        kernel.start(now, &drifted, out);
         kernel.recover_standings(now, &records);
         match recovered.newer {
             Some(newer) => kernel.publish(now, newer, out),
@@ -167,7 +169,8 @@ impl Kernel {
                 record.open.is_none() && content == Some(asset.digest())
             };
             if asset.has_addon(addons::Turndown::TYPE) && record.is_none_or(settled) {
-                self.record(Record::Asset(id, None), out);
+                self.record(Record::Asset(id.clone(), None), out);
+                self.record(Record::Gone(id), out);
                 continue;
             }
             self.count(Branch::Orphaned);
@@ -333,14 +336,17 @@ impl Kernel {
             let pinned = intent.as_ref().map(|(_, incarnation)| incarnation.no());
             let unhealthy = ill.remove(&slot);
             let unhealthy = unhealthy.filter(|ill| Some(ill.incarnation) == pinned);
-            let at = match intent {
+            let confirmed = match intent {
                 None => Some(now.wall),
                 Some((_, incarnation)) => settled
                     .get(&slot)
                     .filter(|(there, _)| *there == incarnation.no())
-                    .map(|(_, at)| *at)
-                    .filter(|_| self.table.slot(slot).has(flag::IN_SYNC)),
+                    .map(|(_, at)| *at),
             };
+            let entry = self.table.slot(slot);
+            let in_sync = !self.table.has_intent(slot) || entry.has(flag::IN_SYNC);
+            let at = confirmed.filter(|_| in_sync);
+            let drifted = entry.attempt == AttemptNo::NONE && entry.has(flag::REACHED);
             let unhealthy = unhealthy.map(|ill| ill.why);
             let state = match (unhealthy.clone(), at) {
                 (Some(why), _) => SyncState::Unhealthy { why },
@@ -349,7 +355,7 @@ impl Kernel {
             };
             let stand = Stand {
                 after: self.table.slot(slot).n,
-                confirmed: at.is_some(),
+                confirmed: at.is_some() || (drifted && confirmed.is_some()),
                 state,
                 unhealthy,
             };
@@ -452,12 +458,14 @@ impl Kernel {
         }
     }
 
-    /// Queues the unsettled assets. The others count as settled until the drift scan diffs them.
-    fn start(&mut self, now: Now, out: &mut Effects) {
+    /// Queues the unsettled assets, `drifted` ones included. The others count as settled until the drift scan diffs
+    /// them.
+    fn start(&mut self, now: Now, drifted: &BTreeSet<SlotNo>, out: &mut Effects) {
         for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
-            slot.set(flag::IN_SYNC, reached && slot.attempt == AttemptNo::NONE);
+            let settled = slot.attempt == AttemptNo::NONE && !drifted.contains(&at);
+            slot.set(flag::IN_SYNC, reached && settled);
             self.note_turned_down(at);
             self.note_orphan(at);
             self.unsettled += u32::from(self.counts_as_unsettled(at));
@@ -472,6 +480,12 @@ impl Kernel {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of changes between heads that this thread examined.
+    pub(super) static EXAMINED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Returns all assets that changed since the oldest of `heads`, with the policies that they named meanwhile.
 fn named_since(
     latest: &Incarnation,
@@ -484,6 +498,8 @@ fn named_since(
     let mut named: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
     for step in steps.windows(2) {
         for change in step[0].snapshot().diff(step[1].snapshot()) {
+            #[cfg(test)]
+            EXAMINED.set(EXAMINED.get() + 1);
             for asset in change.before.into_iter().chain(change.after) {
                 let policies = named.entry(asset.id()).or_default();
                 policies.extend(policy_in(&asset));

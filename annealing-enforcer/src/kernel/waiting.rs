@@ -58,12 +58,8 @@ impl Kernel {
             Phase::Pushing => {
                 self.count(Branch::PushDeadline);
                 out.calls.push(Call::Abandon(run));
-                self.push_ended(
-                    now,
-                    at,
-                    Err(plugin::Error::unknown("the push passed its deadline")),
-                    out,
-                );
+                let error = plugin::Error::unknown("the push passed its deadline");
+                self.push_ended(now, at, Err(error), late > STOOD_STILL, out);
             }
             Phase::Continuing => self.follow_up(now, at, out),
             Phase::Waiting(wait) => {

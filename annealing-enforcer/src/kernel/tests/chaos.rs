@@ -329,10 +329,15 @@ impl Chaos {
             _ => {}
         }
         for _ in 0..dice.roll(3) {
-            verdict = verdict.claim(match dice.roll(5) {
+            verdict = verdict.claim(match dice.roll(6) {
                 0 | 1 => Claim::Exclusive("one".into()),
                 2 => Claim::AtMost("domain".into(), 1 + dice.roll(2)),
                 3 => Claim::Exclusive("two".into()),
+                4 => Claim::Amount {
+                    key: "room".into(),
+                    units: dice.roll(60).into(),
+                    limit: 100,
+                },
                 _ => Claim::Rate("rate".into(), Quota::new(dice.roll(3), dice.time())),
             });
         }

@@ -144,6 +144,23 @@ impl Kernel {
         assert_eq!(self.checking, checking as u32, "checking");
     }
 
+    /// The claimed amounts are those of the pushes in flight, and the sums kept by key equal a recount.
+    fn check_amounts(&self) {
+        let mut claimed: BTreeMap<_, BTreeMap<SlotNo, u64>> = BTreeMap::new();
+        for it in self.attempts.iter() {
+            for claim in &it.claims {
+                if let Claim::Amount { key, units, .. } = claim
+                    && *units > 0
+                {
+                    let of = claimed.entry(key.clone()).or_default();
+                    let most = of.entry(it.slot).or_default();
+                    *most = (*most).max(*units);
+                }
+            }
+        }
+        assert_eq!(self.claims.amounts.recounted(), claimed, "amounts");
+    }
+
     fn check_holdings(&self) {
         let mut holds: BTreeMap<SlotNo, u32> = BTreeMap::new();
         let mut claims: BTreeMap<_, BTreeMap<SlotNo, u32>> = BTreeMap::new();
@@ -152,8 +169,10 @@ impl Kernel {
                 *holds.entry(relied).or_default() += 1;
             }
             for claim in &it.claims {
-                let (Claim::Exclusive(key) | Claim::AtMost(key, _)) = claim else {
-                    panic!("a rate is kept as a claim");
+                let key = match claim {
+                    Claim::Exclusive(key) | Claim::AtMost(key, _) => key,
+                    Claim::Amount { .. } => continue,
+                    _ => panic!("a rate is kept as a claim"),
                 };
                 *claims
                     .entry(key.clone())
@@ -164,5 +183,6 @@ impl Kernel {
         }
         assert_eq!(self.holds, holds, "holds");
         assert_eq!(*self.claims.held(), claims, "claims");
+        self.check_amounts();
     }
 }

@@ -7,7 +7,7 @@ use control_plane_store::records::{AssetRecord, By, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, PinEvent, Pushed, Recheck, Usage, Verdict, plugin,
+    Observation, Pin, PinEvent, Pushed, Recheck, Usage, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
@@ -443,6 +443,7 @@ impl Rig {
     pub(super) fn taken_over(&self) -> Self {
         let mut recovered = Recovered::nothing(self.latest.clone());
         let mut assets = BTreeMap::new();
+        let mut pins = BTreeMap::new();
         for record in &self.records {
             match record {
                 Record::Asset(asset, state) => {
@@ -450,12 +451,22 @@ impl Rig {
                 }
                 Record::Owned(owned) => recovered.owned = *owned,
                 Record::Floor(no) => recovered.floor = self.sealed.get(no).cloned(),
+                Record::Pin(asset, pin) => drop(pins.insert(asset.clone(), *pin)),
                 _ => {}
             }
         }
         recovered.assets = assets
             .into_iter()
             .filter_map(|(asset, state)| Some((asset, state?)))
+            .collect();
+        let restored = |pin: Pin| match pin {
+            Pin::Default => None,
+            Pin::NotYet => Some(Pin::NotYet),
+            Pin::At(no, cause) => Some(Pin::At(self.sealed[&no].clone(), cause)),
+        };
+        recovered.pins = pins
+            .into_iter()
+            .filter_map(|(asset, pin)| Some((asset, restored(pin)?)))
             .collect();
         recovered.interventions = self.words();
         recovered.named = self.sealed.clone();
