@@ -276,3 +276,46 @@ impl<R> std::fmt::Debug for ProcessLease<R> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+
+    use super::*;
+
+    fn enrolled(pulses: &[&Pulse]) -> (Enforcers, Vec<UnboundedReceiver<Input>>) {
+        let (enrolled, inputs) = pulses
+            .iter()
+            .enumerate()
+            .map(|(n, pulse)| {
+                let (events, input) = unbounded();
+                let partition = PartitionId::new(&format!("p{n}")).unwrap();
+                let pulse = (*pulse).clone();
+                let enrolled = Enrolled {
+                    partition,
+                    events,
+                    pulse,
+                };
+                (enrolled, input)
+            })
+            .unzip();
+        (std::sync::Mutex::new(enrolled), inputs)
+    }
+
+    #[test]
+    fn s5_no_heartbeat_is_sent_while_no_loop_answers() {
+        let (one, other) = (Pulse::default(), Pulse::default());
+        let (enforcers, _inputs) = enrolled(&[&one, &other]);
+        assert!(!none_answers(&enforcers), "no loop runs");
+        one.watch(true);
+        assert!(!none_answers(&enforcers), "it owes no answer");
+        one.ask(Mono(1));
+        assert!(none_answers(&enforcers), "the only loop does not answer");
+        other.watch(true);
+        assert!(!none_answers(&enforcers), "another loop owes no answer");
+        other.ask(Mono(2));
+        assert!(none_answers(&enforcers));
+        one.answer();
+        assert!(!none_answers(&enforcers));
+    }
+}
