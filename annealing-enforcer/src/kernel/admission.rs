@@ -12,13 +12,15 @@ use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
-    attempt::{Attempt, AttemptNo},
     branch::Bug,
-    claims::Taken,
-    edges::Touch,
     event::{Effects, Record},
-    people::Waiver,
-    slot::{SlotNo, flag},
+    state::{
+        attempt::{Attempt, AttemptNo},
+        claims::Taken,
+        edges::Touch,
+        people::Waiver,
+        slot::{SlotNo, flag},
+    },
 };
 
 /// The check name in the delay of a check stack that failed as a whole.

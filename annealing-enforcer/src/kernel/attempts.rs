@@ -8,10 +8,12 @@ use prodspec_model::{Asset, Message, addons};
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase, Wait},
     branch::{Branch, Bug},
     event::{Call, CheckCall, Effects, Target},
-    slot::{Class, SlotNo, State, Trigger, flag},
+    state::{
+        attempt::{AttemptNo, Phase, Wait},
+        slot::{Class, SlotNo, State, Trigger, flag},
+    },
     waiting::{until, wall_then},
 };
 
@@ -450,7 +452,7 @@ impl Kernel {
     pub(super) fn must_wait(&self, slot: SlotNo) -> bool {
         let it = self.attempts.at(self.table.slot(slot).attempt);
         let unknown =
-            |it: &super::attempt::Attempt| matches!(it.phase, Phase::Waiting(Wait::Unknown));
+            |it: &super::state::attempt::Attempt| matches!(it.phase, Phase::Waiting(Wait::Unknown));
         it.is_some_and(unknown) && !self.is_guarded(slot)
     }
 

@@ -10,10 +10,12 @@ use prodspec_model::{AssetId, Digest};
 use super::{
     Kernel,
     admission::FAILED,
-    attempt::{Phase, Wait},
     event::{Effects, Record},
-    people::{Command, People, Waiver},
-    slot::{Class, SlotNo, Trigger, flag},
+    state::{
+        attempt::{Phase, Wait},
+        people::{Command, People, Waiver},
+        slot::{Class, SlotNo, Trigger, flag},
+    },
     waiting::wall_at,
 };
 

@@ -14,7 +14,7 @@ use super::{
     Kernel,
     branch::{Branch, Bug},
     event::Effects,
-    slot::{Class, SlotNo, Trigger, flag},
+    state::slot::{Class, SlotNo, Trigger, flag},
 };
 
 /// The content that each asset settled with last, for assets whose intent has changed since. It is forgotten when a

@@ -11,7 +11,10 @@ use plugin_sdk::{
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
-use super::{edges::InProduction, notice::Notice, people::Command, registered::TypeNo};
+use super::{
+    notice::Notice,
+    state::{edges::InProduction, people::Command, registered::TypeNo},
+};
 
 /// An event that the kernel takes in.
 #[derive(Debug, Clone)]

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Behind, Phase, Wait},
-    people::Interventions,
-    slot::{SlotNo, State, flag},
+    state::{
+        attempt::{Attempt, Behind, Phase, Wait},
+        people::Interventions,
+        slot::{SlotNo, State, flag},
+    },
     waiting::wall_at,
 };
 

@@ -6,9 +6,9 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase},
     branch::{Branch, Bug},
     event::Effects,
+    state::attempt::{AttemptNo, Phase},
 };
 
 impl Kernel {

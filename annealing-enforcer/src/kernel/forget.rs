@@ -4,9 +4,11 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase},
     event::{Effects, Record},
-    slot::{Class, SlotNo, State, Trigger, flag},
+    state::{
+        attempt::{AttemptNo, Phase},
+        slot::{Class, SlotNo, State, Trigger, flag},
+    },
 };
 
 /// Number of entries below which none are dropped while checks are under way.
@@ -22,7 +24,7 @@ impl Kernel {
         if busy || there || self.table.is_pinned(slot) || self.table.has_intent(slot) {
             return;
         }
-        let asked = |kind: &super::registered::RegisteredType| {
+        let asked = |kind: &super::state::registered::RegisteredType| {
             kind.asked.iter().any(|asked| asked.is_of(slot))
         };
         if self.holds.contains_key(&slot) || self.kinds.iter().any(asked) {

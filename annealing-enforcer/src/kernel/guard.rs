@@ -6,7 +6,7 @@ use prodspec_model::{Message, addons::Turndown};
 
 use super::{
     Kernel,
-    attempt::{Attempt, AttemptNo},
+    state::attempt::{Attempt, AttemptNo},
 };
 
 impl Kernel {

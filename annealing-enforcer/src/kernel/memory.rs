@@ -10,10 +10,12 @@ use prodspec_model::{AssetId, Digest, addons::DependsOn};
 
 use super::{
     Kernel,
-    attempt::Attempt,
     event::{Effects, Record},
-    people::Waiver,
-    slot::{SlotNo, flag},
+    state::{
+        attempt::Attempt,
+        people::Waiver,
+        slot::{SlotNo, flag},
+    },
 };
 
 /// While any asset is unsettled, assets that were found in sync without a push are recorded in batches of at most
@@ -45,7 +47,7 @@ impl Kernel {
         &mut self,
         slot: SlotNo,
         out: &mut Effects,
-        change: impl FnOnce(&mut super::slot::Slot),
+        change: impl FnOnce(&mut super::state::slot::Slot),
     ) {
         let before = self.counts_as_unsettled(slot);
         change(self.table.slot_mut(slot));

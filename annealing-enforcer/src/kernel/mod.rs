@@ -4,15 +4,10 @@
 //! place where a push is admitted, `outcome` handles its result, and `memory` decides what is recorded.
 
 mod admission;
-mod amounts;
-mod attempt;
 mod attempts;
 mod branch;
-mod breaker;
-mod claims;
 mod command;
 mod cure;
-mod edges;
 mod event;
 mod explain;
 mod follow;
@@ -23,24 +18,18 @@ mod notice;
 mod observe;
 mod outcome;
 mod owned;
-mod people;
 mod permit;
-mod pin_entry;
 mod pin_status;
 mod pins;
 mod probe;
 mod prospect;
 mod publish;
-mod rates;
 mod recover;
 mod refusal;
-mod registered;
 mod reopen;
-mod schedule;
-mod slot;
+mod state;
 mod status;
 mod survey;
-mod table;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -54,31 +43,31 @@ use std::{
 use plugin_sdk::{FencingToken, Mono, Now, Pin};
 use prodspec_model::{Incarnation, IncarnationNo};
 
-pub use attempt::{Behind, Wait};
 pub use branch::{Branch, Bug};
-pub use edges::InProduction;
 pub use event::{Call, CheckCall, Effects, Event, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
 pub use notice::Notice;
-pub use people::{Command, Interventions};
 pub use prospect::{Outcome, Prospect};
 pub use recover::Recovered;
-pub use registered::TypeNo;
-pub use slot::SlotNo;
+pub use state::attempt::{Behind, Wait};
+pub use state::edges::InProduction;
+pub use state::people::{Command, Interventions};
+pub use state::registered::TypeNo;
+pub use state::slot::SlotNo;
 pub use status::{Named, Reason, Status, UnknownPush};
 
 use crate::config::{Config, TypeConfig};
-use attempt::{AttemptNo, Attempts};
-use claims::Claims;
 use cure::LastSettled;
-use edges::Edges;
 use observe::Observations;
 use owned::OwnedClock;
-use people::People;
-use registered::RegisteredType;
-use schedule::{Drift, Timers};
-use slot::{Class, State, Trigger};
-use table::Table;
+use state::attempt::{AttemptNo, Attempts};
+use state::claims::Claims;
+use state::edges::Edges;
+use state::people::People;
+use state::registered::RegisteredType;
+use state::schedule::{Drift, Timers};
+use state::slot::{Class, State, Trigger};
+use state::table::Table;
 
 /// Decides for one partition what is diffed, checked and pushed, and when.
 #[derive(Debug)]
@@ -272,12 +261,12 @@ impl Kernel {
         if self.planted(Bug::NoDrain) {
             return 0;
         }
-        let pushing = |it: &&attempt::Attempt| {
+        let pushing = |it: &&state::attempt::Attempt| {
             matches!(
                 it.phase,
-                attempt::Phase::Journaling(_)
-                    | attempt::Phase::Pushing
-                    | attempt::Phase::Continuing
+                state::attempt::Phase::Journaling(_)
+                    | state::attempt::Phase::Pushing
+                    | state::attempt::Phase::Continuing
             )
         };
         self.attempts.iter().filter(pushing).count()
@@ -342,13 +331,13 @@ impl Kernel {
             State::Running => {
                 if trigger != Trigger::DriftScan {
                     // A trigger that ends a wait is not replaced by one that does not.
-                    if !entry.has(slot::flag::RERUN)
-                        || slot::cuts(trigger)
-                        || !slot::cuts(entry.trigger)
+                    if !entry.has(state::slot::flag::RERUN)
+                        || state::slot::cuts(trigger)
+                        || !state::slot::cuts(entry.trigger)
                     {
                         entry.trigger = trigger;
                     }
-                    entry.set(slot::flag::RERUN, true);
+                    entry.set(state::slot::flag::RERUN, true);
                     entry.class = entry.class.min(class);
                 }
                 return;
@@ -359,9 +348,9 @@ impl Kernel {
                     return;
                 }
                 let patient = self.attempts.at(at).is_some_and(
-                    |it| matches!(&it.phase, attempt::Phase::Waiting(wait) if wait.is_patient()),
+                    |it| matches!(&it.phase, state::attempt::Phase::Waiting(wait) if wait.is_patient()),
                 );
-                if (patient && !slot::cuts(trigger)) || trigger == Trigger::DriftScan {
+                if (patient && !state::slot::cuts(trigger)) || trigger == Trigger::DriftScan {
                     return;
                 }
             }
@@ -380,7 +369,7 @@ impl Kernel {
             .ready
             .push(class, slot, now.mono);
         if let Some(attempt) = self.attempts.at_mut(entry.attempt) {
-            attempt.phase = attempt::Phase::Queued;
+            attempt.phase = state::attempt::Phase::Queued;
             attempt.advance();
         }
     }
@@ -461,8 +450,8 @@ impl Kernel {
     /// Ends the attempt of an asset. The asset is idle then, or queued again if a rerun was requested.
     fn finish(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot_mut(slot);
-        let rerun = entry.has(slot::flag::RERUN);
-        entry.set(slot::flag::RERUN, false);
+        let rerun = entry.has(state::slot::flag::RERUN);
+        entry.set(state::slot::flag::RERUN, false);
         entry.state = State::Idle;
         let (trigger, class) = (entry.trigger, entry.class);
         self.give_back_all(now, slot);

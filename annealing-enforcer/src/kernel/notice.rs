@@ -3,7 +3,11 @@
 use plugin_sdk::plugin;
 use prodspec_model::{AssetId, TypeName};
 
-use super::{Kernel, event::Effects, registered::TypeNo, slot::SlotNo};
+use super::{
+    Kernel,
+    event::Effects,
+    state::{registered::TypeNo, slot::SlotNo},
+};
 
 /// An event that an operator needs to see in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]

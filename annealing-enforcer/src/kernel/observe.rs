@@ -13,8 +13,7 @@ use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects, Target},
-    registered::TypeNo,
-    slot::SlotNo,
+    state::{registered::TypeNo, slot::SlotNo},
     survey::Surveys,
     waiting::STOOD_STILL,
 };

@@ -6,10 +6,12 @@ use prodspec_model::{Digest, addons::DependsOn};
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase, Wait},
     branch::{Branch, Bug},
     event::{Call, Effects, PushCall, Target},
-    slot::{Class, SlotNo, Trigger, flag},
+    state::{
+        attempt::{AttemptNo, Phase, Wait},
+        slot::{Class, SlotNo, Trigger, flag},
+    },
 };
 
 impl Kernel {
@@ -66,7 +68,7 @@ impl Kernel {
             let Some((number, at)) = self.journaling.pop_front() else {
                 return;
             };
-            let journaling = |it: &super::attempt::Attempt| matches!(it.phase, Phase::Journaling(n) if n == number);
+            let journaling = |it: &super::state::attempt::Attempt| matches!(it.phase, Phase::Journaling(n) if n == number);
             if self.attempts.at(at).is_some_and(journaling) {
                 self.start_push(now, at, out);
             }

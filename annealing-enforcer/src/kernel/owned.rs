@@ -10,9 +10,11 @@ use plugin_sdk::{Mono, Now};
 
 use super::{
     Kernel,
-    attempt::{Phase, Wait},
     event::{Effects, Record},
-    slot::SlotNo,
+    state::{
+        attempt::{Phase, Wait},
+        slot::SlotNo,
+    },
 };
 
 /// Number of times that the clock is recorded per drift period, and per push deadline while a push of unknown outcome

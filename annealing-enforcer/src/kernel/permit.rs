@@ -8,11 +8,13 @@ use plugin_sdk::{Change, Now};
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase, Wait},
     branch::Branch,
     event::Effects,
-    registered::TypeNo,
-    slot::{Class, Trigger},
+    state::{
+        attempt::{AttemptNo, Phase, Wait},
+        registered::TypeNo,
+        slot::{Class, Trigger},
+    },
 };
 
 /// Maximum age of a finding when its checks start. An older one would be too old when they answer, so the asset is

@@ -6,10 +6,12 @@ use prodspec_model::AssetId;
 
 use super::{
     Kernel,
-    attempt::Phase,
     branch::Bug,
     event::Effects,
-    slot::{SlotNo, flag},
+    state::{
+        attempt::Phase,
+        slot::{SlotNo, flag},
+    },
 };
 
 /// Maximum number of blockers reported to the strategist per asset. Further ones follow once these have settled.
@@ -160,7 +162,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let entry = self.table.slot(slot);
-        let moved = |it: &super::attempt::Attempt| it.pin != entry.pin;
+        let moved = |it: &super::state::attempt::Attempt| it.pin != entry.pin;
         if self.attempts.at(entry.attempt).is_none_or(moved) {
             return;
         }

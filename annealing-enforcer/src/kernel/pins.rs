@@ -8,11 +8,13 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase},
     branch::{Branch, Bug},
     event::{Effects, Record},
-    pin_entry::PinNo,
-    slot::{Class, SlotNo, Trigger, flag},
+    state::{
+        attempt::{AttemptNo, Phase},
+        pin_entry::PinNo,
+        slot::{Class, SlotNo, Trigger, flag},
+    },
 };
 
 /// The intent of an asset before its pin, head or incarnation moved.

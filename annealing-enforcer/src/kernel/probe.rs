@@ -6,8 +6,10 @@ use super::{
     Kernel,
     branch::Branch,
     event::Effects,
-    registered::TypeNo,
-    slot::{SlotNo, State, Trigger},
+    state::{
+        registered::TypeNo,
+        slot::{SlotNo, State, Trigger},
+    },
 };
 
 /// Whether a failure may be caused by the plugin rather than by the asset.

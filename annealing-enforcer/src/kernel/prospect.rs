@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Phase, Wait},
     explain::Waiting,
-    slot::{Class, SlotNo, Trigger, flag},
+    state::{
+        attempt::{Attempt, Phase, Wait},
+        slot::{Class, SlotNo, Trigger, flag},
+    },
 };
 
 /// The effect that enforcement would have on an asset.

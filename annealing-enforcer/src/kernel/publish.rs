@@ -8,9 +8,11 @@ use super::{
     Kernel,
     branch::{Branch, Bug},
     event::{Effects, Record},
-    registered::TypeNo,
-    slot::{Class, Slot, SlotNo, State, Trigger, flag},
-    table::Elsewhere,
+    state::{
+        registered::TypeNo,
+        slot::{Class, Slot, SlotNo, State, Trigger, flag},
+        table::Elsewhere,
+    },
 };
 
 /// A known asset that the newer incarnation has at another location, with other content, or not at all. A modelled-only

@@ -8,14 +8,16 @@ use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, a
 
 use super::{
     Kernel,
-    attempt::AttemptNo,
     branch::{Branch, Bug},
     event::{Effects, Record},
-    people::Interventions,
     pin_status::Stand,
     pins::policy_in,
-    slot::{Class, Slot, SlotNo, State, Trigger, flag},
-    table::Elsewhere,
+    state::{
+        attempt::AttemptNo,
+        people::Interventions,
+        slot::{Class, Slot, SlotNo, State, Trigger, flag},
+        table::Elsewhere,
+    },
 };
 use crate::config::{Config, TypeConfig};
 

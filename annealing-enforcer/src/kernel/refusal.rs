@@ -9,11 +9,13 @@ use prodspec_model::AssetId;
 use super::{
     Kernel,
     admission::Refusal,
-    attempt::{AttemptNo, Behind, Phase, Wait},
     branch::Branch,
-    claims::Taken,
     event::Effects,
-    slot::{Class, SlotNo, Trigger},
+    state::{
+        attempt::{AttemptNo, Behind, Phase, Wait},
+        claims::Taken,
+        slot::{Class, SlotNo, Trigger},
+    },
     waiting::{until, wall_at},
 };
 
@@ -210,7 +212,7 @@ impl Kernel {
 
     pub(super) fn wake_for(&mut self, now: Now, slot: SlotNo, key: plugin_sdk::Key) {
         let at = self.table.slot(slot).attempt;
-        let waits = |it: &&mut super::attempt::Attempt| {
+        let waits = |it: &&mut super::state::attempt::Attempt| {
             matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))
         };
         match self.attempts.at_mut(at).filter(waits) {

@@ -10,7 +10,7 @@ use super::{
     Kernel,
     branch::Bug,
     event::Effects,
-    slot::{Class, SlotNo, Trigger},
+    state::slot::{Class, SlotNo, Trigger},
 };
 
 impl Kernel {

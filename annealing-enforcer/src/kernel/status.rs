@@ -14,9 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Phase, Wait},
     explain::OTHERS,
-    slot::{SlotNo, State, flag},
+    state::{
+        attempt::{Attempt, Phase, Wait},
+        slot::{SlotNo, State, flag},
+    },
     waiting::wall_at,
 };
 
@@ -330,7 +332,7 @@ impl Kernel {
     }
 }
 
-impl super::people::People {
+impl super::state::people::People {
     /// Whether a pause of the whole partition is in force.
     fn pauses_all(&self, now: Timestamp) -> bool {
         let pauses = self.interventions(None, now).pauses;

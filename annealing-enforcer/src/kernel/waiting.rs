@@ -8,10 +8,12 @@ use plugin_sdk::{Mono, Now, Run, plugin};
 
 use super::{
     Kernel,
-    attempt::{Attempt, AttemptNo, Phase, Wait},
     branch::Branch,
     event::{Call, Effects},
-    slot::{Class, SlotNo, State, Trigger, cuts, flag},
+    state::{
+        attempt::{Attempt, AttemptNo, Phase, Wait},
+        slot::{Class, SlotNo, State, Trigger, cuts, flag},
+    },
 };
 
 /// A timer that fires later than this after its time shows that this process stood still.
@@ -191,7 +193,7 @@ impl Kernel {
             && let Some(change) = &attempt.change
         {
             let change = change.digest;
-            attempt.asleep = Some(super::attempt::Asleep {
+            attempt.asleep = Some(super::state::attempt::Asleep {
                 change,
                 until: then,
                 at_latest: now.mono + until(now, then),

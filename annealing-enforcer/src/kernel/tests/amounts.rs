@@ -11,7 +11,10 @@ use prodspec_model::{
 };
 
 use super::{modelled, rig::*};
-use crate::kernel::{Branch, Event, amounts::Amounts, slot::SlotNo};
+use crate::kernel::{
+    Branch, Event,
+    state::{amounts::Amounts, slot::SlotNo},
+};
 
 /// An asset that consumes capacity of `p`.
 pub(super) fn consumer(name: &str, size: u32) -> Asset {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Command, Event, Record, Recovered, pins::policy_in, slot::SlotNo},
+    kernel::{Call, Command, Event, Record, Recovered, pins::policy_in, state::slot::SlotNo},
 };
 
 #[derive(Serialize, Deserialize)]

@@ -7,10 +7,12 @@ use plugin_sdk::{Claim, Now};
 
 use crate::kernel::{
     Kernel,
-    attempt::{Attempt, AttemptNo, Phase},
-    pin_entry::PinNo,
-    registered::TypeNo,
-    slot::{Slot, SlotNo, State, flag},
+    state::{
+        attempt::{Attempt, AttemptNo, Phase},
+        pin_entry::PinNo,
+        registered::TypeNo,
+        slot::{Slot, SlotNo, State, flag},
+    },
 };
 
 impl Kernel {

@@ -16,7 +16,7 @@ use prodspec_model::{
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Event, Kernel, OTHERS, Reason, Status, slot::flag},
+    kernel::{Event, Kernel, OTHERS, Reason, Status, state::slot::flag},
 };
 
 impl Kernel {

@@ -18,7 +18,7 @@ use super::{
 
 /// The slots, the index by id and the pins.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::kernel) struct Table {
     slots: Vec<Slot>,
     /// Slots that no asset needs any more, to be reused.
     free: Vec<SlotNo>,
@@ -43,13 +43,13 @@ pub(super) struct Table {
 
 /// An asset that the newest incarnation does not have, or has as modelled only.
 #[derive(Debug, Clone)]
-pub(super) struct Elsewhere {
-    pub(super) asset: Asset,
-    pub(super) last: Incarnation,
+pub(in crate::kernel) struct Elsewhere {
+    pub(in crate::kernel) asset: Asset,
+    pub(in crate::kernel) last: Incarnation,
 }
 
 impl Table {
-    pub(super) fn new(types: Vec<TypeName>, latest: Incarnation) -> Self {
+    pub(in crate::kernel) fn new(types: Vec<TypeName>, latest: Incarnation) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -66,42 +66,42 @@ impl Table {
         }
     }
 
-    pub(super) fn len(&self) -> u32 {
+    pub(in crate::kernel) fn len(&self) -> u32 {
         self.slots.len() as u32
     }
 
     /// Number of slots that an asset uses.
-    pub(super) fn used(&self) -> u32 {
+    pub(in crate::kernel) fn used(&self) -> u32 {
         self.len() - self.free.len() as u32
     }
 
-    pub(super) fn elsewhere_slots(&self) -> impl Iterator<Item = SlotNo> {
+    pub(in crate::kernel) fn elsewhere_slots(&self) -> impl Iterator<Item = SlotNo> {
         self.elsewhere.keys().copied()
     }
 
-    pub(super) fn slot(&self, at: SlotNo) -> &Slot {
+    pub(in crate::kernel) fn slot(&self, at: SlotNo) -> &Slot {
         &self.slots[at.index()]
     }
 
-    pub(super) fn slot_mut(&mut self, at: SlotNo) -> &mut Slot {
+    pub(in crate::kernel) fn slot_mut(&mut self, at: SlotNo) -> &mut Slot {
         &mut self.slots[at.index()]
     }
 
     #[cfg(test)]
-    pub(super) fn slots(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
+    pub(in crate::kernel) fn slots(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
         SlotNo::all(self.len()).zip(&self.slots)
     }
 
-    pub(super) fn latest(&self) -> &Incarnation {
+    pub(in crate::kernel) fn latest(&self) -> &Incarnation {
         &self.latest
     }
 
     /// Makes `newer` the newest incarnation. The caller updates the locations in the slots.
-    pub(super) fn set_latest(&mut self, newer: Incarnation) {
+    pub(in crate::kernel) fn set_latest(&mut self, newer: Incarnation) {
         self.latest = newer;
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<SlotNo> {
+    pub(in crate::kernel) fn find(&self, id: &str) -> Option<SlotNo> {
         let hash = self.hasher.hash_one(id);
         self.index
             .find(hash, |&at| self.with_id(at, |known| known == id))
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// Reserves room for `more` assets at once.
-    pub(super) fn reserve(&mut self, more: usize) {
+    pub(in crate::kernel) fn reserve(&mut self, more: usize) {
         if more > self.slots.len() {
             self.slots.reserve_exact(more);
         } else {
@@ -133,7 +133,7 @@ impl Table {
     }
 
     /// Adds a slot for `id`, which has none yet.
-    pub(super) fn insert(&mut self, id: &str, mut slot: Slot) -> SlotNo {
+    pub(in crate::kernel) fn insert(&mut self, id: &str, mut slot: Slot) -> SlotNo {
         let at = self.next_place();
         // Providers refuse calls with a lower number than the last one that they saw, whatever slot it came from.
         slot.n = self.calls;
@@ -164,7 +164,7 @@ impl Table {
     }
 
     /// Adds a slot for an asset that the newest incarnation does not have as an enforced one.
-    pub(super) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> SlotNo {
+    pub(in crate::kernel) fn insert_elsewhere(&mut self, slot: Slot, there: Elsewhere) -> SlotNo {
         let id = there.asset.id();
         self.elsewhere.insert(self.next_place(), there);
         self.insert(id.as_str(), slot)
@@ -176,7 +176,7 @@ impl Table {
     }
 
     /// Gives up the slot of an asset that is in no incarnation in use. Its number is reused for another asset.
-    pub(super) fn give_up(&mut self, at: SlotNo) {
+    pub(in crate::kernel) fn give_up(&mut self, at: SlotNo) {
         let Some(asset) = self.known(at) else { return };
         let hash = self.hasher.hash_one(asset.id_str());
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
@@ -194,31 +194,31 @@ impl Table {
     }
 
     #[cfg(test)]
-    pub(super) fn pins(&self) -> usize {
+    pub(in crate::kernel) fn pins(&self) -> usize {
         self.pins.len() + self.groups.len() + self.elsewhere.len()
     }
 
     /// Whether no asset uses the slot.
-    pub(super) fn is_free(&self, at: SlotNo) -> bool {
+    pub(in crate::kernel) fn is_free(&self, at: SlotNo) -> bool {
         self.slot(at).location.is_none() && !self.elsewhere.contains_key(&at)
     }
 
     /// Whether a plugin enforces assets of this type.
-    pub(super) fn enforces(&self, asset: &Asset) -> bool {
+    pub(in crate::kernel) fn enforces(&self, asset: &Asset) -> bool {
         self.types
             .iter()
             .any(|name| name.as_str() == asset.type_str())
     }
 
     /// Returns the asset's location in the newest incarnation, if it has the asset with an enforced type.
-    pub(super) fn locate(&self, id: &str) -> Option<Location> {
+    pub(in crate::kernel) fn locate(&self, id: &str) -> Option<Location> {
         let newest = self.latest.snapshot();
         let enforced = newest.get(id).is_some_and(|asset| self.enforces(&asset));
         newest.locate(id).filter(|_| enforced)
     }
 
     /// Returns the incarnations that are the intent of an asset, are a group's head, or had an orphan last.
-    pub(super) fn referenced(&self) -> Vec<IncarnationNo> {
+    pub(in crate::kernel) fn referenced(&self) -> Vec<IncarnationNo> {
         let used = |pinned: &&PinEntry| pinned.slots > 0 || pinned.group.is_some();
         let pinned = self.pins.iter().flatten().filter(used);
         let pinned =
@@ -231,16 +231,16 @@ impl Table {
     }
 
     /// Whether every asset that has a slot is in the newest incarnation.
-    pub(super) fn knows_of_latest_only(&self) -> bool {
+    pub(in crate::kernel) fn knows_of_latest_only(&self) -> bool {
         self.elsewhere.is_empty()
     }
 
-    pub(super) fn elsewhere(&self, at: SlotNo) -> Option<&Elsewhere> {
+    pub(in crate::kernel) fn elsewhere(&self, at: SlotNo) -> Option<&Elsewhere> {
         self.elsewhere.get(&at)
     }
 
     /// Notes that the newest incarnation no longer has the asset. `None`: it has the asset again.
-    pub(super) fn set_elsewhere(&mut self, at: SlotNo, there: Option<Elsewhere>) {
+    pub(in crate::kernel) fn set_elsewhere(&mut self, at: SlotNo, there: Option<Elsewhere>) {
         match there {
             Some(there) => self.elsewhere.insert(at, there),
             None => self.elsewhere.remove(&at),
@@ -248,11 +248,11 @@ impl Table {
     }
 
     /// Returns the newest known content of the asset, from the newest incarnation that had it with an enforced type.
-    pub(super) fn known(&self, at: SlotNo) -> Option<Asset> {
+    pub(in crate::kernel) fn known(&self, at: SlotNo) -> Option<Asset> {
         id_of(&self.slots, &self.latest, &self.elsewhere, at)
     }
 
-    pub(super) fn id(&self, at: SlotNo) -> Option<AssetId> {
+    pub(in crate::kernel) fn id(&self, at: SlotNo) -> Option<AssetId> {
         self.known(at).map(|asset| asset.id())
     }
 
@@ -261,12 +261,16 @@ impl Table {
     }
 
     /// Returns the asset's intent at its pin. `None`: it has no intent, and is left alone.
-    pub(super) fn intent(&self, at: SlotNo) -> Option<(Asset, Incarnation)> {
+    pub(in crate::kernel) fn intent(&self, at: SlotNo) -> Option<(Asset, Incarnation)> {
         self.intent_by(at, self.slot(at).pin)
     }
 
     /// Returns the intent that the asset would have with the pin at `place`.
-    pub(super) fn intent_by(&self, at: SlotNo, place: PinNo) -> Option<(Asset, Incarnation)> {
+    pub(in crate::kernel) fn intent_by(
+        &self,
+        at: SlotNo,
+        place: PinNo,
+    ) -> Option<(Asset, Incarnation)> {
         match self.pins.get(place.index())? {
             None => {
                 let asset = self.latest.snapshot().at(self.slot(at).location?)?;
@@ -282,7 +286,7 @@ impl Table {
     }
 
     /// Returns the digest of the asset's content at its pin, modelled only or not.
-    pub(super) fn content(&self, at: SlotNo) -> Option<Digest> {
+    pub(in crate::kernel) fn content(&self, at: SlotNo) -> Option<Digest> {
         let known = self.known(at)?;
         let incarnation = match self.pins.get(self.slot(at).pin.index())? {
             None => &self.latest,
@@ -293,12 +297,12 @@ impl Table {
     }
 
     /// Whether the asset is present at its pin with a type that is not enforced.
-    pub(super) fn is_modelled_only(&self, at: SlotNo) -> bool {
+    pub(in crate::kernel) fn is_modelled_only(&self, at: SlotNo) -> bool {
         !self.has_intent(at) && !self.slot(at).in_flight() && self.content(at).is_some()
     }
 
     /// Whether the asset has an intent. The asset itself is read only if that is necessary.
-    pub(super) fn has_intent(&self, at: SlotNo) -> bool {
+    pub(in crate::kernel) fn has_intent(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
         if slot.pin.is_newest() {
             slot.location.is_some()
@@ -308,7 +312,7 @@ impl Table {
     }
 
     /// Returns the cause of the asset's pin, if it has one.
-    pub(super) fn pin_cause(&self, at: SlotNo) -> Option<Cause> {
+    pub(in crate::kernel) fn pin_cause(&self, at: SlotNo) -> Option<Cause> {
         self.pins
             .get(self.slot(at).pin.index())?
             .as_ref()?
@@ -318,7 +322,7 @@ impl Table {
     }
 
     /// Returns the asset's own pin, or [`Pin::Default`] if it has none.
-    pub(super) fn pin_of(&self, at: SlotNo) -> Pin<Incarnation> {
+    pub(in crate::kernel) fn pin_of(&self, at: SlotNo) -> Pin<Incarnation> {
         match self.pins.get(self.slot(at).pin.index()) {
             Some(Some(PinEntry { group: Some(_), .. })) => Pin::Default,
             Some(Some(PinEntry {
@@ -331,32 +335,32 @@ impl Table {
     }
 
     /// Whether the asset has a pin of its own.
-    pub(super) fn is_pinned(&self, at: SlotNo) -> bool {
+    pub(in crate::kernel) fn is_pinned(&self, at: SlotNo) -> bool {
         let pinned = self.pins.get(self.slot(at).pin.index());
         matches!(pinned, Some(Some(PinEntry { group: None, .. })))
     }
 
     /// Returns the policy whose group's head is the asset's intent, if any.
-    pub(super) fn follows(&self, at: SlotNo) -> Option<&AssetId> {
+    pub(in crate::kernel) fn follows(&self, at: SlotNo) -> Option<&AssetId> {
         let pinned = self.pins.get(self.slot(at).pin.index())?.as_ref()?;
         pinned.group.as_ref()
     }
 
     /// Returns the head of the group of `policy`, if it ever completed a rollout.
-    pub(super) fn head(&self, policy: &AssetId) -> Option<&Incarnation> {
+    pub(in crate::kernel) fn head(&self, policy: &AssetId) -> Option<&Incarnation> {
         let place = *self.groups.get(policy)?;
         let (head, _) = self.pins.get(place.index())?.as_ref()?.at.as_ref()?;
         Some(head)
     }
 
     /// Returns the head of every group that ever completed a rollout.
-    pub(super) fn heads(&self) -> impl Iterator<Item = (&AssetId, &Incarnation)> {
+    pub(in crate::kernel) fn heads(&self) -> impl Iterator<Item = (&AssetId, &Incarnation)> {
         let head = |(policy, _)| Some((policy, self.head(policy)?));
         self.groups.iter().filter_map(head)
     }
 
     /// Moves a group's head, which is the default pin of all its assets.
-    pub(super) fn set_head(&mut self, policy: &AssetId, head: Incarnation) {
+    pub(in crate::kernel) fn set_head(&mut self, policy: &AssetId, head: Incarnation) {
         let place = self.group_place(policy).index();
         if let Some(Some(pinned)) = self.pins.get_mut(place) {
             pinned.at = Some((head, Cause::Intent));
@@ -364,7 +368,7 @@ impl Table {
     }
 
     /// Returns the place of a group's default pin. Without a policy: 0, the newest incarnation.
-    pub(super) fn default_place(&mut self, policy: Option<&AssetId>) -> PinNo {
+    pub(in crate::kernel) fn default_place(&mut self, policy: Option<&AssetId>) -> PinNo {
         policy.map_or(PinNo::NEWEST, |policy| self.group_place(policy))
     }
 
@@ -416,13 +420,13 @@ impl Table {
     }
 
     /// Gives the asset a pin of its own: this incarnation, or (`None`) not yet.
-    pub(super) fn set_pin(&mut self, at: SlotNo, pin: Option<(Incarnation, Cause)>) {
+    pub(in crate::kernel) fn set_pin(&mut self, at: SlotNo, pin: Option<(Incarnation, Cause)>) {
         let place = self.pin_place(pin);
         self.set_place(at, place);
     }
 
     /// Gives the asset the pin at this place.
-    pub(super) fn set_place(&mut self, at: SlotNo, place: PinNo) {
+    pub(in crate::kernel) fn set_place(&mut self, at: SlotNo, place: PinNo) {
         let old = self.slot(at).pin;
         if let Some(Some(pinned)) = self.pins.get_mut(place.index()) {
             pinned.slots += 1;
@@ -452,7 +456,7 @@ impl Table {
     }
 
     /// Whether the last diff found the asset in sync and no push is in flight.
-    pub(super) fn is_settled(&self, at: SlotNo) -> bool {
+    pub(in crate::kernel) fn is_settled(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
         slot.has(flag::IN_SYNC) && !slot.in_flight()
     }

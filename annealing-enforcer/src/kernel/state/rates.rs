@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// All rates in use, with the turns given out.
 #[derive(Debug, Default)]
-pub(super) struct Rates {
+pub(in crate::kernel) struct Rates {
     keys: BTreeMap<Key, Rate>,
     /// The turn of each asset that has one.
     turns: BTreeMap<SlotNo, (Key, Mono)>,
@@ -43,7 +43,13 @@ struct Rate {
 
 impl Rates {
     /// Whether a push of `slot` may start now. It may not take the turn of another asset.
-    pub(super) fn is_open(&self, slot: SlotNo, key: &Key, quota: &Quota, now: Mono) -> bool {
+    pub(in crate::kernel) fn is_open(
+        &self,
+        slot: SlotNo,
+        key: &Key,
+        quota: &Quota,
+        now: Mono,
+    ) -> bool {
         let Some(rate) = self.keys.get(key) else {
             return true;
         };
@@ -58,7 +64,7 @@ impl Rates {
     }
 
     /// Notes that a push of `slot` starts.
-    pub(super) fn take(&mut self, slot: SlotNo, key: &Key, quota: &Quota, now: Mono) {
+    pub(in crate::kernel) fn take(&mut self, slot: SlotNo, key: &Key, quota: &Quota, now: Mono) {
         self.forget(slot);
         self.tidy(now);
         let rate = self.keys.entry(key.clone()).or_default();
@@ -68,7 +74,13 @@ impl Rates {
 
     /// Returns the time at which `slot`, which found the rate used up, may try again: after all assets that found so
     /// before.
-    pub(super) fn turn(&mut self, slot: SlotNo, key: &Key, quota: &Quota, now: Mono) -> Mono {
+    pub(in crate::kernel) fn turn(
+        &mut self,
+        slot: SlotNo,
+        key: &Key,
+        quota: &Quota,
+        now: Mono,
+    ) -> Mono {
         let own = self.turns.get(&slot);
         if own.is_some_and(|(of, at)| of == key && *at > now)
             && let Some(turn) = self.moved_up(slot, now)
@@ -87,7 +99,7 @@ impl Rates {
     }
 
     /// Returns the turn of `slot`, if it has one. It moves up if assets before it no longer wait.
-    pub(super) fn moved_up(&mut self, slot: SlotNo, now: Mono) -> Option<Mono> {
+    pub(in crate::kernel) fn moved_up(&mut self, slot: SlotNo, now: Mono) -> Option<Mono> {
         let (key, at) = self.turns.get_mut(&slot)?;
         let rate = self.keys.get_mut(key)?;
         let before = rate.to_come(now).take_while(|turn| **turn < (*at, slot));
@@ -102,12 +114,12 @@ impl Rates {
     }
 
     /// Whether `slot` waits for a turn at any rate.
-    pub(super) fn has_turn(&self, slot: SlotNo) -> bool {
+    pub(in crate::kernel) fn has_turn(&self, slot: SlotNo) -> bool {
         self.turns.contains_key(&slot)
     }
 
     /// Drops the turn of `slot`.
-    pub(super) fn forget(&mut self, slot: SlotNo) {
+    pub(in crate::kernel) fn forget(&mut self, slot: SlotNo) {
         if let Some((key, at)) = self.turns.remove(&slot)
             && let Some(rate) = self.keys.get_mut(&key)
         {
@@ -126,7 +138,7 @@ impl Rates {
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::kernel) fn len(&self) -> usize {
         self.keys.len() + self.turns.len()
     }
 }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use plugin_sdk::Mono;
 
-use super::{attempt::AttemptNo, breaker::Breaker, observe::Queued, schedule::Ready};
+use super::super::observe::Queued;
+use super::{attempt::AttemptNo, breaker::Breaker, schedule::Ready};
 use crate::config::TypeConfig;
 
 /// Number of a registered type, in the order of registration. It is valid for one kernel only.
@@ -29,32 +30,32 @@ impl TypeNo {
 
 /// One registered type.
 #[derive(Debug)]
-pub(super) struct RegisteredType {
-    pub(super) config: TypeConfig,
-    pub(super) ready: Ready,
+pub(in crate::kernel) struct RegisteredType {
+    pub(in crate::kernel) config: TypeConfig,
+    pub(in crate::kernel) ready: Ready,
     /// Number of queued assets; `ready` may hold outdated entries besides. Zero: there is nothing to pop.
-    pub(super) queued: u32,
+    pub(in crate::kernel) queued: u32,
     /// Observations of its assets that wait for capacity of the plugin.
-    pub(super) asked: VecDeque<Queued>,
-    pub(super) diffs: u32,
-    pub(super) pushes: u32,
-    pub(super) permits: Permits,
+    pub(in crate::kernel) asked: VecDeque<Queued>,
+    pub(in crate::kernel) diffs: u32,
+    pub(in crate::kernel) pushes: u32,
+    pub(in crate::kernel) permits: Permits,
     /// The breaker in front of diffs and observations.
-    pub(super) breaker: Breaker,
+    pub(in crate::kernel) breaker: Breaker,
     /// The breaker in front of pushes: reading may work while writing does not.
-    pub(super) push_breaker: Breaker,
+    pub(in crate::kernel) push_breaker: Breaker,
 }
 
 /// Attempts that wait for a push permit, each with its generation: rollbacks before the others, each group in order
 /// (S9).
 #[derive(Debug, Default)]
-pub(super) struct Permits {
+pub(in crate::kernel) struct Permits {
     rollbacks: VecDeque<(AttemptNo, u32)>,
     others: VecDeque<(AttemptNo, u32)>,
 }
 
 impl Permits {
-    pub(super) fn push(&mut self, waiting: (AttemptNo, u32), rolls_back: bool) {
+    pub(in crate::kernel) fn push(&mut self, waiting: (AttemptNo, u32), rolls_back: bool) {
         match rolls_back {
             true => self.rollbacks.push_back(waiting),
             false => self.others.push_back(waiting),
@@ -62,7 +63,7 @@ impl Permits {
     }
 
     /// Removes and returns the next attempt: the first `preferred` one if there is any.
-    pub(super) fn pop(
+    pub(in crate::kernel) fn pop(
         &mut self,
         preferred: Option<impl Fn(&(AttemptNo, u32)) -> bool>,
     ) -> Option<(AttemptNo, u32)> {
@@ -78,18 +79,18 @@ impl Permits {
             .or_else(|| self.others.pop_front())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::kernel) fn is_empty(&self) -> bool {
         self.rollbacks.is_empty() && self.others.is_empty()
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, waiting: &(AttemptNo, u32)) -> bool {
+    pub(in crate::kernel) fn contains(&self, waiting: &(AttemptNo, u32)) -> bool {
         self.rollbacks.contains(waiting) || self.others.contains(waiting)
     }
 }
 
 impl RegisteredType {
-    pub(super) fn new(config: TypeConfig) -> Self {
+    pub(in crate::kernel) fn new(config: TypeConfig) -> Self {
         Self {
             config,
             ready: Ready::default(),
@@ -104,12 +105,12 @@ impl RegisteredType {
     }
 
     /// Whether a push permit may be given now.
-    pub(super) fn may_push(&self, now: Mono) -> bool {
+    pub(in crate::kernel) fn may_push(&self, now: Mono) -> bool {
         self.pushes < self.config.pushes && self.push_breaker.allows(now)
     }
 
     /// Time at which the breaker allows a probe, if pushes wait for it and there is capacity.
-    pub(super) fn push_probe_at(&self) -> Option<Mono> {
+    pub(in crate::kernel) fn push_probe_at(&self) -> Option<Mono> {
         let waits = !self.permits.is_empty() && self.pushes < self.config.pushes;
         self.push_breaker.probe_at().filter(|_| waits)
     }

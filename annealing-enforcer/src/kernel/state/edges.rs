@@ -95,7 +95,7 @@ impl Shard {
 
 /// The edges that the kernel keeps.
 #[derive(Debug, Default)]
-pub(super) struct Edges {
+pub(in crate::kernel) struct Edges {
     shared: Arc<InProduction>,
     /// For assets whose intent changed: the edges that the asset had while it was in sync, or was pushed with since.
     /// Its other edges in `shared` come from intents that were never pushed.
@@ -108,51 +108,51 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    pub(super) fn shared(&self) -> Arc<InProduction> {
+    pub(in crate::kernel) fn shared(&self) -> Arc<InProduction> {
         self.shared.clone()
     }
 
     /// Whether production has exactly the edges of the newest intent.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::kernel) fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.had.is_empty()
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::kernel) fn len(&self) -> usize {
         let kept = |shard: &Arc<Shard>| shard.by_consumer.len() + shard.by_provider.len();
         self.shared.shards.iter().map(kept).sum::<usize>() + self.had.len()
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(in crate::kernel) fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns the event after `seen` that voids evidence about `asset`, if any.
-    pub(super) fn touched_since(&self, asset: &AssetId, seen: u64) -> Option<Touch> {
+    pub(in crate::kernel) fn touched_since(&self, asset: &AssetId, seen: u64) -> Option<Touch> {
         let since = |log: &BTreeMap<AssetId, u64>| log.get(asset).is_some_and(|&at| at > seen);
         let pinned = since(&self.pinned).then_some(Touch::Pinned);
         pinned.or_else(|| since(&self.touched).then_some(Touch::Consumer))
     }
 
     /// Notes that the pin of `asset` moved: all evidence about it so far is void.
-    pub(super) fn pinned(&mut self, asset: AssetId) {
+    pub(in crate::kernel) fn pinned(&mut self, asset: AssetId) {
         self.count += 1;
         self.pinned.insert(asset, self.count);
     }
 
     /// Returns the edges that `consumer` had while it was in sync, or was pushed with since, if its intent changed
     /// after that.
-    pub(super) fn had_by(&self, consumer: &AssetId) -> Option<&BTreeSet<Edge>> {
+    pub(in crate::kernel) fn had_by(&self, consumer: &AssetId) -> Option<&BTreeSet<Edge>> {
         self.had.get(consumer)
     }
 
     /// Returns all edges kept for `consumer`.
-    pub(super) fn of(&self, consumer: &AssetId) -> Vec<Edge> {
+    pub(in crate::kernel) fn of(&self, consumer: &AssetId) -> Vec<Edge> {
         self.shared.of(consumer).cloned().collect()
     }
 
     /// Adds edges that production may have. They were known, or part of intent, before any check under way started.
-    pub(super) fn keep(&mut self, consumer: &AssetId, edges: &[Edge]) {
+    pub(in crate::kernel) fn keep(&mut self, consumer: &AssetId, edges: &[Edge]) {
         let all: BTreeSet<Edge> = self.shared.of(consumer).chain(edges).cloned().collect();
         if all.len() > self.shared.of(consumer).count() {
             Arc::make_mut(&mut self.shared).set(consumer, all);
@@ -160,7 +160,7 @@ impl Edges {
     }
 
     /// Notes the edges that production had while the asset was in sync.
-    pub(super) fn had(&mut self, consumer: &AssetId, edges: &[Edge]) {
+    pub(in crate::kernel) fn had(&mut self, consumer: &AssetId, edges: &[Edge]) {
         let edges: BTreeSet<Edge> = edges.iter().cloned().collect();
         match edges.is_empty() {
             true => self.had.remove(consumer),
@@ -169,7 +169,7 @@ impl Edges {
     }
 
     /// Returns the edges of an asset that it may not have in production yet.
-    pub(super) fn brought(&self, asset: &Asset) -> Vec<Edge> {
+    pub(in crate::kernel) fn brought(&self, asset: &Asset) -> Vec<Edge> {
         let mut edges = DependsOn::edges_of(asset);
         if let Some(had) = self.had.get(&asset.id()).filter(|_| !edges.is_empty()) {
             edges.retain(|edge| !had.contains(edge));
@@ -178,7 +178,7 @@ impl Edges {
     }
 
     /// Adds the edges of a push that starts: older evidence about their providers is void.
-    pub(super) fn bring(&mut self, consumer: &AssetId, edges: &[Edge]) {
+    pub(in crate::kernel) fn bring(&mut self, consumer: &AssetId, edges: &[Edge]) {
         self.count += 1;
         for edge in edges {
             if !self.shared.of(consumer).any(|known| known == edge) {
@@ -193,7 +193,7 @@ impl Edges {
     }
 
     /// Notes that production has exactly these edges of `consumer`. Empty: exactly those of the newest intent.
-    pub(super) fn settle(&mut self, consumer: &AssetId, edges: Vec<Edge>) {
+    pub(in crate::kernel) fn settle(&mut self, consumer: &AssetId, edges: Vec<Edge>) {
         self.had.remove(consumer);
         if self.shared.of(consumer).next().is_some() || !edges.is_empty() {
             Arc::make_mut(&mut self.shared).set(consumer, edges.into_iter().collect());
@@ -201,20 +201,20 @@ impl Edges {
     }
 
     /// Drops what is only needed for evidence from before the count was `seen`: no check under way is that old.
-    pub(super) fn forget_touched(&mut self, seen: u64) {
+    pub(in crate::kernel) fn forget_touched(&mut self, seen: u64) {
         self.touched.retain(|_, at| *at > seen);
         self.pinned.retain(|_, at| *at > seen);
     }
 
     /// Number of assets that got a new consumer or another pin while checks were under way.
-    pub(super) fn touched(&self) -> usize {
+    pub(in crate::kernel) fn touched(&self) -> usize {
         self.touched.len() + self.pinned.len()
     }
 }
 
 /// The reason why evidence about an asset is void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Touch {
+pub(in crate::kernel) enum Touch {
     /// The asset got a new consumer.
     Consumer,
     /// The asset's pin moved.

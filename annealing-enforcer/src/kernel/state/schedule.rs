@@ -16,7 +16,7 @@ use super::{
 
 /// Assets of one plugin that are ready for a diff.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+pub(in crate::kernel) struct Ready {
     queues: [VecDeque<Entry>; Class::ALL.len()],
 }
 
@@ -40,18 +40,18 @@ impl Entry {
 
 impl Ready {
     #[cfg(test)]
-    pub(super) fn contains(&self, class: Class, slot: SlotNo) -> bool {
+    pub(in crate::kernel) fn contains(&self, class: Class, slot: SlotNo) -> bool {
         self.queues[class as usize]
             .iter()
             .any(|entry| entry.slot == slot)
     }
 
     /// Returns all assets in the queues, outdated entries included.
-    pub(super) fn slots(&self) -> impl Iterator<Item = SlotNo> {
+    pub(in crate::kernel) fn slots(&self) -> impl Iterator<Item = SlotNo> {
         self.queues.iter().flatten().map(|entry| entry.slot)
     }
 
-    pub(super) fn push(&mut self, class: Class, slot: SlotNo, now: Mono) {
+    pub(in crate::kernel) fn push(&mut self, class: Class, slot: SlotNo, now: Mono) {
         self.queues[class as usize].push_back(Entry {
             slot,
             since: units(now),
@@ -60,7 +60,7 @@ impl Ready {
 
     /// Removes and returns the next asset: the one that has waited longest if that is longer than `patience`, otherwise
     /// the first of the highest class. Entries for which `stale` holds were queued again elsewhere and are dropped.
-    pub(super) fn pop(
+    pub(in crate::kernel) fn pop(
         &mut self,
         now: Mono,
         patience: Duration,
@@ -89,18 +89,18 @@ impl Ready {
 
 /// Timers of assets in the loop. An entry is valid while the asset's attempt has its generation.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(in crate::kernel) struct Timers {
     heap: BinaryHeap<Reverse<(Mono, AttemptNo, u32)>>,
     /// Deadlines of diffs. They are set in about the order in which they fall due, so they need no heap.
     diffs: VecDeque<(Mono, AttemptNo, u32)>,
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
+    pub(in crate::kernel) fn set(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         self.heap.push(Reverse((at, attempt, generation)));
     }
 
-    pub(super) fn set_diff(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
+    pub(in crate::kernel) fn set_diff(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         match self.diffs.back() {
             Some(&(last, ..)) if last > at => self.set(at, attempt, generation),
             _ => self.diffs.push_back((at, attempt, generation)),
@@ -108,7 +108,7 @@ impl Timers {
     }
 
     /// Drops invalid entries at the front: those for which `live` does not hold.
-    pub(super) fn tidy(&mut self, live: impl Fn(AttemptNo, u32) -> bool) {
+    pub(in crate::kernel) fn tidy(&mut self, live: impl Fn(AttemptNo, u32) -> bool) {
         while self
             .diffs
             .front()
@@ -126,19 +126,19 @@ impl Timers {
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, attempt: AttemptNo, generation: u32) -> bool {
+    pub(in crate::kernel) fn contains(&self, attempt: AttemptNo, generation: u32) -> bool {
         let set = |entry: &(Mono, AttemptNo, u32)| (entry.1, entry.2) == (attempt, generation);
         self.diffs.iter().any(set) || self.heap.iter().any(|Reverse(entry)| set(entry))
     }
 
-    pub(super) fn next(&self) -> Option<Mono> {
+    pub(in crate::kernel) fn next(&self) -> Option<Mono> {
         let diff = self.diffs.front().map(|entry| entry.0);
         let other = self.heap.peek().map(|Reverse(entry)| entry.0);
         diff.into_iter().chain(other).min()
     }
 
     /// Removes and returns the next entry that is due, with its time.
-    pub(super) fn pop_due(&mut self, now: Mono) -> Option<(Mono, AttemptNo, u32)> {
+    pub(in crate::kernel) fn pop_due(&mut self, now: Mono) -> Option<(Mono, AttemptNo, u32)> {
         if self.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             return self.heap.pop().map(|Reverse(entry)| entry);
         }
@@ -148,7 +148,7 @@ impl Timers {
 
 /// The drift scan: visits all slots in a fixed permutation once per period, without a timer for each.
 #[derive(Debug)]
-pub(super) struct Drift {
+pub(in crate::kernel) struct Drift {
     period: Duration,
     started: Mono,
     /// The part of the present pass that former owners did before `started`.
@@ -165,7 +165,7 @@ const LOT: Duration = Duration::from_millis(10);
 
 impl Drift {
     /// Creates a scan that resumes where former owners stopped; `before` is the total time owned so far.
-    pub(super) fn new(period: Duration, now: Mono, before: Duration) -> Self {
+    pub(in crate::kernel) fn new(period: Duration, now: Mono, before: Duration) -> Self {
         let before = before.as_nanos() % period.as_nanos().max(1);
         Self {
             period,
@@ -190,7 +190,7 @@ impl Drift {
     }
 
     /// Time at which the next batch is due.
-    pub(super) fn next(&self, slots: u32) -> Option<Mono> {
+    pub(in crate::kernel) fn next(&self, slots: u32) -> Option<Mono> {
         if slots == 0 {
             return None;
         }
@@ -204,7 +204,7 @@ impl Drift {
     }
 
     /// Returns the next slot if it is due.
-    pub(super) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<SlotNo> {
+    pub(in crate::kernel) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<SlotNo> {
         if self.done >= self.of {
             if slots == 0 || (self.of > 0 && now < self.ends()) {
                 return None;

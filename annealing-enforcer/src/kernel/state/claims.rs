@@ -8,16 +8,16 @@ use super::{amounts::Amounts, rates::Rates, slot::SlotNo};
 
 /// All claims: their holders, and the assets that wait for them.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(in crate::kernel) struct Claims {
     held: BTreeMap<Key, BTreeMap<SlotNo, u32>>,
-    pub(super) rates: Rates,
-    pub(super) amounts: Amounts,
+    pub(in crate::kernel) rates: Rates,
+    pub(in crate::kernel) amounts: Amounts,
     waiting: BTreeMap<Key, VecDeque<SlotNo>>,
 }
 
 /// A claim that is not free.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(in crate::kernel) enum Taken {
     /// Other assets hold it and will give it back.
     Held(Key),
     /// The rate is used up until a later time.
@@ -26,12 +26,12 @@ pub(super) enum Taken {
 
 impl Claims {
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::kernel) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     #[cfg(test)]
-    pub(super) fn held(&self) -> &BTreeMap<Key, BTreeMap<SlotNo, u32>> {
+    pub(in crate::kernel) fn held(&self) -> &BTreeMap<Key, BTreeMap<SlotNo, u32>> {
         &self.held
     }
 
@@ -58,7 +58,7 @@ impl Claims {
     }
 
     /// Restores the claims that `slot` held under the last owner, free or not.
-    pub(super) fn restore(&mut self, slot: SlotNo, claims: &[Claim]) {
+    pub(in crate::kernel) fn restore(&mut self, slot: SlotNo, claims: &[Claim]) {
         for claim in claims {
             match claim {
                 Claim::Exclusive(key) | Claim::AtMost(key, _) => {
@@ -72,7 +72,12 @@ impl Claims {
     }
 
     /// Takes all of `claims` for `slot`. If one is not free, takes none and returns that one as the error.
-    pub(super) fn take(&mut self, slot: SlotNo, claims: &[Claim], now: Mono) -> Result<(), Taken> {
+    pub(in crate::kernel) fn take(
+        &mut self,
+        slot: SlotNo,
+        claims: &[Claim],
+        now: Mono,
+    ) -> Result<(), Taken> {
         claims
             .iter()
             .try_for_each(|claim| self.free(slot, claim, now))?;
@@ -87,14 +92,18 @@ impl Claims {
     }
 
     /// Returns the slots that hold `key` now.
-    pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = SlotNo> {
+    pub(in crate::kernel) fn holders(&self, key: &Key) -> impl Iterator<Item = SlotNo> {
         let holders = self.held.get(key).into_iter();
         let amounts = self.amounts.holders(key);
         holders.flat_map(BTreeMap::keys).copied().chain(amounts)
     }
 
     /// Gives one claim back and returns its key with the slot to wake for it.
-    pub(super) fn give_back(&mut self, slot: SlotNo, claim: &Claim) -> Option<(Key, SlotNo)> {
+    pub(in crate::kernel) fn give_back(
+        &mut self,
+        slot: SlotNo,
+        claim: &Claim,
+    ) -> Option<(Key, SlotNo)> {
         let key = match claim {
             Claim::Exclusive(key) | Claim::AtMost(key, _) => key,
             Claim::Amount { key, .. } => {
@@ -118,7 +127,7 @@ impl Claims {
     }
 
     /// Removes and returns the slot that has waited longest for `key`.
-    pub(super) fn next_waiting(&mut self, key: &Key) -> Option<(Key, SlotNo)> {
+    pub(in crate::kernel) fn next_waiting(&mut self, key: &Key) -> Option<(Key, SlotNo)> {
         let queue = self.waiting.get_mut(key)?;
         let slot = queue.pop_front();
         if queue.is_empty() {
@@ -129,7 +138,7 @@ impl Claims {
 
     /// Puts `slot` into the queue for `key`: at the end, or at the front if it was woken for the key and found it
     /// taken.
-    pub(super) fn park(&mut self, slot: SlotNo, key: &Key, was_first: bool) {
+    pub(in crate::kernel) fn park(&mut self, slot: SlotNo, key: &Key, was_first: bool) {
         let queue = self.waiting.entry(key.clone()).or_default();
         if queue.contains(&slot) {
             return;

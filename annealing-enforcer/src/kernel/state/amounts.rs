@@ -20,7 +20,7 @@ const NEVER: u64 = u64::MAX;
 
 /// All counted amounts, by the key of their capacity.
 #[derive(Debug, Default)]
-pub(super) struct Amounts {
+pub(in crate::kernel) struct Amounts {
     by_key: BTreeMap<Key, Amount>,
     /// The watched keys under which each asset is a consumer, by slot.
     of: BTreeMap<SlotNo, BTreeSet<Key>>,
@@ -163,26 +163,26 @@ impl Amount {
 
 /// The sum over all consumers of a capacity, as far as it is known.
 #[derive(Debug, Default)]
-pub(super) struct Sum {
-    pub(super) used: u128,
+pub(in crate::kernel) struct Sum {
+    pub(in crate::kernel) used: u128,
     /// Time of the oldest diff that the sum rests on.
-    pub(super) oldest: Option<Now>,
+    pub(in crate::kernel) oldest: Option<Now>,
     /// Consumers without a finding from `not_before` or later. Empty only if there is none.
-    pub(super) unknown: Vec<SlotNo>,
+    pub(in crate::kernel) unknown: Vec<SlotNo>,
     /// Consumers that enforcement does not know. Empty only if there is none.
-    pub(super) strangers: Vec<AssetId>,
+    pub(in crate::kernel) strangers: Vec<AssetId>,
     /// Consumers whose next push lowers their level, each with its present level.
-    pub(super) shrinking: Vec<(SlotNo, u64)>,
+    pub(in crate::kernel) shrinking: Vec<(SlotNo, u64)>,
     /// Consumers that have a level and whose next push is known, each with its present level.
-    pub(super) leaving: Vec<(SlotNo, u64)>,
+    pub(in crate::kernel) leaving: Vec<(SlotNo, u64)>,
     /// Consumers with a level above zero, the largest level first.
-    pub(super) using: Vec<(SlotNo, u64)>,
+    pub(in crate::kernel) using: Vec<(SlotNo, u64)>,
 }
 
 impl Amounts {
     /// Recounts the sums. Returns the claims of pushes under way, by key and slot.
     #[cfg(test)]
-    pub(super) fn recounted(&self) -> BTreeMap<Key, BTreeMap<SlotNo, u64>> {
+    pub(in crate::kernel) fn recounted(&self) -> BTreeMap<Key, BTreeMap<SlotNo, u64>> {
         let mut claimed: BTreeMap<Key, BTreeMap<SlotNo, u64>> = BTreeMap::new();
         for (key, amount) in &self.by_key {
             let total: u128 = amount.shares.values().map(|share| share.counts()).sum();
@@ -196,13 +196,13 @@ impl Amounts {
     }
 
     /// Whether `units` for `slot` and the counts of all other assets together stay within `limit`.
-    pub(super) fn fits(&self, slot: SlotNo, key: &Key, units: u64, limit: u64) -> bool {
+    pub(in crate::kernel) fn fits(&self, slot: SlotNo, key: &Key, units: u64, limit: u64) -> bool {
         let others = self.by_key.get(key).map_or(0, |it| it.others(slot));
         others + u128::from(units) <= u128::from(limit)
     }
 
     /// Notes that a push of `slot` claims `units`.
-    pub(super) fn claim(&mut self, slot: SlotNo, key: &Key, units: u64) {
+    pub(in crate::kernel) fn claim(&mut self, slot: SlotNo, key: &Key, units: u64) {
         let amount = self.by_key.entry(key.clone()).or_default();
         let share = amount.share(slot);
         let claim = share.claim.max(units);
@@ -211,7 +211,7 @@ impl Amounts {
 
     /// Ends the claim of a push of `slot` whose outcome is known. Until the next diff, the asset counts with all that
     /// was claimed.
-    pub(super) fn release(&mut self, slot: SlotNo, key: &Key) {
+    pub(in crate::kernel) fn release(&mut self, slot: SlotNo, key: &Key) {
         let Some(amount) = self.by_key.get_mut(key) else {
             return;
         };
@@ -234,7 +234,7 @@ impl Amounts {
     /// production has and what the next push would leave. `of_intent`: the diff is of the asset's intent, so that its
     /// change is the next push. `keeps`: whether that content still consumes a shared capacity. Returns the keys under
     /// which the sum fell.
-    pub(super) fn observed(
+    pub(in crate::kernel) fn observed(
         &mut self,
         slot: SlotNo,
         capacity: impl Fn(&str) -> Option<(u64, Option<u64>)>,
@@ -282,17 +282,17 @@ impl Amounts {
     }
 
     /// Whether no key is watched, so that changed edges need not be reported.
-    pub(super) fn watches_nothing(&self) -> bool {
+    pub(in crate::kernel) fn watches_nothing(&self) -> bool {
         self.watched == 0
     }
 
     /// Notes that consumers may have changed in many places: they are looked up again.
-    pub(super) fn next_round(&mut self) {
+    pub(in crate::kernel) fn next_round(&mut self) {
         self.round += 1;
     }
 
     /// Watches `shared` from now on. Returns whether the caller has to provide its consumers.
-    pub(super) fn watch(&mut self, shared: &Shared, now: Mono) -> bool {
+    pub(in crate::kernel) fn watch(&mut self, shared: &Shared, now: Mono) -> bool {
         let key = Key::capacity(&shared.provider, &shared.unit);
         let amount = self.by_key.entry(key).or_default();
         self.watched += usize::from(amount.watched.is_none());
@@ -307,7 +307,7 @@ impl Amounts {
     }
 
     /// Returns the slots that hold a claim under `key`.
-    pub(super) fn holders(&self, key: &Key) -> impl Iterator<Item = SlotNo> {
+    pub(in crate::kernel) fn holders(&self, key: &Key) -> impl Iterator<Item = SlotNo> {
         let shares = self.by_key.get(key).into_iter().flat_map(|it| &it.shares);
         shares
             .filter(|(_, share)| share.claim > 0)
@@ -315,13 +315,13 @@ impl Amounts {
     }
 
     /// Returns the capacity watched under `key`, if the caller has to provide its consumers again.
-    pub(super) fn outdated(&self, key: &Key) -> Option<Shared> {
+    pub(in crate::kernel) fn outdated(&self, key: &Key) -> Option<Shared> {
         let watched = self.by_key.get(key)?.watched.as_ref()?;
         (watched.round != self.round).then(|| watched.shared.clone())
     }
 
     /// Sets all consumers of `shared`. Levels of assets that were consumers before are kept.
-    pub(super) fn set_consumers(
+    pub(in crate::kernel) fn set_consumers(
         &mut self,
         shared: &Shared,
         consumers: BTreeSet<SlotNo>,
@@ -346,7 +346,11 @@ impl Amounts {
     }
 
     /// Sets the watched capacities that `slot` consumes: exactly these.
-    pub(super) fn set_consumed(&mut self, slot: SlotNo, shared: impl Iterator<Item = Shared>) {
+    pub(in crate::kernel) fn set_consumed(
+        &mut self,
+        slot: SlotNo,
+        shared: impl Iterator<Item = Shared>,
+    ) {
         let keys = shared.map(|it| Key::capacity(&it.provider, &it.unit));
         let watched = |key: &Key| {
             let amount = self.by_key.get(key);
@@ -367,7 +371,7 @@ impl Amounts {
     /// Returns the use of the capacity watched under `key` by all consumers except `slot`. Levels from before
     /// `not_before` count as unknown, except for assets with a push under way: they cannot be diffed, and count with
     /// their level and claim. Each list has at most `most` entries, but `unknown` and `strangers` are never cut to none.
-    pub(super) fn sum(
+    pub(in crate::kernel) fn sum(
         &self,
         key: &Key,
         slot: SlotNo,
@@ -404,7 +408,7 @@ impl Amounts {
 
     /// Returns all consumers of the capacity watched under `key`, except `slot`, whose levels count as unknown; see
     /// [`Amounts::sum`].
-    pub(super) fn unknown(
+    pub(in crate::kernel) fn unknown(
         &self,
         key: &Key,
         slot: SlotNo,
@@ -417,7 +421,7 @@ impl Amounts {
     }
 
     /// Ends the watch of keys that no check asked about for `age`.
-    pub(super) fn forget(&mut self, now: Mono, age: Duration) {
+    pub(in crate::kernel) fn forget(&mut self, now: Mono, age: Duration) {
         if now < self.forget_at {
             return;
         }
@@ -443,7 +447,7 @@ impl Amounts {
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::kernel) fn len(&self) -> usize {
         self.by_key.len() + self.of.len()
     }
 }

@@ -20,7 +20,7 @@ const WELL: usize = 8;
 
 /// One circuit breaker; see the module.
 #[derive(Debug, Default)]
-pub(super) struct Breaker {
+pub(in crate::kernel) struct Breaker {
     now: Span,
     before: Span,
     began: Mono,
@@ -47,37 +47,37 @@ struct Open {
 
 impl Breaker {
     /// Whether a call may be made.
-    pub(super) fn allows(&self, now: Mono) -> bool {
+    pub(in crate::kernel) fn allows(&self, now: Mono) -> bool {
         let allows = |open: &Open| now >= open.probe_at && !open.probing;
         self.open.as_ref().is_none_or(allows)
     }
 
     /// Notes that a call is made: with an open breaker, it is the probe.
-    pub(super) fn called(&mut self) {
+    pub(in crate::kernel) fn called(&mut self) {
         if let Some(open) = &mut self.open {
             open.probing = true;
         }
     }
 
     /// Notes that the call chosen as the probe is not made: another call may be the probe.
-    pub(super) fn probe_withdrawn(&mut self) {
+    pub(in crate::kernel) fn probe_withdrawn(&mut self) {
         if let Some(open) = &mut self.open {
             open.probing = false;
         }
     }
 
     /// Returns the time from which a probe may be made, if the breaker is open and no probe is under way.
-    pub(super) fn probe_at(&self) -> Option<Mono> {
+    pub(in crate::kernel) fn probe_at(&self) -> Option<Mono> {
         let waits = self.open.as_ref().filter(|open| !open.probing);
         waits.map(|open| open.probe_at)
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::kernel) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
     /// Returns the asset whose call succeeded last, for a probe. Each asset is returned once, until it succeeds again.
-    pub(super) fn last_well(&mut self) -> Option<SlotNo> {
+    pub(in crate::kernel) fn last_well(&mut self) -> Option<SlotNo> {
         for back in 1..=WELL {
             let at = (self.next + WELL - back) % WELL;
             if let Some(slot) = self.well[at].take() {
@@ -88,7 +88,7 @@ impl Breaker {
     }
 
     /// Returns the number of the present span, which the caller of [`Breaker::succeeded`] needs.
-    pub(super) fn span(&mut self, now: Mono) -> u8 {
+    pub(in crate::kernel) fn span(&mut self, now: Mono) -> u8 {
         let passed = now.since(self.began);
         if passed >= SPAN {
             let before = std::mem::take(&mut self.now);
@@ -104,7 +104,7 @@ impl Breaker {
     }
 
     /// Notes that a call for `slot` succeeded; `first`: for the first time in this span.
-    pub(super) fn succeeded(&mut self, slot: SlotNo, first: bool) {
+    pub(in crate::kernel) fn succeeded(&mut self, slot: SlotNo, first: bool) {
         if self.open.take().is_some() {
             (self.now, self.before) = Default::default();
         }
@@ -118,7 +118,13 @@ impl Breaker {
 
     /// Notes that a call for `slot` failed in a way that may be the plugin's fault. `known`: the asset's previous call
     /// failed too. Returns whether the breaker opened now.
-    pub(super) fn failed(&mut self, now: Mono, slot: SlotNo, known: bool, config: &Config) -> bool {
+    pub(in crate::kernel) fn failed(
+        &mut self,
+        now: Mono,
+        slot: SlotNo,
+        known: bool,
+        config: &Config,
+    ) -> bool {
         if let Some(open) = &mut self.open {
             // Without a probe under way, the failure is of a call from before the breaker opened.
             if open.probing {

@@ -13,11 +13,11 @@ pub struct SlotNo(u32);
 
 impl SlotNo {
     /// Number of the first slot.
-    pub(super) const FIRST: Self = Self(0);
+    pub(in crate::kernel) const FIRST: Self = Self(0);
     /// Stands for an asset that has no slot.
-    pub(super) const NONE: Self = Self(u32::MAX);
+    pub(in crate::kernel) const NONE: Self = Self(u32::MAX);
 
-    pub(super) fn from_index(index: usize) -> Self {
+    pub(in crate::kernel) fn from_index(index: usize) -> Self {
         Self(index as u32)
     }
 
@@ -27,61 +27,61 @@ impl SlotNo {
     }
 
     /// Returns the slot that a check names. The table may not have it.
-    pub(super) fn of_stamp(stamp: &Stamp) -> Self {
+    pub(in crate::kernel) fn of_stamp(stamp: &Stamp) -> Self {
         Self(stamp.slot)
     }
 
     /// Returns the numbers of the first `many` slots.
-    pub(super) fn all(many: u32) -> impl Iterator<Item = Self> {
+    pub(in crate::kernel) fn all(many: u32) -> impl Iterator<Item = Self> {
         (0..many).map(Self)
     }
 
     /// Whether this is the number of one of the first `many` slots.
-    pub(super) fn is_below(self, many: u32) -> bool {
+    pub(in crate::kernel) fn is_below(self, many: u32) -> bool {
         self.0 < many
     }
 
-    pub(super) fn index(self) -> usize {
+    pub(in crate::kernel) fn index(self) -> usize {
         self.0 as usize
     }
 
     /// Returns the number as plugins and checks see it, in [`Run`] and [`Stamp`].
-    pub(super) fn bare(self) -> u32 {
+    pub(in crate::kernel) fn bare(self) -> u32 {
         self.0
     }
 }
 
 /// The state that is kept for every asset.
 #[derive(Debug, Clone)]
-pub(super) struct Slot {
+pub(in crate::kernel) struct Slot {
     /// Location of the asset in the newest incarnation. `None`: it is not there.
-    pub(super) location: Option<Location>,
+    pub(in crate::kernel) location: Option<Location>,
     /// Push counter: odd while a push is in flight or its outcome is unknown.
-    pub(super) seq: u32,
+    pub(in crate::kernel) seq: u32,
     /// Number of the last call for the asset; it rises with each call.
-    pub(super) n: u32,
+    pub(in crate::kernel) n: u32,
     /// The newest incarnation when the asset's intent last changed.
-    pub(super) changed: IncarnationNo,
+    pub(in crate::kernel) changed: IncarnationNo,
     /// Number of its attempt, or [`AttemptNo::NONE`] while the asset is idle.
-    pub(super) attempt: AttemptNo,
+    pub(in crate::kernel) attempt: AttemptNo,
     /// Number of its type, in the order of registration.
-    pub(super) kind: TypeNo,
+    pub(in crate::kernel) kind: TypeNo,
     /// Place of its pin in the pin table.
-    pub(super) pin: PinNo,
+    pub(in crate::kernel) pin: PinNo,
     /// The flags of the asset; see [`flag`].
-    pub(super) flags: u8,
+    pub(in crate::kernel) flags: u8,
     /// The state of the asset in the scheduler.
-    pub(super) state: State,
+    pub(in crate::kernel) state: State,
     /// The class in which it is queued, or was queued last.
-    pub(super) class: Class,
+    pub(in crate::kernel) class: Class,
     /// The trigger of its last or queued diff.
-    pub(super) trigger: Trigger,
+    pub(in crate::kernel) trigger: Trigger,
     /// The time span of its plugin's breaker in which a diff of the asset last succeeded.
-    pub(super) counted: u8,
+    pub(in crate::kernel) counted: u8,
 }
 
 /// Bits of [`Slot::flags`].
-pub(super) mod flag {
+pub(in crate::kernel) mod flag {
     /// The last diff found the asset in sync with its present intent.
     pub(crate) const IN_SYNC: u8 = 1;
     /// The asset was in sync with its present intent at least once: a difference now is drift.
@@ -102,7 +102,7 @@ pub(super) mod flag {
 
 /// The state of a slot in the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(in crate::kernel) enum State {
     /// The asset is idle: nothing is queued or under way.
     Idle,
     /// The asset is in a queue for a diff.
@@ -115,7 +115,7 @@ pub(super) enum State {
 
 /// The priority of a queued diff, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub(in crate::kernel) enum Class {
     /// The asset goes back to an earlier incarnation.
     Rollback,
     /// The asset's intent changed, or an operator asked.
@@ -127,13 +127,14 @@ pub(super) enum Class {
 }
 
 impl Class {
-    pub(super) const ALL: [Self; 4] = [Self::Rollback, Self::Intent, Self::Retry, Self::Drift];
+    pub(in crate::kernel) const ALL: [Self; 4] =
+        [Self::Rollback, Self::Intent, Self::Retry, Self::Drift];
 }
 
-pub(super) use control_plane_store::records::Trigger;
+pub(in crate::kernel) use control_plane_store::records::Trigger;
 
 /// Whether a trigger ends even a patient wait; see `Wait::is_patient`.
-pub(super) fn cuts(trigger: Trigger) -> bool {
+pub(in crate::kernel) fn cuts(trigger: Trigger) -> bool {
     matches!(
         trigger,
         Trigger::IntentChanged | Trigger::PinMoved | Trigger::Asked
@@ -141,7 +142,11 @@ pub(super) fn cuts(trigger: Trigger) -> bool {
 }
 
 impl Slot {
-    pub(super) fn new(kind: TypeNo, location: Option<Location>, changed: IncarnationNo) -> Self {
+    pub(in crate::kernel) fn new(
+        kind: TypeNo,
+        location: Option<Location>,
+        changed: IncarnationNo,
+    ) -> Self {
         Self {
             location,
             seq: 0,
@@ -159,15 +164,15 @@ impl Slot {
     }
 
     /// The state of a slot that no asset uses.
-    pub(super) fn unused() -> Self {
+    pub(in crate::kernel) fn unused() -> Self {
         Self::new(TypeNo::from_index(0), None, IncarnationNo::default())
     }
 
-    pub(super) fn has(&self, flag: u8) -> bool {
+    pub(in crate::kernel) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    pub(super) fn set(&mut self, flag: u8, on: bool) {
+    pub(in crate::kernel) fn set(&mut self, flag: u8, on: bool) {
         if on {
             self.flags |= flag
         } else {
@@ -175,7 +180,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn in_flight(&self) -> bool {
+    pub(in crate::kernel) fn in_flight(&self) -> bool {
         self.seq % 2 == 1
     }
 }

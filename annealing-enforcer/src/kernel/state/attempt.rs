@@ -6,16 +6,17 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::{cure::Before, people::Waiver, pin_entry::PinNo, slot::SlotNo, waiting::wall_at};
+use super::super::{cure::Before, waiting::wall_at};
+use super::{people::Waiver, pin_entry::PinNo, slot::SlotNo};
 
 /// Number of an attempt in [`Attempts`]. The numbers of ended attempts are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub(super) struct AttemptNo(u32);
+pub(in crate::kernel) struct AttemptNo(u32);
 
 impl AttemptNo {
     /// Stands for no attempt.
-    pub(super) const NONE: Self = Self(u32::MAX);
+    pub(in crate::kernel) const NONE: Self = Self(u32::MAX);
 
     fn from_index(index: usize) -> Self {
         Self(index as u32)
@@ -28,104 +29,104 @@ impl AttemptNo {
 
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
-pub(super) struct Attempt {
-    pub(super) slot: SlotNo,
-    pub(super) phase: Phase,
+pub(in crate::kernel) struct Attempt {
+    pub(in crate::kernel) slot: SlotNo,
+    pub(in crate::kernel) phase: Phase,
     /// Rises with every change of phase, so that timers and queue entries of former phases are recognised as outdated.
-    pub(super) generation: u32,
+    pub(in crate::kernel) generation: u32,
     /// `true`: the deadline of the call under way was extended once, because this process stood still.
-    pub(super) prolonged: bool,
+    pub(in crate::kernel) prolonged: bool,
     /// End of the present wait, if the asset waits.
-    pub(super) wakes: Option<Mono>,
+    pub(in crate::kernel) wakes: Option<Mono>,
     /// Deadline of the call of push under way.
-    pub(super) call_until: Mono,
+    pub(in crate::kernel) call_until: Mono,
     /// Number of the call under way.
-    pub(super) run: u32,
+    pub(in crate::kernel) run: u32,
     /// The incarnation of which this attempt enforces the asset.
-    pub(super) incarnation: Incarnation,
-    pub(super) cause: Cause,
+    pub(in crate::kernel) incarnation: Incarnation,
+    pub(in crate::kernel) cause: Cause,
     /// The newest incarnation when the diff started. If the intent changes later, the finding is void.
-    pub(super) latest: IncarnationNo,
+    pub(in crate::kernel) latest: IncarnationNo,
     /// The slot's pin and push counter when the diff started. The finding holds only for these. The pin is
     /// [`PinNo::REPINNED`] if it moved since.
-    pub(super) pin: PinNo,
-    pub(super) seq: u32,
-    pub(super) diff_started: Mono,
-    pub(super) check_started: Mono,
+    pub(in crate::kernel) pin: PinNo,
+    pub(in crate::kernel) seq: u32,
+    pub(in crate::kernel) diff_started: Mono,
+    pub(in crate::kernel) check_started: Mono,
     /// The kernel's counts of new edges and of assets found in sync, when the check started.
-    pub(super) edges_seen: u64,
-    pub(super) settles_seen: u64,
-    pub(super) change: Option<Arc<Change>>,
-    pub(super) observed: Observed,
-    pub(super) turndown: bool,
+    pub(in crate::kernel) edges_seen: u64,
+    pub(in crate::kernel) settles_seen: u64,
+    pub(in crate::kernel) change: Option<Arc<Change>>,
+    pub(in crate::kernel) observed: Observed,
+    pub(in crate::kernel) turndown: bool,
     /// `true`: this run repairs drift from the content that the asset settled with last, while its intent is delayed
     /// (R6).
-    pub(super) cures: bool,
+    pub(in crate::kernel) cures: bool,
     /// `true`: the next diff of this run compares with that content.
-    pub(super) looks_for_drift: bool,
+    pub(in crate::kernel) looks_for_drift: bool,
     /// `true`: the diff under way only finds out the outcome of the push in flight. It compares with the pushed
     /// content, because the asset's intent has another type by now.
-    pub(super) resolves: bool,
+    pub(in crate::kernel) resolves: bool,
     /// The incarnation of the push in flight. Meanwhile diffs may be at a newer one.
-    pub(super) pushed_at: Option<Incarnation>,
+    pub(in crate::kernel) pushed_at: Option<Incarnation>,
     /// The content that the asset settled with last, kept until the push in flight has begun.
-    pub(super) before: Option<Before>,
+    pub(in crate::kernel) before: Option<Before>,
     /// The guard of the provider when the push in flight began, if a former owner began it.
-    pub(super) pushed_guard: Option<Guard>,
+    pub(in crate::kernel) pushed_guard: Option<Guard>,
     /// Deadline of the push with all its follow-ups.
-    pub(super) push_until: Mono,
+    pub(in crate::kernel) push_until: Mono,
     /// `true`: the record being written holds the deadline of a follow-up. `false`: it opens a new push.
-    pub(super) follows: bool,
+    pub(in crate::kernel) follows: bool,
     /// Time until which all evidence for the push is young enough.
-    pub(super) good_until: Mono,
-    pub(super) relies_on: Vec<SlotNo>,
-    pub(super) claims: Vec<Claim>,
+    pub(in crate::kernel) good_until: Mono,
+    pub(in crate::kernel) relies_on: Vec<SlotNo>,
+    pub(in crate::kernel) claims: Vec<Claim>,
     /// The approvals and overrides that the push in flight uses.
-    pub(super) waivers: Vec<Waiver>,
+    pub(in crate::kernel) waivers: Vec<Waiver>,
     /// Number of claims, from the front of `claims`, that an earlier push took.
-    pub(super) held: usize,
-    pub(super) permit: bool,
+    pub(in crate::kernel) held: usize,
+    pub(in crate::kernel) permit: bool,
     /// `true`: this push is the probe of the open breaker for pushes.
-    pub(super) probes: bool,
+    pub(in crate::kernel) probes: bool,
     /// Number of consecutive failures.
-    pub(super) failures: u32,
+    pub(in crate::kernel) failures: u32,
     /// Number of consecutive times that a newer incarnation voided the evidence.
-    pub(super) voids: u8,
+    pub(in crate::kernel) voids: u8,
     /// Number of consecutive refusals because of outdated or old evidence.
-    pub(super) stales: u8,
+    pub(in crate::kernel) stales: u8,
     /// Digest of the last pushed change, and how many times in a row it was pushed successfully.
-    pub(super) pushed: Option<(Digest, u32)>,
+    pub(in crate::kernel) pushed: Option<(Digest, u32)>,
     /// Number of successful pushes since the asset was in sync or its intent changed, and the number at which it was
     /// slowed down last.
-    pub(super) pushes: u32,
-    pub(super) slowed: u32,
+    pub(in crate::kernel) pushes: u32,
+    pub(in crate::kernel) slowed: u32,
     /// Set if checks named a time before which they will not let this change pass.
-    pub(super) asleep: Option<Asleep>,
+    pub(in crate::kernel) asleep: Option<Asleep>,
     /// Time until which the provider asked for no push, and its message.
-    pub(super) throttled: Option<(Mono, String)>,
+    pub(in crate::kernel) throttled: Option<(Mono, String)>,
     /// The claim for which the asset was woken, as it may be free.
-    pub(super) woken_for: Option<Key>,
+    pub(in crate::kernel) woken_for: Option<Key>,
     /// The classes of push failures that operators were notified of since the asset was in sync or pushed, one bit
     /// each.
-    pub(super) told: u8,
+    pub(in crate::kernel) told: u8,
     /// Digest of the last recorded reason to wait, so that it is not recorded twice in a row.
-    pub(super) said: Option<Digest>,
+    pub(in crate::kernel) said: Option<Digest>,
 }
 
 /// A change that checks will not let pass before a known time.
 #[derive(Debug, Clone)]
-pub(super) struct Asleep {
-    pub(super) change: Digest,
-    pub(super) until: Timestamp,
+pub(in crate::kernel) struct Asleep {
+    pub(in crate::kernel) change: Digest,
+    pub(in crate::kernel) until: Timestamp,
     /// The same time on the monotonic clock: setting the wall clock back does not prolong the wait.
-    pub(super) at_latest: Mono,
-    pub(super) delays: Vec<Delay>,
+    pub(in crate::kernel) at_latest: Mono,
+    pub(in crate::kernel) delays: Vec<Delay>,
 }
 
 impl Asleep {
     /// Whether the wait still lasts. `turn` is the asset's turn at a rate, if it has one; an earlier turn shortens the
     /// wait.
-    pub(super) fn lasts(&mut self, now: Now, turn: Option<Mono>) -> bool {
+    pub(in crate::kernel) fn lasts(&mut self, now: Now, turn: Option<Mono>) -> bool {
         if let Some(turn) = turn.filter(|turn| *turn < self.at_latest) {
             (self.until, self.at_latest) = (wall_at(now, turn), turn);
         }
@@ -135,7 +136,7 @@ impl Asleep {
 
 /// The step of the loop that an asset is in.
 #[derive(Debug, Clone)]
-pub(super) enum Phase {
+pub(in crate::kernel) enum Phase {
     /// The asset is in a queue for a diff.
     Queued,
     /// The diff is under way.
@@ -196,13 +197,13 @@ pub enum Behind {
 
 impl Wait {
     /// Whether only time, changed intent, a moved pin or a command of an operator ends the wait.
-    pub(super) fn is_patient(&self) -> bool {
+    pub(in crate::kernel) fn is_patient(&self) -> bool {
         matches!(self, Self::Backoff(_) | Self::Unknown)
     }
 }
 
 impl Attempt {
-    pub(super) fn new(slot: SlotNo, incarnation: Incarnation, cause: Cause) -> Self {
+    pub(in crate::kernel) fn new(slot: SlotNo, incarnation: Incarnation, cause: Cause) -> Self {
         Self {
             slot,
             phase: Phase::Queued,
@@ -275,24 +276,24 @@ impl Attempt {
 
     /// Forgets the pushes counted so far, because the asset is in sync or its intent changed: they no longer tell
     /// whether it converges.
-    pub(super) fn forget_pushes(&mut self) {
+    pub(in crate::kernel) fn forget_pushes(&mut self) {
         (self.pushed, self.pushes, self.slowed) = (None, 0, 0);
     }
 
     /// Begins another phase: timers and queue entries of the former phase no longer count.
-    pub(super) fn advance(&mut self) {
+    pub(in crate::kernel) fn advance(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
     /// Whether the asset waits for an operator.
-    pub(super) fn is_held(&self) -> bool {
+    pub(in crate::kernel) fn is_held(&self) -> bool {
         matches!(&self.phase, Phase::Waiting(Wait::Held(_)))
     }
 }
 
 /// The attempts by number. The numbers of ended attempts are reused.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
+pub(in crate::kernel) struct Attempts {
     all: Vec<Option<Box<Attempt>>>,
     /// By number: the first generation of the next attempt, so that timers of ended ones never match.
     generations: Vec<u32>,
@@ -303,7 +304,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    pub(super) fn insert(
+    pub(in crate::kernel) fn insert(
         &mut self,
         slot: SlotNo,
         incarnation: Incarnation,
@@ -326,15 +327,15 @@ impl Attempts {
         at
     }
 
-    pub(super) fn at(&self, at: AttemptNo) -> Option<&Attempt> {
+    pub(in crate::kernel) fn at(&self, at: AttemptNo) -> Option<&Attempt> {
         self.all.get(at.index())?.as_deref()
     }
 
-    pub(super) fn at_mut(&mut self, at: AttemptNo) -> Option<&mut Attempt> {
+    pub(in crate::kernel) fn at_mut(&mut self, at: AttemptNo) -> Option<&mut Attempt> {
         self.all.get_mut(at.index())?.as_deref_mut()
     }
 
-    pub(super) fn remove(&mut self, at: AttemptNo) {
+    pub(in crate::kernel) fn remove(&mut self, at: AttemptNo) {
         if at == AttemptNo::NONE {
             return;
         }
@@ -347,7 +348,7 @@ impl Attempts {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Attempt> {
+    pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.all.iter().filter_map(|entry| entry.as_deref())
     }
 }

@@ -107,14 +107,14 @@ pub struct Interventions {
 
 /// A command that lets one push through.
 #[derive(Debug, Clone)]
-pub(super) enum Waiver {
+pub(in crate::kernel) enum Waiver {
     Approval(Approval),
     Override(Override),
 }
 
 impl Waiver {
     /// Marks the command as spent by a push. `None`: as not spent after all.
-    pub(super) fn mark(&mut self, used: Option<Used>) {
+    pub(in crate::kernel) fn mark(&mut self, used: Option<Used>) {
         match self {
             Self::Approval(word) => word.used = used,
             Self::Override(word) => word.used = used,
@@ -134,7 +134,7 @@ impl Waiver {
         }
     }
 
-    pub(super) fn allowed_by(&self) -> AllowedBy {
+    pub(in crate::kernel) fn allowed_by(&self) -> AllowedBy {
         match self {
             Self::Approval(word) => AllowedBy {
                 word: "approval".into(),
@@ -152,7 +152,7 @@ impl Waiver {
 
 /// The commands in force by the object that they name; see [`Words`].
 #[derive(Debug, Default)]
-pub(super) struct People {
+pub(in crate::kernel) struct People {
     pauses: BTreeMap<Scope, Pause>,
     approvals: BTreeMap<(AssetId, Digest), Approval>,
     overrides: BTreeMap<(AssetId, Digest, CheckName), Override>,
@@ -160,12 +160,12 @@ pub(super) struct People {
 
 impl People {
     /// Returns the expiry of a command: the given time, or 24 h from now.
-    pub(super) fn until(now: Timestamp, until: Option<Timestamp>) -> Timestamp {
+    pub(in crate::kernel) fn until(now: Timestamp, until: Option<Timestamp>) -> Timestamp {
         until.unwrap_or_else(|| now.checked_add(HOLDS).unwrap_or(Timestamp::MAX))
     }
 
     /// Takes in all commands of `words` that are in force at `now`.
-    pub(super) fn remember(&mut self, words: Interventions, now: Timestamp) {
+    pub(in crate::kernel) fn remember(&mut self, words: Interventions, now: Timestamp) {
         let pauses = words.pauses.into_iter().filter(|word| word.holds(now));
         pauses.for_each(|word| self.pause_in(word));
         let approvals = words.approvals.into_iter().filter(|word| word.holds(now));
@@ -174,12 +174,12 @@ impl People {
         overrides.for_each(|word| drop(self.heed(Waiver::Override(word))));
     }
 
-    pub(super) fn pause_in(&mut self, pause: Pause) {
+    pub(in crate::kernel) fn pause_in(&mut self, pause: Pause) {
         self.pauses.insert(pause.scope.clone(), pause);
     }
 
     /// Ends the pause of a scope. Returns the ended pause, or `None` if there was none.
-    pub(super) fn resume(&mut self, scope: &Scope, ended: Ended) -> Option<Pause> {
+    pub(in crate::kernel) fn resume(&mut self, scope: &Scope, ended: Ended) -> Option<Pause> {
         let pause = self.pauses.remove(scope)?;
         let resumed = Some(ended);
         Some(Pause { resumed, ..pause })
@@ -187,7 +187,7 @@ impl People {
 
     /// Takes in an approval or an override. Returns the one that it replaces, marked so: a repeated command is one
     /// command (R12).
-    pub(super) fn heed(&mut self, word: Waiver) -> Option<Waiver> {
+    pub(in crate::kernel) fn heed(&mut self, word: Waiver) -> Option<Waiver> {
         let newer = word.clone();
         let mut older = match word {
             Waiver::Approval(word) => {
@@ -205,7 +205,7 @@ impl People {
 
     /// Takes a command back in that a push did not use after all. Returns it as its record must be: if it was repeated
     /// meanwhile, the repeated one stays in force.
-    pub(super) fn take_back(&mut self, mut word: Waiver) -> Waiver {
+    pub(in crate::kernel) fn take_back(&mut self, mut word: Waiver) -> Waiver {
         word.mark(None);
         let newer = match &word {
             Waiver::Approval(own) => {
@@ -225,14 +225,19 @@ impl People {
     }
 
     /// Drops commands that have expired. Their records stay.
-    pub(super) fn expire(&mut self, now: Timestamp) {
+    pub(in crate::kernel) fn expire(&mut self, now: Timestamp) {
         self.pauses.retain(|_, pause| pause.holds(now));
         self.approvals.retain(|_, word| word.holds(now));
         self.overrides.retain(|_, word| word.holds(now));
     }
 
     /// Returns a pause in force that covers an asset of a type.
-    pub(super) fn pause(&self, asset: &AssetId, type_name: &str, now: Timestamp) -> Option<&Pause> {
+    pub(in crate::kernel) fn pause(
+        &self,
+        asset: &AssetId,
+        type_name: &str,
+        now: Timestamp,
+    ) -> Option<&Pause> {
         if self.pauses.is_empty() {
             return None;
         }
@@ -248,12 +253,12 @@ impl People {
     }
 
     /// Returns the names of the paused scopes.
-    pub(super) fn paused(&self) -> Vec<String> {
+    pub(in crate::kernel) fn paused(&self) -> Vec<String> {
         self.pauses.keys().map(ToString::to_string).collect()
     }
 
     /// Returns the approval of a change, if one is in force.
-    pub(super) fn approval(
+    pub(in crate::kernel) fn approval(
         &self,
         asset: &AssetId,
         change: Digest,
@@ -264,7 +269,7 @@ impl People {
     }
 
     /// Returns the override of a check for a change, if one is in force.
-    pub(super) fn overridden(
+    pub(in crate::kernel) fn overridden(
         &self,
         asset: &AssetId,
         change: Digest,
@@ -279,7 +284,7 @@ impl People {
     }
 
     /// Removes a command that a push spends.
-    pub(super) fn spend(&mut self, word: &Waiver) {
+    pub(in crate::kernel) fn spend(&mut self, word: &Waiver) {
         match word {
             Waiver::Approval(word) => {
                 self.approvals.remove(&(word.asset.clone(), word.change));
@@ -292,7 +297,7 @@ impl People {
     }
 
     /// Returns all commands in force; with an asset and its type, those that apply to it.
-    pub(super) fn interventions(
+    pub(in crate::kernel) fn interventions(
         &self,
         of: Option<(&AssetId, &str)>,
         now: Timestamp,
