@@ -12,7 +12,7 @@ use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
-    branch::Bug,
+    bug::Bug,
     event::{Effects, Record},
     state::{
         attempt::{Attempt, AttemptNo},
@@ -203,7 +203,7 @@ impl Kernel {
                 }
             }
         }
-        if self.holds.contains_key(&it.slot) && !self.planted(Bug::SkipHold) {
+        if self.holds.is_held(it.slot) && !self.planted(Bug::SkipHold) {
             return Err(Refusal::InFlight(it.slot));
         }
         let touched = |slot: SlotNo| {
@@ -257,14 +257,14 @@ impl Kernel {
                 .cloned(),
         );
         for &slot in &it.relies_on {
-            *self.holds.entry(slot).or_default() += 1;
+            self.holds.take(slot);
         }
         let entry = self.table.slot_mut(it.slot);
         entry.seq += 1;
         entry.set(flag::THERE, true);
         self.observations.forget(it.slot);
         if !it.cures {
-            it.before = self.last_settled.take(it.slot);
+            it.before = self.table.last_settled_mut().take(it.slot);
         }
     }
 
@@ -276,7 +276,7 @@ impl Kernel {
         let used = Used {
             at: now.wall,
             incarnation: it.incarnation.no(),
-            token: self.token,
+            token: self.ownership.token(),
         };
         for word in &mut words {
             self.people.spend(word);

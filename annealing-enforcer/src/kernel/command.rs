@@ -11,12 +11,12 @@ use super::{
     Kernel,
     admission::FAILED,
     event::{Effects, Record},
+    retry::wall_at,
     state::{
         attempt::{Phase, Wait},
         people::{Command, People, Waiver},
         slot::{Class, SlotNo, Trigger, flag},
     },
-    waiting::wall_at,
 };
 
 /// Maximum number of names that a refusal lists.
@@ -374,7 +374,7 @@ impl Kernel {
             trigger: Trigger::Asked,
             cause: it.map_or(Cause::Intent, |it| it.cause),
             incarnation: incarnation.no(),
-            token: self.token,
+            token: self.ownership.token(),
             change: None,
             summary: String::new(),
             outcome: Outcome::Command {

@@ -134,7 +134,7 @@ impl Kernel {
     pub(super) fn grant_permits(&mut self, now: Now, kind: TypeNo, out: &mut Effects) {
         loop {
             let state = &mut self.kinds[kind.index()];
-            if self.draining || !state.may_push(now.mono) {
+            if self.ownership.is_draining() || !state.may_push(now.mono) {
                 return;
             }
             let well = |(at, _): &(AttemptNo, u32)| {

@@ -64,13 +64,13 @@ struct Row {
 impl Kernel {
     /// Requests a diff of every asset, whatever earlier diffs found.
     pub(crate) fn look_at_all(&mut self, now: Now) {
-        self.last_settled.look_at_all();
+        self.table.last_settled_mut().look_at_all();
         for slot in SlotNo::all(self.table.len()) {
             if !self.table.has_intent(slot) {
                 continue;
             }
             // An asset that waits with a changed intent is also diffed for drift from its former content (R6).
-            let why = match self.last_settled.of(slot) {
+            let why = match self.table.last_settled().of(slot) {
                 Some(_) => Trigger::RetryDue,
                 None => Trigger::DriftScan,
             };
@@ -106,7 +106,7 @@ impl Kernel {
     fn row(&self, now: Now, slot: SlotNo, asset: AssetId) -> Option<Row> {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(entry.attempt);
-        let behind = self.behind.contains(&slot);
+        let behind = self.census.is_behind(slot);
         let mut prospect = Prospect {
             asset,
             outcome: Outcome::InTurn,

@@ -6,7 +6,8 @@ use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapsho
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
+    branch::Branch,
+    bug::Bug,
     event::{Effects, Record},
     state::{
         registered::TypeNo,
@@ -51,7 +52,8 @@ impl Kernel {
         let after = touched
             .iter()
             .filter(|place| self.counts_as_unsettled(place.slot));
-        self.unsettled = self.unsettled + after.count() as u32 - before;
+        let after = after.count() as u32;
+        self.census.recount(before, after);
         // A caller may wait for this incarnation although it changes nothing.
         out.settled_changed = true;
         self.table.reserve(new.len());
@@ -126,7 +128,8 @@ impl Kernel {
             .insert(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
         self.claims.amounts.next_round();
         self.pin_new(now, slot, &asset, out);
-        self.unsettled += u32::from(self.counts_as_unsettled(slot));
+        let counts = self.counts_as_unsettled(slot);
+        self.census.recount_one(false, counts);
         out.settled_changed = true;
         self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
         Some(slot)
@@ -213,7 +216,7 @@ impl Kernel {
         });
         self.observations.forget(slot);
         // R8, R16: a check under way has seen the asset at its former pin. Newer intent is left to R11.
-        if self.checking > 0
+        if self.settle_waits.is_checking()
             && trigger == Trigger::PinMoved
             && let Some(id) = self.table.id(slot)
         {
@@ -265,7 +268,7 @@ impl Kernel {
             };
             self.record(Record::Orphan(id, Some(orphaned)), out);
         }
-        self.last_settled.forget(slot);
+        self.table.last_settled_mut().forget(slot);
         if !gone {
             // R15: neither this owner nor the next one restores an orphan to an earlier content.
             self.remember(now, slot, out);

@@ -2,72 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control_plane_store::records::{AssetRecord, Orphaned, Owned};
+use control_plane_store::records::{AssetRecord, Orphaned};
 use plugin_sdk::{FencingToken, Now, Pin, SyncState};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons};
 
 use super::{
-    Kernel,
-    branch::{Branch, Bug},
+    Kernel, Recovered,
+    branch::Branch,
+    bug::Bug,
     event::{Effects, Record},
-    pin_status::Stand,
-    pins::policy_in,
+    pin::policy_in,
     state::{
         attempt::AttemptNo,
-        people::Interventions,
+        pins::Stand,
         slot::{Class, Slot, SlotNo, State, Trigger, flag},
         table::Elsewhere,
     },
 };
 use crate::config::{Config, TypeConfig};
-
-/// Everything that the store has on record about a partition.
-#[derive(Debug, Clone)]
-pub struct Recovered {
-    /// The newest incarnation that was taken in. If none was: the newest one sealed.
-    pub latest: Incarnation,
-    /// The newest sealed incarnation, if it was not taken in yet.
-    pub newer: Option<Incarnation>,
-    /// Each asset of this incarnation without a record of its own was in sync with it. `None`: there is no such
-    /// incarnation.
-    pub floor: Option<Incarnation>,
-    /// The records of single assets.
-    pub assets: Vec<(AssetId, AssetRecord)>,
-    /// The incarnations that these records name: of assets whose intent has changed since, and of open pushes.
-    /// Incarnations that retention removed are missing.
-    pub named: BTreeMap<IncarnationNo, Incarnation>,
-    /// The total time for which the partition has been owned so far.
-    pub owned: Owned,
-    /// The orphans, each with the last incarnation that had it, if that is kept.
-    pub orphans: Vec<(Orphaned, Option<Incarnation>)>,
-    /// Assets that left intent while no process enforced the partition, each with the last incarnation that had it.
-    pub gone: Vec<(Asset, Incarnation)>,
-    /// The pins of assets that have one of their own.
-    pub pins: Vec<(AssetId, Pin<Incarnation>)>,
-    /// The heads of policy groups, by policy.
-    pub heads: Vec<(AssetId, Incarnation)>,
-    /// The commands of operators on record.
-    pub interventions: Interventions,
-}
-
-impl Recovered {
-    /// Returns the state of a partition that was never enforced.
-    pub fn nothing(latest: Incarnation) -> Self {
-        Self {
-            latest,
-            newer: None,
-            floor: None,
-            assets: Vec::new(),
-            named: BTreeMap::new(),
-            owned: Owned::default(),
-            orphans: Vec::new(),
-            gone: Vec::new(),
-            pins: Vec::new(),
-            heads: Vec::new(),
-            interventions: Interventions::default(),
-        }
-    }
-}
 
 impl Kernel {
     /// Creates a kernel that takes the partition over. Unsettled assets are diffed first, the others over a drift
@@ -200,7 +152,7 @@ impl Kernel {
         });
         match (slot, pin) {
             (_, Pin::Default) => {}
-            (None, pin) => drop(self.early_pins.insert(id, pin)),
+            (None, pin) => self.pins.put_early(id, pin),
             (Some(slot), Pin::NotYet) => self.table.set_pin(slot, None),
             (Some(slot), Pin::At(at, cause)) => self.table.set_pin(slot, Some((at, cause))),
         }
@@ -361,7 +313,7 @@ impl Kernel {
                 state,
                 unhealthy,
             };
-            self.pin_statuses.insert(slot, stand);
+            self.pins.put(slot, stand);
             if self.awaits_look(slot) {
                 self.trigger(now, slot, Trigger::PinMoved, Class::Intent);
             }
@@ -392,7 +344,7 @@ impl Kernel {
     /// Marks each asset as in sync whose content is the one in `floor`: all assets without a record were in sync with
     /// that.
     fn recover_floor(&mut self, floor: &Incarnation) {
-        self.floor = Some(floor.no());
+        self.ledger.set_floor(floor.no());
         for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let follows = slot.location.is_some() && slot.pin.is_newest();
@@ -409,7 +361,7 @@ impl Kernel {
             slot.set(flag::REACHED, false);
             slot.set(flag::THERE, change.before.is_some() && slot.pin.is_newest());
             if change.before.is_some() && slot.pin.is_newest() && slot.location.is_some() {
-                self.last_settled.keep(at, floor.clone(), None);
+                self.table.last_settled_mut().keep(at, floor.clone(), None);
             }
             if let Some(before) = &change.before {
                 let (id, edges) = (before.id(), addons::DependsOn::edges_of(before));
@@ -448,7 +400,7 @@ impl Kernel {
         record: &AssetRecord,
         kept: &BTreeMap<IncarnationNo, Incarnation>,
     ) {
-        self.last_settled.forget(at);
+        self.table.last_settled_mut().forget(at);
         let Some(settled) = &record.settled else {
             return;
         };
@@ -456,7 +408,7 @@ impl Kernel {
         let before = kept.get(&settled.incarnation).filter(|_| pending);
         let content = |before: &&Incarnation| before.asset(id).map(|asset| asset.digest());
         if let Some(before) = before.filter(|it| content(it) == Some(settled.content)) {
-            self.last_settled.keep(at, before.clone(), None);
+            self.table.last_settled_mut().keep(at, before.clone(), None);
         }
     }
 
@@ -470,7 +422,8 @@ impl Kernel {
             slot.set(flag::IN_SYNC, reached && settled);
             self.note_turned_down(at);
             self.note_orphan(at);
-            self.unsettled += u32::from(self.counts_as_unsettled(at));
+            let counts = self.counts_as_unsettled(at);
+            self.census.recount_one(false, counts);
             if self.table.slot(at).has(flag::GOVERNED) {
                 self.count_behind(at, out);
             }

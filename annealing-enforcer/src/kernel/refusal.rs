@@ -11,12 +11,12 @@ use super::{
     admission::Refusal,
     branch::Branch,
     event::Effects,
+    retry::{until, wall_at},
     state::{
         attempt::{AttemptNo, Behind, Phase, Wait},
         claims::Taken,
         slot::{Class, SlotNo, Trigger},
     },
-    waiting::{until, wall_at},
 };
 
 impl Kernel {
@@ -53,7 +53,7 @@ impl Kernel {
                     .table
                     .id(other)
                     .map_or_else(String::new, |id| id.to_string());
-                self.hold_waiters.entry(other).or_default().insert(slot);
+                self.holds.wait(slot, other);
                 let why = format!("a push of {name}, or a push that relies on it, is in flight");
                 let behind = Behind::Push(other);
                 let wait = Wait::Parked { why, behind };
@@ -129,7 +129,7 @@ impl Kernel {
             return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
         }
         let most = self.config.backoff_base.as_nanos() as u64;
-        let wait = Duration::from_nanos(self.random(most));
+        let wait = Duration::from_nanos(self.schedule.random(most));
         let parked = Wait::Parked {
             why: "other pushes made its evidence outdated; it is diffed again".into(),
             behind: Behind::Many,
@@ -195,11 +195,7 @@ impl Kernel {
         let Some(other) = self.table.find(other.as_str()) else {
             return false;
         };
-        if self.settle_log.get(&other).is_some_and(|&at| at > seen) {
-            return true;
-        }
-        self.settle_waiters.entry(other).or_default().insert(slot);
-        false
+        self.settle_waits.wait(slot, other, seen)
     }
 
     /// Wakes the next asset that waits for a claim, after the asset woken for it did not take it.

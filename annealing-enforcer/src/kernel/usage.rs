@@ -10,11 +10,11 @@ use prodspec_model::{
 
 use super::{
     Kernel,
+    retry::wall_then,
     state::{
         attempt::AttemptNo,
         slot::{SlotNo, flag},
     },
-    waiting::wall_then,
 };
 
 impl Kernel {

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::super::{cure::Before, waiting::wall_at};
-use super::{people::Waiver, pin_entry::PinNo, slot::SlotNo};
+use super::super::retry::wall_at;
+use super::{last_settled::Before, people::Waiver, pin_entry::PinNo, slot::SlotNo};
 
 /// Number of an attempt in [`Attempts`]. The numbers of ended attempts are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use plugin_sdk::Mono;
 
-use super::super::observe::Queued;
-use super::{attempt::AttemptNo, breaker::Breaker, schedule::Ready};
+use super::{attempt::AttemptNo, breaker::Breaker, observations::Queued, schedule::Ready};
 use crate::config::TypeConfig;
 
 /// Number of a registered type, in the order of registration. It is valid for one kernel only.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use plugin_sdk::Mono;
+use plugin_sdk::{Mono, Now};
 
 use super::{
     attempt::AttemptNo,
@@ -87,20 +87,102 @@ impl Ready {
     }
 }
 
+/// The time of each asset's next diff or deadline: timers for assets in the loop, the drift scan for the others.
+#[derive(Debug)]
+pub(in crate::kernel) struct Schedule {
+    /// Time at which the last step ran.
+    now: Now,
+    timers: Timers,
+    drift: Drift,
+    /// State of the generator of random numbers.
+    random: u64,
+}
+
+impl Schedule {
+    /// Creates a schedule whose drift scan resumes where former owners stopped; `before` is the total time owned so far.
+    pub(in crate::kernel) fn new(now: Now, period: Duration, before: Duration, seed: u64) -> Self {
+        Self {
+            now,
+            timers: Timers::default(),
+            drift: Drift::new(period, now.mono, before),
+            random: seed,
+        }
+    }
+
+    /// Notes that a step runs at `now`.
+    pub(in crate::kernel) fn step(&mut self, now: Now) {
+        self.now = now;
+    }
+
+    /// Returns the time at which the last step ran.
+    pub(in crate::kernel) fn now(&self) -> Now {
+        self.now
+    }
+
+    /// Sets a timer of an attempt. It is valid while the attempt has this generation.
+    pub(in crate::kernel) fn set(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
+        self.timers.set(at, attempt, generation);
+    }
+
+    /// Sets the deadline of a diff.
+    pub(in crate::kernel) fn set_diff(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
+        self.timers.set_diff(at, attempt, generation);
+    }
+
+    /// Drops invalid timers at the front: those for which `live` does not hold.
+    pub(in crate::kernel) fn tidy(&mut self, live: impl Fn(AttemptNo, u32) -> bool) {
+        self.timers.tidy(live);
+    }
+
+    /// Returns the time of the next timer.
+    pub(in crate::kernel) fn next_timer(&self) -> Option<Mono> {
+        self.timers.next()
+    }
+
+    /// Removes and returns the next timer that is due, with its time.
+    pub(in crate::kernel) fn pop_timer(&mut self, now: Mono) -> Option<(Mono, AttemptNo, u32)> {
+        self.timers.pop_due(now)
+    }
+
+    /// Returns the time at which the drift scan goes on.
+    pub(in crate::kernel) fn next_drift(&self, slots: u32) -> Option<Mono> {
+        self.drift.next(slots)
+    }
+
+    /// Returns the next slot that the drift scan reaches, if it is due.
+    pub(in crate::kernel) fn pop_drift(&mut self, now: Mono, slots: u32) -> Option<SlotNo> {
+        self.drift.pop_due(now, slots)
+    }
+
+    /// Returns a uniformly random number below `below`, from the seed (SplitMix64).
+    pub(in crate::kernel) fn random(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % below.max(1)
+    }
+
+    #[cfg(test)]
+    pub(in crate::kernel) fn contains(&self, attempt: AttemptNo, generation: u32) -> bool {
+        self.timers.contains(attempt, generation)
+    }
+}
+
 /// Timers of assets in the loop. An entry is valid while the asset's attempt has its generation.
 #[derive(Debug, Default)]
-pub(in crate::kernel) struct Timers {
+struct Timers {
     heap: BinaryHeap<Reverse<(Mono, AttemptNo, u32)>>,
     /// Deadlines of diffs. They are set in about the order in which they fall due, so they need no heap.
     diffs: VecDeque<(Mono, AttemptNo, u32)>,
 }
 
 impl Timers {
-    pub(in crate::kernel) fn set(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
+    fn set(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         self.heap.push(Reverse((at, attempt, generation)));
     }
 
-    pub(in crate::kernel) fn set_diff(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
+    fn set_diff(&mut self, at: Mono, attempt: AttemptNo, generation: u32) {
         match self.diffs.back() {
             Some(&(last, ..)) if last > at => self.set(at, attempt, generation),
             _ => self.diffs.push_back((at, attempt, generation)),
@@ -108,7 +190,7 @@ impl Timers {
     }
 
     /// Drops invalid entries at the front: those for which `live` does not hold.
-    pub(in crate::kernel) fn tidy(&mut self, live: impl Fn(AttemptNo, u32) -> bool) {
+    fn tidy(&mut self, live: impl Fn(AttemptNo, u32) -> bool) {
         while self
             .diffs
             .front()
@@ -126,19 +208,19 @@ impl Timers {
     }
 
     #[cfg(test)]
-    pub(in crate::kernel) fn contains(&self, attempt: AttemptNo, generation: u32) -> bool {
+    fn contains(&self, attempt: AttemptNo, generation: u32) -> bool {
         let set = |entry: &(Mono, AttemptNo, u32)| (entry.1, entry.2) == (attempt, generation);
         self.diffs.iter().any(set) || self.heap.iter().any(|Reverse(entry)| set(entry))
     }
 
-    pub(in crate::kernel) fn next(&self) -> Option<Mono> {
+    fn next(&self) -> Option<Mono> {
         let diff = self.diffs.front().map(|entry| entry.0);
         let other = self.heap.peek().map(|Reverse(entry)| entry.0);
         diff.into_iter().chain(other).min()
     }
 
     /// Removes and returns the next entry that is due, with its time.
-    pub(in crate::kernel) fn pop_due(&mut self, now: Mono) -> Option<(Mono, AttemptNo, u32)> {
+    fn pop_due(&mut self, now: Mono) -> Option<(Mono, AttemptNo, u32)> {
         if self.heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             return self.heap.pop().map(|Reverse(entry)| entry);
         }
@@ -148,7 +230,7 @@ impl Timers {
 
 /// The drift scan: visits all slots in a fixed permutation once per period, without a timer for each.
 #[derive(Debug)]
-pub(in crate::kernel) struct Drift {
+struct Drift {
     period: Duration,
     started: Mono,
     /// The part of the present pass that former owners did before `started`.
@@ -165,7 +247,7 @@ const LOT: Duration = Duration::from_millis(10);
 
 impl Drift {
     /// Creates a scan that resumes where former owners stopped; `before` is the total time owned so far.
-    pub(in crate::kernel) fn new(period: Duration, now: Mono, before: Duration) -> Self {
+    fn new(period: Duration, now: Mono, before: Duration) -> Self {
         let before = before.as_nanos() % period.as_nanos().max(1);
         Self {
             period,
@@ -190,7 +272,7 @@ impl Drift {
     }
 
     /// Time at which the next batch is due.
-    pub(in crate::kernel) fn next(&self, slots: u32) -> Option<Mono> {
+    fn next(&self, slots: u32) -> Option<Mono> {
         if slots == 0 {
             return None;
         }
@@ -204,7 +286,7 @@ impl Drift {
     }
 
     /// Returns the next slot if it is due.
-    pub(in crate::kernel) fn pop_due(&mut self, now: Mono, slots: u32) -> Option<SlotNo> {
+    fn pop_due(&mut self, now: Mono, slots: u32) -> Option<SlotNo> {
         if self.done >= self.of {
             if slots == 0 || (self.of > 0 && now < self.ends()) {
                 return None;

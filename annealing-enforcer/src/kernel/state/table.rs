@@ -12,6 +12,7 @@ use prodspec_model::{
 };
 
 use super::{
+    last_settled::LastSettled,
     pin_entry::{Name, PinEntry, PinNo, is_unused},
     slot::{Slot, SlotNo, flag},
 };
@@ -39,6 +40,8 @@ pub(in crate::kernel) struct Table {
     groups: BTreeMap<AssetId, PinNo>,
     /// Assets that the newest incarnation does not have, or has as modelled only: orphans, and assets pinned elsewhere.
     elsewhere: BTreeMap<SlotNo, Elsewhere>,
+    /// The contents with which assets settled last whose intent has changed since.
+    last_settled: LastSettled,
 }
 
 /// An asset that the newest incarnation does not have, or has as modelled only.
@@ -63,7 +66,16 @@ impl Table {
             idle: BTreeSet::new(),
             groups: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
+            last_settled: LastSettled::default(),
         }
+    }
+
+    pub(in crate::kernel) fn last_settled(&self) -> &LastSettled {
+        &self.last_settled
+    }
+
+    pub(in crate::kernel) fn last_settled_mut(&mut self) -> &mut LastSettled {
+        &mut self.last_settled
     }
 
     pub(in crate::kernel) fn len(&self) -> u32 {
@@ -183,6 +195,7 @@ impl Table {
             entry.remove();
         }
         self.elsewhere.remove(&at);
+        self.last_settled.forget(at);
         self.set_place(at, PinNo::NEWEST);
         let (seq, n) = (self.slot(at).seq, self.slot(at).n);
         self.calls = self.calls.max(n.wrapping_add(1));

@@ -22,7 +22,11 @@ impl Kernel {
             .table
             .slots()
             .filter(|(at, _)| self.counts_as_unsettled(*at));
-        assert_eq!(self.unsettled, unsettled.count() as u32, "unsettled");
+        assert_eq!(
+            self.census.unsettled(),
+            unsettled.count() as u32,
+            "unsettled"
+        );
         for (at, slot) in self.table.slots() {
             self.check_slot(at, slot);
         }
@@ -55,13 +59,13 @@ impl Kernel {
         let policy = self.policy_of(at);
         assert_eq!(policy.is_some(), slot.has(flag::GOVERNED), "governed");
         let pinned = self.table.is_pinned(at);
-        assert_eq!(pinned, self.pin_statuses.contains_key(&at), "pin_status");
+        assert_eq!(pinned, self.pins.of(at).is_some(), "pin_status");
         if !pinned {
             assert_eq!(policy.as_ref(), self.table.follows(at), "default");
         }
         let there = |place| self.table.intent_by(at, place).map(|it| it.0.digest());
         let behind = policy.is_some() && there(slot.pin) != there(PinNo::NEWEST);
-        assert_eq!(behind, self.behind.contains(&at), "behind");
+        assert_eq!(behind, self.census.is_behind(at), "behind");
         let intended = self.table.has_intent(at);
         assert!(
             !(slot.has(flag::ORPHAN) && intended),
@@ -95,8 +99,8 @@ impl Kernel {
         let wakes = match it.phase {
             Phase::Queued => true,
             Phase::Permit => kind.permits.contains(&(at, it.generation)),
-            Phase::Journaling(number) => self.journaling.contains(&(number, at)),
-            _ => self.timers.contains(at, it.generation),
+            Phase::Journaling(number) => self.ledger.awaits(number, at),
+            _ => self.schedule.contains(at, it.generation),
         };
         assert!(wakes, "nothing wakes {:?}", it.phase);
         let working = matches!(
@@ -143,7 +147,7 @@ impl Kernel {
         let checking = checking
             .filter(|it| matches!(it.phase, Phase::Checking))
             .count();
-        assert_eq!(self.checking, checking as u32, "checking");
+        assert_eq!(self.settle_waits.checking(), checking as u32, "checking");
     }
 
     /// The claimed amounts are those of the pushes in flight, and the sums kept by key equal a recount.
@@ -183,7 +187,7 @@ impl Kernel {
                     .or_default() += 1;
             }
         }
-        assert_eq!(self.holds, holds, "holds");
+        assert_eq!(*self.holds.pushes(), holds, "holds");
         assert_eq!(*self.claims.held(), claims, "claims");
         self.check_amounts();
     }

@@ -32,7 +32,7 @@ impl Message for Thing {
     const TYPE: &'static str = "test.v1.Thing";
 }
 
-pub(super) fn id(text: &str) -> AssetId {
+pub(in crate::kernel) fn id(text: &str) -> AssetId {
     AssetId::new(text).unwrap()
 }
 
@@ -45,7 +45,11 @@ pub(super) fn thing(name: &str, size: u32) -> Asset {
 }
 
 /// The incarnation after `parent`, or the first one: with the assets `put` and without those `removed`.
-pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
+pub(in crate::kernel) fn seal(
+    parent: Option<&Incarnation>,
+    put: Vec<Asset>,
+    removed: &[&str],
+) -> Incarnation {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
     let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
     let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());

@@ -1,20 +1,21 @@
-//! The steps of an asset: queue, diff, permit, check.
+//! Diff: comparing an asset with production, and what each finding leads to.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Change, Diff, Guard, Now, Observed, Run, Verdict, plugin};
+use plugin_sdk::{Cause, Change, Diff, Guard, Now, Observed, Run, plugin};
 use prodspec_model::{Asset, Message, addons};
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
-    event::{Call, CheckCall, Effects, Target},
+    branch::Branch,
+    bug::Bug,
+    event::{Call, Effects, Target},
+    retry::{until, wall_then},
     state::{
         attempt::{AttemptNo, Phase, Wait},
         slot::{Class, SlotNo, State, Trigger, flag},
     },
-    waiting::{until, wall_then},
 };
 
 impl Kernel {
@@ -67,7 +68,7 @@ impl Kernel {
         let state = &mut self.kinds[kind.index()];
         state.diffs += 1;
         state.breaker.called();
-        self.timers
+        self.schedule
             .set_diff(now.mono + state.config.diff_deadline, at, generation);
         out.calls.push(Call::Diff(Target {
             run,
@@ -356,95 +357,11 @@ impl Kernel {
         let rolls_back = attempt.cause == Cause::Rollback;
         // L2: the asset is diffed again even if all capacity stays taken for long.
         let period = now.mono + self.config.drift_period;
-        self.timers.set(period, at, generation);
+        self.schedule.set(period, at, generation);
         self.kinds[kind.index()]
             .permits
             .push((at, generation), rolls_back);
         self.grant_permits(now, kind, out);
-    }
-
-    pub(super) fn start_check(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
-        let edges_seen = self.edges.count();
-        let Some(attempt) = self.attempts.at_mut(at) else {
-            return;
-        };
-        let slot = attempt.slot;
-        let (Some(change), Some(known)) = (attempt.change.clone(), self.table.known(slot)) else {
-            return;
-        };
-        let Some(asset) = attempt.incarnation.snapshot().get(known.id_str()) else {
-            return;
-        };
-        let reached = self.table.slot(slot).has(flag::REACHED);
-        let brought = match reached {
-            true => Vec::new(),
-            false => self.edges.brought(&asset),
-        };
-        let entry = self.table.slot_mut(slot);
-        // Observations of the asset raise its call number meanwhile; the answer of this check is recognised by this
-        // number.
-        entry.n += 1;
-        attempt.run = entry.n;
-        let run = Run {
-            slot: slot.bare(),
-            n: entry.n,
-            incarnation: attempt.incarnation.no(),
-        };
-        attempt.phase = Phase::Checking;
-        attempt.advance();
-        (attempt.check_started, attempt.prolonged) = (now.mono, false);
-        attempt.edges_seen = edges_seen;
-        attempt.settles_seen = self.settles;
-        self.checking += 1;
-        self.timers.set(
-            now.mono + self.config.check_deadline,
-            at,
-            attempt.generation,
-        );
-        out.calls.push(Call::Check(CheckCall {
-            target: Target {
-                run,
-                plugin: entry.kind,
-                asset,
-                incarnation: attempt.incarnation.clone(),
-            },
-            change,
-            observed: attempt.observed.clone(),
-            cause: attempt.cause,
-            edges: self.edges.shared(),
-            latest: self.table.latest().clone(),
-            brought,
-        }));
-    }
-
-    pub(super) fn check_done(
-        &mut self,
-        now: Now,
-        run: Run,
-        answer: Result<Verdict, String>,
-        out: &mut Effects,
-    ) {
-        match self.awaiting(run, |phase| matches!(phase, Phase::Checking)) {
-            Some(at) => self.checked(now, at, answer, out),
-            None => self.count(Branch::Late),
-        }
-    }
-
-    /// Handles the end of an attempt's checks, or their passed deadline.
-    pub(super) fn checked(
-        &mut self,
-        now: Now,
-        at: AttemptNo,
-        answer: Result<Verdict, String>,
-        out: &mut Effects,
-    ) {
-        self.checking -= 1;
-        let verdict = match answer {
-            Ok(verdict) => verdict,
-            Err(_) if self.planted(Bug::PushOnTimedOutCheck) => Verdict::proceed(now.wall),
-            Err(why) => super::admission::failed_check(now, why),
-        };
-        self.decide_admission(now, at, &verdict, out);
     }
 
     /// Whether an advisory provider may still be working on a push of unknown outcome. Changed intent does not end that

@@ -1,4 +1,4 @@
-//! From admission to a known outcome: record ahead, push, resolve, settle; and the records of the outcome.
+//! Push: from admission to a known outcome. A push is recorded ahead, called, and resolved or closed.
 
 use control_plane_store::records::Outcome;
 use plugin_sdk::{Claim, Key, Mono, Now, Pushed, Run, plugin};
@@ -6,11 +6,12 @@ use prodspec_model::{Digest, addons::DependsOn};
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
+    branch::Branch,
+    bug::Bug,
     event::{Call, Effects, PushCall, Target},
     state::{
         attempt::{AttemptNo, Phase, Wait},
-        slot::{Class, SlotNo, Trigger, flag},
+        slot::{Class, SlotNo, Trigger},
     },
 };
 
@@ -55,7 +56,7 @@ impl Kernel {
             it.phase = Phase::Journaling(number);
             it.advance();
         }
-        self.journaling.push_back((number, at));
+        self.ledger.await_durable(number, at);
         self.pass_on(now, free);
         if self.planted(Bug::PushBeforeDurable) {
             self.durable(now, number, out);
@@ -64,10 +65,7 @@ impl Kernel {
 
     /// Starts the pushes and follow-ups whose records are durable.
     pub(super) fn durable(&mut self, now: Now, upto: u64, out: &mut Effects) {
-        while self.journaling.front().is_some_and(|entry| entry.0 <= upto) {
-            let Some((number, at)) = self.journaling.pop_front() else {
-                return;
-            };
+        while let Some((number, at)) = self.ledger.next_durable(upto) {
             let journaling = |it: &super::state::attempt::Attempt| matches!(it.phase, Phase::Journaling(n) if n == number);
             if self.attempts.at(at).is_some_and(journaling) {
                 self.start_push(now, at, out);
@@ -114,7 +112,7 @@ impl Kernel {
         self.give_back_waivers(at, out);
         let before = self.attempts.at_mut(at).and_then(|it| it.before.take());
         if let Some(before) = before.filter(|_| self.table.has_intent(slot)) {
-            self.last_settled.put_back(slot, before);
+            self.table.last_settled_mut().put_back(slot, before);
         }
         self.close(now, at, out);
         self.remember(now, slot, out);
@@ -193,7 +191,7 @@ impl Kernel {
             false => begin_by,
         };
         let kind = slot.kind;
-        self.timers.set(it.call_until, at, it.generation);
+        self.schedule.set(it.call_until, at, it.generation);
         let known = self.table.known(it.slot);
         let asset = known
             .as_ref()
@@ -254,7 +252,7 @@ impl Kernel {
                 it.advance();
                 let least = self.config.backoff_base / 10;
                 let wait = check_again_in.clamp(least, self.config.drift_period.max(least));
-                self.timers.set(now.mono + wait, at, it.generation);
+                self.schedule.set(now.mono + wait, at, it.generation);
             }
             Ok(_) => self.pushed(now, at, out),
             Err(plugin::Error::Unknown { message }) => self.outcome_unknown(now, at, message, out),
@@ -367,19 +365,15 @@ impl Kernel {
     }
 
     fn drop_hold(&mut self, now: Now, relied: SlotNo) {
-        if let Some(count) = self.holds.get_mut(&relied) {
-            *count -= 1;
-            if *count == 0 {
-                self.holds.remove(&relied);
-                self.wake_hold_waiters(now, relied);
-                // The asset may have left meanwhile.
-                self.give_up(now, relied);
-            }
+        if self.holds.release(relied) {
+            self.wake_hold_waiters(now, relied);
+            // The asset may have left meanwhile.
+            self.give_up(now, relied);
         }
     }
 
     fn wake_hold_waiters(&mut self, now: Now, slot: SlotNo) {
-        for waiter in self.hold_waiters.remove(&slot).unwrap_or_default() {
+        for waiter in self.holds.take_waiters(slot) {
             self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
         }
     }
@@ -428,69 +422,6 @@ impl Kernel {
                 kind_of.push_breaker.probe_withdrawn();
             }
             self.grant_permits(now, kind, out);
-        }
-    }
-
-    /// Handles an asset that was found in sync with its present intent.
-    pub(super) fn settle(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
-        let entry = self.table.slot(slot);
-        let (news, pinned) = (
-            !entry.has(flag::IN_SYNC) || !entry.has(flag::REACHED),
-            !entry.pin.is_newest(),
-        );
-        let at = entry.attempt;
-        self.last_settled.forget(slot);
-        self.give_back_all(now, slot);
-        if let Some(it) = self.attempts.at_mut(at) {
-            (it.failures, it.voids, it.stales) = (0, 0, 0);
-            it.told = 0;
-            (it.asleep, it.throttled, it.said) = (None, None, None);
-        }
-        let confirmed = self.report_in_sync(now, slot, out);
-        if !news {
-            if confirmed {
-                self.remember(now, slot, out);
-            }
-            // The asset may have drifted and recovered between two diffs, and a check may have seen the drift.
-            return self.wake_settle_waiters(now, slot);
-        }
-        let pushed = self.attempts.at(at).is_some_and(|it| it.pushed.is_some());
-        self.mark(slot, out, |entry| {
-            entry.set(flag::IN_SYNC | flag::REACHED | flag::THERE, true)
-        });
-        self.note_turned_down(slot);
-        if pinned || pushed || !self.edges.is_empty() {
-            let production = pinned.then(|| self.table.intent(slot)).flatten();
-            let kept = production
-                .map(|(asset, _)| DependsOn::edges_of(&asset))
-                .unwrap_or_default();
-            if let Some(id) = self.table.id(slot) {
-                self.edges.settle(&id, kept);
-                self.edges_changed(slot);
-            }
-        }
-        if pushed || pinned || self.table.slot(slot).has(flag::RECORDED) {
-            self.remember(now, slot, out);
-        } else {
-            self.table.slot_mut(slot).set(flag::UNRECORDED, true);
-            self.unrecorded.push_back(slot);
-        }
-        if let Some(it) = self.attempts.at_mut(at) {
-            it.forget_pushes();
-        }
-        self.wake_settle_waiters(now, slot);
-    }
-
-    /// Wakes the assets that wait for this one to settle, and notes the settling for checks under way, which may name
-    /// it.
-    fn wake_settle_waiters(&mut self, now: Now, slot: SlotNo) {
-        if self.checking > 0 {
-            self.settles += 1;
-            self.settle_log.insert(slot, self.settles);
-        }
-        for waiter in self.settle_waiters.remove(&slot).unwrap_or_default() {
-            self.count(Branch::WokenBySettling);
-            self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
         }
     }
 }

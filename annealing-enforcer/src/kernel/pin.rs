@@ -8,7 +8,8 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
+    branch::Branch,
+    bug::Bug,
     event::{Effects, Record},
     state::{
         attempt::{AttemptNo, Phase},
@@ -249,7 +250,7 @@ impl Kernel {
         };
         let mut was = self.was(slot);
         if new.is_some() {
-            self.early_pins.remove(id);
+            drop(self.pins.take_early(id));
             (was.intent, was.counted) = (None, false);
         }
         let class = match &pin {
@@ -288,18 +289,15 @@ impl Kernel {
     /// Stores the pin of an asset that has no slot: not known yet, no longer known, or not enforced.
     fn pin_early(&mut self, id: &AssetId, pin: Pin<Incarnation>, out: &mut Effects) {
         self.record(Record::Pin(id.clone(), pin.by_number()), out);
-        match pin {
-            Pin::Default => self.early_pins.remove(id),
-            pin => self.early_pins.insert(id.clone(), pin),
-        };
+        self.pins.put_early(id.clone(), pin);
     }
 
     /// Applies the pin that an asset was given before it was known.
     pub(super) fn take_early(&mut self, now: Now, slot: SlotNo, asset: &Asset, out: &mut Effects) {
-        if self.early_pins.is_empty() {
+        if self.pins.has_no_early() {
             return;
         }
-        let at = match self.early_pins.remove(&asset.id()) {
+        let at = match self.pins.take_early(&asset.id()) {
             Some(Pin::At(incarnation, cause)) => Some((incarnation, cause)),
             Some(Pin::NotYet) => None,
             Some(Pin::Default) | None => return,
@@ -318,7 +316,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let counts = self.counts_as_unsettled(slot);
-        self.unsettled = self.unsettled + u32::from(counts) - u32::from(was.counted);
+        self.census.recount_one(was.counted, counts);
         self.count_behind(slot, out);
         let is = self.table.intent(slot);
         let same = content(was.intent.as_ref()) == content(is.as_ref());
@@ -368,7 +366,7 @@ impl Kernel {
         self.count(Branch::MovedQuietly);
         let entry = self.table.slot(slot);
         let (pin, at) = (entry.pin, entry.attempt);
-        let in_place = self.pin_statuses.get(&slot).is_some_and(|it| it.confirmed);
+        let in_place = self.pins.is_confirmed(slot) == Some(true);
         let unrecorded = !pin.is_newest()
             && pin != place
             && entry.has(flag::IN_SYNC)
@@ -399,10 +397,7 @@ impl Kernel {
         let newest = || self.table.intent_by(slot, PinNo::NEWEST);
         let behind = entry.has(flag::GOVERNED)
             && content(self.table.intent(slot).as_ref()) != content(newest().as_ref());
-        let changed = match behind {
-            true => self.behind.insert(slot),
-            false => self.behind.remove(&slot),
-        };
+        let changed = self.census.set_behind(slot, behind);
         out.settled_changed |= changed;
     }
 }

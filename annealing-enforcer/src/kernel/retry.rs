@@ -91,7 +91,7 @@ impl Kernel {
         if let Some(it) = self.attempts.at_mut(at) {
             it.prolonged = true;
             let until = now.mono + late.min(deadline);
-            self.timers.set(until, at, it.generation);
+            self.schedule.set(until, at, it.generation);
         }
         true
     }
@@ -155,7 +155,7 @@ impl Kernel {
             .backoff_base
             .saturating_mul(1 << failures.min(20))
             .min(self.config.backoff_cap);
-        let jitter = self.random(most.as_nanos() as u64);
+        let jitter = self.schedule.random(most.as_nanos() as u64);
         Duration::from_nanos(jitter).max(self.config.backoff_base / 10)
     }
 
@@ -249,7 +249,7 @@ impl Kernel {
         let least = self.config.backoff_base / 10;
         let time = time.max(least);
         attempt.wakes = Some(now.mono + time);
-        self.timers.set(now.mono + time, at, attempt.generation);
+        self.schedule.set(now.mono + time, at, attempt.generation);
         self.pass_on(now, woken_for);
         if rerun && (cuts(trigger) || !patient) && !self.must_wait(slot) {
             self.enqueue(now, slot, trigger, class);

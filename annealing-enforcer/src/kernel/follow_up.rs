@@ -6,7 +6,8 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
+    branch::Branch,
+    bug::Bug,
     event::Effects,
     state::attempt::{AttemptNo, Phase},
 };
@@ -33,7 +34,7 @@ impl Kernel {
             (it.follows, it.phase) = (true, Phase::Journaling(number));
             it.advance();
         }
-        self.journaling.push_back((number, at));
+        self.ledger.await_durable(number, at);
         if self.planted(Bug::PushBeforeDurable) {
             self.durable(now, number, out);
         }
@@ -86,7 +87,7 @@ impl Kernel {
             it.phase = Phase::Continuing;
             it.advance();
             let soon = now.mono + Duration::from_secs(1);
-            self.timers.set(soon, at, it.generation);
+            self.schedule.set(soon, at, it.generation);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Records: the settled state, the records of assets, and decisions.
 
-use std::time::Duration;
-
 use control_plane_store::records::{
     AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy,
 };
@@ -17,11 +15,6 @@ use super::{
         slot::{SlotNo, flag},
     },
 };
-
-/// While any asset is unsettled, assets that were found in sync without a push are recorded in batches of at most
-/// `REMEMBER_LOT`, one batch per `REMEMBER_EVERY`.
-pub(super) const REMEMBER_EVERY: Duration = Duration::from_secs(1);
-const REMEMBER_LOT: usize = 500;
 
 impl Kernel {
     /// Notes that the last diff did not find the asset in sync.
@@ -52,7 +45,7 @@ impl Kernel {
         let before = self.counts_as_unsettled(slot);
         change(self.table.slot_mut(slot));
         let after = self.counts_as_unsettled(slot);
-        self.unsettled = self.unsettled + u32::from(after) - u32::from(before);
+        self.census.recount_one(before, after);
         self.note_orphan(slot);
         out.settled_changed = true;
     }
@@ -64,15 +57,13 @@ impl Kernel {
 
     /// Asks the shell to store a record. Returns its number.
     pub(super) fn record(&mut self, record: Record, out: &mut Effects) -> u64 {
-        out.records.push(record);
-        self.recorded += 1;
-        self.recorded
+        self.ledger.record(record, out)
     }
 
     /// Records the state of an asset: its settled content, open push, edges and claims. Returns the record's number.
     pub(super) fn remember(&mut self, now: Now, slot: SlotNo, out: &mut Effects) -> u64 {
         let Some(id) = self.table.id(slot) else {
-            return self.recorded;
+            return self.ledger.last();
         };
         self.table.slot_mut(slot).set(flag::RECORDED, true);
         self.table.slot_mut(slot).set(flag::UNRECORDED, false);
@@ -86,22 +77,18 @@ impl Kernel {
     /// Records assets that were found in sync without a push: all with one record when no asset is unsettled, otherwise
     /// in batches.
     pub(super) fn remember_quiet(&mut self, now: Now, out: &mut Effects) {
-        if self.unsettled == 0 {
-            for slot in std::mem::take(&mut self.unrecorded) {
+        if self.census.unsettled() == 0 {
+            for slot in self.ledger.take_quiet() {
                 self.table.slot_mut(slot).set(flag::UNRECORDED, false);
             }
             let no = self.table.latest().no();
-            self.floor = Some(no);
+            self.ledger.set_floor(no);
             self.record(Record::Floor(no), out);
-        } else if now.mono >= self.remember_at {
-            self.remember_at = now.mono + REMEMBER_EVERY;
-            for _ in 0..REMEMBER_LOT {
-                let Some(slot) = self.unrecorded.pop_front() else {
-                    return;
-                };
-                if self.table.slot(slot).has(flag::UNRECORDED) {
-                    self.remember(now, slot, out);
-                }
+            return;
+        }
+        for slot in self.ledger.take_quiet_batch(now.mono) {
+            if self.table.slot(slot).has(flag::UNRECORDED) {
+                self.remember(now, slot, out);
             }
         }
     }
@@ -113,14 +100,10 @@ impl Kernel {
             .as_ref()
             .filter(|_| entry.has(flag::REACHED))
             // R20: a finding from before the pin moved is not recorded as one at the new pin.
-            .filter(|_| {
-                self.pin_statuses
-                    .get(&slot)
-                    .is_none_or(|stand| stand.confirmed)
-            })
+            .filter(|_| self.pins.is_confirmed(slot).unwrap_or(true))
             .map(|(asset, incarnation)| (asset.digest(), incarnation.no()))
             .or_else(|| {
-                let before = self.last_settled.of(slot)?;
+                let before = self.table.last_settled().of(slot)?;
                 let asset = before.snapshot().get(id.as_str())?;
                 Some((asset.digest(), before.no()))
             })
@@ -161,11 +144,11 @@ impl Kernel {
         OpenPush {
             incarnation: it.pushed_at.as_ref().unwrap_or(&it.incarnation).no(),
             change: change.map_or(Digest([0; 32]), |change| change.digest),
-            token: self.token,
+            token: self.ownership.token(),
             at: now.wall,
             type_name: config.name.clone(),
             guard: it.pushed_guard.unwrap_or(config.guard),
-            until: self.owned.total(now.mono) + it.call_until.since(now.mono),
+            until: self.ownership.total(now.mono) + it.call_until.since(now.mono),
             relies_on: ReliedOn::new(relied_on.filter_map(|&relied| self.table.id(relied))),
         }
     }
@@ -197,7 +180,7 @@ impl Kernel {
             trigger,
             cause: it.cause,
             incarnation: it.incarnation.no(),
-            token: self.token,
+            token: self.ownership.token(),
             change: it.change.as_ref().map(|change| change.digest),
             summary: it
                 .change
