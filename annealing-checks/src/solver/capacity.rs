@@ -9,7 +9,7 @@ use plugin_sdk::{Shared, Transition, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::{Value, json};
 
-use super::{Answered, OrderRule, Push, Question, Seen, Wait};
+use super::{Answered, OrderRule, Push, Question, Seen, Wait, way_out::GONE};
 
 /// Orders changes of serving capacity along `Need::Capacity` edges.
 #[derive(Debug, Clone, Copy, Default)]
@@ -117,6 +117,11 @@ fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
         evidence
     };
     let short = format!("{total} {unit} of `{provider}` would be used, it has {there}");
+    let reason = format!("must grow first: {short}");
+    let waits_for_provider = || Wait::on(provider.clone(), reason).because(evidence(None));
+    if seen.is_gone(provider) {
+        return vec![waits_for_provider().dead_end(GONE)].into();
+    }
     let grows = change(seen, provider, unit) > 0;
     let first = match &usage.shrinking[..] {
         [] if !grows => &usage.leaving[..],
@@ -128,8 +133,6 @@ fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
     };
     let others = first.iter().filter(|(consumer, _)| consumer != provider);
     let mut found: Vec<_> = others.map(wait).collect();
-    let reason = format!("must grow first: {short}");
-    let waits_for_provider = || Wait::on(provider.clone(), reason).because(evidence(None));
     if grows {
         found.push(waits_for_provider());
     } else if found.is_empty() {

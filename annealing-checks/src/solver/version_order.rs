@@ -4,7 +4,7 @@ use plugin_sdk::{Transition, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::json;
 
-use super::{OrderRule, Push, Question, Wait};
+use super::{OrderRule, Push, Question, Wait, way_out::GONE};
 
 /// Orders changes of version along `Need::Version` edges, by the versions that run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,7 +56,12 @@ fn rise(provider: AssetId, to: Option<u64>) -> Question {
             show(runs),
             show(to)
         );
-        vec![Wait::on(provider, reason).because(json!({"runs": runs, "needed": to}))]
+        let gone = seen.is_gone(&provider);
+        let wait = Wait::on(provider, reason).because(json!({"runs": runs, "needed": to}));
+        vec![match gone {
+            true => wait.dead_end(GONE),
+            false => wait,
+        }]
     })
 }
 

@@ -1,5 +1,6 @@
 //! Tests of each rule, on a partition that the test fills.
 
+mod gone;
 mod order;
 mod rules;
 
