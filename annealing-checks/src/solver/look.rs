@@ -10,7 +10,7 @@ use plugin_sdk::{
 use prodspec_model::AssetId;
 use serde_json::json;
 
-use super::{Question, Seen, Wait};
+use super::{Question, Seen, Wait, way_out::MODELLED_ONLY};
 
 /// The result of observing one asset.
 type Looked = Result<Observation, observe::Error>;
@@ -148,6 +148,9 @@ fn cannot_tell(asset: AssetId, looked: Looked) -> Wait {
             asset,
             "its diff has a result that this version does not know",
         ),
+        Err(error @ Error::ModelledOnly) => {
+            Wait::on(asset, error.to_string()).dead_end(MODELLED_ONLY)
+        }
         Err(error) => Wait::on(asset, error.to_string()),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{cell::OnceCell, fmt};
 
-use plugin_sdk::{CheckRequest, Claim, DEAD_END, Effects, PartitionView, Shared, observe::Link};
+use plugin_sdk::{
+    Cause, CheckRequest, Claim, DEAD_END, Effects, PartitionView, Shared, observe::Link,
+};
 use prodspec_model::AssetId;
 use serde_json::{Map, Value};
 
@@ -39,6 +41,11 @@ use super::Seen;
 pub trait OrderRule: Send + Sync + 'static {
     /// The questions that must be answered before `push` may start. Empty: the rule does not concern this push.
     fn questions(&self, push: &Push<'_>) -> Vec<Question>;
+}
+
+/// Whether a push with this cause restores earlier content or repairs drift.
+pub(super) fn cures(cause: Cause) -> bool {
+    matches!(cause, Cause::Drift | Cause::Rollback)
 }
 
 /// A push that is to be ordered relative to its neighbours.

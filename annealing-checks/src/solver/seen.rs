@@ -62,6 +62,12 @@ impl Seen {
         self.observations.get(asset)?.cause
     }
 
+    /// Whether an asset has no intent *yet*: the rollout of its policy group has not reached it.
+    pub fn is_not_yet(&self, asset: &AssetId) -> bool {
+        let observation = self.observations.get(asset);
+        observation.is_some_and(|observation| observation.not_yet)
+    }
+
     /// The state of an asset in production. `None`: it was not observed.
     pub fn observed(&self, asset: &AssetId) -> Option<&Observed> {
         match self.diff(asset)? {

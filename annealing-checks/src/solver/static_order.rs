@@ -1,12 +1,9 @@
 //! Static order: a provider is in sync at its own pin before its consumer is pushed.
 
-use plugin_sdk::{Cause, Diff, observe::Link};
+use plugin_sdk::{Diff, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 
-use super::{
-    OrderRule, Push, Question, Seen, Wait,
-    way_out::{GONE, LEFT},
-};
+use super::{OrderRule, Push, Question, Seen, Wait, rule::cures, way_out::of_provider};
 
 /// Orders all pushes along `Need::Order` edges.
 ///
@@ -37,27 +34,22 @@ impl OrderRule for StaticOrder {
     }
 }
 
-/// Whether a push with this cause restores earlier content or repairs drift.
-fn cures(cause: Cause) -> bool {
-    matches!(cause, Cause::Drift | Cause::Rollback)
-}
-
 fn wait(seen: &Seen, provider: AssetId, cures_asker: bool) -> Option<Wait> {
     let in_sync = matches!(seen.diff(&provider), Some(Diff::InSync { .. }));
     if in_sync || seen.is_modelled_only(&provider) {
         return None;
     }
-    match seen.cause(&provider) {
-        Some(cause) if cures_asker && !cures(cause) => None,
-        Some(_) => Some(Wait::on(provider, "must be in sync first")),
-        None if cures_asker => None,
-        None if seen.is_gone(&provider) => {
-            let reason = "must be in sync first, but is gone";
-            Some(Wait::on(provider, reason).dead_end(GONE))
-        }
-        None => {
-            let reason = "must be in sync first, but has no intent, so it will not be pushed";
-            Some(Wait::on(provider, reason).dead_end(LEFT))
-        }
+    let Some(way_out) = of_provider(seen, &provider) else {
+        let ends = seen.cause(&provider).is_some_and(cures);
+        let waits = ends || !cures_asker;
+        return waits.then(|| Wait::on(provider, "must be in sync first"));
+    };
+    if cures_asker {
+        return None;
     }
+    let reason = match seen.is_gone(&provider) {
+        true => "must be in sync first, but is gone",
+        false => "must be in sync first, but has no intent, so it will not be pushed",
+    };
+    Some(Wait::on(provider, reason).dead_end(way_out))
 }

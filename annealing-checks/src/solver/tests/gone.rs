@@ -95,3 +95,34 @@ fn r16_a_consumer_that_is_gone_uses_no_capacity_of_its_provider() {
     view.fail(&id("old"), Error::Gone);
     assert!(push(&view, "job", capacity(40, 100)).is_proceed());
 }
+
+#[test]
+fn r16_modelled_only_neighbour_of_unknown_capacity_or_version_is_a_dead_end() {
+    for (need, up, down) in [
+        (qps(), capacity(40, 60), capacity(60, 40)),
+        (
+            Need::Version,
+            version(Some(3), Some(4)),
+            version(Some(4), Some(3)),
+        ),
+    ] {
+        let view = without("db", need.clone(), Error::ModelledOnly);
+        let verdict = push(&view, "job", up);
+        is_dead_end(&verdict, "db");
+        let way_out = verdict.delays[0].dead_end().unwrap();
+        assert!(way_out.contains("remove the edge"), "{way_out}");
+        assert!(push(&view, "job", down.clone()).is_proceed());
+        let view = without("job", need, Error::ModelledOnly);
+        is_dead_end(&push(&view, "db", down), "job");
+    }
+}
+
+#[test]
+fn r16_modelled_only_consumer_that_blocks_the_growth_of_others_is_a_dead_end() {
+    let view = partition(
+        &[("job", "db", qps()), ("idea", "db", qps())],
+        vec![("db", in_sync(capacity(100, 100)))],
+    );
+    view.fail(&id("idea"), Error::ModelledOnly);
+    is_dead_end(&push(&view, "job", capacity(40, 60)), "idea");
+}

@@ -3,6 +3,7 @@
 mod gone;
 mod order;
 mod rules;
+mod version;
 
 use std::sync::Arc;
 
