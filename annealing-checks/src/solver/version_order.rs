@@ -4,7 +4,14 @@ use plugin_sdk::{Transition, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::json;
 
-use super::{OrderRule, Push, Question, Wait};
+use super::{
+    OrderRule, Push, Question, Seen, Wait,
+    way_out::{of_consumer, of_provider},
+};
+
+/// Ends a wait for a version that an asset does not get to at its present pin.
+const STAYS: &str = "at its present pin it does not get there: edit it, or roll it out to an incarnation in which \
+     it does";
 
 /// Orders changes of version along `Need::Version` edges, by the versions that run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,7 +63,11 @@ fn rise(provider: AssetId, to: Option<u64>) -> Question {
             show(runs),
             show(to)
         );
-        vec![Wait::on(provider, reason).because(json!({"runs": runs, "needed": to}))]
+        let wait = Wait::on(provider.clone(), reason).because(json!({"runs": runs, "needed": to}));
+        if brings(seen, &provider).is_some_and(|brings| brings >= to) {
+            return vec![wait];
+        }
+        vec![wait.dead_end(of_provider(seen, &provider).unwrap_or(STAYS))]
     })
 }
 
@@ -72,8 +83,18 @@ fn fall(consumer: AssetId, to: Option<u64>) -> Question {
             show(runs),
             show(to)
         );
-        vec![Wait::on(consumer, reason).because(json!({"runs": runs, "left": to}))]
+        let wait = Wait::on(consumer.clone(), reason).because(json!({"runs": runs, "left": to}));
+        if brings(seen, &consumer).is_some_and(|brings| brings <= to) {
+            return vec![wait];
+        }
+        vec![wait.dead_end(of_consumer(seen, &consumer).unwrap_or(STAYS))]
     })
+}
+
+/// The version that the next push of an asset brings. `None`: no push is to come that changes the version.
+fn brings(seen: &Seen, asset: &AssetId) -> Option<Option<u64>> {
+    seen.cause(asset)?;
+    Some(seen.effects(asset)?.version?.to)
 }
 
 fn show(version: Option<u64>) -> String {

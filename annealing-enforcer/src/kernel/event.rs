@@ -7,7 +7,7 @@ use control_plane_store::records::{
 };
 use plugin_sdk::{
     Cause, Change, Diff, Mono, Observation, Observed, Pin, PinEvent, Pushed, Run, Shared, Usage,
-    Verdict, plugin,
+    Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -102,7 +102,7 @@ pub struct Effects {
     /// Calls to make; each answer comes back as an event.
     pub calls: Vec<Call>,
     /// Answers to [`Event::Observe`], each with the number of its question.
-    pub replies: Vec<(u64, Result<Observation, String>)>,
+    pub replies: Vec<(u64, Result<Observation, observe::Error>)>,
     /// Answers to [`Event::Usage`], each with the number of its question.
     pub usages: Vec<(u64, Usage)>,
     /// `true`: an asset may have settled, or may have stopped being settled.

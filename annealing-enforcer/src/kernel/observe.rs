@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use plugin_sdk::{Diff, Mono, Now, Observation, Run, Stamp, plugin};
+use plugin_sdk::{Diff, Mono, Now, Observation, Run, Stamp, observe::Error, plugin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation};
 
 use super::{
@@ -22,11 +22,15 @@ impl Kernel {
     pub(super) fn observe(&mut self, now: Now, ticket: u64, id: &AssetId, out: &mut Effects) {
         match self.table.find(id.as_str()) {
             Some(slot) => self.observe_slot(now, Asker::Check(ticket), slot, out),
-            None => {
-                let why =
-                    format!("cannot observe `{id}`: no plugin enforces it, or it is not known");
-                out.replies.push((ticket, Err(why)));
-            }
+            None => out.replies.push((ticket, Err(self.unknown(id)))),
+        }
+    }
+
+    /// The reason why an asset without a slot cannot be observed. Enforced assets of the newest incarnation have a slot.
+    fn unknown(&self, id: &AssetId) -> Error {
+        match self.table.latest().asset(id) {
+            Some(_) => Error::ModelledOnly,
+            None => Error::Gone,
         }
     }
 
@@ -49,7 +53,7 @@ impl Kernel {
     }
 
     /// Returns the content of an asset to diff (R16): the one at its own pin; without an intent, the newest known one.
-    fn observation_of(&self, slot: SlotNo) -> Result<(Asset, Incarnation), String> {
+    fn observation_of(&self, slot: SlotNo) -> Result<(Asset, Incarnation), Error> {
         if let Some(intent) = self.table.intent(slot) {
             return Ok(intent);
         }
@@ -57,13 +61,9 @@ impl Kernel {
             return Ok((there.asset.clone(), there.last.clone()));
         }
         let latest = self.table.latest().clone();
-        let id = self
-            .table
-            .id(slot)
-            .ok_or("cannot observe the asset: its slot was given up")?;
-        let asset = latest
-            .asset(&id)
-            .ok_or_else(|| format!("cannot observe `{id}`: no incarnation in use has it"))?;
+        // The slot was given up, or no incarnation in use has the asset.
+        let id = self.table.id(slot).ok_or(Error::Gone)?;
+        let asset = latest.asset(&id).ok_or(Error::Gone)?;
         Ok((asset, latest))
     }
 
@@ -72,7 +72,7 @@ impl Kernel {
         &mut self,
         now: Now,
         askers: Vec<Asker>,
-        found: &Result<Observation, String>,
+        found: &Result<Observation, Error>,
         out: &mut Effects,
     ) {
         for asker in askers {
@@ -93,6 +93,7 @@ impl Kernel {
             seq,
         };
         let cause = self.cause_of(asked.slot);
+        let not_yet = self.table.is_not_yet(asked.slot);
         if slot.in_flight() {
             self.count(Branch::ObservedInFlight);
             let diff = Diff::InProgress {
@@ -103,6 +104,7 @@ impl Kernel {
                 stamp,
                 as_of: now.wall,
                 cause,
+                not_yet,
             };
             self.answer(now, asked.askers, &Ok(found), out);
             return;
@@ -118,6 +120,7 @@ impl Kernel {
                 stamp,
                 as_of: fresh.as_of,
                 cause,
+                not_yet,
             };
             self.answer(now, asked.askers, &Ok(found), out);
             self.count(Branch::ObservationShared);
@@ -211,14 +214,16 @@ impl Kernel {
             seq: running.seq,
         };
         let cause = self.cause_of(slot);
+        let not_yet = self.table.is_not_yet(slot);
         let found = match &answer {
             Ok(diff) => Ok(Observation {
                 diff: diff.clone(),
                 stamp,
                 as_of: running.started.wall,
                 cause,
+                not_yet,
             }),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Error::failed(error.to_string())),
         };
         if let Ok(diff) = answer {
             let entry = self.table.slot(slot);
@@ -255,7 +260,7 @@ impl Kernel {
         }
         for asked in late {
             let why = "its plugin had no capacity for a diff before the deadline of the check";
-            self.answer(now, asked.askers, &Err(why.to_owned()), out);
+            self.answer(now, asked.askers, &Err(Error::failed(why)), out);
             self.give_up(now, asked.slot);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use control_plane_store::Write;
 use control_plane_store::records::By;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
-use plugin_sdk::{Actuation, FencingToken, Observation, Pin, PinEvent, Shared, Usage};
+use plugin_sdk::{Actuation, FencingToken, Observation, Pin, PinEvent, Shared, Usage, observe};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{
@@ -21,7 +21,7 @@ pub(crate) enum Input {
     /// A check asks for an observation of another asset.
     Observe {
         asset: AssetId,
-        reply: oneshot::Sender<Result<Observation, String>>,
+        reply: oneshot::Sender<Result<Observation, observe::Error>>,
     },
     /// A check asks how much of a shared provider is used, without the consumer `but`.
     Usage {

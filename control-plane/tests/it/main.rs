@@ -7,6 +7,7 @@ mod builder;
 mod intent;
 mod lifecycle;
 mod lost;
+mod order;
 mod people;
 mod plan;
 mod removal;

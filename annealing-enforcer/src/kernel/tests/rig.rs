@@ -7,7 +7,7 @@ use control_plane_store::records::{AssetRecord, By, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Pin, PinEvent, Pushed, Recheck, Usage, Verdict, plugin,
+    Observation, Pin, PinEvent, Pushed, Recheck, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
@@ -100,7 +100,7 @@ pub(super) struct Rig {
     pub(super) sealed: BTreeMap<IncarnationNo, Incarnation>,
     pub(super) calls: Vec<Call>,
     pub(super) records: Vec<Record>,
-    pub(super) replies: BTreeMap<u64, Result<Observation, String>>,
+    pub(super) replies: BTreeMap<u64, Result<Observation, observe::Error>>,
     pub(super) usages: BTreeMap<u64, Usage>,
     pub(super) recorded: u64,
     pub(super) feed: Vec<PinEvent>,
