@@ -9,6 +9,7 @@ mod lifecycle;
 mod lost;
 mod people;
 mod plan;
+mod plan_rollouts;
 mod removal;
 mod rollouts;
 mod status;
