@@ -241,16 +241,42 @@ async fn a_plan_shows_paused_leaving_and_destroyed_assets() {
     running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     assert_eq!(production.size("p"), Some(2), "`p` is pushed as planned");
-    let plan = running.handle.plan().await.unwrap();
-    let change = plan.of(&id("down")).unwrap().change.clone().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_a_plan_shows_an_approval_that_a_pause_holds_back() {
+    let (text, production) = (
+        Text::new("services: {down: {size: 1}}"),
+        Production::default(),
+    );
+    let running = Running::over(&text, &production);
+    running.handle.settle(LONG).await.unwrap();
+    text.edit("services: {down: {size: 1, turndown: true}}");
+    running.handle.wait_until_owner().await.next_run().await;
+    running.quiet().await;
+    let (handle, down) = (&running.handle, id("down"));
+    let plan = handle.plan().await.unwrap();
+    let row = plan.of(&down).unwrap();
+    assert_eq!((row.outcome, &row.approvals), (Outcome::Destroys, &vec![]));
+    let change = row.change.clone().unwrap().digest;
     // Paused, so that the approval is not used up at once.
-    let scope = PauseScope::Asset(id("down"));
-    running.handle.pause(scope, ann(), None).await.unwrap();
-    let down = id("down");
-    let approved = running.handle.approve(&down, change.digest, ann(), None);
-    approved.await.unwrap();
-    let plan = running.handle.plan().await.unwrap();
-    assert_eq!(plan.of(&down).unwrap().outcome, Outcome::Held);
+    let scope = PauseScope::Asset(down.clone());
+    handle.pause(scope, ann(), None).await.unwrap();
+    handle.approve(&down, change, ann(), None).await.unwrap();
+    let overridden = handle.override_check(&down, change, "dependency-solver", ann(), None);
+    overridden.await.unwrap();
+
+    let plan = handle.plan().await.unwrap();
+    let row = plan.of(&down).unwrap();
+    assert_eq!(row.outcome, Outcome::Held);
+    assert!(row.why.contains("paused by ann"), "{row:?}");
+    let approvals = row.approvals.iter().map(|it| (it.change, &it.by));
+    assert_eq!(approvals.collect::<Vec<_>>(), [(change, &ann())]);
+    let overrides = row.overrides.iter().map(|it| (it.change, &it.by));
+    assert_eq!(overrides.collect::<Vec<_>>(), [(change, &ann())]);
+    let enforcement = handle.status().await.unwrap().enforcement.unwrap();
+    assert_eq!(enforcement.approvals, row.approvals);
+    assert_eq!(enforcement.overrides, row.overrides);
 }
 
 #[tokio::test(start_paused = true)]
