@@ -13,8 +13,9 @@ use prodspec_model::{Digest, Incarnation};
 
 use super::Regeneration;
 use crate::{
-    guard::{Judged, SealOverride, judge},
+    guard::{Judged, judge},
     memo::{Draft, Readings, Refused},
+    overrides::{InForce, SealOverride},
     pipeline::External,
     seal::Seal,
 };
@@ -89,11 +90,15 @@ impl<R: Runtime> Regeneration<R> {
         let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
         let seals = Arc::clone(&self.seals);
         Some(Box::pin(async move {
-            let overrides = match seals.overrides().await {
-                Ok(overrides) => overrides,
+            let InForce {
+                overrides,
+                set_aside,
+            } = match seals.overrides(runtime.now().wall).await {
+                Ok(in_force) => in_force,
                 Err(error) => return Finished::Validated(Err(error)),
             };
             let mut judged = judge(&pipeline.0.guards, &candidate, &overrides);
+            judged.set_aside = set_aside;
             let asked = pipeline.0.external.iter().map(|external| {
                 let candidate = candidate.clone();
                 let deadline = runtime.now().mono + external.deadline;
