@@ -68,6 +68,26 @@ fn r21_progress_deadline_continues_after_restarts() {
 }
 
 #[test]
+fn r21_progress_before_a_restart_restarts_the_deadline() {
+    let one = RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(one, &["a", "b"]);
+    rig.pass(31 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.settle("a");
+    assert_eq!(rig.at(2), ["a", "b"]);
+    let stored = rig.plane.newest().unwrap().idle;
+    assert!(stored.is_some_and(|idle| idle.flagged), "older than `b`");
+    rig.crash();
+    rig.pass(29 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.pass(2 * MINUTE);
+    assert_eq!(flags(&rig), 2);
+}
+
+#[test]
 fn r21_rollout_that_waits_for_a_time_or_an_operator_is_not_flagged() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.tell(Command::Pause).unwrap();
