@@ -6,6 +6,7 @@ use prodspec_model::rollout::{OnStall, RolloutPolicy};
 
 use super::{
     pins::canary,
+    plane::Part,
     rig::{Rig, id, policy_asset},
 };
 use crate::kernel::Command;
@@ -85,6 +86,31 @@ fn r21_progress_before_a_restart_restarts_the_deadline() {
     assert_eq!(flags(&rig), 1);
     rig.pass(2 * MINUTE);
     assert_eq!(flags(&rig), 2);
+}
+
+#[test]
+fn r21_a_crash_at_any_step_of_a_stall_does_not_lose_its_consequence() {
+    for (on_stall, word) in [
+        (OnStall::Stop, "stopped"),
+        (OnStall::RollBack, "rolled back"),
+    ] {
+        for part in [Part::Nothing, Part::Records, Part::SomeMoves, Part::All] {
+            for at in 1..4 {
+                let policy = RolloutPolicy {
+                    on_stall,
+                    ..canary()
+                };
+                let mut rig = Rig::begun(policy, &["a", "b"]);
+                rig.pass(29 * MINUTE);
+                (rig.made, rig.crash_at) = (0, Some((at, part)));
+                rig.pass(10 * MINUTE);
+                rig.lag = Some(Duration::from_secs(1));
+                rig.plane.restless.push(id("a"));
+                rig.pass(MINUTE);
+                assert_eq!(rig.state().word(), word, "a crash at step {at}, {part:?}");
+            }
+        }
+    }
 }
 
 #[test]
