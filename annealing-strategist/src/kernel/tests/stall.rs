@@ -114,6 +114,24 @@ fn r21_a_crash_at_any_step_of_a_stall_does_not_lose_its_consequence() {
 }
 
 #[test]
+fn r21_a_selection_that_always_fails_is_flagged_once() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.fails = Some("it is broken".to_owned());
+    rig.settle("a");
+    rig.pass(29 * MINUTE);
+    assert_eq!((rig.at(2), flags(&rig)), (vec!["a"], 0));
+    let why = "the selection failed: it is broken";
+    assert!(rig.view().waits.iter().any(|wait| wait.why == why));
+    rig.pass(2 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.pass(60 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.fails = None;
+    rig.pass(MINUTE);
+    assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+#[test]
 fn r21_rollout_that_waits_for_a_time_or_an_operator_is_not_flagged() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.tell(Command::Pause).unwrap();
