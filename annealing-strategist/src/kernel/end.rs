@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use plugin_sdk::{Now, SelectRequest, Selection};
+use plugin_sdk::{Now, SelectRequest, Selection, Until};
 use prodspec_model::AssetId;
 
 use super::{Bug, Effects, Kernel, Record, Step, live::Live};
@@ -27,7 +27,7 @@ impl Kernel {
                     self.wait_for(now, whole, out);
                 }
             },
-            Err(why) => self.hold(now, why),
+            Err(why) => self.hold(now, why, Until::Person),
         }
     }
 

@@ -29,7 +29,7 @@ impl Kernel {
     fn select(&mut self, now: Now, out: &mut Effects) {
         let request = match self.request(now) {
             Ok(request) => request,
-            Err(why) => return self.hold(now, why),
+            Err(why) => return self.hold(now, why, Until::Person),
         };
         let call = self.call();
         let urgent = request.policy.emergency.clone();
@@ -109,10 +109,9 @@ impl Kernel {
     }
 
     /// Selects nothing, for a reason of the kernel itself, and tries again later.
-    pub(super) fn hold(&mut self, now: Now, why: String) {
+    pub(super) fn hold(&mut self, now: Now, why: String, until: Until) {
         let again = now.mono + self.config.select_again;
         if let Some(live) = &mut self.live {
-            let until = Until::Person;
             live.selection = Selection::default().waiting(why, until);
             live.wake = Some(again);
         }
@@ -157,7 +156,7 @@ impl Kernel {
                     self.wait_for(now, selection, out);
                 }
             }
-            Err(why) => self.hold(now, format!("the selection failed: {why}")),
+            Err(why) => self.hold(now, format!("the selection failed: {why}"), Until::Retry),
         }
     }
 

@@ -58,6 +58,24 @@ pub(super) fn r22_every_moved_target_goes_back_settled_or_not_last_first() {
     assert_eq!(rig.head(), Some(1));
 }
 
+/// The stored time of the rollout is older than the records of its targets: moves write no record of the rollout.
+#[test]
+fn r22_rollback_order_survives_a_restart() {
+    let mut rig = half_way();
+    rig.swap(RolloutPolicy {
+        bake_secs: 600,
+        ..one_by_one()
+    });
+    rig.crash();
+    rig.run();
+    rig.settle("b");
+    rig.settle("c");
+    let before = rig.plane.moves.len();
+    rig.tell(Command::RollBack).unwrap();
+    let back = Pin::At(IncarnationNo(1), Cause::Rollback);
+    assert_eq!(rig.plane.moves[before], (id("c"), back));
+}
+
 #[test]
 pub(super) fn r22_rollback_respects_limits() {
     let mut rig = half_way();

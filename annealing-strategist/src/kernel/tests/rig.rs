@@ -131,6 +131,8 @@ pub(super) struct Rig {
     pub(super) replies: BTreeMap<u64, Result<(), Refused>>,
     /// The judgement of every health check. An error: the check fails.
     pub(super) health: Result<Judgement, String>,
+    /// The error of every selection. `None`: selections follow the policy.
+    pub(super) fails: Option<String>,
     /// Age of the evidence at each health check.
     pub(super) evidence: Duration,
     /// Time after which pushes happen by themselves. `None`: they do not.
@@ -181,6 +183,7 @@ impl Rig {
             calls: VecDeque::new(),
             replies: BTreeMap::new(),
             health: Ok(Judgement::Healthy),
+            fails: None,
             evidence: Duration::ZERO,
             lag: Some(Duration::from_secs(1)),
             pushes: BTreeSet::new(),
@@ -297,11 +300,12 @@ impl Rig {
             None => return false,
             Some(Call::Select(call, request)) => {
                 self.selected += 1;
-                let answer = futures::executor::block_on(policy::standard().select(*request));
-                Event::Selected {
-                    call,
-                    answer: answer.map_err(|error| error.to_string()),
-                }
+                let answer = match self.fails.clone() {
+                    Some(why) => Err(why),
+                    None => futures::executor::block_on(policy::standard().select(*request))
+                        .map_err(|error| error.to_string()),
+                };
+                Event::Selected { call, answer }
             }
             Some(Call::Judge(call, request)) => {
                 self.judged += 1;

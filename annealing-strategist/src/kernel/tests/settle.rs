@@ -232,6 +232,16 @@ fn r21_health_is_checked_when_the_bake_ends_and_soon_again() {
 }
 
 #[test]
+fn r21_no_target_settles_in_the_future_after_a_restart() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.pass(Duration::from_secs(50));
+    rig.settle("a");
+    rig.crash();
+    let view = rig.view();
+    assert_eq!(view.targets[0].settled(), Some(view.now));
+}
+
+#[test]
 fn r21_restart_under_a_fast_clock_does_not_shorten_a_bake() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
