@@ -7,11 +7,12 @@ use std::{
 
 use jiff::Timestamp;
 use plugin_sdk::{Diff, Mono, Now, Observation, Run, Shared, Stamp, plugin};
-use prodspec_model::{Asset, AssetId, Digest, Incarnation};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, addons::DependsOn};
 
 use super::{
     Kernel,
-    branch::Branch,
+    attempt::{Attempt, Phase},
+    branch::{Branch, Bug},
     event::{Call, Effects, Target},
     registered::TypeNo,
     slot::SlotNo,
@@ -152,6 +153,11 @@ impl Kernel {
 
     /// Returns the content of an asset to diff (R16): the one at its own pin; without an intent, the newest known one.
     fn observation_of(&self, slot: SlotNo) -> Result<(Asset, Incarnation), String> {
+        if self.planted(Bug::JudgeAtConsumer)
+            && let Some(there) = self.at_consumer(slot)
+        {
+            return Ok(there);
+        }
         if let Some(intent) = self.table.intent(slot) {
             return Ok(intent);
         }
@@ -167,6 +173,23 @@ impl Kernel {
             .asset(&id)
             .ok_or_else(|| format!("cannot observe `{id}`: no incarnation in use has it"))?;
         Ok((asset, latest))
+    }
+
+    /// Returns the content of a provider at the incarnation of a consumer that is being checked. Only a planted bug uses
+    /// it.
+    fn at_consumer(&self, slot: SlotNo) -> Option<(Asset, Incarnation)> {
+        let id = self.table.id(slot)?;
+        let checked = |it: &&Attempt| matches!(it.phase, Phase::Checking);
+        let uses = |it: &Attempt| {
+            let consumer = it.incarnation.asset(&self.table.id(it.slot)?)?;
+            let mut edges = DependsOn::edges_of(&consumer).into_iter();
+            edges.find(|edge| edge.provider.id == id)
+        };
+        let mut consumers = self.attempts.iter().filter(checked);
+        let consumer = consumers.find(|it| uses(it).is_some())?;
+        let there = consumer.incarnation.asset(&id);
+        let there = there.filter(|asset| self.table.enforces(asset))?;
+        Some((there, consumer.incarnation.clone()))
     }
 
     /// Passes the result of an observation to all askers.
