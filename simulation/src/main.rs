@@ -25,7 +25,7 @@ struct Arguments {
     json: bool,
 }
 
-/// With at least this many seeds, a counter that stays at zero is a failure.
+/// With at least this many seeds, a counter that stays at zero is a failure, and so is one above its budget.
 const ENOUGH: u64 = 200;
 
 /// Upper bound of drawn seeds, exclusive.
@@ -41,7 +41,8 @@ fn main() -> ExitCode {
     let again = |seed| arguments.check_replay || seed % 50 == 0;
     let sum = run_all(first, arguments.seeds, Scenario::choose, again);
     let never = sum.never();
-    let unseen = arguments.seeds >= ENOUGH && !never.is_empty();
+    let over = sum.over_budget();
+    let unseen = arguments.seeds >= ENOUGH && !(never.is_empty() && over.is_empty());
     let mut out = std::io::stdout().lock();
     // Ignore the error of a closed pipe.
     let _ = if arguments.json {
@@ -83,6 +84,10 @@ fn tell(out: &mut impl Write, sum: &Sum, never: &[&str], events: usize) -> std::
     }
     if !never.is_empty() {
         writeln!(out, "never seen: {}", never.join(", "))?;
+    }
+    let over = sum.over_budget();
+    if !over.is_empty() {
+        writeln!(out, "above the budget: {}", over.join(", "))?;
     }
     writeln!(
         out,

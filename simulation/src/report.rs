@@ -1,12 +1,12 @@
 //! Reports of one seed and of many seeds: counters and violations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use annealing_enforcer::kernel::Branch;
 use serde::Serialize;
 
 use crate::{
-    faults::Fault,
+    faults::{Fault, words::RESCUES},
     judge::{EXCUSES, LOOKS, Violation},
     world::World,
 };
@@ -57,6 +57,10 @@ impl Report {
             let name = format!("rollout {word}");
             let times = state.rolled.get(&name).copied().unwrap_or_default();
             counts.insert(name, times);
+        }
+        for (rescue, _) in RESCUES {
+            let ended = state.rescued.get(rescue).map_or(0, BTreeSet::len);
+            counts.insert(rescue.into(), ended as u64);
         }
         for look in LOOKS {
             let looked = state.judge.looked.get(look).copied().unwrap_or_default();
@@ -149,11 +153,23 @@ impl Sum {
         }
     }
 
-    /// Names of the counters that are zero: a run without violations proves nothing about them. Excuses are left out,
-    /// because a run may need none of them.
+    /// Names of the counters that are zero: a run without violations proves nothing about them. Excuses and rescues are
+    /// left out, because a run may need none of them.
     pub fn never(&self) -> Vec<&str> {
         let never = self.counts.iter().filter(|(_, count)| **count == 0);
         let names = never.map(|(name, _)| name.as_str());
-        names.filter(|name| !name.starts_with("excused ")).collect()
+        let rescue = |name: &str| RESCUES.iter().any(|(rescue, _)| *rescue == name);
+        let needless = |name: &&str| name.starts_with("excused ") || rescue(name);
+        names.filter(|name| !needless(name)).collect()
+    }
+
+    /// Names of the counters of rescues that exceed their budget: too many rollouts depend on operators.
+    pub fn over_budget(&self) -> Vec<&'static str> {
+        let over = |(name, budget): &(&str, u64)| {
+            let rescues = self.counts.get(*name).copied().unwrap_or_default();
+            rescues * 1000 > budget * self.seeds
+        };
+        let over = RESCUES.iter().filter(|rescue| over(rescue));
+        over.map(|(name, _)| *name).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use annealing_enforcer::{Handle, kernel::Branch};
 use control_plane_store::{Key, MemoryStore, Version};
 use futures::channel::mpsc;
-use prodspec_model::Incarnation;
+use prodspec_model::{AssetId, Incarnation};
 
 use crate::{
     executor::{Executor, Instant, NodeId, NodeRuntime},
@@ -129,6 +129,8 @@ pub struct State {
     pub unapproved: BTreeMap<usize, prodspec_model::Digest>,
     /// Number of times that rollouts entered each state, by counter name.
     pub rolled: BTreeMap<String, u64>,
+    /// Rollouts under way that operators had to end, each by its policy and number, by counter name.
+    pub rescued: BTreeMap<&'static str, BTreeSet<(AssetId, u64)>>,
     /// The policy groups as the strategist last reported them, for people who read a violation.
     pub views: Vec<annealing_strategist::View>,
     /// The enforcer's explanations of targets that have been under way for long, for people who read a violation.
@@ -184,6 +186,7 @@ impl World {
             processes: [None, None],
             unapproved: BTreeMap::new(),
             rolled: BTreeMap::new(),
+            rescued: BTreeMap::new(),
             views: Vec::new(),
             explained: Vec::new(),
             stubborn: None,

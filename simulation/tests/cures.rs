@@ -34,6 +34,20 @@ fn by_hand(seed: u64) -> Scenario {
     scenario
 }
 
+/// A scenario with many rollbacks of assets whose neighbours are edited meanwhile; one of them begins at the end.
+fn turning_back(seed: u64) -> Scenario {
+    let mut scenario = by_hand(seed);
+    scenario.rates = Rates::only(&[
+        (Fault::EditRevises, 900),
+        (Fault::EditBad, 300),
+        (Fault::EditMends, 200),
+    ]);
+    // Rarely enough for a rollout to end before the next edit.
+    scenario.edit_every = Duration::from_secs(60);
+    scenario.stubborn = 1000;
+    scenario
+}
+
 /// The first seed with a violation when `plant` removes a guard, and the violated invariant.
 fn first_violation(plant: impl Fn(&mut Scenario)) -> Option<(u64, &'static str)> {
     (0..PATIENCE).find_map(|seed| {
@@ -51,6 +65,29 @@ fn r6_manual_changes_are_repaired_during_edits() {
     assert!(sum.counts["judged cured"] > 100);
     assert!(sum.counts["judged cured under an edit"] > 10);
     assert!(sum.counts["judged back"] > 10);
+    assert_eq!(sum.counts["people ended a rollback"], 0);
+}
+
+#[test]
+fn r16_a_drift_repair_judged_at_the_consumers_incarnation_is_caught() {
+    let judges = |scenario: &mut Scenario| scenario.planted = Some(Enforcement::JudgeAtConsumer);
+    let seen = first_violation(judges);
+    assert!(matches!(seen, Some((_, "R6"))), "{seen:?}");
+}
+
+#[test]
+fn r22_a_rollback_judged_at_the_consumers_incarnation_is_caught() {
+    let calm = run_all(2000, 20, turning_back, |_| false);
+    assert!(calm.violations.is_empty(), "{:?}", calm.violations);
+    assert_eq!(calm.counts["people ended a rollback"], 0);
+    // On some seeds the judge first finds a rollout that does not end, for the same reason.
+    let seen = (0..PATIENCE * 4).find(|seed| {
+        let mut scenario = turning_back(*seed);
+        scenario.planted = Some(Enforcement::JudgeAtConsumer);
+        let found = run(*seed, &scenario).violation;
+        found.is_some_and(|it| it.invariant == "R22" && it.what.contains("has not ended"))
+    });
+    assert!(seen.is_some());
 }
 
 #[test]

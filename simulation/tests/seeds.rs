@@ -7,6 +7,7 @@ fn two_hundred_seeds_have_no_violation() {
     let sum = run_all(0, 200, Scenario::choose, |seed| seed % 20 == 0);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     assert_eq!(sum.never(), Vec::<&str>::new(), "never seen");
+    assert_eq!(sum.over_budget(), Vec::<&str>::new(), "above the budget");
     assert_eq!(sum.not_replayed, Vec::<u64>::new());
     assert!(sum.fewest_assets >= 20);
 }

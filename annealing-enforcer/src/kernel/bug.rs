@@ -34,6 +34,8 @@ pub enum Bug {
     SettledBeforePin,
     /// Leave drift alone while a change of intent is delayed (R6).
     NoCureUnderEdit,
+    /// Compare a provider with production at its consumer's incarnation instead of its own pin (R16).
+    JudgeAtConsumer,
     /// Give ownership up without waiting for pushes under way.
     NoDrain,
     /// Start pushes while shutting down.

@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 
 use plugin_sdk::{Diff, Mono, Now, Observation, Run, Stamp, observe::Error, plugin};
-use prodspec_model::{Asset, AssetId, Digest, Incarnation};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, addons::DependsOn};
 
 use super::{
     Kernel,
     branch::Branch,
+    bug::Bug,
     event::{Call, Effects, Target},
     retry::STOOD_STILL,
     state::{
+        attempt::{Attempt, Phase},
         observations::{Asker, Finding, Queued, Running},
         registered::TypeNo,
         slot::SlotNo,
@@ -54,6 +56,11 @@ impl Kernel {
 
     /// Returns the content of an asset to diff (R16): the one at its own pin; without an intent, the newest known one.
     fn observation_of(&self, slot: SlotNo) -> Result<(Asset, Incarnation), Error> {
+        if self.planted(Bug::JudgeAtConsumer)
+            && let Some(there) = self.at_consumer(slot)
+        {
+            return Ok(there);
+        }
         if let Some(intent) = self.table.intent(slot) {
             return Ok(intent);
         }
@@ -65,6 +72,23 @@ impl Kernel {
         let id = self.table.id(slot).ok_or(Error::Gone)?;
         let asset = latest.asset(&id).ok_or(Error::Gone)?;
         Ok((asset, latest))
+    }
+
+    /// Returns the content of a provider at the incarnation of a consumer that is being checked. Only a planted bug uses
+    /// it.
+    fn at_consumer(&self, slot: SlotNo) -> Option<(Asset, Incarnation)> {
+        let id = self.table.id(slot)?;
+        let checked = |it: &&Attempt| matches!(it.phase, Phase::Checking);
+        let uses = |it: &Attempt| {
+            let consumer = it.incarnation.asset(&self.table.id(it.slot)?)?;
+            let mut edges = DependsOn::edges_of(&consumer).into_iter();
+            edges.find(|edge| edge.provider.id == id)
+        };
+        let mut consumers = self.attempts.iter().filter(checked);
+        let consumer = consumers.find(|it| uses(it).is_some())?;
+        let there = consumer.incarnation.asset(&id);
+        let there = there.filter(|asset| self.table.enforces(asset))?;
+        Some((there, consumer.incarnation.clone()))
     }
 
     /// Passes the result of an observation to all askers.

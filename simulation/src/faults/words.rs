@@ -21,6 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Time after which operators regard a target in flight as stuck.
 const ENOUGH: SignedDuration = SignedDuration::from_secs(120);
 
+/// Counters of rollouts that could not end without a command of an operator, each with its budget: the maximum number
+/// of them in a thousand seeds.
+pub const RESCUES: [(&str, u64); 2] = [
+    ("people ended a rollout", 80),
+    ("people ended a rollback", 10),
+];
+
 /// The commands that are drawn during the phase with faults.
 const WORDS: [Command; 6] = [
     Command::Pause,
@@ -66,6 +73,7 @@ pub(super) fn put_right(world: &World, process: &Process) {
             let group = policy_number(number(view.policy.as_str()));
             let word = world.state().what_helps(&view);
             if let (Some(group), Some(word)) = (group, word) {
+                world.state().helps(&view);
                 tell(&world, handle.clone(), group, word);
             }
         }
@@ -77,12 +85,19 @@ impl State {
     fn what_helps(&self, view: &View) -> Option<Command> {
         let group = policy_number(number(view.policy.as_str()))?;
         let stubborn = self.stubborn == Some(group);
-        match &view.rollout.as_ref()?.state {
-            // It may wait for an asset that it does not move and that is no longer enforced. Only edges cause that.
-            Rolls::Running if !view.outside.is_empty() && is_stuck(view) => Some(Command::RollBack),
+        let rollout = view.rollout.as_ref()?;
+        let outside = |out: &dyn Fn(usize) -> bool| {
+            let mut outside = view.outside.iter();
+            is_stuck(view) && outside.any(|asset| out(number(asset.as_str())))
+        };
+        match &rollout.state {
+            // It may wait for an asset that it cannot move and that keeps its content. Only edges cause that.
+            Rolls::Running if outside(&|at| self.is_out_of_reach(at, rollout.to.0)) => {
+                Some(Command::RollBack)
+            }
             // An asset that was new in the rollout stays in production, is left alone, and may use an asset that is
             // rolled back. Only a command ends that wait.
-            Rolls::RollingBack { .. } if !view.outside.is_empty() && is_stuck(view) => {
+            Rolls::RollingBack { .. } if outside(&|at| self.is_left_running(at)) => {
                 Some(Command::Retry)
             }
             // An asset got content that never settles while it had no policy: a rollback to that content cannot end.
@@ -92,6 +107,18 @@ impl State {
             _ if !view.live && !stubborn => (!view.left_out.is_empty()).then_some(Command::Retry),
             _ => None,
         }
+    }
+
+    /// Counts a rollout under way that operators have to end, once.
+    fn helps(&mut self, view: &View) {
+        let Some(rollout) = &view.rollout else { return };
+        let what = match rollout.state {
+            Rolls::Running => RESCUES[0].0,
+            Rolls::RollingBack { .. } => RESCUES[1].0,
+            _ => return,
+        };
+        let which = (view.policy.clone(), rollout.id.0);
+        self.rescued.entry(what).or_default().insert(which);
     }
 
     /// Whether a stuck target goes back to content that never settles.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use annealing_strategist::{Rollout, State as How};
 use prodspec_model::rollout::{OnUnhealthy, RolloutPolicy};
 
-use super::turn::SLACK;
+use super::{Pinned, turn::SLACK};
 use crate::{
     checks,
     executor::Instant,
@@ -133,6 +133,20 @@ impl State {
         let pinned = self.judge.eyes[at].pinned;
         let plan = pinned.and_then(|(no, _)| self.plan_at(no));
         plan.is_some_and(|plan| plan.wishes[at].bad == Bad::NeverSettles)
+    }
+
+    /// Whether enforcement leaves an asset alone: its pin is `NotYet`, or the incarnation of its intent lacks it.
+    pub fn is_left_running(&self, at: usize) -> bool {
+        let known = self.judge.pins.get(&at) != Some(&Pinned::Moving);
+        let there = self.judge.eyes.get(at);
+        there.is_some_and(|eye| eye.nowhere || (known && self.intended(at).is_none()))
+    }
+
+    /// Whether a rollout to `to` cannot move an asset: it is left alone, left out, or absent from `to`.
+    pub fn is_out_of_reach(&self, at: usize, to: u32) -> bool {
+        let known = at < self.judge.eyes.len();
+        let absent = self.mark_at(to, at).is_none();
+        known && (absent || self.is_left_running(at) || self.is_left_out(at))
     }
 
     /// R22: a rollback brings content that its group has completed at some time.

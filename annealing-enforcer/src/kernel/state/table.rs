@@ -326,7 +326,7 @@ impl Table {
 
     /// Whether the asset is in the newest incarnation as an enforced one, and the rollout of its policy group has not
     /// given it an intent yet.
-    pub(super) fn is_not_yet(&self, at: SlotNo) -> bool {
+    pub(in crate::kernel) fn is_not_yet(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);
         let pinned = self.pins.get(slot.pin.index());
         slot.location.is_some() && matches!(pinned, Some(Some(PinEntry { at: None, .. })))
