@@ -79,3 +79,46 @@ fn r16_orphan_that_keeps_a_version_is_a_dead_end_that_an_acknowledgement_ends() 
     let way_out = verdict.delays[0].dead_end().unwrap();
     assert!(way_out.contains("acknowledge"), "{way_out}");
 }
+
+#[test]
+fn r16_provider_keeps_the_version_that_a_consumer_goes_back_to() {
+    let view = versions(vec![("job", moves("job", 2, 4))]);
+    for back in [Cause::Drift, Cause::Rollback] {
+        view.cause(&id("job"), Some(back));
+        for cause in [Cause::Intent, Cause::Drift, Cause::Rollback] {
+            let verdict = pushed(&view, "schema", 5, 3, cause);
+            assert_eq!(waits(&verdict), ["job"], "{back:?}, {cause:?}");
+            let reason = &verdict.delays[0].reason;
+            assert!(reason.contains("version 4"), "{reason}");
+            assert!(verdict.delays[0].dead_end().is_some(), "it stays at 4");
+        }
+        let enough = pushed(&view, "schema", 5, 4, Cause::Intent);
+        assert!(enough.is_proceed());
+    }
+}
+
+#[test]
+fn r16_provider_goes_back_whatever_version_an_edit_of_its_consumer_brings() {
+    let view = versions(vec![("job", moves("job", 2, 4))]);
+    for cure in [Cause::Drift, Cause::Rollback] {
+        let verdict = pushed(&view, "schema", 5, 3, cure);
+        assert!(verdict.is_proceed(), "{cure:?}: the edit can wait");
+    }
+    let verdict = pushed(&view, "schema", 5, 3, Cause::Intent);
+    assert_eq!(waits(&verdict), ["job"], "the edit came first");
+}
+
+#[test]
+fn r16_provider_keeps_no_version_for_a_consumer_without_intent() {
+    let view = versions(vec![("job", moves("job", 2, 4))]);
+    view.cause(&id("job"), None);
+    assert!(pushed(&view, "schema", 5, 3, Cause::Intent).is_proceed());
+}
+
+#[test]
+fn r16_provider_falls_below_a_version_that_it_does_not_have() {
+    let view = versions(vec![("job", moves("job", 1, 4))]);
+    view.cause(&id("job"), Some(Cause::Drift));
+    let verdict = pushed(&view, "schema", 3, 2, Cause::Intent);
+    assert!(verdict.is_proceed(), "version 4 waits for another edit");
+}
