@@ -234,6 +234,9 @@ fn show_whole(explained: &Explained) {
             end.asset, end.reason, end.way_out
         ));
     }
+    if let Some(why) = &enforced.unreadable {
+        say(format_args!("  the decisions cannot be read: {why}"));
+    }
     for decision in &enforced.decisions {
         say(format_args!(
             "  {:.0} @{} {}: {}",
