@@ -9,7 +9,7 @@ use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    check::{Claim, Key},
+    claim::{Claim, Key},
     diff::Diff,
     run::{Cause, Stamp},
 };

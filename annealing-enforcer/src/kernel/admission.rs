@@ -12,16 +12,13 @@ use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
-    bug::Bug,
     event::{Effects, Record},
     state::{
-        attempt::{Attempt, AttemptNo},
-        claims::Taken,
-        edges::Touch,
-        people::Waiver,
-        slot::{SlotNo, flag},
+        attempt::Attempt, claims::Taken, edges::Touch, numbers::AttemptNo, numbers::SlotNo,
+        people::Waiver, slot::flag,
     },
 };
+use crate::bug::Bug;
 
 /// The check name in the delay of a check stack that failed as a whole.
 pub(super) const FAILED: &str = CheckName::STACK;

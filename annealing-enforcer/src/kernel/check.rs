@@ -5,13 +5,10 @@ use plugin_sdk::{Now, Run, Verdict};
 use super::{
     Kernel,
     branch::Branch,
-    bug::Bug,
     event::{Call, CheckCall, Effects, Target},
-    state::{
-        attempt::{AttemptNo, Phase},
-        slot::flag,
-    },
+    state::{attempt::Phase, numbers::AttemptNo, slot::flag},
 };
+use crate::bug::Bug;
 
 impl Kernel {
     pub(super) fn start_check(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {

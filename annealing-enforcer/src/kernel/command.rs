@@ -10,12 +10,13 @@ use prodspec_model::{AssetId, Digest};
 use super::{
     Kernel,
     admission::FAILED,
+    clock::wall_at,
     event::{Effects, Record},
-    retry::wall_at,
     state::{
         attempt::{Phase, Wait},
+        numbers::SlotNo,
         people::{Command, People, Waiver},
-        slot::{Class, SlotNo, Trigger, flag},
+        slot::{Class, Trigger, flag},
     },
 };
 

@@ -13,10 +13,11 @@ use prodspec_model::{Asset, Incarnation, Message as _, addons::Turndown};
 use super::{
     Kernel,
     branch::Branch,
-    bug::Bug,
     event::Effects,
-    state::slot::{Class, SlotNo, Trigger, flag},
+    state::numbers::SlotNo,
+    state::slot::{Class, Trigger, flag},
 };
+use crate::bug::Bug;
 
 impl Kernel {
     /// Starts a diff of the content settled last if it is due, after the push of the changed intent was refused.

@@ -9,14 +9,16 @@ use prodspec_model::{Asset, Message, addons};
 use super::{
     Kernel,
     branch::Branch,
-    bug::Bug,
+    clock::{until, wall_then},
     event::{Call, Effects, Target},
-    retry::{until, wall_then},
     state::{
-        attempt::{AttemptNo, Phase, Wait},
-        slot::{Class, SlotNo, State, Trigger, flag},
+        attempt::{Phase, Wait},
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        slot::{Class, State, Trigger, flag},
     },
 };
+use crate::bug::Bug;
 
 impl Kernel {
     /// Starts the diff of an asset whose turn has come.

@@ -6,9 +6,12 @@ use super::{
     Kernel,
     event::Effects,
     state::{
-        attempt::{AttemptNo, Phase},
-        registered::{RegisteredType, TypeNo},
-        slot::{Class, SlotNo, State, Trigger, cuts, flag},
+        attempt::Phase,
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        numbers::TypeNo,
+        registered::RegisteredType,
+        slot::{Class, State, Trigger, cuts, flag},
     },
 };
 

@@ -13,7 +13,7 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons:
 
 use super::{
     notice::Notice,
-    state::{edges::InProduction, people::Command, registered::TypeNo},
+    state::{edges::InProduction, numbers::TypeNo, people::Command},
 };
 
 /// An event that the kernel takes in.

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    retry::wall_at,
+    clock::wall_at,
     state::{
         attempt::{Attempt, Behind, Phase, Wait},
+        numbers::SlotNo,
         people::Interventions,
-        slot::{SlotNo, State, flag},
+        slot::{State, flag},
     },
 };
 

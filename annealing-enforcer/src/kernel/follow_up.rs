@@ -5,12 +5,9 @@ use std::time::Duration;
 use plugin_sdk::Now;
 
 use super::{
-    Kernel,
-    branch::Branch,
-    bug::Bug,
-    event::Effects,
-    state::attempt::{AttemptNo, Phase},
+    Kernel, branch::Branch, event::Effects, state::attempt::Phase, state::numbers::AttemptNo,
 };
+use crate::bug::Bug;
 
 impl Kernel {
     /// R14: follows a push up. Ownership, pin and intent are compared again, the checks are not run again.

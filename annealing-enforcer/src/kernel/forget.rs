@@ -6,8 +6,10 @@ use super::{
     Kernel,
     event::{Effects, Record},
     state::{
-        attempt::{AttemptNo, Phase},
-        slot::{Class, SlotNo, State, Trigger, flag},
+        attempt::Phase,
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        slot::{Class, State, Trigger, flag},
     },
 };
 

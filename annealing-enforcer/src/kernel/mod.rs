@@ -5,8 +5,8 @@
 
 mod admission;
 mod branch;
-mod bug;
 mod check;
+mod clock;
 mod command;
 mod cure;
 mod diff;
@@ -31,6 +31,7 @@ mod recover;
 mod recovered;
 mod refusal;
 mod reopen;
+mod report;
 mod retry;
 mod settle;
 mod state;
@@ -49,12 +50,12 @@ pub use prospect::{Outcome, Prospect};
 pub use state::{
     attempt::{Behind, Wait},
     edges::InProduction,
+    numbers::SlotNo,
+    numbers::TypeNo,
     people::{Command, Interventions},
-    registered::TypeNo,
-    slot::SlotNo,
 };
 pub use status::{Named, Reason, Status, UnknownPush};
-pub use {branch::Branch, bug::Bug, notice::Notice, recovered::Recovered};
+pub use {crate::bug::Bug, branch::Branch, notice::Notice, recovered::Recovered};
 
 use crate::config::{Config, TypeConfig};
 use state::{

@@ -8,16 +8,16 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, addons::DependsOn};
 use super::{
     Kernel,
     branch::Branch,
-    bug::Bug,
     event::{Call, Effects, Target},
     retry::STOOD_STILL,
     state::{
         attempt::{Attempt, Phase},
+        numbers::SlotNo,
+        numbers::TypeNo,
         observations::{Asker, Finding, Queued, Running},
-        registered::TypeNo,
-        slot::SlotNo,
     },
 };
+use crate::bug::Bug;
 
 impl Kernel {
     /// Answers a check's question about `id`, or starts an observation.

@@ -7,14 +7,14 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
-    bug::Bug,
     event::{Effects, Record},
     state::{
         attempt::{Phase, Wait},
-        registered::TypeNo,
-        slot::SlotNo,
+        numbers::SlotNo,
+        numbers::TypeNo,
     },
 };
+use crate::bug::Bug;
 
 /// Number of times that the clock is recorded per drift period, and per push deadline while a push of unknown outcome
 /// waits.

@@ -11,8 +11,9 @@ use super::{
     branch::Branch,
     event::Effects,
     state::{
-        attempt::{AttemptNo, Phase, Wait},
-        registered::TypeNo,
+        attempt::{Phase, Wait},
+        numbers::AttemptNo,
+        numbers::TypeNo,
         slot::{Class, Trigger},
     },
 };

@@ -9,14 +9,16 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::Roll
 use super::{
     Kernel,
     branch::Branch,
-    bug::Bug,
     event::{Effects, Record},
     state::{
-        attempt::{AttemptNo, Phase},
+        attempt::Phase,
+        numbers::AttemptNo,
+        numbers::SlotNo,
         pin_entry::PinNo,
-        slot::{Class, SlotNo, Trigger, flag},
+        slot::{Class, Trigger, flag},
     },
 };
+use crate::bug::Bug;
 
 /// The intent of an asset before its pin, head or incarnation moved.
 pub(super) struct Was {

@@ -6,14 +6,10 @@ use prodspec_model::AssetId;
 
 use super::{
     Kernel,
-    bug::Bug,
     event::Effects,
-    state::{
-        attempt::Phase,
-        pins::Stand,
-        slot::{SlotNo, flag},
-    },
+    state::{attempt::Phase, numbers::SlotNo, pins::Stand, slot::flag},
 };
+use crate::bug::Bug;
 
 /// Maximum number of blockers reported to the strategist per asset. Further ones follow once these have settled.
 const TOLD: usize = 64;

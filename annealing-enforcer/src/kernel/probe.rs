@@ -7,8 +7,9 @@ use super::{
     branch::Branch,
     event::Effects,
     state::{
-        registered::TypeNo,
-        slot::{SlotNo, State, Trigger},
+        numbers::SlotNo,
+        numbers::TypeNo,
+        slot::{State, Trigger},
     },
 };
 

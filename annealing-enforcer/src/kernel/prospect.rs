@@ -14,7 +14,8 @@ use super::{
     explain::Waiting,
     state::{
         attempt::{Attempt, Phase, Wait},
-        slot::{Class, SlotNo, Trigger, flag},
+        numbers::SlotNo,
+        slot::{Class, Trigger, flag},
     },
 };
 

@@ -7,14 +7,15 @@ use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapsho
 use super::{
     Kernel,
     branch::Branch,
-    bug::Bug,
     event::{Effects, Record},
     state::{
-        registered::TypeNo,
-        slot::{Class, Slot, SlotNo, State, Trigger, flag},
+        numbers::SlotNo,
+        numbers::TypeNo,
+        slot::{Class, Slot, State, Trigger, flag},
         table::Elsewhere,
     },
 };
+use crate::bug::Bug;
 
 /// A known asset that the newer incarnation has at another location, with other content, or not at all. A modelled-only
 /// asset counts as absent.

@@ -7,13 +7,15 @@ use prodspec_model::{Digest, addons::DependsOn};
 use super::{
     Kernel,
     branch::Branch,
-    bug::Bug,
     event::{Call, Effects, PushCall, Target},
     state::{
-        attempt::{AttemptNo, Phase, Wait},
-        slot::{Class, SlotNo, Trigger},
+        attempt::{Phase, Wait},
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        slot::{Class, Trigger},
     },
 };
+use crate::bug::Bug;
 
 impl Kernel {
     /// Opens an admitted push. It starts once its record is durable (R13).

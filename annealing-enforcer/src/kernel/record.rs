@@ -9,11 +9,7 @@ use prodspec_model::{AssetId, Digest, addons::DependsOn};
 use super::{
     Kernel,
     event::{Effects, Record},
-    state::{
-        attempt::Attempt,
-        people::Waiver,
-        slot::{SlotNo, flag},
-    },
+    state::{attempt::Attempt, numbers::SlotNo, people::Waiver, slot::flag},
 };
 
 impl Kernel {
@@ -57,7 +53,8 @@ impl Kernel {
 
     /// Asks the shell to store a record. Returns its number.
     pub(super) fn record(&mut self, record: Record, out: &mut Effects) -> u64 {
-        self.ledger.record(record, out)
+        out.records.push(record);
+        self.ledger.recorded()
     }
 
     /// Records the state of an asset: its settled content, open push, edges and claims. Returns the record's number.

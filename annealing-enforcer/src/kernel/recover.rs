@@ -9,16 +9,17 @@ use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, a
 use super::{
     Kernel, Recovered,
     branch::Branch,
-    bug::Bug,
     event::{Effects, Record},
     pin::policy_in,
     state::{
-        attempt::AttemptNo,
+        numbers::AttemptNo,
+        numbers::SlotNo,
         pins::Stand,
-        slot::{Class, Slot, SlotNo, State, Trigger, flag},
+        slot::{Class, Slot, State, Trigger, flag},
         table::Elsewhere,
     },
 };
+use crate::bug::Bug;
 use crate::config::{Config, TypeConfig};
 
 impl Kernel {

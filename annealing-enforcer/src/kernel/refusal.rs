@@ -10,12 +10,14 @@ use super::{
     Kernel,
     admission::Refusal,
     branch::Branch,
+    clock::{until, wall_at},
     event::Effects,
-    retry::{until, wall_at},
     state::{
-        attempt::{AttemptNo, Behind, Phase, Wait},
+        attempt::{Behind, Phase, Wait},
         claims::Taken,
-        slot::{Class, SlotNo, Trigger},
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        slot::{Class, Trigger},
     },
 };
 

@@ -8,10 +8,11 @@ use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{
     Kernel,
-    bug::Bug,
     event::Effects,
-    state::slot::{Class, SlotNo, Trigger},
+    state::numbers::SlotNo,
+    state::slot::{Class, Trigger},
 };
+use crate::bug::Bug;
 
 impl Kernel {
     /// R13: restores an open push, which is in flight until a diff under the new token or until its deadline. Claims of

@@ -9,10 +9,13 @@ use plugin_sdk::{Mono, Now, Run, plugin};
 use super::{
     Kernel,
     branch::Branch,
+    clock::until,
     event::{Call, Effects},
     state::{
-        attempt::{Attempt, AttemptNo, Phase, Wait},
-        slot::{Class, SlotNo, State, Trigger, cuts, flag},
+        attempt::{Attempt, Phase, Wait},
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        slot::{Class, State, Trigger, cuts, flag},
     },
 };
 
@@ -263,23 +266,4 @@ fn run_of(attempt: &Attempt) -> Run {
         n: attempt.run,
         incarnation: attempt.incarnation.no(),
     }
-}
-
-/// Returns the time from now until `then` on the wall clock; zero if it has passed.
-pub(super) fn until(now: Now, then: Timestamp) -> Duration {
-    Duration::try_from(then.duration_since(now.wall)).unwrap_or(Duration::ZERO)
-}
-
-/// Returns the wall-clock time at which the monotonic clock showed `then`, by the present wall clock.
-pub(super) fn wall_then(now: Now, then: Mono) -> Timestamp {
-    now.wall
-        .checked_sub(now.mono.since(then))
-        .unwrap_or(Timestamp::MIN)
-}
-
-/// Returns the wall-clock time at which the monotonic clock will show `then`.
-pub(super) fn wall_at(now: Now, then: Mono) -> Timestamp {
-    now.wall
-        .checked_add(then.since(now.mono))
-        .unwrap_or(Timestamp::MAX)
 }

@@ -7,7 +7,8 @@ use super::{
     Kernel,
     branch::Branch,
     event::Effects,
-    state::slot::{Class, SlotNo, Trigger, flag},
+    state::numbers::SlotNo,
+    state::slot::{Class, Trigger, flag},
 };
 
 impl Kernel {

@@ -14,14 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    bug::Bug,
+    clock::wall_at,
     explain::OTHERS,
-    retry::wall_at,
     state::{
         attempt::{Attempt, Phase, Wait},
-        slot::{SlotNo, State, flag},
+        numbers::SlotNo,
+        slot::{State, flag},
     },
 };
+use crate::bug::Bug;
 
 /// The state of a partition: numbers, and the ids of assets that are not as intended. Long lists hold the first
 /// [`OTHERS`] ids.

@@ -10,11 +10,8 @@ use prodspec_model::{
 
 use super::{
     Kernel,
-    retry::wall_then,
-    state::{
-        attempt::AttemptNo,
-        slot::{SlotNo, flag},
-    },
+    clock::wall_then,
+    state::{numbers::AttemptNo, numbers::SlotNo, slot::flag},
 };
 
 impl Kernel {

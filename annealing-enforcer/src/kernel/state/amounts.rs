@@ -13,7 +13,7 @@ use std::{
 use plugin_sdk::{Key, Mono, Now, Shared};
 use prodspec_model::AssetId;
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// The round of a capacity whose consumers were never looked up.
 const NEVER: u64 = u64::MAX;

@@ -6,26 +6,13 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::super::retry::wall_at;
-use super::{last_settled::Before, people::Waiver, pin_entry::PinNo, slot::SlotNo};
-
-/// Number of an attempt in [`Attempts`]. The numbers of ended attempts are reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub(in crate::kernel) struct AttemptNo(u32);
-
-impl AttemptNo {
-    /// Stands for no attempt.
-    pub(in crate::kernel) const NONE: Self = Self(u32::MAX);
-
-    fn from_index(index: usize) -> Self {
-        Self(index as u32)
-    }
-
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use super::super::clock::wall_at;
+use super::{
+    last_settled::Before,
+    numbers::{AttemptNo, SlotNo},
+    people::Waiver,
+    pin_entry::PinNo,
+};
 
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]

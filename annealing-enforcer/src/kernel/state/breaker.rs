@@ -10,7 +10,7 @@ use plugin_sdk::Mono;
 
 use crate::config::Config;
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// Length of a time span. Answers count in the span in which they arrive and in the next one.
 const SPAN: Duration = Duration::from_secs(30);

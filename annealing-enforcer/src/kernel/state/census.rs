@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// The assets that are not as intended, by kind.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use plugin_sdk::{Claim, Key, Mono, Quota};
 
-use super::{amounts::Amounts, rates::Rates, slot::SlotNo};
+use super::{amounts::Amounts, numbers::SlotNo, rates::Rates};
 
 /// All claims: their holders, and the assets that wait for them.
 #[derive(Debug, Default)]

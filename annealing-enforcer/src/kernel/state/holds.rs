@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// The holds, and the assets that wait for their end.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use plugin_sdk::Mono;
 use prodspec_model::{Incarnation, IncarnationNo};
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// The content that each asset settled with last, for assets whose intent has changed since. It is forgotten when a
 /// push of the changed intent is admitted, unless that push never begins: production may have either content from then

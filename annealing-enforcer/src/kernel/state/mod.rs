@@ -9,6 +9,7 @@ pub(super) mod edges;
 pub(super) mod holds;
 pub(super) mod last_settled;
 pub(super) mod ledger;
+pub(super) mod numbers;
 pub(super) mod observations;
 pub(super) mod ownership;
 pub(super) mod people;

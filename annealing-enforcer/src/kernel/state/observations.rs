@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use plugin_sdk::{Diff, Mono, Now, Shared};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation};
 
-use super::{registered::TypeNo, slot::SlotNo};
+use super::{numbers::SlotNo, numbers::TypeNo};
 
 /// Observations under way, and those fresh enough to be shared.
 #[derive(Debug, Default)]

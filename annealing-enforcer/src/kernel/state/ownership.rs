@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use plugin_sdk::{FencingToken, Mono};
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// Time between the start of an ownership and the first record of its clock.
 const FIRST_NOTE: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plugin_sdk::{Pin, SyncState};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// The findings about an asset since its pin moved.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::{
 
 use plugin_sdk::{Key, Mono, Quota};
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// Number of keys from which free keys are dropped now and then.
 const MANY: usize = 64;

@@ -4,28 +4,8 @@ use std::collections::VecDeque;
 
 use plugin_sdk::Mono;
 
-use super::{attempt::AttemptNo, breaker::Breaker, observations::Queued, schedule::Ready};
+use super::{breaker::Breaker, numbers::AttemptNo, observations::Queued, schedule::Ready};
 use crate::config::TypeConfig;
-
-/// Number of a registered type, in the order of registration. It is valid for one kernel only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct TypeNo(u16);
-
-impl TypeNo {
-    pub(crate) fn from_index(index: usize) -> Self {
-        Self(index as u16)
-    }
-
-    /// Returns the numbers of the first `many` types.
-    pub(crate) fn all(many: usize) -> impl Iterator<Item = Self> {
-        (0..many as u16).map(Self)
-    }
-
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// One registered type.
 #[derive(Debug)]

@@ -9,10 +9,7 @@ use std::{
 
 use plugin_sdk::{Mono, Now};
 
-use super::{
-    attempt::AttemptNo,
-    slot::{Class, SlotNo},
-};
+use super::{numbers::AttemptNo, numbers::SlotNo, slot::Class};
 
 /// Assets of one plugin that are ready for a diff.
 #[derive(Debug, Default)]

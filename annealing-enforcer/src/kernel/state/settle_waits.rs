@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::slot::SlotNo;
+use super::numbers::SlotNo;
 
 /// Number of entries below which none are dropped while checks are under way.
 const FEW: usize = 1024;

@@ -13,8 +13,9 @@ use prodspec_model::{
 
 use super::{
     last_settled::LastSettled,
+    numbers::SlotNo,
     pin_entry::{Name, PinEntry, PinNo, is_unused},
-    slot::{Slot, SlotNo, flag},
+    slot::{Slot, flag},
 };
 
 /// The slots, the index by id and the pins.

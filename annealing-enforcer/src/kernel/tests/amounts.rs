@@ -13,7 +13,7 @@ use prodspec_model::{
 use super::{modelled, rig::*};
 use crate::kernel::{
     Branch, Event,
-    state::{amounts::Amounts, slot::SlotNo},
+    state::{amounts::Amounts, numbers::SlotNo},
 };
 
 /// An asset that consumes capacity of `p`.

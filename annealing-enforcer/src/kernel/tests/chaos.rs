@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Command, Event, Record, Recovered, pin::policy_in, state::slot::SlotNo},
+    kernel::{Call, Command, Event, Record, Recovered, pin::policy_in, state::numbers::SlotNo},
 };
 
 #[derive(Serialize, Deserialize)]

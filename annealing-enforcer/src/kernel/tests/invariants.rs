@@ -8,10 +8,12 @@ use plugin_sdk::{Claim, Now};
 use crate::kernel::{
     Kernel,
     state::{
-        attempt::{Attempt, AttemptNo, Phase},
+        attempt::{Attempt, Phase},
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        numbers::TypeNo,
         pin_entry::PinNo,
-        registered::TypeNo,
-        slot::{Slot, SlotNo, State, flag},
+        slot::{Slot, State, flag},
     },
 };
 

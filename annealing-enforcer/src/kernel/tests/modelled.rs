@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, delay, differs, id, kind, thing};
 use crate::{
     config::Config,
-    kernel::{AssetStatus, Branch, Event, Recovered, state::attempt::AttemptNo},
+    kernel::{AssetStatus, Branch, Event, Recovered, state::numbers::AttemptNo},
 };
 
 #[derive(Serialize, Deserialize)]

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use super::Kernel;
-
 /// A guard that tests can leave out, to show that a test notices it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
@@ -40,18 +38,4 @@ pub enum Bug {
     NoDrain,
     /// Start pushes while shutting down.
     StartWhileDraining,
-}
-
-impl Kernel {
-    /// Whether a test leaves this guard out on purpose.
-    #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
-    pub(super) fn planted(&self, bug: Bug) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        return self.config.planted == Some(bug);
-        #[cfg(not(feature = "planted-bugs"))]
-        {
-            let _ = bug;
-            false
-        }
-    }
 }
