@@ -39,8 +39,9 @@ pub struct Rollout {
     pub moved_at: Option<Timestamp>,
     /// Time at which the rollout ended. `None`: it is still live.
     pub ended_at: Option<Timestamp>,
-    /// Description of the last selection that moved more targets than were selected: how many were selected, how many
-    /// moved, and which edges tie them. `None`: there was no such selection.
+    /// Description of the last step that moved targets because of others: how many targets were selected or under way
+    /// and took the others along, how many move with them in all, and which of them edges or checks tie. `None`: there
+    /// was no such step.
     #[serde(default)]
     pub drawn: Option<String>,
     /// Name of the present stage, as the policy calls it. `None`: the policy names no stage.

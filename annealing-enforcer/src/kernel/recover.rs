@@ -447,19 +447,14 @@ fn named_since(
     latest: &Incarnation,
     heads: Vec<(AssetId, Incarnation)>,
 ) -> BTreeMap<AssetId, BTreeSet<AssetId>> {
-    let mut steps: BTreeMap<IncarnationNo, Incarnation> = BTreeMap::new();
-    steps.extend(heads.into_iter().map(|(_, head)| (head.no(), head)));
-    steps.insert(latest.no(), latest.clone());
-    let steps: Vec<Incarnation> = steps.into_values().collect();
+    let heads = heads.into_iter().map(|(_, head)| head);
     let mut named: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
-    for step in steps.windows(2) {
-        for change in step[0].snapshot().diff(step[1].snapshot()) {
-            #[cfg(test)]
-            EXAMINED.set(EXAMINED.get() + 1);
-            for asset in change.before.into_iter().chain(change.after) {
-                let policies = named.entry(asset.id()).or_default();
-                policies.extend(policy_in(&asset));
-            }
+    for change in Incarnation::changes_step_by_step(heads.chain([latest.clone()])).flatten() {
+        #[cfg(test)]
+        EXAMINED.set(EXAMINED.get() + 1);
+        for asset in change.before.into_iter().chain(change.after) {
+            let policies = named.entry(asset.id()).or_default();
+            policies.extend(policy_in(&asset));
         }
     }
     named

@@ -188,7 +188,9 @@ impl Kernel {
         if chosen.is_empty() {
             return;
         }
-        let drawn = live.drawn(&selection.now, &chosen);
+        // The rest of an earlier step was described with that step.
+        let rest = live.cut && selection.now.is_empty();
+        let drawn = live.drawn(&selection.now, &chosen).filter(|_| !rest);
         let more = chosen.len() > self.config.max_moves_per_step;
         chosen.truncate(self.config.max_moves_per_step);
         let mut step = Step::default();
@@ -199,6 +201,7 @@ impl Kernel {
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
             live.again |= more;
+            live.cut = more;
             if let Some(drawn) = drawn {
                 live.rollout.note(at, drawn.clone(), None);
                 live.rollout.drawn = Some(drawn);
