@@ -18,7 +18,7 @@ use prodspec_model::{AssetId, Incarnation};
 use super::Strategist;
 use crate::kernel::{Heads, Recovered};
 use memory::Memory;
-pub(super) use records::{failed_by_group, kept, newest_by_group};
+pub(super) use records::kept;
 
 /// One group with its stored data.
 pub(super) struct Group {
