@@ -119,7 +119,9 @@ fn count(many: usize) -> u32 {
     u32::try_from(many).unwrap_or(u32::MAX)
 }
 
-fn awaits_person(view: &View) -> Option<String> {
+/// Returns why an operator has to act before the rollout of a group continues. `None`: it continues by itself, or none is
+/// live.
+pub(crate) fn awaits_person(view: &View) -> Option<String> {
     let rollout = view.rollout.as_ref().filter(|_| view.live)?;
     match &rollout.state {
         State::Paused => {

@@ -41,7 +41,7 @@ pub use health::{
     Watched,
 };
 pub use observe::{Observation, PartitionView, Shared, Usage};
-pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, SyncState};
+pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, RehearsedRollouts, SyncState};
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;

@@ -137,6 +137,11 @@ impl Kernel {
         })
     }
 
+    /// Whether the asset is enforced, an orphan, or in the newest incarnation.
+    pub(crate) fn knows(&self, id: &AssetId) -> bool {
+        self.table.find(id.as_str()).is_some() || self.table.latest().asset(id).is_some()
+    }
+
     /// Commands of operators that are in force.
     pub fn interventions(&self, now: Now) -> Interventions {
         self.people.interventions(None, now.wall)

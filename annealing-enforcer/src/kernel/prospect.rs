@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use control_plane_store::records::{Approval, Override};
 use plugin_sdk::{Cause, Change, Delay, Now, Recheck};
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,10 @@ pub struct Prospect {
     pub change: Option<Change>,
     /// The delays of checks against a push now.
     pub delays: Vec<Delay>,
+    /// Approvals of changes of the asset that no push has used up.
+    pub approvals: Vec<Approval>,
+    /// Overrides of checks for changes of the asset that no push has used up.
+    pub overrides: Vec<Override>,
     /// The policy whose rollout has not moved the asset to the newest incarnation yet. `None`: there is no such
     /// rollout.
     pub policy: Option<AssetId>,
@@ -90,6 +95,17 @@ impl Kernel {
             }
         }
         follow_waits(&mut rows);
+        let words = self.people.interventions(None, now.wall);
+        for word in words.approvals {
+            if let Some(row) = rows.get_mut(&word.asset) {
+                row.prospect.approvals.push(word);
+            }
+        }
+        for word in words.overrides {
+            if let Some(row) = rows.get_mut(&word.asset) {
+                row.prospect.overrides.push(word);
+            }
+        }
         let prospects = rows.into_values().map(|row| row.prospect);
         (prospects.collect(), in_sync)
     }
@@ -112,6 +128,8 @@ impl Kernel {
             cause: None,
             change: None,
             delays: Vec::new(),
+            approvals: Vec::new(),
+            overrides: Vec::new(),
             policy: self.policy_of(slot).filter(|_| behind),
         };
         let row = |prospect, behind| Some(Row { prospect, behind });

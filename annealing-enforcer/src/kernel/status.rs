@@ -6,7 +6,7 @@ use std::{
     fmt,
 };
 
-use control_plane_store::records::{Pause, Scope};
+use control_plane_store::records::{Approval, Override, Pause, Scope};
 use jiff::Timestamp;
 use plugin_sdk::Now;
 use prodspec_model::{AssetId, IncarnationNo, Message, TypeName, addons::Turndown};
@@ -36,6 +36,10 @@ pub struct Status {
     pub behind: Named,
     /// The pauses in force, each with its scope, operator, reason and end.
     pub pauses: Vec<Pause>,
+    /// The approvals that no push has used up, each with its change, operator, reason and expiry.
+    pub approvals: Vec<Approval>,
+    /// The overrides of checks that no push has used up, each with its change, operator, reason and expiry.
+    pub overrides: Vec<Override>,
     /// Assets that wait for an operator, each with the reason. Assets that a pause holds are only counted.
     pub held: BTreeMap<AssetId, String>,
     /// Pushes of unknown outcome: they may still be under way.
@@ -130,6 +134,7 @@ impl Kernel {
         let elsewhere = self.table.elsewhere_slots();
         let idle = elsewhere.filter(|&at| !self.table.has_intent(at)).count();
         let (orphans, left_running) = self.orphans();
+        let words = self.people.interventions(None, now.wall);
         Status {
             incarnation: self.table.latest().no(),
             assets: self.table.used() - idle as u32,
@@ -139,7 +144,9 @@ impl Kernel {
                 many: self.behind.len() as u32,
                 first: self.first_named(self.behind.iter().copied()),
             },
-            pauses: self.people.interventions(None, now.wall).pauses,
+            pauses: words.pauses,
+            approvals: words.approvals,
+            overrides: words.overrides,
             held: self.held_ones(now),
             unknown: self.unknown_pushes(now),
             orphans,

@@ -13,6 +13,11 @@ pub enum Error {
     /// An incarnation of the partition cannot be read.
     #[error("an incarnation cannot be read; check the store, then start again")]
     Incarnation(#[source] control_plane_store::incarnations::Error),
+    /// The rollouts cannot be rehearsed for a plan.
+    #[error(
+        "no plan can be made: the rollouts cannot be rehearsed; check the store, then ask again"
+    )]
+    Rollouts(#[source] plugin_sdk::BoxError),
     /// The rehearsal of a plan broke an invariant; the text says which.
     #[error("no plan can be made: {0}; enforcement would stop for the same reason, so report it")]
     Plan(String),

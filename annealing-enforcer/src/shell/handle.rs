@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use control_plane_store::{
-    Write,
+    Write, record,
     records::{By, Decision, Decisions, Stopped},
 };
 use futures::{
@@ -19,7 +19,7 @@ use futures::{
     },
     stream::BoxStream,
 };
-use plugin_sdk::{Actuation, Actuator, BoxError, CheckName, Pin, PinEvent};
+use plugin_sdk::{Actuation, Actuator, BoxError, CheckName, Pin, PinEvent, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +133,9 @@ pub struct Explained {
     pub dead_ends: Vec<DeadEnd>,
     /// The last decisions on the asset itself, oldest first.
     pub decisions: Vec<Decision>,
+    /// Why the decisions on record cannot be read. `None`: they were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
 }
 
 /// A wait that only an edit, a rollout or a command of an operator can end.
@@ -218,20 +221,30 @@ impl<R: Runtime> Handle<R> {
                 None => {}
             }
         }
-        let decisions = control_plane_store::record::load::<Decisions>(
-            &*self.store,
-            &self.partition,
-            asset.as_str(),
-        )
-        .await?;
+        let (decisions, unreadable) = match self.decisions(asset).await {
+            Err(damaged @ control_plane_store::Error::Damaged { .. }) => {
+                (Vec::new(), Some(with_causes(&damaged)))
+            }
+            decisions => (decisions?, None),
+        };
         Ok(Explained {
             cycle: cycle(&chain),
             dead_ends: chain.iter().flat_map(dead_ends).collect(),
             chain,
-            decisions: decisions
-                .map(|stored| stored.value.read().cloned().collect())
-                .unwrap_or_default(),
+            decisions,
+            unreadable,
         })
+    }
+
+    /// Reads the decisions of one asset.
+    async fn decisions(
+        &self,
+        asset: &AssetId,
+    ) -> Result<Vec<Decision>, control_plane_store::Error> {
+        let (store, partition) = (&*self.store, &self.partition);
+        let kept = record::load::<Decisions>(store, partition, asset.as_str()).await?;
+        let kept = kept.map(|stored| stored.value.read().cloned().collect());
+        Ok(kept.unwrap_or_default())
     }
 
     /// The ids of all enforced assets and orphans.

@@ -50,6 +50,8 @@ pub(crate) enum Input {
     Retire(Retiring),
     /// Incarnations of an [`Input::Retire`] that are kept: pins to them are allowed again.
     Retained(BTreeSet<IncarnationNo>),
+    /// These assets have decisions on record.
+    Decided(Vec<AssetId>),
     /// Subscribes to the feed of rollouts.
     Feed(UnboundedSender<PinEvent>),
     /// Wraps an input from a task of one ownership; the ownerships with other tokens ignore it.

@@ -46,6 +46,8 @@ pub(crate) enum Entry {
     Kernel(Record),
     /// A write of the strategist, in one step with the pins that it moves.
     Write(Write),
+    /// Delete the decisions of an asset that is gone.
+    Forget(AssetId),
     /// Answered once everything handed over before it is durable.
     Answer(Reply),
     /// Answered once everything before it is durable, with the incarnations that no kept decision refers to.
@@ -206,15 +208,19 @@ impl<R: Runtime> JournalWriter<R> {
                 tracing::warn!(%error, "decisions cannot be read; trying again");
                 return self.runtime.sleep(RESUBMIT).await;
             }
-            Ok(()) if !self.referenced.is_complete() => return,
-            Ok(()) => {}
+            Ok(ref assets) => {
+                let _ = self.events.send(Input::Decided(assets.clone()));
+                if !self.referenced.is_complete() {
+                    return;
+                }
+            }
             Err(ref error) => {
                 tracing::warn!(%error, "cannot determine which incarnations are referenced; keeping all");
             }
         }
         for Retiring { mut old, reply } in std::mem::take(&mut self.retiring) {
             let retained = match read {
-                Ok(()) => self.referenced.among(&old),
+                Ok(_) => self.referenced.among(&old),
                 Err(_) => old.clone(),
             };
             old.retain(|no| !retained.contains(no));
@@ -251,15 +257,16 @@ impl<R: Runtime> JournalWriter<R> {
         let mut writes = Vec::with_capacity(entries.len());
         let mut decided = BTreeSet::new();
         for entry in entries {
-            let entry = match entry {
+            let record = match entry {
                 Entry::Write(write) => {
                     writes.push(write);
                     continue;
                 }
                 Entry::Answer(_) | Entry::Retire(_) => continue,
+                Entry::Forget(asset) => Record::Gone(asset),
                 Entry::Kernel(record) => record,
             };
-            match entry {
+            match record {
                 Record::Asset(asset, state) => {
                     writes.push(self.put_or_delete::<AssetRecord>(&asset, state.as_ref())?)
                 }
@@ -287,6 +294,7 @@ impl<R: Runtime> JournalWriter<R> {
                     decided.insert(asset);
                 }
                 Record::Gone(asset) => {
+                    self.unreadable.remove(&asset);
                     let kept = self.decisions.entry(asset.clone()).or_default();
                     self.referenced
                         .change(&asset, kept, |kept| *kept = Decisions::default());
@@ -342,7 +350,8 @@ impl<R: Runtime> JournalWriter<R> {
             }
         }
         let decided = steps.iter().flatten().filter_map(|entry| match entry {
-            Entry::Kernel(Record::Decision(asset, _) | Record::Gone(asset)) => Some(asset),
+            Entry::Kernel(Record::Decision(asset, _) | Record::Gone(asset))
+            | Entry::Forget(asset) => Some(asset),
             _ => None,
         });
         let missing: BTreeSet<_> = decided
@@ -389,7 +398,7 @@ fn take_answers(entries: &mut Vec<Entry>) -> (Vec<Reply>, Vec<Retiring>) {
         match entry {
             Entry::Answer(answer) => answers.push(answer),
             Entry::Retire(asked) => retiring.push(asked),
-            Entry::Kernel(_) | Entry::Write(_) => entries.push(entry),
+            Entry::Kernel(_) | Entry::Write(_) | Entry::Forget(_) => entries.push(entry),
         }
     }
     (answers, retiring)

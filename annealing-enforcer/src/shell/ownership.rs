@@ -205,6 +205,7 @@ impl<R: Runtime> Ownership<R> {
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),
+            Input::Decided(assets) => self.forget_gone(assets),
             Input::Retained(retained) => self.retired.spare(&retained),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::WaitSettled(what, reply) => {

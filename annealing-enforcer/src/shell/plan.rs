@@ -6,11 +6,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use async_trait::async_trait;
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{Store, incarnations::Incarnations};
 use futures::{StreamExt, channel::mpsc, stream};
 use plugin_sdk::{
-    Diff, DiffRequest, IncarnationReader, Run,
+    Actuation, BoxError, Diff, DiffRequest, IncarnationReader, PinEvent, RehearsedRollouts, Run,
     service::{Checks, Stack},
 };
 use prodspec_model::{
@@ -96,12 +97,25 @@ impl<R: Runtime> Enforcer<R> {
 }
 
 impl<R: Runtime> Planner<R> {
-    /// Plans what a new owner would do with every asset if it enforced `incarnation` from now on. Every asset is
-    /// compared with production, the checks are asked about those that differ, and nothing is pushed or written.
+    /// Plans what a new owner without rollouts would do with every asset if it enforced `incarnation` from now on. Every
+    /// asset is compared with production, the checks are asked about those that differ, and nothing is pushed or written.
     ///
     /// # Errors
     /// When the records of the partition or its incarnations cannot be read, or an invariant does not hold.
     pub async fn plan(&self, incarnation: Incarnation) -> Result<Plan, Error> {
+        self.plan_with(incarnation, &mut NoRollouts).await
+    }
+
+    /// As [`Planner::plan`], for an owner with these `rollouts`: the pins that they would move at once are moved in the
+    /// plan.
+    ///
+    /// # Errors
+    /// As for [`Planner::plan`], and when the rollouts fail.
+    pub async fn plan_with(
+        &self,
+        incarnation: Incarnation,
+        rollouts: &mut dyn RehearsedRollouts,
+    ) -> Result<Plan, Error> {
         let known = |asset: &Asset| self.registry.of(asset.type_str()).is_some();
         let assets = incarnation.snapshot().iter();
         let modelled_only = assets.filter(|asset| !known(asset)).count();
@@ -109,7 +123,7 @@ impl<R: Runtime> Planner<R> {
         let incarnation = after(&recovered, incarnation);
         let (sender, inputs) = mpsc::unbounded();
         let calls = self.calls(OwnedSender::new(rehearsal::TOKEN, sender));
-        let rehearsal = Rehearsal::new(&self.config, recovered, calls, inputs);
+        let rehearsal = Rehearsal::new(&self.config, recovered, calls, inputs, rollouts);
         let kernel = rehearsal.run(incarnation.clone()).await?;
         let (assets, in_sync) = kernel.prospects(self.runtime.now());
         let assets = self.with_changes(&kernel, &incarnation, assets).await;
@@ -204,6 +218,16 @@ impl<R: Runtime> Planner<R> {
             Some(answer) => answer.map_err(|error| error.to_string()),
             None => Err(format!("no answer to diff within {limit:?}")),
         }
+    }
+}
+
+/// The rollouts of an owner that has none.
+struct NoRollouts;
+
+#[async_trait]
+impl RehearsedRollouts for NoRollouts {
+    async fn steps(&mut self, _: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError> {
+        Ok(Vec::new())
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct References {
     partition: PartitionId,
     decisions: BTreeMap<IncarnationNo, u64>,
     read: Read,
+    /// Whether it was logged that a record cannot be decoded.
+    told: bool,
 }
 
 /// How far the decisions are read and counted.
@@ -38,6 +40,7 @@ impl References {
             partition: partition.clone(),
             decisions: BTreeMap::new(),
             read: Read::Nothing,
+            told: false,
         }
     }
 
@@ -72,19 +75,21 @@ impl References {
         self.count(kept);
     }
 
-    /// Reads and counts one more page. Decisions in `at_hand` replace those read: they are as new, or newer.
+    /// Reads and counts one more page, and returns the assets whose decisions it has. Decisions in `at_hand` replace those
+    /// read: they are as new, or newer. A record that cannot be decoded counts as empty: it refers to nothing that could
+    /// be shown.
     ///
     /// # Errors
-    /// When the store cannot be read. After a row that cannot be decoded, counting starts over.
+    /// When the store cannot be read.
     pub(super) async fn read_on(
         &mut self,
         store: &dyn Store,
         at_hand: &BTreeMap<AssetId, Decisions>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<AssetId>, Error> {
         let range = match &self.read {
             Read::Nothing => record::range(&self.partition, Decisions::KIND),
             Read::AllBut(rest) => rest.clone(),
-            Read::All => return Ok(()),
+            Read::All => return Ok(Vec::new()),
         };
         let page = store.scan(range.clone(), PAGE).await?;
         let left = |key: &Key| page.rest.as_ref().is_some_and(|rest| rest.contains(key));
@@ -98,15 +103,16 @@ impl References {
             }
             match record::decode::<Decisions>(key, row) {
                 Ok(kept) => self.count(&kept.value),
-                Err(error) => {
-                    *self = Self::new(&self.partition);
-                    return Err(error);
+                Err(error) if !std::mem::replace(&mut self.told, true) => {
+                    tracing::warn!(%error, "cannot read the decisions of some assets; retention does not keep the incarnations that they name");
                 }
+                Err(_) => {}
             }
         }
         newer.into_values().for_each(|kept| self.count(kept));
         self.read = page.rest.map_or(Read::All, Read::AllBut);
-        Ok(())
+        let assets = page.rows.iter().filter_map(|(key, _)| self.asset(key));
+        Ok(assets.collect())
     }
 
     /// Removes the decisions from `at_hand` that are counted already.
@@ -116,6 +122,12 @@ impl References {
             Read::AllBut(rest) => at_hand.retain(|asset, _| rest.contains(&self.key(asset))),
             Read::All => at_hand.clear(),
         }
+    }
+
+    /// Returns the asset whose decisions have this key.
+    fn asset(&self, key: &Key) -> Option<AssetId> {
+        let prefix = record::range(&self.partition, Decisions::KIND).start;
+        AssetId::new(key.as_str().strip_prefix(prefix.as_str())?).ok()
     }
 
     fn key(&self, asset: &AssetId) -> Key {

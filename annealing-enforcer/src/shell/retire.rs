@@ -108,4 +108,14 @@ impl<R: Runtime> Ownership<R> {
         // A journal writer that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(vec![Entry::Retire(retiring)]);
     }
+
+    /// Deletes the decisions of those of `assets` that are gone: an owner that crashed before it did so has left them.
+    pub(super) fn forget_gone(&mut self, assets: Vec<AssetId>) {
+        let gone = assets.into_iter().filter(|id| !self.kernel.knows(id));
+        let gone: Vec<Entry> = gone.map(Entry::Forget).collect();
+        if !gone.is_empty() {
+            // A journal writer that has ended has sent its reason, which ends this ownership.
+            let _ = self.records.unbounded_send(gone);
+        }
+    }
 }

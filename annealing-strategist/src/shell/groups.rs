@@ -42,7 +42,8 @@ pub(super) struct Groups<R> {
     released: Vec<(AssetId, Vec<AssetId>)>,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
     replies: u64,
-    logged: Logged,
+    /// Log lines about rollouts. `None`: a rehearsal, which logs nothing.
+    logged: Option<Logged>,
     /// Callers that wait for a group to come to rest.
     pub(super) waiting: Waiting,
     /// Steps and answers that the shell has to process in order.
@@ -66,11 +67,17 @@ impl<R: Runtime> Groups<R> {
             released: Vec::new(),
             asked: BTreeMap::new(),
             replies: 0,
-            logged: Logged::default(),
+            logged: Some(Logged::default()),
             waiting: Waiting::default(),
             work: Vec::new(),
             calls: Vec::new(),
         }
+    }
+
+    /// Logs nothing about rollouts from now on.
+    pub(super) fn quiet(mut self) -> Self {
+        self.logged = None;
+        self
     }
 
     /// Adds groups with their stored data. All of them exist before any passes assets on, because an asset may move
@@ -276,7 +283,9 @@ impl<R: Runtime> Groups<R> {
     }
 
     fn log(&mut self, rollout: &Rollout) {
-        self.logged.tell(&self.strategist.partition, rollout);
+        if let Some(logged) = &mut self.logged {
+            logged.tell(&self.strategist.partition, rollout);
+        }
     }
 
     /// Takes over the effects of a kernel.

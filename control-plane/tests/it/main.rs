@@ -10,6 +10,7 @@ mod lost;
 mod order;
 mod people;
 mod plan;
+mod plan_rollouts;
 mod removal;
 mod rollouts;
 mod status;

@@ -9,11 +9,12 @@ use control_plane::{
     model::AssetId,
     rollout::InRollout,
     sdk::Delay,
-    store::records::{Outcome, Pause},
+    store::records::Outcome,
 };
 
 use super::{
     Failure,
+    interventions::{allowed, paused, used},
     rollout::{LEFT_OUT, summary, word},
 };
 use crate::{
@@ -75,23 +76,13 @@ fn show_status(standing: &Standing) {
             enforcement.assets, enforcement.unsettled
         ));
         say_all(enforcement.pauses.iter().map(paused));
+        say_all(allowed(&enforcement.approvals, &enforcement.overrides));
         for view in &standing.rollouts {
             say(format_args!("rollout    {}", summary(view)));
         }
         say_all(status.groups.iter().flat_map(group));
         say_all(by_name(enforcement));
     }
-}
-
-fn paused(pause: &Pause) -> String {
-    let until = match pause.until {
-        Some(until) => format!("until {until:.0}"),
-        None => "until an operator resumes it".into(),
-    };
-    format!(
-        "paused     {}, {until}, by {} since {:.0}",
-        pause.scope, pause.by, pause.at
-    )
 }
 
 /// Returns lines about a policy group: why its rollout waits for an operator, its held assets and its left-out assets.
@@ -208,6 +199,7 @@ fn show_whole(explained: &Explained) {
                 ));
             }
         }
+        show_interventions(link);
         if let Some(rollout) = rollouts.get(&link.asset) {
             show_rollout(rollout);
         }
@@ -225,6 +217,9 @@ fn show_whole(explained: &Explained) {
             end.asset, end.reason, end.way_out
         ));
     }
+    if let Some(why) = &enforced.unreadable {
+        say(format_args!("  the decisions cannot be read: {why}"));
+    }
     for decision in &enforced.decisions {
         say(format_args!(
             "  {:.0} @{} {}: {}",
@@ -233,7 +228,17 @@ fn show_whole(explained: &Explained) {
             decision.summary,
             became(&decision.outcome)
         ));
+        let words = decision.allowed_by.iter();
+        say_all(words.map(|word| format!("    {}", used(word))));
     }
+}
+
+/// Prints the commands of operators that apply to an asset.
+fn show_interventions(link: &Explanation) {
+    let words = &link.interventions;
+    let pauses = words.pauses.iter().map(paused);
+    let lines = pauses.chain(allowed(&words.approvals, &words.overrides));
+    say_all(lines.map(|line| format!("  {line}")));
 }
 
 /// Returns the outcome of a decision as text.

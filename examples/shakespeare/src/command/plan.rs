@@ -2,8 +2,12 @@
 
 use control_plane::enforcer::Outcome;
 
-use super::Failure;
-use crate::{control::client::Control, place::Place, voice::say};
+use super::{Failure, interventions::allowed};
+use crate::{
+    control::client::Control,
+    place::Place,
+    voice::{say, say_all},
+};
 
 /// Prints what would happen to each asset that is not in sync, and the totals.
 ///
@@ -22,6 +26,12 @@ pub async fn plan(place: &Place) -> Result<(), Failure> {
         if !prospect.why.is_empty() {
             say(format_args!("{:<9} {:<14}   {}", "", "", prospect.why));
         }
+        let words = allowed(&prospect.approvals, &prospect.overrides);
+        say_all(
+            words
+                .iter()
+                .map(|word| format!("{:<9} {:<14}   {word}", "", "")),
+        );
     }
     let counts = OUTCOMES.map(|it| format!("{} {}", plan.count(it), outcome(it)));
     say(format_args!(
