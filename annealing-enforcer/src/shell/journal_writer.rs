@@ -20,10 +20,9 @@ use plugin_sdk::{FencingToken, Pin, with_causes};
 use prodspec_model::{AssetId, PartitionId};
 
 use super::{
-    Input,
+    input::{Input, Reply, Retiring},
     owned_sender::OwnedSender,
     references::References,
-    retire::{Reply, Retiring},
     supervised,
 };
 use crate::kernel::{Event, Record};

@@ -2,6 +2,7 @@
 //! are the kernel's.
 
 mod acquire;
+mod actuation;
 mod askers;
 mod blocked;
 mod build;
@@ -23,7 +24,7 @@ mod process_lease;
 mod pulse;
 mod references;
 mod rehearsal;
-mod retire;
+mod retired;
 mod supervised;
 mod telemetry;
 #[cfg(test)]
@@ -51,18 +52,19 @@ use prodspec_model::PartitionId;
 
 pub use build::{BuildError, EnforcerBuilder, Plugin};
 pub use error::Error;
-pub use handle::{AskError, DeadEnd, Explained, Handle, Settle};
+pub use handle::{AskError, DeadEnd, Explained, Handle};
+pub use input::Settle;
 pub use plan::{Plan, Planner};
 pub use process_lease::{ProcessLease, TERM};
 
 use crate::{
     config::Config,
-    kernel::{Effects, Event, Kernel, Recovered},
+    kernel::{Effects, Kernel, Recovered},
     registry::Registry,
 };
 use blocked::Blocked;
 use calls::Calls;
-pub(crate) use input::Input;
+use input::Input;
 use journal_writer::{Entry, JournalWriter};
 use lease::LeaseEnd;
 use owned_sender::OwnedSender;
