@@ -7,7 +7,7 @@ use prodspec_model::{AssetId, Incarnation};
 
 use super::{
     input::{Reply, Retiring},
-    journal_writer::Entry,
+    journal::Entry,
     ownership::Ownership,
 };
 use crate::kernel::Event;

@@ -23,7 +23,7 @@ use super::{
     calls::Calls,
     feed,
     input::{Input, Refused, Reply, Settle},
-    journal_writer::Entry,
+    journal::Entry,
     pulse::Pulse,
     retired::Retired,
     supervised::panic_message,
