@@ -15,7 +15,7 @@ use futures::{
 use plugin_sdk::FencingToken;
 use prodspec_model::PartitionId;
 
-use super::{End, Enforcer, Error, Input, phase::Phase, retire::Refused};
+use super::{End, Enforcer, Error, input::Input, phase::Phase};
 
 /// The wait before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -195,9 +195,4 @@ impl<R: Runtime> super::Handle<R> {
         super::handle::fits(&by)?;
         self.done(|reply| Input::Clear(by, reply)).await
     }
-}
-
-/// The refusal of a command that clears a stop where there is none.
-pub(super) fn not_stopped() -> Refused {
-    Refused::Word("enforcement of the partition is not stopped; there is nothing to clear".into())
 }

@@ -24,9 +24,8 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Input,
+    input::{Input, Refused, Reply, Retiring, Settle},
     phase::SharedPhase,
-    retire::{Refused, Reply, Retiring},
     supervised::TaskFailures,
 };
 use crate::kernel::{Branch, Command, Explanation, Interventions, Status, Waiting};
@@ -110,16 +109,6 @@ pub enum AskError {
     /// The store cannot be read.
     #[error("the store cannot be read; check it, then ask again")]
     Store(#[from] control_plane_store::Error),
-}
-
-/// The assets to wait for in [`Handle::wait_settled`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Settle {
-    /// All enforced assets, each settled at this incarnation or a newer one.
-    All(IncarnationNo),
-    /// One asset, settled at this incarnation or a newer one.
-    Asset(AssetId, IncarnationNo),
 }
 
 /// The explanation of an asset's state, followed through its waits to root causes.

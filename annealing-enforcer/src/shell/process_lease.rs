@@ -11,7 +11,7 @@ use futures::{channel::mpsc::UnboundedSender, lock::Mutex};
 use plugin_sdk::{FencingToken, Mono, with_causes};
 use prodspec_model::PartitionId;
 
-use super::{Input, pulse::Pulse};
+use super::{input::Input, pulse::Pulse};
 use crate::kernel::Event;
 
 /// The default term, 15 s: a process that sends no heartbeat for this long is declared dead, and other processes take

@@ -13,7 +13,7 @@ use prodspec_model::{
     addons::{DependsOn, Edge},
 };
 
-use super::{Input, owned_sender::OwnedSender};
+use super::{input::Input, owned_sender::OwnedSender};
 use crate::kernel::InProduction;
 
 /// Implements [`PartitionView`] for one run of the checks.
