@@ -43,11 +43,16 @@ impl Obstacles {
     pub fn of(&self, policy: &AssetId, new: &Asset) -> Option<String> {
         let (id, content) = (new.id(), new.digest());
         let failed = self.failed.get(policy).into_iter().flatten();
-        let mut failed = failed.filter(|(asset, failed)| *asset == id && failed.has(content, None));
-        if failed.next().is_some() {
-            return Some(format!(
-                "this content failed in a rollout of `{policy}`; change it, or tell the rollout to retry"
-            ));
+        let mut failed = failed.filter(|(asset, _)| *asset == id);
+        if let Some(failed) = failed.find_map(|(_, failed)| failed.find(content, None)) {
+            return Some(match failed.reached {
+                true => format!(
+                    "this content failed in a rollout of `{policy}`; change it, or tell the rollout to retry"
+                ),
+                false => format!(
+                    "this content was part of a rollout of `{policy}` that failed; fix what failed, or tell the rollout to retry"
+                ),
+            });
         }
         let (rollout, to) = self.newest.get(policy)?;
         let is_newer = || {
