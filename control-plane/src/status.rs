@@ -231,6 +231,7 @@ mod tests {
                 owner: None,
                 stopped: None,
                 generation: None,
+                guard_overrides: Vec::new(),
                 task_failures: Vec::new(),
                 enforcement: Some(enforcement(unsettled, unknown)),
                 groups: Vec::new(),
