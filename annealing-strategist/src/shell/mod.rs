@@ -9,17 +9,14 @@ mod recover;
 mod steps;
 mod waiting;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::sync::Arc;
 
-use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_runtime::{Runtime, call};
 use control_plane_store::Write;
 use futures::{
     FutureExt, StreamExt,
-    channel::{
-        mpsc::{self, UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
-    future::{BoxFuture, abortable},
+    channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    future::BoxFuture,
     stream::BoxStream,
 };
 use plugin_sdk::{Actuator, BoxError, Health, Mono, PinEvent, PinStatus, Selection, with_causes};
@@ -241,28 +238,16 @@ impl<R: Runtime> Session<R> {
     }
 }
 
-/// Runs user code in a task of its own, because it may block its thread. A panic and a missed deadline are answers,
-/// too.
+/// Asks a stack. An error, a panic and a missed deadline are answers, too.
 async fn ask<T: Send + 'static>(
     runtime: &impl Runtime,
     deadline: Mono,
     asked: impl Future<Output = Result<T, BoxError>> + Send + 'static,
 ) -> Result<T, String> {
-    let (reply, answer) = oneshot::channel();
-    let (asked, abort) = abortable(AssertUnwindSafe(asked).catch_unwind());
-    runtime.spawn_call(Box::pin(async move {
-        if let Ok(answer) = asked.await {
-            // The answer may come too late.
-            let _ = reply.send(answer);
-        }
-    }));
-    let answer = timeout_at(runtime, deadline, answer).await;
-    abort.abort();
-    match answer {
-        Some(Ok(Ok(Ok(answer)))) => Ok(answer),
-        Some(Ok(Ok(Err(error)))) => Err(with_causes(&*error)),
-        Some(_) => Err("it panicked".to_owned()),
-        None => Err("no answer in time".to_owned()),
+    match call(runtime, deadline, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(with_causes(&*error)),
+        Err(none) => Err(none.to_string()),
     }
 }
 
