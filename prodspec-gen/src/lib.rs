@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod abandoned;
 pub mod file;
 pub mod format;
 pub mod guard;

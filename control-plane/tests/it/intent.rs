@@ -6,6 +6,7 @@ use control_plane::{
     prelude::*,
     sdk::{ExternalValidator, Pin},
 };
+use futures::FutureExt;
 use prodspec_model::Digest;
 
 use crate::world::{LONG, Production, Running, Service, Text, ann, id, plane};
@@ -189,13 +190,16 @@ async fn r4_guard_override_is_listed_while_in_force_and_does_not_come_back() {
     text.edit("services: {a: {size: 2}}");
     let Refusal { guard, digest } = refusal(&running).await;
     let handle = &running.handle;
+    // No seal can use the override before it was listed.
+    text.edit("services: {");
     for _ in 0..2 {
         let lifted = handle.override_guard(&guard, digest, ann(), None);
-        lifted.await.unwrap();
-        let listed = handle.interventions().await.unwrap().guard_overrides;
-        assert_eq!((listed.len(), &listed[0].by), (1, &ann()));
-        assert_eq!(handle.status().await.unwrap().guard_overrides, listed);
+        lifted.now_or_never().unwrap().unwrap();
     }
+    let listed = handle.interventions().await.unwrap().guard_overrides;
+    assert_eq!((listed.len(), &listed[0].by), (1, &ann()));
+    assert_eq!(handle.status().await.unwrap().guard_overrides, listed);
+    text.edit("services: {a: {size: 2}}");
     handle.settle(LONG).await.unwrap();
     assert_eq!(handle.interventions().await.unwrap().guard_overrides, []);
     text.edit(FIVE);

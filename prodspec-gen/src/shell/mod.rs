@@ -139,13 +139,16 @@ impl<R: Runtime> Regeneration<R> {
         let before = self.kernel.is_running();
         let mut effects = Vec::new();
         self.kernel.step(self.runtime.now(), event, &mut effects);
-        if before && (!self.kernel.is_running() || effects.contains(&Effect::ReadSources)) {
-            self.status.send_modify(|status| status.runs += 1);
+        let running = self.kernel.is_running();
+        let ended = before && (!running || effects.contains(&Effect::ReadSources));
+        if ended {
             (self.draft, self.refused) = (None, None);
         }
-        let running = self.kernel.is_running();
-        self.status
-            .send_if_modified(|status| std::mem::replace(&mut status.running, running) != running);
+        // One change of the status: a reader must not see a run both counted and in progress.
+        self.status.send_if_modified(|status| {
+            status.runs += u64::from(ended);
+            std::mem::replace(&mut status.running, running) != running || ended
+        });
         for effect in effects {
             self.perform(effect);
         }

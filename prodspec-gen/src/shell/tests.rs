@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::{
     guard::{GROWTH, SHRINK},
+    kernel::Timing,
     overrides,
     seal::{InMemory, Seal},
     testing::{self, items},
@@ -546,6 +547,107 @@ async fn r44_late_generators_are_reported_and_no_second_run_starts() {
     drop(go_on);
     while !handle.next_run().await.is_good() {}
     assert_eq!(handle.status().incarnation.unwrap().assets, 2);
+}
+
+/// A source and external validator that blocks the thread that calls it until it is released.
+#[derive(Clone)]
+struct Blocking {
+    entered: mpsc::UnboundedSender<()>,
+    free: Arc<(Mutex<bool>, std::sync::Condvar)>,
+}
+
+impl Blocking {
+    fn new() -> (Self, mpsc::UnboundedReceiver<()>) {
+        let (entered, told) = mpsc::unbounded_channel();
+        let free = Arc::default();
+        (Self { entered, free }, told)
+    }
+
+    fn block(&self) {
+        // The test may be over.
+        let _ = self.entered.send(());
+        let free = self.free.0.lock().unwrap();
+        drop(self.free.1.wait_while(free, |free| !*free).unwrap());
+    }
+
+    fn let_go(&self) {
+        *self.free.0.lock().unwrap() = true;
+        self.free.1.notify_all();
+    }
+}
+
+#[async_trait::async_trait]
+impl SourceOfTruth for Blocking {
+    fn name(&self) -> SourceName {
+        SourceName("slow".into())
+    }
+    async fn read(&self) -> Result<Reading, Problems> {
+        self.block();
+        Ok(Reading::new("1", vec![]))
+    }
+}
+
+#[async_trait::async_trait]
+impl ExternalValidator for Blocking {
+    fn name(&self) -> &str {
+        "slow"
+    }
+    async fn validate(&self, _: Candidate) -> Result<Problems, BoxError> {
+        self.block();
+        Ok(Problems::none())
+    }
+}
+
+/// The problems of the next two runs of a regeneration that asks `blocking`, which must be late in the first one. Then
+/// `blocking` returns, and generation must recover.
+async fn blocked_runs(
+    blocking: Blocking,
+    mut entered: mpsc::UnboundedReceiver<()>,
+    change: impl FnOnce(crate::pipeline::Builder) -> crate::pipeline::Builder,
+) -> [String; 2] {
+    let world = start(manifest(2), change);
+    let handle = &world.handle;
+    let runs = async {
+        entered.recv().await.unwrap();
+        let mut status = handle.watch();
+        let late = status.wait_for(|status| status.runs > 0).await;
+        let late = late.unwrap().clone();
+        [late, handle.next_run().await]
+    };
+    let runs = tokio::time::timeout(Duration::from_secs(10), runs).await;
+    let second = entered.try_recv();
+    blocking.let_go();
+    assert!(second.is_err(), "a second call began");
+    let runs = runs.expect("a blocking call stops generation");
+    while !handle.next_run().await.is_good() {}
+    runs.map(|status| status.problems.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r44_source_that_blocks_its_thread_is_refused_at_its_deadline() {
+    let (blocking, entered) = Blocking::new();
+    let source = blocking.clone();
+    let [late, then] = blocked_runs(blocking, entered, |builder| {
+        builder.source(source).timing(Timing {
+            read_deadline: Duration::from_millis(50),
+            ..Timing::default()
+        })
+    })
+    .await;
+    assert!(late.contains("could not be read in time"), "{late}");
+    assert!(then.contains("still blocks its thread"), "{then}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r44_validator_that_blocks_its_thread_is_refused_at_its_deadline() {
+    let (blocking, entered) = Blocking::new();
+    let validator = blocking.clone();
+    let [late, then] = blocked_runs(blocking, entered, |builder| {
+        builder.external_validator(validator, Duration::from_millis(50))
+    })
+    .await;
+    assert!(late.contains("did not answer within 50ms"), "{late}");
+    assert!(then.contains("still blocks its thread"), "{then}");
 }
 
 #[tokio::test(start_paused = true)]
