@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use control_plane_runtime::Runtime;
 use control_plane_store::{
     Batch, CommitError, Store, Version, owner, record,
-    records::{By, Ended, Stopped, excerpt},
+    records::{Ended, Stopped, excerpt},
 };
 use futures::{
     FutureExt, StreamExt,
@@ -171,28 +171,5 @@ impl<R: Runtime> StopRecord<R> {
                 Err(error) => return Err(control_plane_store::Error::from(error).into()),
             }
         }
-    }
-}
-
-impl<R: Runtime> super::Handle<R> {
-    /// Why enforcement stopped itself, if it did and no operator has cleared it since. Reads the store: any process may
-    /// ask.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn stopped(&self) -> Result<Option<Stopped>, super::AskError> {
-        let stopped = record::load::<Stopped>(&*self.store, &self.partition, "").await?;
-        Ok(stopped.map(|it| it.value).filter(Stopped::holds))
-    }
-
-    /// Clears the stop, so that enforcement starts again. With it the operator `by` confirms to have checked
-    /// production. Returns once that is durable.
-    ///
-    /// # Errors
-    /// When enforcement is not stopped, the name or the reason in `by` is longer than 16 KiB, or this process does not
-    /// own the partition.
-    pub async fn clear_stop(&self, by: By) -> Result<(), super::AskError> {
-        super::handle::fits(&by)?;
-        self.done(|reply| Input::Clear(by, reply)).await
     }
 }

@@ -50,8 +50,8 @@ use plugin_sdk::{
 use prodspec_model::PartitionId;
 
 pub use build::{BuildError, EnforcerBuilder, Plugin};
-pub use error::Error;
-pub use handle::{AskError, DeadEnd, Explained, Handle};
+pub use error::{AskError, Error};
+pub use handle::{DeadEnd, Explained, Handle};
 pub use input::Settle;
 pub use plan::{Plan, Planner};
 pub use process_lease::{ProcessLease, TERM};
