@@ -67,3 +67,27 @@ pub(crate) fn of_the_machine() -> Clocks {
 pub(crate) fn of_the_machine() -> Clocks {
     Arc::new(|| [Duration::ZERO; 2])
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Time since the machine started, suspended time included.
+    fn uptime() -> f64 {
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        uptime.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn s5_clock_with_suspended_time_is_the_uptime_of_the_machine() {
+        let before = uptime();
+        let clocks = of_the_machine();
+        let [_, without] = clocks();
+        let [with, _] = clocks();
+        let after = uptime();
+        let (with, without) = (with.as_secs_f64(), without.as_secs_f64());
+        let expected = before - 1.0..after + 1.0;
+        assert!(expected.contains(&with), "{with} is not in {expected:?}");
+        assert!(0.0 < without && without <= with, "{without} and {with}");
+    }
+}
