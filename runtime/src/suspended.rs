@@ -68,7 +68,8 @@ pub(crate) fn of_the_machine() -> Clocks {
     Arc::new(|| [Duration::ZERO; 2])
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
@@ -79,15 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn s5_clock_with_suspended_time_is_the_uptime_of_the_machine() {
-        let before = uptime();
+    fn s5_clock_with_suspended_time_covers_the_uptime_of_the_machine() {
+        // A container may show an uptime of its own, which is less.
+        let uptime = uptime();
         let clocks = of_the_machine();
         let [_, without] = clocks();
         let [with, _] = clocks();
-        let after = uptime();
         let (with, without) = (with.as_secs_f64(), without.as_secs_f64());
-        let expected = before - 1.0..after + 1.0;
-        assert!(expected.contains(&with), "{with} is not in {expected:?}");
+        assert!(with >= uptime - 1.0, "{with} is below {uptime}");
         assert!(0.0 < without && without <= with, "{without} and {with}");
     }
 }
