@@ -10,6 +10,7 @@ mod push;
 mod rollout;
 mod stop;
 mod turn;
+mod waited;
 mod whole;
 mod words;
 
@@ -27,7 +28,7 @@ pub use stop::Stops;
 pub use words::Word;
 
 /// Names of all the conditions that the judge checks.
-pub const LOOKS: [&str; 36] = [
+pub const LOOKS: [&str; 37] = [
     "L1",
     "L2",
     "R6",
@@ -58,6 +59,7 @@ pub const LOOKS: [&str; 36] = [
     "not reached",
     "once",
     "order",
+    "released",
     "room",
     "soon",
     "stopped",
