@@ -1,9 +1,8 @@
 //! The calls of kernels: user code that selects targets and judges their health.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::sync::Arc;
 
-use control_plane_runtime::{Runtime, timeout_at};
-use futures::{FutureExt, channel::oneshot, future::abortable};
+use control_plane_runtime::{Runtime, call};
 use plugin_sdk::{BoxError, Mono, with_causes};
 
 use super::Strategist;
@@ -28,26 +27,15 @@ pub(super) async fn answer<R: Runtime>(strategist: &Arc<Strategist<R>>, call: Ca
     }
 }
 
-/// Runs user code in a task of its own, because it may block its thread.
+/// Asks a stack. An error, a panic and a missed deadline are answers, too.
 async fn ask<T: Send + 'static>(
     runtime: &impl Runtime,
     deadline: Mono,
     asked: impl Future<Output = Result<T, BoxError>> + Send + 'static,
 ) -> Result<T, String> {
-    let (reply, answer) = oneshot::channel();
-    let (asked, abort) = abortable(AssertUnwindSafe(asked).catch_unwind());
-    runtime.spawn_call(Box::pin(async move {
-        if let Ok(answer) = asked.await {
-            // The answer may come too late.
-            let _ = reply.send(answer);
-        }
-    }));
-    let answer = timeout_at(runtime, deadline, answer).await;
-    abort.abort();
-    match answer {
-        Some(Ok(Ok(Ok(answer)))) => Ok(answer),
-        Some(Ok(Ok(Err(error)))) => Err(with_causes(&*error)),
-        Some(_) => Err("it panicked".to_owned()),
-        None => Err("no answer in time".to_owned()),
+    match call(runtime, deadline, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(with_causes(&*error)),
+        Err(none) => Err(none.to_string()),
     }
 }

@@ -623,6 +623,12 @@ fn alert_delays_a_change_until_the_check_is_overridden(town: &Town, edit: impl F
     );
     let wrong = town.say(&["override", "monitoring", "--asset", "job/mars"]);
     assert!(!wrong.good, "{}", wrong.text);
+    let of_no_guard = town.say(&["override", "typo", "--change", &"0".repeat(64)]);
+    assert!(
+        !of_no_guard.good && of_no_guard.text.contains("nothing to override"),
+        "{}",
+        of_no_guard.text
+    );
     let lifted = [
         "override",
         "monitoring",

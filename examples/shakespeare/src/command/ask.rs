@@ -6,6 +6,7 @@ use control_plane::{
         Named,
         kernel::{Explanation, Waiting},
     },
+    generation::{Refusal, SealOverride},
     model::AssetId,
     rollout::InRollout,
     sdk::Delay,
@@ -53,12 +54,14 @@ fn show_status(standing: &Standing) {
             say("the manifest has problems and is not followed:");
             say_all(generation.problems.iter());
         }
+        say_all(generation.refusals.iter().map(refused));
     }
     if let Some(stopped) = &status.stopped {
         say(format_args!(
             "STOPPED    enforcement {stopped}; inspect production, then run `clear`"
         ));
     }
+    say_all(status.guard_overrides.iter().map(overridden));
     for failure in &status.task_failures {
         say(format_args!("failed     {failure}"));
     }
@@ -83,6 +86,20 @@ fn show_status(standing: &Standing) {
         say_all(status.groups.iter().flat_map(group));
         say_all(by_name(enforcement));
     }
+}
+
+fn refused(refusal: &Refusal) -> String {
+    format!(
+        "refused    by {}; if it is meant: override {0} --change {}",
+        refusal.guard, refusal.digest
+    )
+}
+
+fn overridden(word: &SealOverride) -> String {
+    format!(
+        "override   {} for {}, one seal until {:.0}, by {} since {:.0}",
+        word.guard, word.digest, word.until, word.by, word.at
+    )
 }
 
 /// Returns lines about a policy group: why its rollout waits for an operator, its held assets and its left-out assets.
