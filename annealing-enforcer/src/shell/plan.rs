@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{Store, incarnations::Incarnations};
+use control_plane_store::{Store, incarnations::Incarnations, record, records::Stopped};
 use futures::{StreamExt, channel::mpsc, stream};
 use plugin_sdk::{
     Actuation, BoxError, Diff, DiffRequest, IncarnationReader, PinEvent, RehearsedRollouts, Run,
@@ -48,6 +48,9 @@ pub struct Plan {
     pub in_sync: usize,
     /// Number of assets whose type has no plugin: they are not enforced.
     pub modelled_only: usize,
+    /// Set if enforcement stopped itself, with the reason: nothing is pushed before an operator clears it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
 }
 
 impl Plan {
@@ -127,11 +130,17 @@ impl<R: Runtime> Planner<R> {
         let rehearsal = Rehearsal::new(&self.config, recovered, calls, inputs, rollouts);
         let kernel = rehearsal.run(incarnation.clone()).await?;
         let (assets, in_sync) = kernel.prospects(self.runtime.now());
-        let assets = self.with_changes(&kernel, &incarnation, assets).await;
+        let mut assets = self.with_changes(&kernel, &incarnation, assets).await;
+        let stopped = record::load::<Stopped>(&*self.store, &self.partition, "").await?;
+        let stopped = stopped.map(|it| it.value).filter(Stopped::holds);
+        if let Some(stopped) = &stopped {
+            hold_back(&mut assets, stopped);
+        }
         Ok(Plan {
             assets,
             in_sync,
             modelled_only,
+            stopped,
         })
     }
 
@@ -218,6 +227,16 @@ impl<R: Runtime> Planner<R> {
         match timeout_at(&self.runtime, deadline, answer).await {
             Some(answer) => answer.map_err(|error| error.to_string()),
             None => Err(format!("no answer to diff within {limit:?}")),
+        }
+    }
+}
+
+/// Holds the assets that would be pushed if enforcement had not stopped itself.
+fn hold_back(assets: &mut [Prospect], stopped: &Stopped) {
+    for prospect in assets {
+        if let Outcome::Now | Outcome::InTurn | Outcome::Destroys = prospect.outcome {
+            prospect.outcome = Outcome::Held;
+            prospect.why = format!("enforcement {stopped}; check production, then clear the stop");
         }
     }
 }

@@ -9,9 +9,15 @@ use control_plane::{
     ControlPlaneBuilder, Error, PauseScope,
     enforcer::{Outcome, Plan},
     prelude::*,
+    sdk::FencingToken,
+    store::{
+        Batch, record,
+        records::{Ended, Stopped},
+    },
     strategist::Command,
 };
 use futures::future::pending;
+use jiff::Timestamp;
 
 use crate::rollouts::{build, manifest, of_size, passes, until};
 use crate::world::{LONG, Model, Production, QUIET, Running, Service, Text, ann, id, plane};
@@ -367,4 +373,32 @@ async fn r65_a_plan_holds_assets_whose_policy_is_missing() {
     let whole = manifest(2, "{}", 1);
     let (missing, _) = whole.split_once("policies:").unwrap();
     holds_all(&manifest(1, "{}", 1), missing, "no policy asset `slow`").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_a_plan_of_a_stopped_partition_holds_all_assets_and_says_why() {
+    let store = MemoryStore::new();
+    let stopped = Stopped::new("it broke", Timestamp::UNIX_EPOCH, FencingToken(1));
+    let partition = "world".parse().unwrap();
+    let stop = record::put(&partition, "", &stopped).unwrap();
+    store.commit(Batch::new().write(stop)).await.unwrap();
+    let (text, production) = (Text::new(&manifest(1, "{}", 1)), Production::default());
+    let handle = build(&text, &production, store.clone()).handle();
+    let plan = handle.plan_with(&[]).await.unwrap();
+    assert_eq!(plan.stopped.as_ref(), Some(&stopped));
+    assert_eq!(plan.count(Outcome::Held), 5, "{plan:#?}");
+    let told = plan.assets.iter().all(|it| it.why.contains("it broke"));
+    assert!(told && plan.assets[0].change.is_some(), "{plan:#?}");
+
+    let cleared = Stopped {
+        cleared: Some(Ended {
+            by: ann(),
+            at: Timestamp::UNIX_EPOCH,
+        }),
+        ..stopped
+    };
+    let cleared = record::put(&partition, "", &cleared).unwrap();
+    store.commit(Batch::new().write(cleared)).await.unwrap();
+    let plan = handle.plan_with(&[]).await.unwrap();
+    assert_eq!((plan.count(Outcome::Now), plan.stopped), (5, None));
 }

@@ -15,6 +15,9 @@ use crate::{
 /// When no control plane is running.
 pub async fn plan(place: &Place) -> Result<(), Failure> {
     let plan = Control::find(place).await?.plan().await?;
+    if let Some(stopped) = &plan.stopped {
+        say(format_args!("STOPPED   enforcement {stopped}"));
+    }
     for prospect in &plan.assets {
         let change = prospect.change.as_ref();
         let what = change.map_or("", |change| change.summary.as_str());
