@@ -63,14 +63,15 @@ impl State {
         }
     }
 
-    /// The contents that a rollout to `to` brings to the assets that belong to the group at `to`: asset numbers, each with
-    /// a mark.
+    /// The contents that a rollout to `to` brings: asset numbers, each with a mark. An asset that names no policy at `to`
+    /// still belongs to the group in which it was.
     pub(super) fn brought_by(&self, group: usize, to: u32) -> Vec<(usize, u64)> {
-        let eye = &self.judge.groups[group];
-        let Some((head, plan)) = eye.head.zip(self.plan_at(to)) else {
+        let Some(head) = self.judge.groups[group].head else {
             return Vec::new();
         };
-        let ours = (0..plan.wishes.len()).filter(|at| plan.wishes[*at].group == Some(group));
+        let group_at = |no: u32, at: usize| self.plan_at(no).and_then(|plan| plan.wishes[at].group);
+        let all = 0..self.plan.wishes.len();
+        let ours = all.filter(|at| group_at(to, *at).or(group_at(head, *at)) == Some(group));
         let new = ours.filter_map(|at| {
             let there = self.mark_at(to, at);
             Some((at, there.filter(|_| there != self.mark_at(head, at))?))
