@@ -1,17 +1,17 @@
 //! R22: the rollback. Every pin that moved returns to its previous place, settled or not, in reverse order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, Selection, SyncState, Target};
 use prodspec_model::{AssetId, rollout::OnUnhealthy};
 
 use super::{Bug, Effects, Kernel, Record, Step, live::Live};
-use crate::record::{By, Failed, Quarantined, State, TargetRecord};
+use crate::record::{By, Failed, State, TargetRecord};
 
 impl Kernel {
     /// The updated targets are unhealthy: rolls back or stops, as the policy says.
     pub(super) fn fail(&mut self, now: Now, why: String, out: &mut Effects) {
-        let policy = self.policy().unwrap_or_default();
+        let policy = self.group.rollout_policy().unwrap_or_default();
         match policy.on_unhealthy {
             OnUnhealthy::RollBack => self.roll_back(now, why, None, out),
             OnUnhealthy::Stop => self.stop(now, why, None, out),
@@ -38,10 +38,10 @@ impl Kernel {
                 content,
                 reached,
             };
-            step.records.push(self.has_failed_with(&asset, failed));
+            step.records.push(self.quarantine.add(&asset, failed));
         }
         step.records.push(Record::Target(asset.clone(), None));
-        let goes = self.stays(&asset);
+        let goes = self.group.default_pin(&asset, Cause::Intent);
         self.pin(now, &asset, goes, &mut step);
         self.close_anew();
         if let Some(live) = &mut self.live {
@@ -51,18 +51,10 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// Quarantines a content of an asset, and returns the record to store.
-    fn has_failed_with(&mut self, asset: &AssetId, failed: Failed) -> Record {
-        let new = || Quarantined::of(self.policy.clone());
-        let quarantined = self.quarantine.entry(asset.clone()).or_insert_with(new);
-        quarantined.add(failed);
-        Record::Quarantine(asset.clone(), Some(quarantined.clone()))
-    }
-
     /// R17: the newest incarnation reverts what the live rollout has moved: rolls back at once. The content is not
     /// quarantined.
     pub(super) fn take_back(&mut self, now: Now, out: &mut Effects) {
-        let why = format!("{} reverts this rollout", self.latest.id());
+        let why = format!("{} reverts this rollout", self.group.latest().id());
         self.turn(now, State::RollingBack { why }, None, false, out);
         self.send_back(now, out);
     }
@@ -110,15 +102,15 @@ impl Kernel {
         let record = live.rollout.record();
         let mut step = Step::default();
         if failed && !self.planted(Bug::NoQuarantine) {
-            self.quarantine(&mut step);
+            self.quarantine_all(&mut step);
         }
         step.records.push(record);
-        self.look = true;
+        self.pending.look();
         out.steps.push(step);
     }
 
     /// Quarantines all content of the rollout. That of targets that it has not reached only waits for a fix.
-    fn quarantine(&mut self, step: &mut Step) {
+    fn quarantine_all(&mut self, step: &mut Step) {
         let Some(live) = &self.live else { return };
         let (rollout, targets, to) = (live.rollout.id, live.targets.clone(), live.to.clone());
         let reached = live.reached();
@@ -131,52 +123,8 @@ impl Kernel {
                 content: asset.digest(),
                 reached: reached.binary_search(&place).is_ok(),
             };
-            step.records.push(self.has_failed_with(&asset.id(), failed));
+            step.records.push(self.quarantine.add(&asset.id(), failed));
         }
-    }
-
-    /// R22: a rollout completes. Releases the content of assets that have other content now. If the rollout has thereby
-    /// fixed all content that failed in an earlier one, releases the content that only waited there, too.
-    pub(super) fn mend(&mut self, live: &Live, step: &mut Step) {
-        let changed = self.quarantine.iter().filter(|(id, quarantined)| {
-            let there = live.to.asset(id);
-            there.is_none_or(|asset| !quarantined.has(asset.digest(), None))
-        });
-        let mended: Vec<AssetId> = changed.map(|(id, _)| id.clone()).collect();
-        let mut fixed = BTreeSet::new();
-        for asset in mended {
-            let quarantined = self.quarantine.remove(&asset);
-            // A revert fixes nothing: it is no target.
-            let quarantined = quarantined.filter(|_| live.place(&asset).is_some());
-            fixed.extend(quarantined.iter().flat_map(Quarantined::reached_in));
-            step.records.push(Record::Quarantine(asset, None));
-        }
-        let others = self.quarantine.values();
-        let failing: BTreeSet<_> = others.flat_map(Quarantined::reached_in).collect();
-        fixed.retain(|rollout| !failing.contains(rollout));
-        let rest = self.release_content(|failed| fixed.contains(&failed.rollout), step);
-        self.pending.extend(rest);
-    }
-
-    /// Releases contents from quarantine. Returns the assets concerned.
-    pub(super) fn release_content(
-        &mut self,
-        is_over: impl Fn(&Failed) -> bool,
-        step: &mut Step,
-    ) -> Vec<AssetId> {
-        let mut concerned = Vec::new();
-        self.quarantine.retain(|asset, quarantined| {
-            let before = quarantined.failed.len();
-            quarantined.failed.retain(|failed| !is_over(failed));
-            let left = quarantined.failed.len();
-            if left < before {
-                let kept = (left > 0).then(|| quarantined.clone());
-                step.records.push(Record::Quarantine(asset.clone(), kept));
-                concerned.push(asset.clone());
-            }
-            left > 0
-        });
-        concerned
     }
 
     /// Returns the place to which the pin of an asset goes when it is rolled back.
@@ -188,11 +136,7 @@ impl Kernel {
         match was {
             Pin::At(no, _) => Pin::At(no, cause),
             Pin::NotYet => Pin::NotYet,
-            Pin::Default => match &self.head {
-                Some(head) if head.asset(asset).is_some() => Pin::At(head.no(), cause),
-                // The asset is new in this rollout. It is left alone and listed, never removed.
-                _ => Pin::NotYet,
-            },
+            Pin::Default => self.group.default_pin(asset, cause),
         }
     }
 
@@ -231,7 +175,7 @@ impl Kernel {
     /// Takes in the pin status of an asset that is rolled back.
     pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, pin_status: &PinStatus) {
         let at = self.clock.at(now);
-        let pin = self.pin_of(asset);
+        let pin = self.pins.of(asset);
         let Some(live) = &mut self.live else { return };
         let Some(place) = live.back_place(asset) else {
             return;
@@ -271,7 +215,7 @@ impl Kernel {
         step.records.push(live.rollout.record());
         self.release(&live, &mut step);
         let targets = live.targets.iter().map(|target| target.asset.clone());
-        self.pending.extend(targets);
+        self.pending.add(targets);
         let moved: BTreeMap<&AssetId, &TargetRecord> =
             live.inherited.iter().chain(live.held()).collect();
         for (asset, row) in moved {

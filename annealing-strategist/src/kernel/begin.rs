@@ -11,16 +11,16 @@ use prodspec_model::{Asset, AssetId, Incarnation, rollout::FirstTurnup};
 
 use super::{
     Bug, Effects, Kernel, Record, Step,
-    closure::{Before, Closure},
     live::Live,
+    state::{
+        closure::{Before, Closure},
+        past::Past,
+    },
 };
 use crate::{
     policy::target_of,
     record::{Rollout, State, TargetRecord},
 };
-
-/// Number of rollouts of a group that are stored. Older records are deleted.
-const KEPT: u64 = 32;
 
 /// The assets of a group that a rollout may update.
 pub(super) struct Candidates {
@@ -33,23 +33,23 @@ pub(super) struct Candidates {
 impl Kernel {
     /// Begins a rollout, or rolls the live one back, if that is due.
     pub(super) fn consider(&mut self, now: Now, out: &mut Effects) {
-        if self.look && self.is_taken_back() {
+        if self.pending.is_asked() && self.is_taken_back() {
             self.take_back(now, out);
         }
-        if !self.look || !self.may_begin() {
+        if !self.pending.is_asked() || !self.may_begin() {
             return;
         }
-        self.look = false;
+        self.pending.looked();
         if !self.is_due() {
             return;
         }
-        let nothing = self.pending.is_empty() && self.pins.is_empty() && !self.has_left;
+        let nothing = self.pending.is_nothing() && self.pins.is_empty();
         if nothing && self.live.is_none() {
-            self.left_out.clear();
+            self.pending.leave_out(&[]);
             return self.follow_from_afar(out);
         }
-        let mut found = self.candidates(&self.latest, None);
-        self.left_out.clone_from(&found.left_out);
+        let mut found = self.candidates(self.group.latest(), None);
+        self.pending.leave_out(&found.left_out);
         match (found.targets.is_empty(), found.left_out.is_empty()) {
             (false, _) => {
                 let first = |live: &Live| live.rollout.state == State::Running;
@@ -71,7 +71,7 @@ impl Kernel {
     fn is_taken_back(&self) -> bool {
         let Some(live) = &self.live else { return false };
         let goes_back = matches!(live.rollout.state, State::RollingBack { .. });
-        if goes_back || live.from.is_none() || self.latest.no() <= live.to.no() {
+        if goes_back || live.from.is_none() || self.group.latest().no() <= live.to.no() {
             return false;
         }
         let moved = live.targets.iter().zip(&live.rows);
@@ -88,7 +88,7 @@ impl Kernel {
                 Before::Nothing => None,
                 Before::Unknown => return false,
             };
-            let newest = content(&self.latest);
+            let newest = content(self.group.latest());
             if newest != before {
                 return false;
             }
@@ -114,7 +114,7 @@ impl Kernel {
     /// Whether the live rollout is a first turnup at once. A newer incarnation then takes over immediately, so that
     /// one asset that cannot start does not delay its own fix and the other assets.
     pub(super) fn is_first(&self, live: &Live) -> bool {
-        let policy = self.policy().unwrap_or_default();
+        let policy = self.group.rollout_policy().unwrap_or_default();
         live.from.is_none() && policy.first_turnup == FirstTurnup::AtOnce
     }
 
@@ -123,8 +123,8 @@ impl Kernel {
         let Some(live) = &self.live else {
             return true;
         };
-        let newer = self.latest.no() > live.to.no();
-        let first = live.rollout.state == State::Running && !self.pending.is_empty();
+        let newer = self.group.latest().no() > live.to.no();
+        let first = live.rollout.state == State::Running && !self.pending.has_no_assets();
         newer && (first || self.mends(live) || self.planted(Bug::AnyEditMends))
     }
 
@@ -133,7 +133,7 @@ impl Kernel {
     fn mends(&self, live: &Live) -> bool {
         let other = |asset: &AssetId| {
             let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
-            content(&self.latest) != content(&live.to)
+            content(self.group.latest()) != content(&live.to)
         };
         let moved = live.targets.iter().zip(&live.rows);
         let mut moved = moved.filter(|(_, row)| row.is_some() || !live.has_moved());
@@ -146,7 +146,7 @@ impl Kernel {
         let moved = live.held().map(|(asset, _)| asset);
         let mut moved = moved.filter(|asset| !live.is_back(asset)).peekable();
         let left = |asset: &AssetId| {
-            !self.governs(&self.latest, asset) || self.latest.asset(asset).is_none()
+            !self.governs(self.group.latest(), asset) || self.group.latest().asset(asset).is_none()
         };
         moved.peek().is_some() && moved.all(left)
     }
@@ -159,7 +159,7 @@ impl Kernel {
         };
         let under_way = self.live.iter().flat_map(|live| live.targets.iter());
         let under_way = under_way.map(|target| &target.asset);
-        let ids = self.pending.iter().chain(self.pins.keys());
+        let ids = self.pending.assets().chain(self.pins.assets());
         let mut ids: Vec<&AssetId> = ids.chain(under_way).collect();
         ids.sort();
         ids.dedup();
@@ -171,7 +171,7 @@ impl Kernel {
             if self.content_in_force(id) == Some(new.digest()) {
                 continue;
             }
-            if self.has_failed(&new, own) {
+            if self.quarantine.has(&new, own) {
                 found.left_out.push(id.clone());
             } else {
                 found.targets.push(self.target(&new));
@@ -188,12 +188,6 @@ impl Kernel {
         }
     }
 
-    /// Whether the content of `new` failed in a rollout other than `own`.
-    fn has_failed(&self, new: &Asset, own: Option<RolloutId>) -> bool {
-        let quarantined = self.quarantine.get(&new.id());
-        quarantined.is_some_and(|it| it.has(new.digest(), own))
-    }
-
     /// Adds the assets that the live rollout has moved or inherited: they are part of the rollout that takes over,
     /// even if they already have the new content. Content that failed in the rollout `own` may be rolled out.
     pub(super) fn add_moved(&self, own: Option<RolloutId>, found: &mut Candidates) {
@@ -201,9 +195,9 @@ impl Kernel {
         let moved = live.held().map(|(asset, _)| asset);
         let moved = moved.chain(live.inherited.keys());
         let moved = moved.filter(|id| found.left_out.binary_search(id).is_err());
-        let moved = moved.filter(|id| self.governs(&self.latest, id));
-        let moved = moved.filter_map(|id| self.latest.asset(id));
-        let moved = moved.filter(|new| !self.has_failed(new, own));
+        let moved = moved.filter(|id| self.governs(self.group.latest(), id));
+        let moved = moved.filter_map(|id| self.group.latest().asset(id));
+        let moved = moved.filter(|new| !self.quarantine.has(new, own));
         found.targets.extend(moved.map(|asset| self.target(&asset)));
         let targets = &mut found.targets;
         targets.sort_by(|one, other| one.asset.cmp(&other.asset));
@@ -231,18 +225,16 @@ impl Kernel {
 
     pub(super) fn begin(&mut self, now: Now, found: Candidates, out: &mut Effects) {
         let at = self.clock.at(now);
-        let id = self.next;
-        self.next = RolloutId(id.0 + 1);
+        let id = self.past.number();
         let mut step = Step::default();
         let rollout = self.rollout(at, id, &found);
         step.records.push(rollout.record());
         let old = self.live.take();
         let inherited = old.map(|old| self.supersede(now, old, id, &found, &mut step, out));
-        let (from, to) = (self.head.clone(), self.latest.clone());
+        let (from, to) = (self.group.head().cloned(), self.group.latest().clone());
         let closure = Closure::of(&found.targets, |id| self.before(id), &to, &self.types);
-        if let Some(old) = id.0.checked_sub(KEPT).filter(|old| *old > 0) {
-            step.records.push(Record::Forget(RolloutId(old)));
-        }
+        step.records
+            .extend(Past::forgotten_for(id).map(Record::Forget));
         let mut live = Live::new(
             at,
             rollout,
@@ -254,8 +246,7 @@ impl Kernel {
         );
         live.inherited = inherited.unwrap_or_default();
         self.live = Some(live);
-        self.pending.clear();
-        self.has_left = false;
+        self.pending.taken_up();
         self.keep_left_out(now, &mut step);
         out.steps.push(step);
         let released = std::mem::take(&mut out.released);
@@ -280,8 +271,8 @@ impl Kernel {
     pub(super) fn keep_left_out(&mut self, now: Now, step: &mut Step) {
         let left_out = self.live.as_ref().map(|live| live.left_out.clone());
         for asset in left_out.unwrap_or_default() {
-            if !self.pins.contains_key(&asset) && self.governs(&self.latest, &asset) {
-                let goes = self.stays(&asset);
+            if self.pins.status(&asset).is_none() && self.governs(self.group.latest(), &asset) {
+                let goes = self.group.default_pin(&asset, Cause::Intent);
                 self.pin(now, &asset, goes, step);
             }
         }
@@ -290,9 +281,9 @@ impl Kernel {
     fn rollout(&self, at: Timestamp, id: RolloutId, found: &Candidates) -> Rollout {
         let mut rollout = Rollout {
             id,
-            policy: self.policy.clone(),
-            from: self.head.as_ref().map(Incarnation::no),
-            to: self.latest.no(),
+            policy: self.group.policy().clone(),
+            from: self.group.head().map(Incarnation::no),
+            to: self.group.latest().no(),
             state: State::Running,
             started_at: at,
             moved_at: None,
@@ -314,9 +305,8 @@ impl Kernel {
         let many = found.targets.len();
         rollout.note(at, format!("began with {many} targets"), None);
         for asset in found.left_out.iter().take(10) {
-            let new = self.latest.asset(asset).map(|new| new.digest());
-            let failed = self.quarantine.get(asset).zip(new);
-            let failed = failed.and_then(|(failed, new)| failed.find(new, None));
+            let new = self.group.latest().asset(asset).map(|new| new.digest());
+            let failed = new.and_then(|new| self.quarantine.find(asset, new));
             let why = match failed.map(|failed| failed.reached) {
                 Some(true) => "its content failed before",
                 Some(false) => "its content was part of a rollout that failed",
@@ -325,14 +315,6 @@ impl Kernel {
             rollout.note(at, format!("leaves out `{asset}`: {why}"), None);
         }
         rollout
-    }
-
-    /// Returns the pin that keeps an asset where its default puts it now.
-    pub(super) fn stays(&self, asset: &AssetId) -> Pin {
-        match &self.head {
-            Some(head) if head.asset(asset).is_some() => Pin::At(head.no(), Cause::Intent),
-            _ => Pin::NotYet,
-        }
     }
 
     /// Fix forward: the newer rollout takes over the pins of `old` and remembers where the assets were before it.
@@ -362,8 +344,8 @@ impl Kernel {
                 .is_ok();
             if !kept {
                 step.records.push(Record::Target(asset.clone(), None));
-                let newest = self.latest.asset(asset);
-                let ours = self.governs(&self.latest, asset);
+                let newest = self.group.latest().asset(asset);
+                let ours = self.governs(self.group.latest(), asset);
                 if ours || newest.is_none() {
                     let goes = self.goes_back(asset, row.was);
                     self.pin(now, asset, goes, step);
@@ -372,23 +354,22 @@ impl Kernel {
             kept
         });
         step.records.push(old.rollout.record());
-        self.last = Some(old.rollout);
+        self.past.keep(old.rollout);
         inherited
     }
 
     /// The newest incarnation changes nothing in the group: makes it the group's head.
     fn follow(&mut self, out: &mut Effects) {
-        let to = self.latest.clone();
-        let moves = self.head.as_ref().is_none_or(|head| head.no() < to.no());
+        let to = self.group.latest().clone();
+        let moves = self.group.head().is_none_or(|head| head.no() < to.no());
         let mut step = Step {
             head: moves.then(|| to.clone()),
             ..Step::default()
         };
         self.drop_pins(&to, &mut step);
-        self.pending.clear();
-        self.left_out.clear();
-        self.has_left = false;
-        self.head = Some(to);
+        self.pending.taken_up();
+        self.pending.leave_out(&[]);
+        self.group.move_head(to);
         out.steps.push(step);
         self.let_others_go(out);
     }
@@ -396,8 +377,10 @@ impl Kernel {
     /// Moves the head to the newest incarnation only from time to time while nothing changes. Until then the head
     /// keeps its incarnation from being removed.
     fn follow_from_afar(&mut self, out: &mut Effects) {
-        let Some(head) = &self.head else { return };
-        let far = self.latest.no().0.saturating_sub(head.no().0) >= self.config.head_lag;
+        let Some(head) = self.group.head() else {
+            return;
+        };
+        let far = self.group.latest().no().0.saturating_sub(head.no().0) >= self.config.head_lag;
         if far {
             self.follow(out);
         }
@@ -415,20 +398,13 @@ impl Kernel {
             }
             None => true,
         };
-        let ours = |id: &AssetId| self.governs(&self.latest, id);
+        let ours = |id: &AssetId| self.governs(self.group.latest(), id);
         let gone = self.pins.iter();
         let gone = gone.filter(|(id, pin)| same(id, pin) && ours(id));
         let gone: Vec<AssetId> = gone.map(|(id, _)| id.clone()).collect();
         for asset in gone {
-            self.pins.remove(&asset);
-            self.expected.remove(&asset);
+            self.pins.forget(&asset);
             step.moves.push((asset, Pin::Default));
         }
-    }
-
-    /// Returns the pin of an asset, as far as enforcement has reported it.
-    pub(super) fn pin_of(&self, asset: &AssetId) -> Pin {
-        let pin_status = self.pins.get(asset);
-        pin_status.map_or(Pin::Default, |pin_status| pin_status.pin)
     }
 }

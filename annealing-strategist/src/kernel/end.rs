@@ -52,10 +52,12 @@ impl Kernel {
         live.rollout.keep_verdict();
         let mut step = Step::default();
         step.records.push(live.rollout.record());
-        self.mend(&live, &mut step);
+        let is_target = |asset: &AssetId| live.place(asset).is_some();
+        let rest = self.quarantine.mend(&live.to, is_target, &mut step.records);
+        self.pending.add(rest);
         self.release(&live, &mut step);
         step.head = Some(live.to.clone());
-        self.head = Some(live.to.clone());
+        self.group.move_head(live.to.clone());
         self.drop_pins(&live.to, &mut step);
         out.steps.push(step);
         self.let_others_go(out);
@@ -75,7 +77,7 @@ impl Kernel {
         let released: Vec<AssetId> = live.targets.iter().map(|t| t.asset.clone()).collect();
         self.let_go(&released, out);
         out.released.extend(released);
-        self.last = Some(live.rollout);
-        self.look = true;
+        self.past.keep(live.rollout);
+        self.pending.look();
     }
 }

@@ -10,9 +10,11 @@ use prodspec_model::{Asset, AssetId, Message, addons::Turndown, rollout::FirstTu
 
 use super::{
     Bug, Call, Effects, Kernel,
-    closure::{Before, declared},
     live::Live,
-    verdict::reasons,
+    state::{
+        closure::{Before, declared},
+        verdict::reasons,
+    },
 };
 use crate::{
     group::{members, policy_of},
@@ -54,7 +56,7 @@ impl Kernel {
             return false;
         };
         let gradual = || {
-            let policy = self.policy().unwrap_or_default();
+            let policy = self.group.rollout_policy().unwrap_or_default();
             policy.first_turnup == FirstTurnup::Gradual
         };
         live.is_watched() && live.has_begun() && (live.from.is_some() || gradual())
@@ -96,7 +98,11 @@ impl Kernel {
             from: live.from.as_ref().map(|from| from.id().clone()),
             to: live.to.id().clone(),
             stage: live.rollout.stage.clone(),
-            policy: self.latest.asset(&self.policy).map(|it| it.digest()),
+            policy: self
+                .group
+                .latest()
+                .asset(self.group.policy())
+                .map(|it| it.digest()),
             began: live.rollout.moved_at,
             updated,
             under_way,
@@ -135,7 +141,7 @@ impl Kernel {
             let target = live.to.asset(id).map(|asset| target_of(&asset));
             target.is_some_and(|target| target.domains.iter().any(|of| domains.contains(of)))
         };
-        let mut members = members(&self.policy, &live.to);
+        let mut members = members(self.group.policy(), &live.to);
         members.retain(|id| everywhere || near(id));
         let tied = hurt().flat_map(|target| {
             let edges = declared(live.to.asset(&target.asset).as_ref());
@@ -146,22 +152,26 @@ impl Kernel {
                 .chain(consumers)
         });
         let all: BTreeSet<AssetId> = tied.chain(members).collect();
-        let hurt = |id: &AssetId| !moved(id) && *id != self.policy && self.is_there(live, id);
+        let hurt =
+            |id: &AssetId| !moved(id) && id != self.group.policy() && self.is_there(live, id);
         all.into_iter().filter(hurt).collect()
     }
 
     /// Whether an asset that the rollout has not moved is in production and has signals.
     fn is_there(&self, live: &Live, asset: &AssetId) -> bool {
-        let newest = self.latest.asset(asset);
+        let newest = self.group.latest().asset(asset);
         let at = match newest.as_ref().and_then(policy_of) {
-            _ if self.governs(&self.latest, asset) => {
+            _ if self.governs(self.group.latest(), asset) => {
                 return match self.before(asset) {
                     Before::Asset(asset) => self.serves(&asset),
                     Before::Nothing => false,
                     Before::Unknown => live.to.asset(asset).is_none_or(|it| self.serves(&it)),
                 };
             }
-            Some(other) => self.heads.get(&other).and_then(|head| head.asset(asset)),
+            Some(other) => self
+                .group
+                .head_of(&other)
+                .and_then(|head| head.asset(asset)),
             None => newest,
         };
         at.is_some_and(|it| self.serves(&it))

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use plugin_sdk::{Direction, Mono, Now, Progress, Selection, Target, Until};
 use prodspec_model::{AssetId, Incarnation};
 
-use super::closure::Closure;
+use super::state::closure::Closure;
 use crate::{
     policy::share_domains,
     record::{Rollout, State, TargetRecord},

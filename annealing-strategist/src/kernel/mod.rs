@@ -4,30 +4,24 @@
 //! selections, `judge` on verdicts; `back` is the rollback.
 
 mod back;
-mod bake_clock;
 mod begin;
-mod closure;
 mod end;
 mod event;
 mod judge;
 mod live;
-mod moving;
 mod people;
 mod recover;
 mod stall;
+mod state;
 #[cfg(test)]
 mod tests;
 mod update;
-mod verdict;
 mod view;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use plugin_sdk::{AssetTypes, Mono, Now, Pin, PinStatus, RolloutId, SyncState};
-use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
+use plugin_sdk::{AssetTypes, Mono, Now, Pin, PinStatus, SyncState};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo};
 
 pub use crate::group::Heads;
 pub use event::{Call, Effects, Event, Record, Step};
@@ -37,44 +31,25 @@ pub use view::{Counts, GroupOutcome, View};
 
 pub use crate::bug::Bug;
 
-use crate::{
-    config::Config,
-    group::{governs, headed_by, policy_of},
-    record::{Quarantined, Rollout},
-};
-use bake_clock::BakeClock;
-use closure::Before;
+use crate::{config::Config, group::policy_of};
 use live::Live;
-use moving::Moving;
+use state::{
+    bake_clock::BakeClock, closure::Before, group::Group, past::Past, pending::Pending, pins::Pins,
+    quarantine::Quarantine,
+};
 
 /// The kernel of one policy group: decides which pins move when.
 #[derive(Debug)]
 pub struct Kernel {
-    policy: AssetId,
     config: Config,
     types: Arc<AssetTypes>,
     clock: BakeClock,
-    latest: Incarnation,
-    head: Option<Incarnation>,
-    /// The heads of all groups, including this one's as the other groups see it.
-    heads: Heads,
-    /// The group's assets that have a pin of their own, as reported or requested.
-    pins: BTreeMap<AssetId, PinStatus>,
-    /// Requested moves of pins that were not reported yet. Reports of other pins are outdated until then.
-    expected: BTreeMap<AssetId, Moving>,
-    quarantine: BTreeMap<AssetId, Quarantined>,
-    /// Assets that may differ between the group's head and the newest incarnation.
-    pending: BTreeSet<AssetId>,
-    /// Whether an asset has left the group and may still name it at the head.
-    has_left: bool,
-    /// Whether something has changed that may begin a rollout.
-    look: bool,
+    group: Group,
+    pins: Pins,
+    quarantine: Quarantine,
+    pending: Pending,
     live: Option<Live>,
-    /// While no rollout is live: the assets that stay where they are because their intended content failed before.
-    left_out: Vec<AssetId>,
-    /// The newest rollout before the live one.
-    last: Option<Rollout>,
-    next: RolloutId,
+    past: Past,
     calls: u64,
 }
 
@@ -89,7 +64,7 @@ impl control_plane_runtime::Kernel for Kernel {
                 latest,
                 changed,
                 come,
-            } if latest.no() >= self.latest.no() => {
+            } if latest.no() >= self.group.latest().no() => {
                 self.took(now, latest, changed, out);
                 self.statuses_changed(now, come, out);
             }
@@ -120,12 +95,12 @@ impl Kernel {
 
     /// Returns the policy asset that names the group.
     pub fn policy_asset(&self) -> &AssetId {
-        &self.policy
+        self.group.policy()
     }
 
     /// Returns the incarnation whose rollout completed last. `None`: no rollout has completed.
     pub fn head(&self) -> Option<&Incarnation> {
-        self.head.as_ref()
+        self.group.head()
     }
 
     /// Returns the incarnations that the group uses, which retention must spare.
@@ -134,20 +109,21 @@ impl Kernel {
         let rolled = live
             .clone()
             .flat_map(|live| [live.from.as_ref(), Some(&live.to)]);
-        let heads = rolled.flatten().chain(&self.head).map(Incarnation::no);
+        let heads = rolled.flatten().chain(self.group.head());
+        let heads = heads.map(Incarnation::no);
         let was = live.flat_map(|live| {
             let rows = live.rows.iter().flatten().map(|row| row.was);
             rows.chain(live.inherited.values().map(|row| row.was))
         });
-        let pins = was.chain(self.pins.values().map(|pin_status| pin_status.pin));
-        let pins = pins.filter_map(|pin| pin.incarnation());
+        let pins = was.filter_map(|pin| pin.incarnation());
+        let pins = pins.chain(self.pins.referenced());
         let all: BTreeSet<IncarnationNo> = heads.chain(pins).collect();
         all.into_iter().collect()
     }
 
     /// R17: whether the group governs an asset as of `newest`, even if another group's rollout still holds the asset.
     pub fn names(&self, newest: &Incarnation, asset: &AssetId) -> bool {
-        governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
+        self.group.names(newest, asset)
     }
 
     /// Whether the group governs an asset, and the asset has not left it.
@@ -166,7 +142,7 @@ impl Kernel {
 
     /// Whether the group holds or governs an asset.
     pub(super) fn has(&self, asset: &AssetId) -> bool {
-        self.owns(&self.latest, asset) || self.governs(&self.latest, asset)
+        self.owns(self.group.latest(), asset) || self.governs(self.group.latest(), asset)
     }
 
     /// Whether the live rollout holds an asset that belongs to the group of `policy` now. That group has to wait for
@@ -174,13 +150,20 @@ impl Kernel {
     pub fn keeps_from(&self, policy: &AssetId) -> bool {
         let live = self.live.iter().filter(|live| live.keeps_others);
         let mut held = live.flat_map(Live::held).map(|(asset, _)| asset);
-        let named = |asset: &AssetId| self.latest.asset(asset).as_ref().and_then(policy_of);
+        let named = |asset: &AssetId| {
+            self.group
+                .latest()
+                .asset(asset)
+                .as_ref()
+                .and_then(policy_of)
+        };
         held.any(|asset| named(asset).as_ref() == Some(policy))
     }
 
     fn look_for_others(&mut self, assets: &[AssetId]) {
-        let other =
-            |asset: &&AssetId| self.owns(&self.latest, asset) && !self.names(&self.latest, asset);
+        let other = |asset: &&AssetId| {
+            self.owns(self.group.latest(), asset) && !self.names(self.group.latest(), asset)
+        };
         let found = assets.iter().any(|asset| other(&asset));
         if let Some(live) = &mut self.live {
             live.keeps_others |= found;
@@ -226,29 +209,27 @@ impl Kernel {
     /// Lets go of every asset that the group no longer governs, after its head has moved.
     fn let_others_go(&mut self, out: &mut Effects) {
         let inherited = self.live.iter().flat_map(|live| live.inherited.keys());
-        let all: Vec<AssetId> = self.pins.keys().chain(inherited).cloned().collect();
+        let all: Vec<AssetId> = self.pins.assets().chain(inherited).cloned().collect();
         self.let_go(&all, out);
     }
 
     /// Another group's head has moved: lets go of assets that belong to that group now.
     fn others_moved(&mut self, heads: Heads, out: &mut Effects) {
-        self.heads = heads;
+        self.group.hear(heads);
         let gone = |asset: &&AssetId| !self.has(asset);
-        let gone: Vec<AssetId> = self.pins.keys().filter(gone).cloned().collect();
+        let gone: Vec<AssetId> = self.pins.assets().filter(gone).cloned().collect();
         self.let_go(&gone, out);
         out.released.extend(gone);
     }
 
     /// Takes in a newer incarnation. `changed` are the assets of the group that it may change.
     fn took(&mut self, now: Now, latest: Incarnation, changed: Vec<AssetId>, out: &mut Effects) {
-        let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
-        let swapped = policy(&self.latest) != policy(&latest);
-        self.latest = latest;
+        let swapped = self.group.take(latest);
         self.came_back(&changed);
         self.look_for_others(&changed);
-        self.pending.extend(changed.iter().cloned());
+        self.pending.add(changed.iter().cloned());
         self.let_go(&changed, out);
-        self.look = true;
+        self.pending.look();
         match &mut self.live {
             Some(live) if swapped => live.look_again(true),
             Some(_) => {}
@@ -266,8 +247,8 @@ impl Kernel {
     ) {
         for (asset, pin_status) in pin_statuses {
             // R17: enforcement pins no asset that has left every group, even if a pin was requested.
-            if pin_status.pin == Pin::Default && !self.governs(&self.latest, &asset) {
-                self.expected.remove(&asset);
+            if pin_status.pin == Pin::Default && !self.governs(self.group.latest(), &asset) {
+                self.pins.forget_moves(&asset);
             }
             if self.is_late(&asset, pin_status.pin) {
                 self.was_there(&asset, pin_status.pin, out);
@@ -275,37 +256,21 @@ impl Kernel {
             }
             self.stood(now, &asset, &pin_status, out);
             // The pin status may have made the asset's pin move, so it is outdated already.
-            if self.moves_from(&asset, pin_status.pin) {
+            if self.pins.moves_from(&asset, pin_status.pin) {
                 continue;
             }
-            let is = (pin_status.pin, pin_status.content);
             let arrived = matches!(pin_status.state, SyncState::InSync { .. });
-            self.look |= arrived && is.0 != Pin::Default && self.live.is_none();
-            let was = match pin_status.pin {
-                Pin::Default => self.pins.remove(&asset),
-                _ => self.pins.insert(asset, pin_status),
-            };
-            let was = was.map_or((Pin::Default, is.1), |was| (was.pin, was.content));
-            self.look |= !was.0.same_place(&is.0) || was.1 != is.1;
+            let arrived = arrived && pin_status.pin != Pin::Default && self.live.is_none();
+            if self.pins.report(asset, pin_status) || arrived {
+                self.pending.look();
+            }
         }
     }
 
     /// Whether a report with this pin is from before the asset's pin moved.
     fn is_late(&mut self, asset: &AssetId, pin: Pin) -> bool {
-        let Some(expected) = self.expected.get_mut(asset) else {
-            return false;
-        };
-        expected.reported(pin);
-        if expected.is_over() {
-            self.expected.remove(asset);
-        }
-        self.moves_from(asset, pin) && !self.planted(Bug::UpdatedAtAnyPin)
-    }
-
-    /// Whether a request to move the asset's pin elsewhere has not been reported yet.
-    fn moves_from(&self, asset: &AssetId, pin: Pin) -> bool {
-        let expected = self.expected.get(asset);
-        expected.is_some_and(|moving| moving.leaves(pin))
+        self.pins.confirm(asset, pin);
+        self.pins.moves_from(asset, pin) && !self.planted(Bug::UpdatedAtAnyPin)
     }
 
     /// Forgets the pins of those of `assets` that belong to another group now. Assets of no group lose their pins.
@@ -315,53 +280,31 @@ impl Kernel {
             if self.has(asset) {
                 continue;
             }
-            self.expected.remove(asset);
-            self.pending.remove(asset);
-            self.has_left = true;
+            self.pending.left(asset);
             if self.live.as_mut().is_some_and(|live| live.leaves(asset)) {
                 step.records.push(Record::Target(asset.clone(), None));
             }
-            let newest = self.latest.asset(asset);
-            let another = newest.as_ref().and_then(policy_of);
-            let another = another.or_else(|| headed_by(&self.heads, &self.policy, asset));
-            if self.pins.remove(asset).is_some() && another.is_none() {
+            if self.pins.forget(asset) && self.group.named_by(asset).is_none() {
                 step.moves.push((asset.clone(), Pin::Default));
             }
-            if self.quarantine.remove(asset).is_some() {
-                step.records.push(Record::Quarantine(asset.clone(), None));
-            }
+            step.records.extend(self.quarantine.forget(asset));
         }
         out.steps.push(step);
     }
 
     /// Returns the content that enforcement holds an asset to: by its own pin, or by the group's head.
     fn content_in_force(&self, asset: &AssetId) -> Option<Digest> {
-        match self.pins.get(asset) {
+        match self.pins.status(asset) {
             Some(pin_status) => pin_status.content,
-            None => self.head.as_ref()?.asset(asset).map(|a| a.digest()),
+            None => self.group.content_at_head(asset),
         }
-    }
-
-    /// Returns the policy at the newest incarnation. It is read at every use.
-    fn policy(&self) -> Result<RolloutPolicy, String> {
-        let Some(asset) = self.latest.asset(&self.policy) else {
-            return Err(format!(
-                "{} has no policy asset `{}`; restore it, or let its assets refer to another",
-                self.latest.id(),
-                self.policy
-            ));
-        };
-        asset
-            .payload()
-            .map_err(|error| format!("the policy `{}` cannot be read: {error}", self.policy))
     }
 
     /// Moves one pin, and expects a report of it.
     fn pin(&mut self, now: Now, asset: &AssetId, pin: Pin, step: &mut Step) {
         step.moves.push((asset.clone(), pin));
         if pin == Pin::Default {
-            self.pins.remove(asset);
-            self.expected.remove(asset);
+            self.pins.forget(asset);
             return;
         }
         let since = self.clock.at(now);
@@ -371,15 +314,12 @@ impl Kernel {
             waits_for: Vec::new(),
             why: None,
         };
-        let from = self.pin_of(asset);
-        let expected = self.expected.entry(asset.clone());
-        expected.or_insert_with(|| Moving::from(from)).then(pin);
         let pin_status = PinStatus {
             pin,
             content,
             state,
         };
-        self.pins.insert(asset.clone(), pin_status);
+        self.pins.request(asset, pin_status);
     }
 
     /// Returns the content of an asset at an incarnation that the kernel has loaded.
@@ -390,13 +330,13 @@ impl Kernel {
 
     fn at_hand(&self, no: IncarnationNo) -> Option<&Incarnation> {
         let to = self.live.as_ref().map(|live| &live.to);
-        let all = [Some(&self.latest), self.head.as_ref(), to];
-        all.into_iter().flatten().find(|of| of.no() == no)
+        let to = to.filter(|to| to.no() == no);
+        self.group.at(no).or(to)
     }
 
     /// Returns the content that an asset is held to now.
     fn before(&self, asset: &AssetId) -> Before {
-        self.held_to(self.pin_of(asset), asset)
+        self.held_to(self.pins.of(asset), asset)
     }
 
     /// Returns the content that an asset is held to by `pin`.
@@ -407,7 +347,7 @@ impl Kernel {
                 None => return Before::Unknown,
             },
             Pin::NotYet => None,
-            Pin::Default => self.head.as_ref(),
+            Pin::Default => self.group.head(),
         };
         let there = at.and_then(|at| at.asset(asset));
         there.map_or(Before::Nothing, Before::Asset)

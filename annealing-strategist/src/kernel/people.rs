@@ -59,7 +59,7 @@ impl Kernel {
         let Some(live) = &self.live else {
             return Err(Refused(format!(
                 "`{}` has no rollout under way",
-                self.policy
+                self.group.policy()
             )));
         };
         let state = &live.rollout.state;
@@ -71,7 +71,10 @@ impl Kernel {
             _ => !matches!(state, State::RollingBack { .. }),
         };
         if !fits {
-            return Err(Refused(format!("{id} of `{}` is {word}", self.policy)));
+            return Err(Refused(format!(
+                "{id} of `{}` is {word}",
+                self.group.policy()
+            )));
         }
         let said = format!("{} says: {}", by.who, by.why);
         match command {
@@ -100,7 +103,7 @@ impl Kernel {
 
     /// Retries a rollout: releases its content from quarantine, then continues it or begins a new one.
     fn retry(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
-        match (&self.live, &self.last) {
+        match (&self.live, self.past.last()) {
             (Some(live), _) => match live.rollout.state {
                 State::Stopped { .. } => {
                     let id = live.rollout.id;
@@ -117,7 +120,7 @@ impl Kernel {
                 _ => Err(Refused(format!(
                     "{} of `{}` is {}; only a rollout that stopped, is rolling back or was rolled back can be retried",
                     live.rollout.id,
-                    self.policy,
+                    self.group.policy(),
                     live.rollout.state.word()
                 ))),
             },
@@ -127,11 +130,11 @@ impl Kernel {
                 self.forgive(its_own.then_some(last.id), out);
                 last.note(self.clock.at(now), "retry requested", Some(by));
                 out.steps.push(last.record().into());
-                self.last = Some(last);
+                self.past.keep(last);
                 Ok(())
             }
             _ => {
-                let nothing = format!("`{}` has nothing to retry", self.policy);
+                let nothing = format!("`{}` has nothing to retry", self.group.policy());
                 Err(Refused(nothing))
             }
         }
@@ -140,7 +143,7 @@ impl Kernel {
     /// Turns a rollback forward again: a new rollout takes over and remembers where all targets were.
     fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
         let id = self.live.as_ref().map(|live| live.rollout.id);
-        let mut found = self.candidates(&self.latest, id);
+        let mut found = self.candidates(self.group.latest(), id);
         self.add_moved(id, &mut found);
         let nothing = found.targets.is_empty();
         let at = self.clock.at(now);
@@ -162,23 +165,20 @@ impl Kernel {
 
     /// Whether content of the newest incarnation failed in this rollout.
     fn has_failed_in(&self, id: RolloutId) -> bool {
-        let mut all = self.quarantine.iter();
-        all.any(|(asset, it)| {
-            let newest = self.latest.asset(asset);
-            newest.is_some_and(|newest| it.failed_in(id, newest.digest()))
-        })
+        let mut failed = self.quarantine.failed_in(id, self.group.latest());
+        failed.next().is_some()
     }
 
     /// Releases the content that failed in this rollout, or in any rollout if `id` is `None`.
     fn forgive(&mut self, id: Option<RolloutId>, out: &mut Effects) {
         let mut step = Step::default();
         let ours = |failed: &Failed| id.is_none_or(|id| failed.rollout == id);
-        let gone = self.release_content(ours, &mut step);
+        let gone = self.quarantine.release(ours, &mut step.records);
         // The targets of a live rollout are fixed already.
         if self.live.is_none() {
-            self.pending.extend(gone.iter().cloned());
+            self.pending.add(gone.iter().cloned());
         }
-        self.look = true;
+        self.pending.look();
         out.steps.push(step);
         self.let_go(&gone, out);
     }

@@ -1,16 +1,18 @@
 //! Restores a kernel from stored records, so that it continues where the last one stopped, at whatever step that was.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, Cause, Now, Pin, PinStatus, Progress, RolloutId, SyncState};
+use plugin_sdk::{AssetTypes, Cause, Now, Pin, PinStatus, Progress, SyncState};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
-    Bug, Effects, Kernel, Record, Step, bake_clock::BakeClock, closure::Closure, live::Live,
+    Bug, Effects, Kernel, Record, Step,
+    live::Live,
+    state::{
+        bake_clock::BakeClock, closure::Closure, group::Group, past::Past, pending::Pending,
+        pins::Pins, quarantine::Quarantine,
+    },
 };
 use crate::{
     config::Config,
@@ -73,39 +75,34 @@ impl Kernel {
         recovered: Recovered,
         out: &mut Effects,
     ) -> Self {
-        let next = recovered.newest.as_ref().map_or(0, |newest| newest.id.0);
+        let newest = recovered.newest.as_ref().map(|newest| newest.id);
+        let policy = recovered.policy;
         let mut kernel = Self {
-            policy: recovered.policy,
             config,
             types,
             clock: BakeClock::new(now),
-            latest: recovered.latest,
-            head: recovered.head,
-            heads: recovered.heads,
-            pins: recovered.pins.into_iter().collect(),
-            expected: BTreeMap::new(),
-            quarantine: recovered.quarantine.into_iter().collect(),
-            pending: BTreeSet::new(),
-            has_left: false,
-            look: true,
+            quarantine: Quarantine::new(policy.clone(), recovered.quarantine),
+            group: Group::new(policy, recovered.latest, recovered.head, recovered.heads),
+            pins: Pins::new(recovered.pins),
+            pending: Pending::new(),
             live: None,
-            left_out: Vec::new(),
-            last: None,
-            next: RolloutId(next + 1),
+            past: Past::new(newest),
             calls: 0,
         };
         let rows: BTreeMap<_, _> = recovered.rows.into_iter().collect();
         let known: Vec<AssetId> = rows.keys().cloned().collect();
         match (recovered.newest, recovered.to) {
             (Some(rollout), Some(to)) if !rollout.state.has_ended() => {
-                kernel.pending = recovered.rolling.into_iter().collect();
+                kernel.pending.set(recovered.rolling);
                 kernel.revive(now, rollout, to, rows, out);
-                kernel.pending = recovered.pending.into_iter().collect();
+                kernel.pending.set(recovered.pending);
             }
             (newest, to) => {
-                kernel.last = newest;
+                if let Some(newest) = newest {
+                    kernel.past.keep(newest);
+                }
                 kernel.arrive(to, out);
-                kernel.pending = recovered.pending.into_iter().collect();
+                kernel.pending.set(recovered.pending);
                 kernel.tidy_up(rows, out);
             }
         }
@@ -121,11 +118,11 @@ impl Kernel {
     /// Moves the head if the step that completed the rollout was only partly made.
     fn arrive(&mut self, to: Option<Incarnation>, out: &mut Effects) {
         let completed = |last: &Rollout| last.state == State::Completed;
-        let behind = |to: &Incarnation| self.head.as_ref().is_none_or(|head| head.no() < to.no());
+        let behind = |to: &Incarnation| self.group.head().is_none_or(|head| head.no() < to.no());
         if let Some(to) = to.filter(behind)
-            && self.last.as_ref().is_some_and(completed)
+            && self.past.last().is_some_and(completed)
         {
-            self.head = Some(to.clone());
+            self.group.move_head(to.clone());
             out.steps.push(Step {
                 head: Some(to),
                 ..Step::default()
@@ -139,9 +136,9 @@ impl Kernel {
         let mut step = Step::default();
         for asset in rows.into_keys() {
             step.records.push(Record::Target(asset.clone(), None));
-            self.pending.insert(asset);
+            self.pending.add([asset]);
         }
-        if let Some(head) = self.head.clone() {
+        if let Some(head) = self.group.head().cloned() {
             self.drop_pins(&head, &mut step);
         }
         out.steps.push(step);
@@ -178,8 +175,8 @@ impl Kernel {
         self.live = Some(live);
         for asset in behind {
             // The step that let go of the asset was only partly made.
-            if self.pin_of(&asset).is_at(to) {
-                let goes = self.stays(&asset);
+            if self.pins.of(&asset).is_at(to) {
+                let goes = self.group.default_pin(&asset, Cause::Intent);
                 self.pin(now, &asset, goes, &mut step);
             }
         }
@@ -187,7 +184,9 @@ impl Kernel {
         self.keep_left_out(now, &mut step);
         out.steps.push(step);
         // Reports that the last owner received but did not store are not repeated.
-        let pins: Vec<_> = self.pins.clone().into_iter().collect();
+        let pins = self.pins.iter();
+        let pins = pins.map(|(asset, pin)| (asset.clone(), pin.clone()));
+        let pins: Vec<_> = pins.collect();
         self.statuses_changed(now, pins, out);
     }
 
@@ -196,12 +195,8 @@ impl Kernel {
         if !matches!(rollout.state, State::Running | State::Paused) {
             return Vec::new();
         }
-        let failed = |(asset, failed): &(&AssetId, &Quarantined)| {
-            let content = to.asset(asset).map(|it| it.digest());
-            content.is_some_and(|content| failed.failed_in(rollout.id, content))
-        };
-        let behind = self.quarantine.iter().filter(failed);
-        behind.map(|(asset, _)| asset.clone()).collect()
+        let behind = self.quarantine.failed_in(rollout.id, to);
+        behind.cloned().collect()
     }
 
     /// Restores the rollout with its targets, as if none had moved.
@@ -239,7 +234,7 @@ impl Kernel {
             None => self.before(id),
         };
         let closure = Closure::of(&targets, before, &to, &self.types);
-        let from = self.head.clone();
+        let from = self.group.head().cloned();
         let promoted = rollout.promoted.unwrap_or(0);
         let mut live = Live::new(at, rollout, from, to, targets, left_out, closure);
         live.order = promoted;
@@ -260,7 +255,7 @@ impl Kernel {
             let progress = self.progress_of(live, &id, &row);
             live.set_progress(place, progress);
             live.set_row(place, row);
-        } else if self.pin_of(&id).same_place(&row.was) {
+        } else if self.pins.of(&id).same_place(&row.was) {
             // The target has not moved. Where it goes back to is decided when it moves.
             step.records.push(Record::Target(id, None));
         } else {
@@ -278,7 +273,7 @@ impl Kernel {
                     since: live.time_of(row.moved_at),
                 },
             };
-            self.pins.insert(id.clone(), pin_status);
+            self.pins.know(id, pin_status);
         }
     }
 
@@ -286,11 +281,11 @@ impl Kernel {
     fn has_moved(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> bool {
         row.back_at.is_some()
             || self.is_modelled_only(&live.to, id)
-            || self.pin_of(id).is_at(live.to.no())
+            || self.pins.of(id).is_at(live.to.no())
     }
 
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
-        let pin_status = self.pins.get(id);
+        let pin_status = self.pins.status(id);
         let there = pin_status.is_some_and(|s| s.pin.is_at(live.to.no()));
         let in_sync = pin_status.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
         match row.updated_at.map(|updated| live.time_of(updated)) {
@@ -315,7 +310,7 @@ impl Kernel {
             };
             let goal = self.goes_back(&asset, row.was);
             // The step that sent the target back may have been only partly made: then it waits again.
-            let there = self.pins.get(&asset);
+            let there = self.pins.status(&asset);
             let Some(pin_status) = there.filter(|pin_status| pin_status.pin.same_place(&goal))
             else {
                 continue;

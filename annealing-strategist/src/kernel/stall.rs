@@ -41,7 +41,7 @@ impl Kernel {
     /// that acts: a restart between two steps would lose the action.
     fn act_on_stall(&mut self, now: Now, why: String, out: &mut Effects) {
         let Some(live) = &self.live else { return };
-        let policy = self.policy().unwrap_or_default();
+        let policy = self.group.rollout_policy().unwrap_or_default();
         match policy.on_stall {
             _ if live.back.is_some() => out.steps.push(live.rollout.record().into()),
             OnStall::Flag => out.steps.push(live.rollout.record().into()),
@@ -51,7 +51,11 @@ impl Kernel {
     }
 
     fn stall_deadline(&self) -> Duration {
-        let said = self.policy().ok().and_then(|policy| policy.progress_secs);
+        let said = self
+            .group
+            .rollout_policy()
+            .ok()
+            .and_then(|policy| policy.progress_secs);
         said.map_or(DEADLINE, Duration::from_secs)
     }
 

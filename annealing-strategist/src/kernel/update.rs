@@ -7,7 +7,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Incarnation, rollout::RolloutPolicy};
 
-use super::{Bug, Call, Effects, Kernel, Record, Step, live::Live, moving::Moving};
+use super::{Bug, Call, Effects, Kernel, Record, Step, live::Live};
 use crate::record::TargetRecord;
 
 impl Kernel {
@@ -65,7 +65,7 @@ impl Kernel {
         let Some(live) = &self.live else {
             return Err("no rollout is under way".to_owned());
         };
-        let policy = match self.policy() {
+        let policy = match self.group.rollout_policy() {
             // R22: a missing or unreadable policy does not block a rollback.
             Err(_) if live.back.is_some() => RolloutPolicy::default(),
             // The rollout governs no target any more: those that it has moved settle and are let go.
@@ -88,7 +88,7 @@ impl Kernel {
         }
         Ok(SelectRequest {
             rollout: live.rollout.id,
-            policy_asset: self.policy.clone(),
+            policy_asset: self.group.policy().clone(),
             policy: policy.into(),
             from: live.from.as_ref().map(|from| from.id().clone()),
             to: live.to.id().clone(),
@@ -104,8 +104,8 @@ impl Kernel {
     /// Whether the policy is gone and the group governs none of the rollout's targets any more.
     fn is_abandoned(&self, live: &Live) -> bool {
         let mut targets = live.targets.iter();
-        let gone = self.latest.asset(&self.policy).is_none();
-        gone && !targets.any(|target| self.governs(&self.latest, &target.asset))
+        let gone = self.group.latest().asset(self.group.policy()).is_none();
+        gone && !targets.any(|target| self.governs(self.group.latest(), &target.asset))
     }
 
     /// Selects nothing, for a reason of the kernel itself, and tries again later.
@@ -165,7 +165,11 @@ impl Kernel {
         let Some(live) = &self.live else { return };
         let way = live.on_the_way();
         let twice = self.planted(Bug::SelectTwice) && live.back.is_none();
-        let held = live.back.is_none() && self.policy().is_ok_and(|policy| policy.hold.is_some());
+        let held = live.back.is_none()
+            && self
+                .group
+                .rollout_policy()
+                .is_ok_and(|policy| policy.hold.is_some());
         let waits = |&place: &u32| {
             way.get(place as usize)
                 .is_some_and(|target| target.is_waiting() || twice)
@@ -220,7 +224,7 @@ impl Kernel {
                 continue;
             };
             // A target that the group no longer governs is not moved.
-            if !self.governs(&self.latest, &asset) {
+            if !self.governs(self.group.latest(), &asset) {
                 let Some(live) = &mut self.live else { return };
                 live.set_progress(place, Progress::Updated { at });
                 live.again = true;
@@ -237,7 +241,7 @@ impl Kernel {
                 false => 0,
             };
             let row = TargetRecord {
-                policy: self.policy.clone(),
+                policy: self.group.policy().clone(),
                 rollout: live.rollout.id,
                 moved_at: live.watched(at),
                 updated_at: modelled_only.then(|| live.watched(at)),
@@ -267,12 +271,12 @@ impl Kernel {
     /// Returns where an asset goes back to: never to content with which an earlier rollout failed.
     fn was(&self, live: &Live, asset: &AssetId) -> Pin {
         let inherited = live.inherited.get(asset).map(|row| row.was);
-        inherited.unwrap_or_else(|| self.pin_of(asset))
+        inherited.unwrap_or_else(|| self.pins.of(asset))
     }
 
     /// Takes in a late report from before an asset's pin moved forward: the asset goes back to the pin reported.
     pub(super) fn was_there(&mut self, asset: &AssetId, pin: Pin, out: &mut Effects) {
-        let expected = self.expected.get(asset).and_then(Moving::next);
+        let expected = self.pins.next_move(asset);
         let Some(live) = &mut self.live else { return };
         let Some(place) = live.place(asset) else {
             return;
@@ -380,7 +384,7 @@ impl Kernel {
     /// longer waits for it. If another actor removed the pin, the target waits for its turn again.
     fn left(&mut self, now: Now, asset: &AssetId, out: &mut Effects) {
         let at = self.clock.at(now);
-        let ours = self.governs(&self.latest, asset);
+        let ours = self.governs(self.group.latest(), asset);
         let Some(live) = &mut self.live else { return };
         let Some(place) = live.place(asset) else {
             return;
@@ -403,7 +407,7 @@ impl Kernel {
     /// A target that had left the group is back in it, and waits for its turn again.
     pub(super) fn came_back(&mut self, assets: &[AssetId]) {
         for asset in assets {
-            let ours = self.names(&self.latest, asset);
+            let ours = self.names(self.group.latest(), asset);
             let Some(live) = self.live.as_mut().filter(|_| ours) else {
                 continue;
             };

@@ -72,7 +72,7 @@ impl Kernel {
     /// Returns the newest rollout: the live one, or the last one. `None`: the group never had one.
     pub fn newest(&self) -> Option<&Rollout> {
         let live = self.live.as_ref().map(|live| &live.rollout);
-        live.or(self.last.as_ref())
+        live.or(self.past.last())
     }
 
     /// Whether the group has taken in incarnation `at`, and none of its pins moves until an operator gives a command
@@ -80,7 +80,7 @@ impl Kernel {
     pub fn rests(&self, at: IncarnationNo) -> bool {
         let live = self.live.as_ref();
         let rests = |live: &Live| matches!(live.rollout.state, State::Stopped { .. });
-        self.latest.no() >= at && live.is_none_or(rests)
+        self.group.latest().no() >= at && live.is_none_or(rests)
     }
 
     /// Returns the state of the group at rest. Call it if the group [rests](Self::rests).
@@ -97,8 +97,13 @@ impl Kernel {
         match &self.live {
             Some(live) => live.left_out.clone(),
             None => {
-                let ours = |id: &&AssetId| self.governs(&self.latest, id);
-                self.left_out.iter().filter(ours).cloned().collect()
+                let ours = |id: &&AssetId| self.governs(self.group.latest(), id);
+                self.pending
+                    .left_out()
+                    .iter()
+                    .filter(ours)
+                    .cloned()
+                    .collect()
             }
         }
     }
@@ -110,8 +115,8 @@ impl Kernel {
         let targets = targets.unwrap_or_default();
         let under_way = live.filter(|live| live.is_moving());
         View {
-            policy: self.policy.clone(),
-            head: self.head.as_ref().map(|head| head.no()),
+            policy: self.group.policy().clone(),
+            head: self.group.head().map(|head| head.no()),
             rollout: self.newest().cloned(),
             live: live.is_some(),
             counts: Counts::of(&targets),
@@ -142,11 +147,11 @@ impl Kernel {
 
     /// Returns the assets that `asset` waits for and that the rollout does not move.
     fn waits_outside(&self, asset: &AssetId) -> impl Iterator<Item = &AssetId> {
-        let waits_for = match self.pins.get(asset).map(|pin_status| &pin_status.state) {
+        let waits_for = match self.pins.status(asset).map(|pin_status| &pin_status.state) {
             Some(SyncState::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
             _ => &[],
         };
-        let moved = |id: &AssetId| self.owns(&self.latest, id) && !self.is_left_running(id);
+        let moved = |id: &AssetId| self.owns(self.group.latest(), id) && !self.is_left_running(id);
         waits_for.iter().filter(move |id| !moved(id))
     }
 
@@ -154,7 +159,7 @@ impl Kernel {
     fn is_left_running(&self, asset: &AssetId) -> bool {
         let gone =
             |it: &PinStatus| it.content.is_none() && matches!(it.state, SyncState::InSync { .. });
-        self.pins.get(asset).is_some_and(gone)
+        self.pins.status(asset).is_some_and(gone)
     }
 
     fn held(&self, live: &Live) -> BTreeMap<AssetId, String> {
@@ -168,7 +173,7 @@ impl Kernel {
 
     /// Returns the reason why an operator or a check holds the push of an asset.
     fn held_by(&self, asset: &AssetId) -> Option<&str> {
-        match self.pins.get(asset).map(|pin_status| &pin_status.state) {
+        match self.pins.status(asset).map(|pin_status| &pin_status.state) {
             Some(SyncState::OutOfSync { why, .. }) => why.as_deref(),
             _ => None,
         }
