@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, Selection, SyncState, Target};
+use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, Selection, SyncState};
 use prodspec_model::{AssetId, rollout::OnUnhealthy};
 
-use super::{Bug, Effects, Kernel, Record, Step, live::Live};
+use super::{Bug, Effects, Kernel, Record, Step};
 use crate::record::{By, Failed, State, TargetRecord};
 
 impl Kernel {
@@ -23,13 +23,12 @@ impl Kernel {
     pub(super) fn leave_behind(&mut self, now: Now, place: usize, why: String, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
-        let asset = live.targets[place].asset.clone();
-        live.rollout
-            .note(at, format!("continues without `{asset}`: {why}"), None);
-        live.drop_target(place);
-        live.left_out.push(asset.clone());
-        live.left_out.sort();
-        let (rollout, content) = (live.rollout.id, live.to.asset(&asset).map(|it| it.digest()));
+        let Some(asset) = live.targets().get(place).map(|target| target.asset.clone()) else {
+            return;
+        };
+        live.note(at, format!("continues without `{asset}`: {why}"), None);
+        live.leave_behind(place);
+        let (rollout, content) = (live.id(), live.to().asset(&asset).map(|it| it.digest()));
         let mut step = Step::default();
         if let Some(content) = content {
             let reached = true;
@@ -45,8 +44,8 @@ impl Kernel {
         self.pin(now, &asset, goes, &mut step);
         self.close_anew();
         if let Some(live) = &mut self.live {
-            live.look_again(true);
-            step.records.push(live.rollout.record());
+            live.selecting.look_again(true);
+            step.records.push(live.record());
         }
         out.steps.push(step);
     }
@@ -96,10 +95,9 @@ impl Kernel {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
         state.shorten();
-        live.rollout.note(at, state.to_string(), by);
-        live.rollout.state = state;
-        live.look_again(true);
-        let record = live.rollout.record();
+        let what = state.to_string();
+        live.enter(at, state, what, by);
+        let record = live.record();
         let mut step = Step::default();
         if failed && !self.planted(Bug::NoQuarantine) {
             self.quarantine_all(&mut step);
@@ -112,7 +110,7 @@ impl Kernel {
     /// Quarantines all content of the rollout. That of targets that it has not reached only waits for a fix.
     fn quarantine_all(&mut self, step: &mut Step) {
         let Some(live) = &self.live else { return };
-        let (rollout, targets, to) = (live.rollout.id, live.targets.clone(), live.to.clone());
+        let (rollout, targets, to) = (live.id(), live.targets().all().clone(), live.to().clone());
         let reached = live.reached();
         for (place, target) in (0..).zip(targets.iter()) {
             let Some(asset) = to.asset(&target.asset) else {
@@ -145,30 +143,32 @@ impl Kernel {
         let at = self.clock.at(now);
         for &place in chosen {
             let Some(live) = &self.live else { return };
-            let Some(target) = live.on_the_way().get(place as usize) else {
+            let Some(target) = live.targets().on_the_way().get(place as usize) else {
                 continue;
             };
             let asset = target.asset.clone();
-            let Some(forward) = live.place(&asset) else {
+            let Some(forward) = live.targets().place(&asset) else {
                 continue;
             };
-            let Some(mut row) = live.rows[forward].clone() else {
+            let Some(mut row) = live.targets().row(forward).cloned() else {
                 continue;
             };
-            row.back_at = Some(live.watched(at));
+            row.back_at = Some(live.watch.watched(at));
             let goes = self.goes_back(&asset, row.was);
-            let unpushed = self.is_modelled_only(&live.to, &asset) || goes == Pin::NotYet;
+            let unpushed = self.is_modelled_only(live.to(), &asset) || goes == Pin::NotYet;
             step.records
                 .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);
             let Some(live) = &mut self.live else { return };
-            live.set_row(forward, row);
+            live.targets_mut().set_row(forward, row);
             let progress = match unpushed {
                 true => Progress::Updated { at },
                 false => Progress::InFlight { since: at },
             };
             live.set_back(place as usize, progress);
-            live.again |= unpushed;
+            if unpushed {
+                live.selecting.look_again(false);
+            }
         }
     }
 
@@ -177,10 +177,10 @@ impl Kernel {
         let at = self.clock.at(now);
         let pin = self.pins.of(asset);
         let Some(live) = &mut self.live else { return };
-        let Some(place) = live.back_place(asset) else {
+        let Some(place) = live.targets().back_place(asset) else {
             return;
         };
-        let back = live.on_the_way();
+        let back = live.targets().on_the_way();
         // Ignore pin statuses from before the asset was sent back, and at other pins: they describe the failed content.
         if back[place].is_waiting() || !pin_status.pin.same_place(&pin) {
             return;
@@ -188,7 +188,7 @@ impl Kernel {
         let progress = match &pin_status.state {
             SyncState::InSync { .. } => Progress::Updated { at },
             SyncState::OutOfSync { waits_for, .. } if back[place].is_under_way() => {
-                let forward = live.place(asset);
+                let forward = live.targets().place(asset);
                 return forward
                     .into_iter()
                     .for_each(|place| self.takes(place, waits_for));
@@ -206,80 +206,25 @@ impl Kernel {
         let Some(mut live) = self.live.take() else {
             return;
         };
-        let why = live.rollout.state.why().unwrap_or_default().to_owned();
-        live.rollout.state = State::RolledBack { why };
-        live.rollout.ended_at = Some(at);
-        live.rollout.stage = None;
-        live.rollout.note(at, "rolled back", None);
+        let why = live.state().why().unwrap_or_default().to_owned();
+        live.end(at, State::RolledBack { why });
         let mut step = Step::default();
-        step.records.push(live.rollout.record());
+        step.records.push(live.record());
         self.release(&live, &mut step);
-        let targets = live.targets.iter().map(|target| target.asset.clone());
+        let targets = live
+            .targets()
+            .all()
+            .iter()
+            .map(|target| target.asset.clone());
         self.pending.add(targets);
-        let moved: BTreeMap<&AssetId, &TargetRecord> =
-            live.inherited.iter().chain(live.held()).collect();
+        let moved: BTreeMap<&AssetId, &TargetRecord> = live.moved().collect();
         for (asset, row) in moved {
             // An asset that is not back yet keeps its pin, so that its push keeps the cause `Rollback`.
-            if row.was == Pin::Default && live.is_back(asset) {
+            if row.was == Pin::Default && live.targets().is_back(asset) {
                 self.pin(now, asset, Pin::Default, &mut step);
             }
         }
         out.steps.push(step);
         self.ended(live, out);
-    }
-}
-
-impl Live {
-    /// Returns the places of the targets that this or an earlier rollout moved, and of those that wait for them by an
-    /// edge, in ascending order. If none has moved: all.
-    fn reached(&self) -> Vec<u32> {
-        let none = !self.has_moved() && self.inherited.is_empty();
-        let all = (0..).zip(self.targets.iter().zip(&self.rows));
-        let moved = all.filter(|(_, (target, row))| {
-            none || row.is_some() || self.inherited.contains_key(&target.asset)
-        });
-        self.closure.close_back(moved.map(|(place, _)| place))
-    }
-
-    /// Turns to the way back: the targets that moved wait to be sent back, the last one first.
-    pub(super) fn turn_back(&mut self, only_settled: bool, first_first: bool) {
-        self.take_over_inherited();
-        let rows = self.rows.iter().zip(self.targets.iter());
-        let mut moved: Vec<_> = rows
-            .filter(|(_, target)| !only_settled || target.settled().is_some())
-            .filter_map(|(row, target)| Some((row.as_ref()?, target)))
-            .collect();
-        moved.sort_by_key(|(row, _)| row.moved_at);
-        if !first_first {
-            moved.reverse();
-        }
-        let waits = |(_, target): &(_, &Target)| Target {
-            progress: Progress::Waiting,
-            ..(*target).clone()
-        };
-        let back = moved.iter().map(waits).collect();
-        self.goes_back(back);
-        self.look_again(true);
-        self.wake = None;
-    }
-
-    /// Includes the assets that an earlier rollout moved and this one has not moved yet.
-    fn take_over_inherited(&mut self) {
-        for (asset, taken) in std::mem::take(&mut self.inherited) {
-            let place = self
-                .place(&asset)
-                .filter(|place| self.rows[*place].is_none());
-            if let Some(place) = place {
-                let row = TargetRecord {
-                    rollout: self.rollout.id,
-                    updated_at: None,
-                    order: 0,
-                    back_at: None,
-                    ..taken.clone()
-                };
-                self.set_row(place, row);
-            }
-            self.inherited.insert(asset, taken);
-        }
     }
 }

@@ -11,10 +11,11 @@ use prodspec_model::{Asset, AssetId, Incarnation, rollout::FirstTurnup};
 
 use super::{
     Bug, Effects, Kernel, Record, Step,
-    live::Live,
     state::{
         closure::{Before, Closure},
+        live::Live,
         past::Past,
+        targets::Targets,
     },
 };
 use crate::{
@@ -52,7 +53,7 @@ impl Kernel {
         self.pending.leave_out(&found.left_out);
         match (found.targets.is_empty(), found.left_out.is_empty()) {
             (false, _) => {
-                let first = |live: &Live| live.rollout.state == State::Running;
+                let first = |live: &Live| *live.state() == State::Running;
                 if self.live.as_ref().is_some_and(first) {
                     self.add_moved(None, &mut found);
                 }
@@ -70,12 +71,12 @@ impl Kernel {
     /// nothing: everything that it was going to move.
     fn is_taken_back(&self) -> bool {
         let Some(live) = &self.live else { return false };
-        let goes_back = matches!(live.rollout.state, State::RollingBack { .. });
-        if goes_back || live.from.is_none() || self.group.latest().no() <= live.to.no() {
+        let goes_back = matches!(live.state(), State::RollingBack { .. });
+        if goes_back || live.from().is_none() || self.group.latest().no() <= live.to().no() {
             return false;
         }
-        let moved = live.targets.iter().zip(&live.rows);
-        let moved = moved.filter(|(_, row)| row.is_some() || !live.has_moved());
+        let moved = live.targets().with_rows();
+        let moved = moved.filter(|(_, row)| row.is_some() || !live.targets().has_moved());
         let mut differs = false;
         for (target, row) in moved {
             let content = |of: &Incarnation| of.asset(&target.asset).map(|it| it.digest());
@@ -92,7 +93,7 @@ impl Kernel {
             if newest != before {
                 return false;
             }
-            differs |= newest != content(&live.to);
+            differs |= newest != content(live.to());
         }
         differs
     }
@@ -103,9 +104,9 @@ impl Kernel {
         let Some(live) = &self.live else {
             return true;
         };
-        match &live.rollout.state {
+        match live.state() {
             State::Stopped { .. } => true,
-            State::RollingBack { .. } => live.is_sent_back(),
+            State::RollingBack { .. } => live.targets().is_sent_back(),
             State::Running => self.is_first(live),
             _ => false,
         }
@@ -115,7 +116,7 @@ impl Kernel {
     /// one asset that cannot start does not delay its own fix and the other assets.
     pub(super) fn is_first(&self, live: &Live) -> bool {
         let policy = self.group.rollout_policy().unwrap_or_default();
-        live.from.is_none() && policy.first_turnup == FirstTurnup::AtOnce
+        live.from().is_none() && policy.first_turnup == FirstTurnup::AtOnce
     }
 
     /// Whether the newest incarnation may take over: it is newer, and changes all content that failed.
@@ -123,8 +124,8 @@ impl Kernel {
         let Some(live) = &self.live else {
             return true;
         };
-        let newer = self.group.latest().no() > live.to.no();
-        let first = live.rollout.state == State::Running && !self.pending.has_no_assets();
+        let newer = self.group.latest().no() > live.to().no();
+        let first = *live.state() == State::Running && !self.pending.has_no_assets();
         newer && (first || self.mends(live) || self.planted(Bug::AnyEditMends))
     }
 
@@ -133,18 +134,20 @@ impl Kernel {
     fn mends(&self, live: &Live) -> bool {
         let other = |asset: &AssetId| {
             let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
-            content(self.group.latest()) != content(&live.to)
+            content(self.group.latest()) != content(live.to())
         };
-        let moved = live.targets.iter().zip(&live.rows);
-        let mut moved = moved.filter(|(_, row)| row.is_some() || !live.has_moved());
-        moved.all(|(target, _)| live.is_back(&target.asset) || other(&target.asset))
+        let moved = live.targets().with_rows();
+        let mut moved = moved.filter(|(_, row)| row.is_some() || !live.targets().has_moved());
+        moved.all(|(target, _)| live.targets().is_back(&target.asset) || other(&target.asset))
     }
 
     /// Whether every asset that is not back has left the group or intent since, so that no newer incarnation can fix
     /// it here.
     fn is_void(&self, live: &Live) -> bool {
-        let moved = live.held().map(|(asset, _)| asset);
-        let mut moved = moved.filter(|asset| !live.is_back(asset)).peekable();
+        let moved = live.targets().held().map(|(asset, _)| asset);
+        let mut moved = moved
+            .filter(|asset| !live.targets().is_back(asset))
+            .peekable();
         let left = |asset: &AssetId| {
             !self.governs(self.group.latest(), asset) || self.group.latest().asset(asset).is_none()
         };
@@ -157,7 +160,10 @@ impl Kernel {
             targets: Vec::new(),
             left_out: Vec::new(),
         };
-        let under_way = self.live.iter().flat_map(|live| live.targets.iter());
+        let under_way = self
+            .live
+            .iter()
+            .flat_map(|live| live.targets().all().iter());
         let under_way = under_way.map(|target| &target.asset);
         let ids = self.pending.assets().chain(self.pins.assets());
         let mut ids: Vec<&AssetId> = ids.chain(under_way).collect();
@@ -192,8 +198,8 @@ impl Kernel {
     /// even if they already have the new content. Content that failed in the rollout `own` may be rolled out.
     pub(super) fn add_moved(&self, own: Option<RolloutId>, found: &mut Candidates) {
         let Some(live) = &self.live else { return };
-        let moved = live.held().map(|(asset, _)| asset);
-        let moved = moved.chain(live.inherited.keys());
+        let moved = live.targets().held().map(|(asset, _)| asset);
+        let moved = moved.chain(live.inherited().keys());
         let moved = moved.filter(|id| found.left_out.binary_search(id).is_err());
         let moved = moved.filter(|id| self.governs(self.group.latest(), id));
         let moved = moved.filter_map(|id| self.group.latest().asset(id));
@@ -235,16 +241,11 @@ impl Kernel {
         let closure = Closure::of(&found.targets, |id| self.before(id), &to, &self.types);
         step.records
             .extend(Past::forgotten_for(id).map(Record::Forget));
-        let mut live = Live::new(
-            at,
-            rollout,
-            from,
-            to,
-            found.targets,
-            found.left_out,
-            closure,
-        );
-        live.inherited = inherited.unwrap_or_default();
+        let targets = Targets::new(found.targets, closure, 0);
+        let mut live = Live::new(at, rollout, from, to, targets, found.left_out);
+        for (asset, row) in inherited.unwrap_or_default() {
+            live.inherit(asset, row);
+        }
         self.live = Some(live);
         self.pending.taken_up();
         self.keep_left_out(now, &mut step);
@@ -258,18 +259,19 @@ impl Kernel {
     pub(super) fn close_anew(&mut self) {
         let Some(live) = &self.live else { return };
         let before = |id: &AssetId| {
-            let row = live.place(id).and_then(|place| live.rows[place].as_ref());
+            let place = live.targets().place(id);
+            let row = place.and_then(|place| live.targets().row(place));
             row.map_or_else(|| self.before(id), |row| self.held_to(row.was, id))
         };
-        let closure = Closure::of(&live.targets, before, &live.to, &self.types);
+        let closure = Closure::of(live.targets().all(), before, live.to(), &self.types);
         if let Some(live) = &mut self.live {
-            live.closure = closure;
+            live.targets_mut().set_closure(closure);
         }
     }
 
     /// Pins assets that are left out to where they are, so that they stay when the group's head moves.
     pub(super) fn keep_left_out(&mut self, now: Now, step: &mut Step) {
-        let left_out = self.live.as_ref().map(|live| live.left_out.clone());
+        let left_out = self.live.as_ref().map(|live| live.left_out().to_vec());
         for asset in left_out.unwrap_or_default() {
             if self.pins.status(&asset).is_none() && self.governs(self.group.latest(), &asset) {
                 let goes = self.group.default_pin(&asset, Cause::Intent);
@@ -279,29 +281,14 @@ impl Kernel {
     }
 
     fn rollout(&self, at: Timestamp, id: RolloutId, found: &Candidates) -> Rollout {
-        let mut rollout = Rollout {
-            id,
-            policy: self.group.policy().clone(),
-            from: self.group.head().map(Incarnation::no),
-            to: self.group.latest().no(),
-            state: State::Running,
-            started_at: at,
-            moved_at: None,
-            drawn: None,
-            ended_at: None,
-            stage: None,
-            promoted: None,
-            health: None,
-            verdicts: Vec::new(),
-            // The new rollout continues the time of the one it takes over, so that the order of their moves is kept.
-            watched: self
-                .live
-                .as_ref()
-                .map_or(Duration::ZERO, |live| live.rollout.watched),
-            unknown: None,
-            idle: None,
-            history: Vec::new(),
-        };
+        let policy = self.group.policy().clone();
+        let from = self.group.head().map(Incarnation::no);
+        let mut rollout = Rollout::new(id, policy, from, self.group.latest().no(), at);
+        // The new rollout continues the time of the one it takes over, so that the order of their moves is kept.
+        rollout.watched = self
+            .live
+            .as_ref()
+            .map_or(Duration::ZERO, |live| live.rollout().watched);
         let many = found.targets.len();
         rollout.note(at, format!("began with {many} targets"), None);
         for asset in found.left_out.iter().take(10) {
@@ -328,14 +315,12 @@ impl Kernel {
         out: &mut Effects,
     ) -> BTreeMap<AssetId, TargetRecord> {
         let at = self.clock.at(now);
-        old.rollout.state = State::Superseded { by };
-        old.rollout.ended_at = Some(at);
-        old.rollout.note(at, format!("superseded by {by}"), None);
-        let all = old.targets.iter().map(|target| target.asset.clone());
-        out.released.extend(all);
-        let mut inherited = std::mem::take(&mut old.inherited);
-        let held = old.held().map(|(asset, row)| (asset.clone(), row.clone()));
-        inherited.extend(held);
+        old.superseded(at, by);
+        let all = old.targets().all().iter();
+        out.released.extend(all.map(|target| target.asset.clone()));
+        let moved = old.moved();
+        let moved = moved.map(|(asset, row)| (asset.clone(), row.clone()));
+        let mut inherited: BTreeMap<AssetId, TargetRecord> = moved.collect();
         // Assets that are no longer intended, or are left out, go back.
         inherited.retain(|asset, row| {
             let kept = found
@@ -353,8 +338,8 @@ impl Kernel {
             }
             kept
         });
-        step.records.push(old.rollout.record());
-        self.past.keep(old.rollout);
+        step.records.push(old.record());
+        self.past.keep(old.into_rollout());
         inherited
     }
 

@@ -10,9 +10,9 @@ use prodspec_model::{Asset, AssetId, Message, addons::Turndown, rollout::FirstTu
 
 use super::{
     Bug, Call, Effects, Kernel,
-    live::Live,
     state::{
         closure::{Before, declared},
+        live::Live,
         verdict::reasons,
     },
 };
@@ -27,27 +27,20 @@ impl Kernel {
         let validated = self.is_validated();
         let Some(live) = &mut self.live else { return };
         if !validated {
-            live.judge_at = None;
+            live.judging.rest();
             return;
         }
-        if live.judging.is_some() {
+        if !live.judging.is_due(now.mono, self.config.validate_every) {
             return;
         }
-        match live.judge_at {
-            // The first check comes one interval after the first move.
-            None => live.judge_at = Some(now.mono + self.config.validate_every),
-            Some(at) if at <= now.mono => {
-                let call = self.call();
-                let Some(request) = self.health_request(now) else {
-                    return;
-                };
-                if let Some(live) = &mut self.live {
-                    live.judging = Some((call, now));
-                }
-                out.calls.push(Call::Judge(call, Box::new(request)));
-            }
-            Some(_) => {}
+        let call = self.call();
+        let Some(request) = self.health_request(now) else {
+            return;
+        };
+        if let Some(live) = &mut self.live {
+            live.judging.ask(call, now);
         }
+        out.calls.push(Call::Judge(call, Box::new(request)));
     }
 
     /// Whether the live rollout has targets whose health has to be checked.
@@ -59,14 +52,14 @@ impl Kernel {
             let policy = self.group.rollout_policy().unwrap_or_default();
             policy.first_turnup == FirstTurnup::Gradual
         };
-        live.is_watched() && live.has_begun() && (live.from.is_some() || gradual())
+        live.is_watched() && live.targets().has_begun() && (live.from().is_some() || gradual())
     }
 
     fn health_request(&self, now: Now) -> Option<HealthRequest> {
         let live = self.live.as_ref()?;
         let (mut updated, mut under_way) = (Vec::new(), Vec::new());
         let (mut last_settled, mut first_moved) = (None, None);
-        for (target, row) in live.targets.iter().zip(&live.rows) {
+        for (target, row) in live.targets().with_rows() {
             let (role, since) = match target.progress {
                 Progress::Waiting => continue,
                 Progress::Updated { at } => {
@@ -78,15 +71,15 @@ impl Kernel {
                     (&mut under_way, since)
                 }
             };
-            let new = || live.to.asset(&target.asset);
+            let new = || live.to().asset(&target.asset);
             if row.is_some() && new().is_some_and(|new| self.serves(&new)) {
                 role.push(self.watched(now, &target.asset, since));
             }
         }
         let since = last_settled.or(first_moved)?;
         let neighbours = self.neighbours(live).into_iter();
-        let decisive = live.selection.validate.iter();
-        let decisive = decisive.filter_map(|place| live.targets.get(*place as usize));
+        let decisive = live.selecting.decisive();
+        let decisive = decisive.filter_map(|place| live.targets().get(place));
         let decisive: BTreeSet<&AssetId> = decisive.map(|target| &target.asset).collect();
         let decides = |it: &&Watched| decisive.contains(&it.asset);
         let decisive = (!decisive.is_empty()).then(|| {
@@ -94,22 +87,22 @@ impl Kernel {
             settled.map(|it| it.asset.clone()).collect()
         });
         Some(HealthRequest {
-            rollout: live.rollout.id,
-            from: live.from.as_ref().map(|from| from.id().clone()),
-            to: live.to.id().clone(),
-            stage: live.rollout.stage.clone(),
+            rollout: live.id(),
+            from: live.from().map(|from| from.id().clone()),
+            to: live.to().id().clone(),
+            stage: live.rollout().stage.clone(),
             policy: self
                 .group
                 .latest()
                 .asset(self.group.policy())
                 .map(|it| it.digest()),
-            began: live.rollout.moved_at,
+            began: live.rollout().moved_at,
             updated,
             under_way,
             neighbours: neighbours.map(|id| self.watched(now, &id, since)).collect(),
             decisive,
             now: now.wall,
-            reader: IncarnationReader::new(live.to.clone()),
+            reader: IncarnationReader::new(live.to().clone()),
         })
     }
 
@@ -130,22 +123,28 @@ impl Kernel {
     /// and assets tied to the updated targets by an edge. Assets that are not in production yet are left out.
     fn neighbours(&self, live: &Live) -> Vec<AssetId> {
         let moved = |id: &AssetId| {
-            let place = live.place(id);
-            place.is_some_and(|place| !live.targets[place].is_waiting())
+            let target = live.targets().place(id);
+            let target = target.and_then(|place| live.targets().get(place));
+            target.is_some_and(|target| !target.is_waiting())
         };
-        let hurt = || live.targets.iter().filter(|target| !target.is_waiting());
+        let hurt = || {
+            live.targets()
+                .all()
+                .iter()
+                .filter(|target| !target.is_waiting())
+        };
         let domains = hurt().flat_map(|target| target.domains.iter());
         let domains: BTreeSet<_> = domains.collect();
         let everywhere = hurt().any(|target| target.domains.is_empty());
         let near = |id: &AssetId| {
-            let target = live.to.asset(id).map(|asset| target_of(&asset));
+            let target = live.to().asset(id).map(|asset| target_of(&asset));
             target.is_some_and(|target| target.domains.iter().any(|of| domains.contains(of)))
         };
-        let mut members = members(self.group.policy(), &live.to);
+        let mut members = members(self.group.policy(), live.to());
         members.retain(|id| everywhere || near(id));
         let tied = hurt().flat_map(|target| {
-            let edges = declared(live.to.asset(&target.asset).as_ref());
-            let consumers = live.to.snapshot().referrers(target.asset.as_str());
+            let edges = declared(live.to().asset(&target.asset).as_ref());
+            let consumers = live.to().snapshot().referrers(target.asset.as_str());
             edges
                 .into_iter()
                 .map(|edge| edge.provider.id)
@@ -165,7 +164,7 @@ impl Kernel {
                 return match self.before(asset) {
                     Before::Asset(asset) => self.serves(&asset),
                     Before::Nothing => false,
-                    Before::Unknown => live.to.asset(asset).is_none_or(|it| self.serves(&it)),
+                    Before::Unknown => live.to().asset(asset).is_none_or(|it| self.serves(&it)),
                 };
             }
             Some(other) => self
@@ -187,13 +186,12 @@ impl Kernel {
         let every = self.config.validate_every;
         let ignored = self.planted(Bug::IgnoreUnhealthy);
         let Some(live) = &mut self.live else { return };
-        let Some((_, when)) = live.judging.filter(|(asked, _)| *asked == call) else {
+        let Some(when) = live.judging.answered(call) else {
             return;
         };
         let (clock, asked) = (self.clock, self.clock.at(when));
-        live.judging = None;
-        live.judged = Some(asked);
-        live.judge_at = Some(now.mono + live.until_next_look(asked, every));
+        let awaited = live.selecting.awaited(asked);
+        live.judging.plan(now.mono, asked, awaited, every);
         if !live.is_watched() {
             return;
         }
@@ -207,11 +205,11 @@ impl Kernel {
         let at = self.clock.at(now);
         let bad = (health.judgement == Judgement::Unhealthy && !ignored).then(|| reasons(&health));
         let deadline = self.config.unknown_deadline;
-        let news = live.rollout.hear(at, health, deadline);
+        let news = live.hear(at, health, deadline);
         if news {
-            out.steps.push(live.rollout.record().into());
+            out.steps.push(live.record().into());
         }
-        live.look_again(bad.is_some());
+        live.selecting.look_again(bad.is_some());
         if let Some(why) = bad {
             self.fail(now, why, out);
         }

@@ -8,7 +8,6 @@ mod begin;
 mod end;
 mod event;
 mod judge;
-mod live;
 mod people;
 mod recover;
 mod stall;
@@ -32,10 +31,9 @@ pub use view::{Counts, GroupOutcome, View};
 pub use crate::bug::Bug;
 
 use crate::{config::Config, group::policy_of};
-use live::Live;
 use state::{
-    bake_clock::BakeClock, closure::Before, group::Group, past::Past, pending::Pending, pins::Pins,
-    quarantine::Quarantine,
+    bake_clock::BakeClock, closure::Before, group::Group, live::Live, past::Past, pending::Pending,
+    pins::Pins, quarantine::Quarantine,
 };
 
 /// The kernel of one policy group: decides which pins move when.
@@ -85,12 +83,7 @@ impl control_plane_runtime::Kernel for Kernel {
 impl Kernel {
     /// Returns when the kernel needs an [`Event::Tick`] if nothing else happens. `None`: it needs none.
     pub fn next_wake(&self) -> Option<Mono> {
-        let live = self.live.as_ref()?;
-        let judge = live.judge_at.filter(|_| live.judging.is_none());
-        let remember = live.remember_at.filter(|_| live.is_timed());
-        let stall = live.stall_at;
-        let all = [live.wake, judge, remember, stall];
-        all.into_iter().flatten().min()
+        self.live.as_ref()?.next_wake()
     }
 
     /// Returns the policy asset that names the group.
@@ -106,14 +99,12 @@ impl Kernel {
     /// Returns the incarnations that the group uses, which retention must spare.
     pub fn referenced(&self) -> Vec<IncarnationNo> {
         let live = self.live.iter();
-        let rolled = live
-            .clone()
-            .flat_map(|live| [live.from.as_ref(), Some(&live.to)]);
+        let rolled = live.clone().flat_map(|live| [live.from(), Some(live.to())]);
         let heads = rolled.flatten().chain(self.group.head());
         let heads = heads.map(Incarnation::no);
         let was = live.flat_map(|live| {
-            let rows = live.rows.iter().flatten().map(|row| row.was);
-            rows.chain(live.inherited.values().map(|row| row.was))
+            let moved = live.moved();
+            moved.map(|(_, row)| row.was)
         });
         let pins = was.filter_map(|pin| pin.incarnation());
         let pins = pins.chain(self.pins.referenced());
@@ -128,7 +119,7 @@ impl Kernel {
 
     /// Whether the group governs an asset, and the asset has not left it.
     pub(super) fn governs(&self, newest: &Incarnation, asset: &AssetId) -> bool {
-        let away = |live: &Live| live.away.contains(asset);
+        let away = |live: &Live| live.is_away(asset);
         self.names(newest, asset) && !self.live.as_ref().is_some_and(away)
     }
 
@@ -136,8 +127,10 @@ impl Kernel {
     /// before its turn is not held: another rollout may hold it.
     pub fn owns(&self, newest: &Incarnation, asset: &AssetId) -> bool {
         let Some(live) = &self.live else { return false };
-        let moved = live.place(asset).map(|at| live.rows[at].is_some());
-        moved.is_some_and(|moved| moved || self.governs(newest, asset))
+        let Some(place) = live.targets().place(asset) else {
+            return false;
+        };
+        live.targets().row(place).is_some() || self.governs(newest, asset)
     }
 
     /// Whether the group holds or governs an asset.
@@ -148,8 +141,10 @@ impl Kernel {
     /// Whether the live rollout holds an asset that belongs to the group of `policy` now. That group has to wait for
     /// it.
     pub fn keeps_from(&self, policy: &AssetId) -> bool {
-        let live = self.live.iter().filter(|live| live.keeps_others);
-        let mut held = live.flat_map(Live::held).map(|(asset, _)| asset);
+        let live = self.live.iter().filter(|live| live.keeps_others());
+        let mut held = live
+            .flat_map(|live| live.targets().held())
+            .map(|(asset, _)| asset);
         let named = |asset: &AssetId| {
             self.group
                 .latest()
@@ -165,8 +160,8 @@ impl Kernel {
             self.owns(self.group.latest(), asset) && !self.names(self.group.latest(), asset)
         };
         let found = assets.iter().any(|asset| other(&asset));
-        if let Some(live) = &mut self.live {
-            live.keeps_others |= found;
+        if let Some(live) = self.live.as_mut().filter(|_| found) {
+            live.keep_others();
         }
     }
 
@@ -174,29 +169,24 @@ impl Kernel {
     fn watch(&mut self, now: Now) {
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
-            live.rollout.watched = live.watched(at);
+            live.watched_until(at);
         }
     }
 
     /// R21: stores the watched time at intervals, so that the next owner continues bakes from there.
     fn remember_time(&mut self, now: Now, out: &mut Effects) {
-        let again = now.mono + self.config.remember_every;
         let flagged = self.until_flagged().map(|wait| now.mono + wait);
-        if let Some(live) = &mut self.live {
-            live.stall_at = flagged;
-        }
-        let Some(live) = self.live.as_mut().filter(|live| live.is_timed()) else {
+        let Some(live) = &mut self.live else { return };
+        live.watch.flag_at(flagged);
+        if !live.is_timed() {
             return;
-        };
-        let id = live.rollout.id;
+        }
+        let id = live.id();
         let is = |record: &Record| matches!(record, Record::Rollout(it) if it.id == id);
         let written = out.steps.iter().flat_map(|step| &step.records).any(is);
-        let due = live.remember_at.is_some_and(|at| at <= now.mono);
-        if due && !written {
-            out.steps.push(live.rollout.record().into());
-        }
-        if due || written || live.remember_at.is_none() {
-            live.remember_at = Some(again);
+        let every = self.config.remember_every;
+        if live.watch.remember(now.mono, every, written) {
+            out.steps.push(live.record().into());
         }
     }
 
@@ -208,7 +198,7 @@ impl Kernel {
 
     /// Lets go of every asset that the group no longer governs, after its head has moved.
     fn let_others_go(&mut self, out: &mut Effects) {
-        let inherited = self.live.iter().flat_map(|live| live.inherited.keys());
+        let inherited = self.live.iter().flat_map(|live| live.inherited().keys());
         let all: Vec<AssetId> = self.pins.assets().chain(inherited).cloned().collect();
         self.let_go(&all, out);
     }
@@ -231,7 +221,7 @@ impl Kernel {
         self.let_go(&changed, out);
         self.pending.look();
         match &mut self.live {
-            Some(live) if swapped => live.look_again(true),
+            Some(live) if swapped => live.selecting.look_again(true),
             Some(_) => {}
             // No rollout measures time: start over from the wall clock, which may have been corrected.
             None => self.clock = BakeClock::new(now),
@@ -329,7 +319,7 @@ impl Kernel {
     }
 
     fn at_hand(&self, no: IncarnationNo) -> Option<&Incarnation> {
-        let to = self.live.as_ref().map(|live| &live.to);
+        let to = self.live.as_ref().map(|live| live.to());
         let to = to.filter(|to| to.no() == no);
         self.group.at(no).or(to)
     }

@@ -62,8 +62,8 @@ impl Kernel {
                 self.group.policy()
             )));
         };
-        let state = &live.rollout.state;
-        let (id, word) = (live.rollout.id, state.word());
+        let state = live.state();
+        let (id, word) = (live.id(), state.word());
         let fits = match command {
             Command::Pause | Command::Promote => *state == State::Running,
             Command::Resume => *state == State::Paused,
@@ -82,7 +82,7 @@ impl Kernel {
             Command::Resume => self.say(now, State::Running, "resumed", by, out),
             Command::Promote => {
                 if let Some(live) = &mut self.live {
-                    live.rollout.promoted = Some(live.order);
+                    live.promote();
                 }
                 self.say(now, State::Running, "promoted", by, out);
             }
@@ -95,23 +95,19 @@ impl Kernel {
     fn say(&mut self, now: Now, state: State, what: &str, by: By, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
-        live.rollout.state = state;
-        live.rollout.note(at, what, Some(by));
-        live.look_again(true);
-        out.steps.push(live.rollout.record().into());
+        live.enter(at, state, what, Some(by));
+        out.steps.push(live.record().into());
     }
 
     /// Retries a rollout: releases its content from quarantine, then continues it or begins a new one.
     fn retry(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
         match (&self.live, self.past.last()) {
-            (Some(live), _) => match live.rollout.state {
+            (Some(live), _) => match live.state() {
                 State::Stopped { .. } => {
-                    let id = live.rollout.id;
+                    let id = live.id();
                     self.forgive(Some(id), out);
                     if let Some(live) = &mut self.live {
-                        (live.rollout.health, live.rollout.unknown) = (None, None);
-                        // The health check under way was asked for before the retry.
-                        (live.judging, live.judge_at) = (None, None);
+                        live.forget_health();
                     }
                     self.say(now, State::Running, "retried", by, out);
                     Ok(())
@@ -119,9 +115,9 @@ impl Kernel {
                 State::RollingBack { .. } => self.turn_forward(now, by, out),
                 _ => Err(Refused(format!(
                     "{} of `{}` is {}; only a rollout that stopped, is rolling back or was rolled back can be retried",
-                    live.rollout.id,
+                    live.id(),
                     self.group.policy(),
-                    live.rollout.state.word()
+                    live.state().word()
                 ))),
             },
             (None, Some(last)) if !self.quarantine.is_empty() => {
@@ -142,18 +138,18 @@ impl Kernel {
 
     /// Turns a rollback forward again: a new rollout takes over and remembers where all targets were.
     fn turn_forward(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
-        let id = self.live.as_ref().map(|live| live.rollout.id);
+        let id = self.live.as_ref().map(|live| live.id());
         let mut found = self.candidates(self.group.latest(), id);
         self.add_moved(id, &mut found);
         let nothing = found.targets.is_empty();
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
             // Targets that were not sent back yet would stay at the failed content.
-            if nothing && !live.is_sent_back() {
+            if nothing && !live.targets().is_sent_back() {
                 let why = "no target can go forward now, and some were not sent back yet; retry when all of them were";
                 return Err(Refused(why.to_owned()));
             }
-            live.rollout.note(at, "retried", Some(by));
+            live.note(at, "retried", Some(by));
         }
         self.forgive(id, out);
         match nothing {

@@ -8,10 +8,9 @@ use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
     Bug, Effects, Kernel, Record, Step,
-    live::Live,
     state::{
-        bake_clock::BakeClock, closure::Closure, group::Group, past::Past, pending::Pending,
-        pins::Pins, quarantine::Quarantine,
+        bake_clock::BakeClock, closure::Closure, group::Group, live::Live, past::Past,
+        pending::Pending, pins::Pins, quarantine::Quarantine, targets::Targets,
     },
 };
 use crate::{
@@ -169,9 +168,13 @@ impl Kernel {
             live.turn_back(false, false);
             self.revive_back(&mut live);
         }
-        let held: Vec<AssetId> = live.held().map(|(asset, _)| asset.clone()).collect();
-        live.rollout.idle = idle;
-        let to = live.to.no();
+        let held: Vec<AssetId> = live
+            .targets()
+            .held()
+            .map(|(asset, _)| asset.clone())
+            .collect();
+        live.restore_idle(idle);
+        let to = live.to().no();
         self.live = Some(live);
         for asset in behind {
             // The step that let go of the asset was only partly made.
@@ -236,41 +239,40 @@ impl Kernel {
         let closure = Closure::of(&targets, before, &to, &self.types);
         let from = self.group.head().cloned();
         let promoted = rollout.promoted.unwrap_or(0);
-        let mut live = Live::new(at, rollout, from, to, targets, left_out, closure);
-        live.order = promoted;
-        live
+        let targets = Targets::new(targets, closure, promoted);
+        Live::new(at, rollout, from, to, targets, left_out)
     }
 
     /// Restores the record of a target, as far as its pin confirms it.
     fn revive_row(&mut self, live: &mut Live, id: AssetId, row: TargetRecord, step: &mut Step) {
-        if row.rollout != live.rollout.id {
-            live.inherited.insert(id, row);
+        if row.rollout != live.id() {
+            live.inherit(id, row);
             return;
         }
-        let Some(place) = live.place(&id) else {
+        let Some(place) = live.targets().place(&id) else {
             return;
         };
         if self.has_moved(live, &id, &row) || self.planted(Bug::TrustRows) {
             self.know_pin(live, &id, &row);
             let progress = self.progress_of(live, &id, &row);
             live.set_progress(place, progress);
-            live.set_row(place, row);
+            live.targets_mut().set_row(place, row);
         } else if self.pins.of(&id).same_place(&row.was) {
             // The target has not moved. Where it goes back to is decided when it moves.
             step.records.push(Record::Target(id, None));
         } else {
-            live.inherited.insert(id, row);
+            live.inherit(id, row);
         }
     }
 
     /// Restores the pin of an asset that is only modelled: enforcement does not report it.
     fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
-        if row.back_at.is_none() && self.is_modelled_only(&live.to, id) {
+        if row.back_at.is_none() && self.is_modelled_only(live.to(), id) {
             let pin_status = PinStatus {
-                pin: Pin::At(live.to.no(), Cause::Intent),
-                content: live.to.asset(id).map(|asset| asset.digest()),
+                pin: Pin::At(live.to().no(), Cause::Intent),
+                content: live.to().asset(id).map(|asset| asset.digest()),
                 state: SyncState::InSync {
-                    since: live.time_of(row.moved_at),
+                    since: live.watch.time_of(row.moved_at),
                 },
             };
             self.pins.know(id, pin_status);
@@ -280,31 +282,33 @@ impl Kernel {
     /// Whether the pin of a target has moved as recorded: the step may have been only partly made.
     fn has_moved(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> bool {
         row.back_at.is_some()
-            || self.is_modelled_only(&live.to, id)
-            || self.pins.of(id).is_at(live.to.no())
+            || self.is_modelled_only(live.to(), id)
+            || self.pins.of(id).is_at(live.to().no())
     }
 
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
         let pin_status = self.pins.status(id);
-        let there = pin_status.is_some_and(|s| s.pin.is_at(live.to.no()));
+        let there = pin_status.is_some_and(|s| s.pin.is_at(live.to().no()));
         let in_sync = pin_status.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
-        match row.updated_at.map(|updated| live.time_of(updated)) {
-            Some(at) if self.is_modelled_only(&live.to, id) => Progress::Updated { at },
+        match row.updated_at.map(|updated| live.watch.time_of(updated)) {
+            Some(at) if self.is_modelled_only(live.to(), id) => Progress::Updated { at },
             Some(at) if there && in_sync => Progress::Updated { at },
             Some(at) => Progress::Drifted { since: at },
             None => Progress::InFlight {
-                since: live.time_of(row.moved_at),
+                since: live.watch.time_of(row.moved_at),
             },
         }
     }
 
     /// Restores which targets of a rollback were sent back, and which are back.
     fn revive_back(&self, live: &mut Live) {
-        let places = 0..live.on_the_way().len();
+        let places = 0..live.targets().on_the_way().len();
         for place in places {
-            let asset = live.on_the_way()[place].asset.clone();
-            let row = live.place(&asset).and_then(|at| live.rows[at].as_ref());
-            let Some((row, since)) = row.and_then(|row| Some((row, live.time_of(row.back_at?))))
+            let asset = live.targets().on_the_way()[place].asset.clone();
+            let place_forward = live.targets().place(&asset);
+            let row = place_forward.and_then(|at| live.targets().row(at));
+            let Some((row, since)) =
+                row.and_then(|row| Some((row, live.watch.time_of(row.back_at?))))
             else {
                 continue;
             };
@@ -316,7 +320,7 @@ impl Kernel {
                 continue;
             };
             let back = goal == Pin::NotYet
-                || self.is_modelled_only(&live.to, &asset)
+                || self.is_modelled_only(live.to(), &asset)
                 || matches!(pin_status.state, SyncState::InSync { .. });
             let progress = match back {
                 true => Progress::Updated { at: since },

@@ -1,14 +1,22 @@
 //! Select and update: asks which targets may move, moves them, and sees them settle.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use plugin_sdk::{
     Cause, Direction, IncarnationReader, Now, Pin, PinStatus, Progress, SelectRequest, Selection,
-    SyncState, Until,
+    SyncState, Target, Until,
 };
 use prodspec_model::{AssetId, Incarnation, rollout::RolloutPolicy};
 
-use super::{Bug, Call, Effects, Kernel, Record, Step, live::Live};
+use super::{
+    Bug, Call, Effects, Kernel, Record, Step,
+    state::{live::Live, targets::Targets},
+};
 use crate::record::TargetRecord;
+
+/// Maximum number of ties that are named when a selection moves more targets than were selected.
+const TIES: usize = 5;
 
 impl Kernel {
     /// Advances the live rollout as far as it can go now.
@@ -16,12 +24,9 @@ impl Kernel {
         self.look_at_health(now, out);
         let ignored = self.planted(Bug::IgnorePause);
         let Some(live) = &mut self.live else { return };
-        if live.wake.is_some_and(|wake| wake <= now.mono) {
-            live.wake = None;
-            live.look_again(false);
-        }
-        let moves = live.is_moving() || (ignored && !live.rollout.state.has_ended());
-        if moves && live.selecting.is_none() && std::mem::take(&mut live.again) {
+        live.selecting.time_passed(now.mono);
+        let moves = live.is_moving() || (ignored && !live.state().has_ended());
+        if moves && live.selecting.take_due() {
             self.select(now, out);
         }
     }
@@ -34,14 +39,12 @@ impl Kernel {
         let call = self.call();
         let urgent = request.policy.emergency.clone();
         let Some(live) = &mut self.live else { return };
-        live.selecting = Some(call);
-        live.selected_at = Some(now.mono);
-        live.emergency &= urgent.is_some();
+        live.selecting.ask(call, now.mono);
+        let is_news = live.hear_emergency(urgent.is_some());
         out.calls.push(Call::Select(call, Box::new(request)));
-        if let Some(word) = urgent.filter(|_| !live.emergency && live.back.is_none()) {
-            live.emergency = true;
+        if let Some(word) = urgent.filter(|_| is_news) {
             let what = format!("emergency declared by {}: {}", word.who, word.why);
-            live.rollout.note(self.clock.at(now), what, None);
+            live.note(self.clock.at(now), what, None);
             self.hurry(now, out);
         }
     }
@@ -50,10 +53,14 @@ impl Kernel {
     fn hurry(&mut self, now: Now, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let mut step = Step::default();
-        step.records.push(live.rollout.record());
-        let under_way = live.targets.iter().filter(|target| target.is_under_way());
+        step.records.push(live.record());
+        let under_way = live
+            .targets()
+            .all()
+            .iter()
+            .filter(|target| target.is_under_way());
         let under_way: Vec<AssetId> = under_way.map(|target| target.asset.clone()).collect();
-        let goes = Pin::At(live.to.no(), Cause::Emergency);
+        let goes = Pin::At(live.to().no(), Cause::Emergency);
         for asset in under_way {
             self.pin(now, &asset, goes, &mut step);
         }
@@ -67,12 +74,12 @@ impl Kernel {
         };
         let policy = match self.group.rollout_policy() {
             // R22: a missing or unreadable policy does not block a rollback.
-            Err(_) if live.back.is_some() => RolloutPolicy::default(),
+            Err(_) if live.is_going_back() => RolloutPolicy::default(),
             // The rollout governs no target any more: those that it has moved settle and are let go.
             Err(_) if self.is_abandoned(live) => RolloutPolicy::default(),
             policy => policy?,
         };
-        let mut health = live.rollout.health.clone();
+        let mut health = live.rollout().health.clone();
         if let Some(health) = &mut health {
             if self.planted(Bug::OldVerdict) {
                 health.as_of = Timestamp::MAX;
@@ -87,23 +94,23 @@ impl Kernel {
             }
         }
         Ok(SelectRequest {
-            rollout: live.rollout.id,
+            rollout: live.id(),
             policy_asset: self.group.policy().clone(),
             policy: policy.into(),
-            from: live.from.as_ref().map(|from| from.id().clone()),
-            to: live.to.id().clone(),
-            direction: live.direction(),
-            targets: live.on_the_way().clone(),
+            from: live.from().map(|from| from.id().clone()),
+            to: live.to().id().clone(),
+            direction: live.targets().direction(),
+            targets: live.targets().on_the_way().clone(),
             health,
-            promoted: live.rollout.promoted,
+            promoted: live.rollout().promoted,
             now: self.clock.at(now),
-            reader: IncarnationReader::new(live.to.clone()),
+            reader: IncarnationReader::new(live.to().clone()),
         })
     }
 
     /// Whether the policy is gone and the group governs none of the rollout's targets any more.
     fn is_abandoned(&self, live: &Live) -> bool {
-        let mut targets = live.targets.iter();
+        let mut targets = live.targets().all().iter();
         let gone = self.group.latest().asset(self.group.policy()).is_none();
         gone && !targets.any(|target| self.governs(self.group.latest(), &target.asset))
     }
@@ -112,8 +119,7 @@ impl Kernel {
     pub(super) fn hold(&mut self, now: Now, why: String, until: Until) {
         let again = now.mono + self.config.select_again;
         if let Some(live) = &mut self.live {
-            live.selection = Selection::default().waiting(why, until);
-            live.wake = Some(again);
+            live.selecting.hold(why, until, again);
         }
     }
 
@@ -128,20 +134,20 @@ impl Kernel {
         let ignored = self.planted(Bug::IgnorePause);
         let early = self.planted(Bug::CompletesEarly);
         let (soon, never) = (self.planted(Bug::BackTooSoon), self.planted(Bug::NeverBack));
-        let Some(live) = self.live.as_mut().filter(|l| l.selecting == Some(call)) else {
+        let Some(live) = &mut self.live else { return };
+        let Some(void) = live.selecting.answered(call) else {
             return;
         };
-        live.selecting = None;
-        let void = std::mem::take(&mut live.void);
         if (void && !counts && !ignored) || !(live.is_moving() || ignored) {
-            live.again = true;
+            live.selecting.look_again(false);
             return;
         }
         match answer {
             Ok(selection) => {
                 self.move_pins(now, &selection, out);
-                let going_back = self.live.as_ref().is_some_and(|live| live.back.is_some());
-                let done = self.live.as_ref().is_some_and(Live::all_settled);
+                let going_back = self.live.as_ref().is_some_and(|live| live.is_going_back());
+                let done = |live: &Live| live.targets().all_settled();
+                let done = self.live.as_ref().is_some_and(done);
                 let early = match going_back {
                     true => soon,
                     false => early,
@@ -163,9 +169,9 @@ impl Kernel {
     /// Moves the pins of the selected targets, as many as one step takes.
     pub(super) fn move_pins(&mut self, now: Now, selection: &Selection, out: &mut Effects) {
         let Some(live) = &self.live else { return };
-        let way = live.on_the_way();
-        let twice = self.planted(Bug::SelectTwice) && live.back.is_none();
-        let held = live.back.is_none()
+        let way = live.targets().on_the_way();
+        let twice = self.planted(Bug::SelectTwice) && !live.is_going_back();
+        let held = !live.is_going_back()
             && self
                 .group
                 .rollout_policy()
@@ -175,7 +181,7 @@ impl Kernel {
                 .is_some_and(|target| target.is_waiting() || twice)
         };
         // Targets that did not settle go back at once: they are in flight towards the failed content.
-        let unsettled = live.unsettled().into_iter();
+        let unsettled = live.targets().unsettled().into_iter();
         let chosen = selection.now.iter().copied().chain(unsettled).filter(waits);
         let mut chosen: Vec<u32> = match self.planted(Bug::NotClosed) {
             true => chosen.collect(),
@@ -185,7 +191,7 @@ impl Kernel {
                 let all = (0..).zip(way.iter()).filter(|_| !held);
                 let under_way = all.filter(|(_, target)| target.is_under_way());
                 let under_way = under_way.map(|(place, _)| place);
-                let closed = live.closed(chosen.chain(under_way).collect());
+                let closed = live.targets().closed(chosen.chain(under_way).collect());
                 closed.into_iter().filter(waits).collect()
             }
         };
@@ -193,23 +199,21 @@ impl Kernel {
             return;
         }
         // The rest of an earlier step was described with that step.
-        let rest = live.cut && selection.now.is_empty();
-        let drawn = live.drawn(&selection.now, &chosen).filter(|_| !rest);
+        let rest = live.selecting.is_rest(selection);
+        let drawn = drawn(live.targets(), &selection.now, &chosen).filter(|_| !rest);
         let more = chosen.len() > self.config.max_moves_per_step;
         chosen.truncate(self.config.max_moves_per_step);
         let mut step = Step::default();
-        match live.direction() {
+        match live.targets().direction() {
             Direction::Forward => self.forward(now, &chosen, &mut step),
             Direction::Back => self.back(now, &chosen, &mut step),
         }
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
-            live.again |= more;
-            live.cut = more;
+            live.selecting.note_cut(more);
             if let Some(drawn) = drawn {
-                live.rollout.note(at, drawn.clone(), None);
-                live.rollout.drawn = Some(drawn);
-                step.records.push(live.rollout.record());
+                live.note_drawn(at, drawn);
+                step.records.push(live.record());
             }
         }
         out.steps.push(step);
@@ -220,31 +224,31 @@ impl Kernel {
         for &place in chosen {
             let place = place as usize;
             let Some(live) = &self.live else { return };
-            let Some(asset) = live.targets.get(place).map(|target| target.asset.clone()) else {
+            let Some(asset) = live.targets().get(place).map(|target| target.asset.clone()) else {
                 continue;
             };
             // A target that the group no longer governs is not moved.
             if !self.governs(self.group.latest(), &asset) {
                 let Some(live) = &mut self.live else { return };
                 live.set_progress(place, Progress::Updated { at });
-                live.again = true;
+                live.selecting.look_again(false);
                 continue;
             }
-            let cause = match live.emergency {
+            let cause = match live.is_emergency() {
                 true => Cause::Emergency,
                 false => Cause::Intent,
             };
-            let goes = Pin::At(live.to.no(), cause);
-            let modelled_only = self.is_modelled_only(&live.to, &asset);
+            let goes = Pin::At(live.to().no(), cause);
+            let modelled_only = self.is_modelled_only(live.to(), &asset);
             let order = match modelled_only {
-                true => live.order + 1,
+                true => live.targets().order() + 1,
                 false => 0,
             };
             let row = TargetRecord {
                 policy: self.group.policy().clone(),
-                rollout: live.rollout.id,
-                moved_at: live.watched(at),
-                updated_at: modelled_only.then(|| live.watched(at)),
+                rollout: live.id(),
+                moved_at: live.watch.watched(at),
+                updated_at: modelled_only.then(|| live.watch.watched(at)),
                 order,
                 was: self.was(live, &asset),
                 back_at: None,
@@ -253,10 +257,9 @@ impl Kernel {
                 .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);
             let Some(live) = &mut self.live else { return };
-            live.set_row(place, row);
-            if live.rollout.moved_at.is_none() {
-                live.rollout.moved_at = Some(now.wall);
-                step.records.push(live.rollout.record());
+            live.targets_mut().set_row(place, row);
+            if live.moves_at(now.wall) {
+                step.records.push(live.record());
             }
             // R20: an asset that is only modelled counts as updated once pinned.
             let progress = match modelled_only {
@@ -264,13 +267,15 @@ impl Kernel {
                 false => Progress::InFlight { since: at },
             };
             live.set_progress(place, progress);
-            live.again |= modelled_only;
+            if modelled_only {
+                live.selecting.look_again(false);
+            }
         }
     }
 
     /// Returns where an asset goes back to: never to content with which an earlier rollout failed.
     fn was(&self, live: &Live, asset: &AssetId) -> Pin {
-        let inherited = live.inherited.get(asset).map(|row| row.was);
+        let inherited = live.inherited().get(asset).map(|row| row.was);
         inherited.unwrap_or_else(|| self.pins.of(asset))
     }
 
@@ -278,26 +283,22 @@ impl Kernel {
     pub(super) fn was_there(&mut self, asset: &AssetId, pin: Pin, out: &mut Effects) {
         let expected = self.pins.next_move(asset);
         let Some(live) = &mut self.live else { return };
-        let Some(place) = live.place(asset) else {
+        let Some(place) = live.targets().place(asset) else {
             return;
         };
-        if !expected.is_some_and(|pin| pin.is_at(live.to.no()))
-            || live.inherited.contains_key(asset)
+        if !expected.is_some_and(|pin| pin.is_at(live.to().no()))
+            || live.inherited().contains_key(asset)
         {
             return;
         }
-        let back = live.back_place(asset);
-        let Some(row) = live.rows[place]
-            .as_mut()
-            .filter(|row| !row.was.same_place(&pin))
-        else {
+        let back = live.targets().back_place(asset);
+        let Some(row) = live.targets_mut().set_was(place, pin) else {
             return;
         };
-        row.was = pin;
-        let record = Record::Target(asset.clone(), Some(row.clone()));
+        let record = Record::Target(asset.clone(), Some(row));
         if let Some(back) = back {
             live.set_back(back, Progress::Waiting);
-            live.look_again(true);
+            live.selecting.look_again(true);
         }
         out.steps.push(record.into());
     }
@@ -316,24 +317,20 @@ impl Kernel {
             match wait.until {
                 Until::Time(time) => {
                     let at = clock.when(now, time);
-                    live.wake = Some(live.wake.map_or(at, |wake| wake.min(at)));
+                    live.selecting.look_at(at);
                 }
                 // A check since then found nothing newer, so that another one at once is useless.
-                Until::Healthy { since } if live.judged.is_none_or(|at| at < since) => {
+                Until::Healthy { since } if live.judging.is_newer(since) => {
                     let at = clock.when(now, since);
-                    live.judge_at = Some(live.judge_at.map_or(at, |judge| judge.min(at)));
+                    live.judging.check_at(at);
                 }
                 _ => {}
             }
         }
-        if selection.stage != live.rollout.stage {
-            live.rollout.stage = selection.stage.clone();
-            if let Some(stage) = &selection.stage {
-                live.rollout.note(clock.at(now), stage.clone(), None);
-            }
-            out.steps.push(live.rollout.record().into());
+        if live.enter_stage(clock.at(now), selection.stage.as_deref()) {
+            out.steps.push(live.record().into());
         }
-        live.selection = selection;
+        live.selecting.keep(selection);
     }
 
     /// Takes in the pin status of a target.
@@ -349,14 +346,14 @@ impl Kernel {
             return self.left(now, asset, out);
         }
         let Some(live) = &mut self.live else { return };
-        if live.back.is_some() {
+        if live.is_going_back() {
             return self.stood_back(now, asset, pin_status);
         }
-        let Some(place) = live.place(asset) else {
+        let Some(place) = live.targets().place(asset) else {
             return;
         };
-        let here = any || pin_status.pin.is_at(live.to.no());
-        if live.rows[place].is_none() {
+        let here = any || pin_status.pin.is_at(live.to().no());
+        if live.targets().row(place).is_none() {
             return;
         }
         // Another actor has moved the pin: the target no longer has the new content.
@@ -386,16 +383,16 @@ impl Kernel {
         let at = self.clock.at(now);
         let ours = self.governs(self.group.latest(), asset);
         let Some(live) = &mut self.live else { return };
-        let Some(place) = live.place(asset) else {
+        let Some(place) = live.targets().place(asset) else {
             return;
         };
-        if !live.clear_row(place) {
+        if !live.targets_mut().clear_row(place) {
             return;
         }
-        if let Some(back) = live.back_place(asset) {
+        if let Some(back) = live.targets().back_place(asset) {
             live.set_back(back, Progress::Updated { at });
         }
-        let progress = match ours && live.back.is_none() {
+        let progress = match ours && !live.is_going_back() {
             true => Progress::Waiting,
             false => Progress::Updated { at },
         };
@@ -411,14 +408,14 @@ impl Kernel {
             let Some(live) = self.live.as_mut().filter(|_| ours) else {
                 continue;
             };
-            live.away.remove(asset);
-            if let Some(place) = live.place(asset)
-                && let Progress::Updated { .. } = live.targets[place].progress
-                && live.rows[place].is_none()
-                && live.back.is_none()
+            live.comes_back(asset);
+            if let Some(place) = live.targets().place(asset)
+                && is_updated(live, place)
+                && live.targets().row(place).is_none()
+                && !live.is_going_back()
             {
                 live.set_progress(place, Progress::Waiting);
-                live.look_again(false);
+                live.selecting.look_again(false);
             }
         }
     }
@@ -428,39 +425,72 @@ impl Kernel {
     fn settled(&mut self, now: Now, place: usize, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
-        match live.targets[place].progress {
-            Progress::InFlight { .. } | Progress::Drifted { .. } => {}
-            _ => return,
-        }
-        let (order, watched) = (live.settle(place, at), live.watched(at));
-        live.look_soon(now.mono, false);
-        let Some(row) = live.rows[place].as_mut() else {
+        let target = live.targets().get(place);
+        let Some(target) = target.filter(|target| target.is_under_way()) else {
             return;
         };
-        (row.updated_at, row.order) = (Some(watched), order);
-        let record = Record::Target(live.targets[place].asset.clone(), Some(row.clone()));
-        out.steps.push(record.into());
+        let asset = target.asset.clone();
+        let row = live.settle(place, at);
+        live.look_soon(now.mono, false);
+        if let Some(row) = row {
+            out.steps.push(Record::Target(asset, Some(row)).into());
+        }
     }
 
     /// R19: checks report that the target at `place` waits for `others`. Those of the rollout move along.
     pub(super) fn takes(&mut self, place: usize, others: &[AssetId]) {
         let Some(live) = &mut self.live else { return };
-        let back = live.back.is_some();
         for other in others {
-            let Some(other) = live.place(other) else {
-                continue;
-            };
-            let (taker, taken) = if back { (other, place) } else { (place, other) };
-            live.again |= live.closure.add(taker as u32, taken as u32);
+            let other = live.targets().place(other);
+            if other.is_some_and(|other| live.targets_mut().tie(place, other)) {
+                live.selecting.look_again(false);
+            }
         }
     }
 
     fn drifted(&mut self, now: Now, place: usize) {
         let since = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
-        if let Progress::Updated { .. } = live.targets[place].progress {
+        if is_updated(live, place) {
             live.set_progress(place, Progress::Drifted { since });
             live.look_soon(now.mono, true);
         }
     }
+}
+
+fn is_updated(live: &Live, place: usize) -> bool {
+    let target = live.targets().get(place);
+    target.is_some_and(|target| target.settled().is_some())
+}
+
+/// Describes why targets move that were not selected, and what ties them to those that were, or that are under way:
+/// `1 wanted, 5 moved, tied by edges or checks of ...`. `None`: only selected targets move, or the rollout goes back.
+fn drawn(targets: &Targets, selected: &[u32], moves: &[u32]) -> Option<String> {
+    let (wanted, drawn): (Vec<u32>, Vec<u32>) =
+        moves.iter().partition(|place| selected.contains(place));
+    if targets.direction() == Direction::Back || drawn.is_empty() {
+        return None;
+    }
+    let under_way = |place: u32| {
+        let target = targets.get(place as usize);
+        target.is_some_and(Target::is_under_way)
+    };
+    let takes = |place: u32| moves.binary_search(&place).is_ok() || under_way(place);
+    let ties = targets.closure().ties(takes, drawn.iter().copied());
+    let before = ties.iter().map(|(taker, _)| *taker);
+    let before: BTreeSet<u32> = before.filter(|taker| under_way(*taker)).collect();
+    let name = |place: u32| targets.get(place as usize).map(|it| &it.asset);
+    let named =
+        |(taker, place): &(u32, u32)| Some(format!("`{}` and `{}`", name(*taker)?, name(*place)?));
+    let some: Vec<String> = ties.iter().filter_map(named).take(TIES).collect();
+    let more = ties.len().saturating_sub(some.len());
+    let rest = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (wanted, moved) = (wanted.len() + before.len(), moves.len() + before.len());
+    Some(format!(
+        "{wanted} wanted, {moved} moved, tied by edges or checks of {}{rest}",
+        some.join(", ")
+    ))
 }

@@ -7,7 +7,7 @@ use plugin_sdk::{Direction, PinStatus, Progress, SyncState, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-use super::{Kernel, live::Live};
+use super::{Kernel, state::live::Live};
 use crate::record::{Rollout, State};
 
 /// The present state of one policy group.
@@ -71,7 +71,7 @@ const SHOWN: usize = 5;
 impl Kernel {
     /// Returns the newest rollout: the live one, or the last one. `None`: the group never had one.
     pub fn newest(&self) -> Option<&Rollout> {
-        let live = self.live.as_ref().map(|live| &live.rollout);
+        let live = self.live.as_ref().map(Live::rollout);
         live.or(self.past.last())
     }
 
@@ -79,7 +79,7 @@ impl Kernel {
     /// or newer intent arrives.
     pub fn rests(&self, at: IncarnationNo) -> bool {
         let live = self.live.as_ref();
-        let rests = |live: &Live| matches!(live.rollout.state, State::Stopped { .. });
+        let rests = |live: &Live| matches!(live.state(), State::Stopped { .. });
         self.group.latest().no() >= at && live.is_none_or(rests)
     }
 
@@ -95,7 +95,7 @@ impl Kernel {
 
     fn left_out(&self) -> Vec<AssetId> {
         match &self.live {
-            Some(live) => live.left_out.clone(),
+            Some(live) => live.left_out().to_vec(),
             None => {
                 let ours = |id: &&AssetId| self.governs(self.group.latest(), id);
                 self.pending
@@ -111,7 +111,7 @@ impl Kernel {
     /// Returns the present state of the group.
     pub fn view(&self, now: plugin_sdk::Now) -> View {
         let live = self.live.as_ref();
-        let targets = live.map(|live| live.on_the_way().to_vec());
+        let targets = live.map(|live| live.targets().on_the_way().to_vec());
         let targets = targets.unwrap_or_default();
         let under_way = live.filter(|live| live.is_moving());
         View {
@@ -130,10 +130,10 @@ impl Kernel {
     }
 
     fn waits(&self, live: &Live) -> Vec<Wait> {
-        let mut waits = live.selection.waits.clone();
-        let back = live.direction() == Direction::Back;
+        let mut waits = live.selecting.waits().to_vec();
+        let back = live.targets().direction() == Direction::Back;
         let under_way = |target: &&Target| target.is_under_way() || back && target.is_waiting();
-        let names = live.on_the_way().iter().filter(under_way);
+        let names = live.targets().on_the_way().iter().filter(under_way);
         let names = names.map(|target| self.under_way(live, &target.asset));
         let names: Vec<String> = names.take(SHOWN).collect();
         if !names.is_empty() {
@@ -163,7 +163,11 @@ impl Kernel {
     }
 
     fn held(&self, live: &Live) -> BTreeMap<AssetId, String> {
-        let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
+        let under_way = live
+            .targets()
+            .on_the_way()
+            .iter()
+            .filter(|t| t.is_under_way());
         let held = under_way.filter_map(|target| {
             let why = self.held_by(&target.asset)?;
             Some((target.asset.clone(), why.to_owned()))
@@ -180,7 +184,11 @@ impl Kernel {
     }
 
     fn outside(&self, live: &Live) -> Vec<AssetId> {
-        let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
+        let under_way = live
+            .targets()
+            .on_the_way()
+            .iter()
+            .filter(|t| t.is_under_way());
         let outside = under_way.flat_map(|target| self.waits_outside(&target.asset));
         let outside: BTreeSet<&AssetId> = outside.collect();
         outside.into_iter().cloned().collect()
@@ -191,7 +199,7 @@ impl Kernel {
         let others = self.waits_outside(asset);
         let others = others.map(|id| {
             let why = match () {
-                () if live.left_out.contains(id) => ", which is left out",
+                () if live.left_out().contains(id) => ", which is left out",
                 () if self.is_left_running(id) => ", which is gone from intent, and left running",
                 () => "",
             };
