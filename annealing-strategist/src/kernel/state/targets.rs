@@ -75,6 +75,12 @@ impl Targets {
         found.ok()
     }
 
+    /// Whether the target at a place is updated and in sync.
+    pub(in crate::kernel) fn is_updated(&self, place: usize) -> bool {
+        let target = self.get(place);
+        target.is_some_and(|target| target.settled().is_some())
+    }
+
     /// Returns the number of settlings so far.
     pub(in crate::kernel) fn order(&self) -> u64 {
         self.order
