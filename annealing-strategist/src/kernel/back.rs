@@ -72,7 +72,7 @@ impl Kernel {
                 true => Progress::Updated { at },
                 false => Progress::InFlight { since: at },
             };
-            live.set_back(place as usize, progress);
+            live.set_back(&asset, progress);
             if unpushed {
                 live.selecting.look_again(false);
             }
@@ -84,26 +84,25 @@ impl Kernel {
         let at = self.clock.at(now);
         let pin = self.pins.of(asset);
         let Some(live) = &mut self.live else { return };
-        let Some(place) = live.targets().back_place(asset) else {
+        let Some(back) = live.targets().back(asset) else {
             return;
         };
-        let back = live.targets().on_the_way();
         // Ignore pin statuses from before the asset was sent back, and at other pins: they describe the failed content.
-        if back[place].is_waiting() || !pin_status.pin.same_place(&pin) {
+        if back.is_waiting() || !pin_status.pin.same_place(&pin) {
             return;
         }
         let progress = match &pin_status.state {
             SyncState::InSync { .. } => Progress::Updated { at },
-            SyncState::OutOfSync { waits_for, .. } if back[place].is_under_way() => {
+            SyncState::OutOfSync { waits_for, .. } if back.is_under_way() => {
                 let forward = live.targets().place(asset);
                 return forward
                     .into_iter()
                     .for_each(|place| self.takes(place, waits_for));
             }
-            _ if back[place].settled().is_some() => Progress::Drifted { since: at },
+            _ if back.settled().is_some() => Progress::Drifted { since: at },
             _ => return,
         };
-        live.set_back(place, progress);
+        live.set_back(asset, progress);
         live.look_soon(now.mono, false);
     }
 

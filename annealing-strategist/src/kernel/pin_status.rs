@@ -53,13 +53,11 @@ impl Kernel {
         {
             return;
         }
-        let back = live.targets().back_place(asset);
         let Some(row) = live.targets_mut().set_was(place, pin) else {
             return;
         };
         let record = Record::Target(asset.clone(), Some(row));
-        if let Some(back) = back {
-            live.set_back(back, Progress::Waiting);
+        if live.set_back(asset, Progress::Waiting) {
             live.selecting.look_again(true);
         }
         out.steps.push(record.into());

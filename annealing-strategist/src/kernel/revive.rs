@@ -172,11 +172,11 @@ impl Kernel {
 
     /// Restores which targets of a rollback were sent back, and which are back.
     fn revive_back(&self, live: &mut Live) {
-        let places = 0..live.targets().on_the_way().len();
-        for place in places {
-            let asset = live.targets().on_the_way()[place].asset.clone();
-            let place_forward = live.targets().place(&asset);
-            let row = place_forward.and_then(|at| live.targets().row(at));
+        let all = live.targets().on_the_way().iter();
+        let all: Vec<AssetId> = all.map(|target| target.asset.clone()).collect();
+        for asset in all {
+            let place = live.targets().place(&asset);
+            let row = place.and_then(|place| live.targets().row(place));
             let Some((row, since)) =
                 row.and_then(|row| Some((row, live.watch.time_of(row.back_at?))))
             else {
@@ -196,7 +196,7 @@ impl Kernel {
                 true => Progress::Updated { at: since },
                 false => Progress::InFlight { since },
             };
-            live.set_back(place, progress);
+            live.set_back(&asset, progress);
         }
     }
 }

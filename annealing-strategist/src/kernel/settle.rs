@@ -62,9 +62,7 @@ impl Kernel {
         if !live.targets_mut().clear_row(place) {
             return;
         }
-        if let Some(back) = live.targets().back_place(asset) {
-            live.set_back(back, Progress::Updated { at });
-        }
+        live.set_back(asset, Progress::Updated { at });
         let progress = match ours && !live.is_going_back() {
             true => Progress::Waiting,
             false => Progress::Updated { at },

@@ -285,11 +285,13 @@ impl Live {
         }
     }
 
-    /// Sets the progress of a target that goes back, by its place there.
-    pub(in crate::kernel) fn set_back(&mut self, place: usize, progress: Progress) {
-        if self.targets.set_back(place, progress) {
+    /// Sets the progress of a target on the way back. Returns whether it goes back.
+    pub(in crate::kernel) fn set_back(&mut self, asset: &AssetId, progress: Progress) -> bool {
+        let goes_back = self.targets.set_back(asset, progress);
+        if goes_back {
             self.got_on(progress);
         }
+        goes_back
     }
 
     /// Notes that a target has settled. Returns the record to store, if its pin has moved.
@@ -476,7 +478,7 @@ mod tests {
         let taken = live.targets().row(0).unwrap();
         assert_eq!((taken.rollout, taken.order), (RolloutId(2), 0));
         assert_eq!(live.moved().count(), 2, "both records are known");
-        assert!(live.is_going_back() && live.targets().back_place(&id("b")).is_none());
+        assert!(live.is_going_back() && live.targets().back(&id("b")).is_none());
     }
 
     #[test]

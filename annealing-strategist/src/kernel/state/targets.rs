@@ -10,7 +10,7 @@ use super::{back::Back, closure::Closure, tally::Tally};
 use crate::{policy::share_domains, record::TargetRecord};
 
 /// The targets, sorted by id. The place of a target is its position in this order; it changes only when a target is
-/// removed.
+/// removed. Only selections name targets by their place on the way back; everything else names them by asset.
 #[derive(Debug)]
 pub(in crate::kernel) struct Targets {
     all: Arc<Vec<Target>>,
@@ -109,10 +109,11 @@ impl Targets {
         true
     }
 
-    /// Sets the progress of a target that goes back, by its place there. Returns whether there is one at this place.
-    pub(super) fn set_back(&mut self, place: usize, progress: Progress) -> bool {
-        let back = self.back.as_mut();
-        back.is_some_and(|back| back.set_progress(place, progress))
+    /// Sets the progress of a target on the way back. Returns whether it goes back.
+    pub(super) fn set_back(&mut self, asset: &AssetId, progress: Progress) -> bool {
+        let place = self.back_place(asset);
+        let back = self.back.as_mut().zip(place);
+        back.is_some_and(|(back, place)| back.set_progress(place, progress))
     }
 
     /// Notes that a target has settled at the time `at`, when the rollout had been watched for `watched`. Returns the
@@ -201,16 +202,20 @@ impl Targets {
         places.map(|(place, _)| place).collect()
     }
 
-    /// Returns the place of `asset` on the way back. `None`: it does not go back.
-    pub(in crate::kernel) fn back_place(&self, asset: &AssetId) -> Option<usize> {
+    /// Returns the target `asset` on the way back. `None`: it does not go back.
+    pub(in crate::kernel) fn back(&self, asset: &AssetId) -> Option<&Target> {
+        let place = self.back_place(asset)?;
+        self.back.as_ref()?.targets().get(place)
+    }
+
+    fn back_place(&self, asset: &AssetId) -> Option<usize> {
         self.back.as_ref()?.place(self.place(asset)?)
     }
 
     /// Whether `asset` has gone back and is in sync there.
     pub(in crate::kernel) fn is_back(&self, asset: &AssetId) -> bool {
-        let back = self.back.iter().zip(self.back_place(asset));
-        let mut target = back.map(|(back, place)| &back.targets()[place]);
-        target.any(|target| target.settled().is_some())
+        let back = self.back(asset);
+        back.is_some_and(|target| target.settled().is_some())
     }
 
     /// Returns which targets move with which.
@@ -369,13 +374,14 @@ mod tests {
         check(&targets);
         let back = targets.on_the_way().iter().map(|it| it.asset.clone());
         assert_eq!(back.collect::<Vec<_>>(), [id("b"), id("a"), id("d")]);
-        assert_eq!(targets.back_place(&id("c")), None);
+        assert!(targets.back(&id("c")).is_none());
         assert_eq!(targets.unsettled(), [0, 1, 2]);
-        for place in 0..3 {
+        for name in ["b", "a", "d"] {
             assert!(!targets.is_sent_back());
-            targets.set_back(place, Progress::Updated { at: AT });
+            assert!(targets.set_back(&id(name), Progress::Updated { at: AT }));
             check(&targets);
         }
+        assert!(!targets.set_back(&id("c"), Progress::Waiting));
         assert!(targets.is_sent_back() && targets.all_settled());
         assert!(targets.is_back(&id("d")) && !targets.is_back(&id("c")));
     }
