@@ -13,8 +13,6 @@ use crate::tree::{File, Tree};
 /// its circle is gone; never add one.
 pub const TOLERATED: &[(&str, &[&str])] = &[
     ("annealing-checks/src/calendar", &["builder", "check"]),
-    ("annealing-strategist/src", &["config", "kernel"]),
-    ("annealing-strategist/src/shell", &["groups", "waiting"]),
     (
         "benches/src",
         &["ours", "peers", "report", "scenarios", "shared"],

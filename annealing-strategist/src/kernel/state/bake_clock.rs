@@ -8,15 +8,15 @@ use plugin_sdk::{Mono, Now};
 
 /// A reading of both clocks, from which time is counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BakeClock(Now);
+pub(in crate::kernel) struct BakeClock(Now);
 
 impl BakeClock {
-    pub(super) fn new(now: Now) -> Self {
+    pub(in crate::kernel) fn new(now: Now) -> Self {
         Self(now)
     }
 
     /// Returns the time on this clock.
-    pub(super) fn at(self, now: Now) -> Timestamp {
+    pub(in crate::kernel) fn at(self, now: Now) -> Timestamp {
         let gone = SignedDuration::try_from(now.mono.since(self.0.mono));
         let at = gone
             .ok()
@@ -25,19 +25,19 @@ impl BakeClock {
     }
 
     /// Converts `at` on this clock to the wall clock as it goes `now`, which production's signals follow.
-    pub(super) fn to_wall(self, now: Now, at: Timestamp) -> Timestamp {
+    pub(in crate::kernel) fn to_wall(self, now: Now, at: Timestamp) -> Timestamp {
         let ago = self.at(now).duration_since(at);
         now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN)
     }
 
     /// Converts `wall` on the wall clock as it goes `now` to this clock.
-    pub(super) fn to_bake(self, now: Now, wall: Timestamp) -> Timestamp {
+    pub(in crate::kernel) fn to_bake(self, now: Now, wall: Timestamp) -> Timestamp {
         let ago = now.wall.duration_since(wall);
         self.at(now).checked_sub(ago).unwrap_or(Timestamp::MIN)
     }
 
     /// Returns the monotonic time of `time` on this clock; now, if `time` has passed.
-    pub(super) fn when(self, now: Now, time: Timestamp) -> Mono {
+    pub(in crate::kernel) fn when(self, now: Now, time: Timestamp) -> Mono {
         let wait = time.duration_since(self.at(now));
         now.mono + Duration::try_from(wait).unwrap_or(Duration::ZERO)
     }

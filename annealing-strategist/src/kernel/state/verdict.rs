@@ -30,7 +30,12 @@ const FLAG: &str =
 
 impl Rollout {
     /// Takes in a verdict. Returns whether the record has to be stored for it.
-    pub(super) fn hear(&mut self, at: Timestamp, health: Health, deadline: Duration) -> bool {
+    pub(in crate::kernel) fn hear(
+        &mut self,
+        at: Timestamp,
+        health: Health,
+        deadline: Duration,
+    ) -> bool {
         let before = self.health.as_ref().map(|health| health.judgement);
         let changed = before != Some(health.judgement);
         let unknown = health.judgement == Judgement::Unknown;
@@ -50,7 +55,7 @@ impl Rollout {
     }
 
     /// Keeps the newest verdict among those that operators can look up later.
-    pub(super) fn keep_verdict(&mut self) {
+    pub(in crate::kernel) fn keep_verdict(&mut self) {
         let Some(health) = self.health.clone() else {
             return;
         };
@@ -106,7 +111,7 @@ fn described(health: &Health) -> String {
 }
 
 /// Describes the worst findings of a verdict.
-pub(super) fn reasons(health: &Health) -> String {
+pub(in crate::kernel) fn reasons(health: &Health) -> String {
     let worst = health.findings.iter();
     let worst: Vec<&Finding> = worst
         .filter(|finding| finding.judgement == health.judgement)

@@ -15,7 +15,7 @@ use prodspec_model::{
 
 /// The content that an asset is held to before it moves.
 #[derive(Debug)]
-pub(super) enum Before {
+pub(in crate::kernel) enum Before {
     /// The asset is held to this content.
     Asset(Asset),
     /// The asset is left alone.
@@ -26,14 +26,14 @@ pub(super) enum Before {
 
 /// The targets that each target takes along, by place, and the reverse.
 #[derive(Debug, Default)]
-pub(super) struct Closure {
+pub(in crate::kernel) struct Closure {
     takes: BTreeMap<u32, BTreeSet<u32>>,
     taken_by: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 impl Closure {
     /// Computes the closure of `targets`, which are sorted by id, between their contents `before` and at `to`.
-    pub(super) fn of(
+    pub(in crate::kernel) fn of(
         targets: &[Target],
         before: impl Fn(&AssetId) -> Before,
         to: &Incarnation,
@@ -101,13 +101,13 @@ impl Closure {
     }
 
     /// Makes `taker` take `taken` along. Returns whether that is new.
-    pub(super) fn add(&mut self, taker: u32, taken: u32) -> bool {
+    pub(in crate::kernel) fn add(&mut self, taker: u32, taken: u32) -> bool {
         self.taken_by.entry(taken).or_default().insert(taker);
         self.takes.entry(taker).or_default().insert(taken)
     }
 
     /// For each place in `drawn`, returns the first target for which `takes` is true and that takes it along.
-    pub(super) fn ties(
+    pub(in crate::kernel) fn ties(
         &self,
         takes: impl Fn(u32) -> bool,
         drawn: impl Iterator<Item = u32>,
@@ -122,13 +122,13 @@ impl Closure {
     }
 
     /// Returns `places` and all targets that they take along, in ascending order.
-    pub(super) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    pub(in crate::kernel) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
         follow(&self.takes, places)
     }
 
     /// Returns `places` and all targets that take them along, in ascending order. On the way back the former wait for
     /// the latter.
-    pub(super) fn close_back(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    pub(in crate::kernel) fn close_back(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
         follow(&self.taken_by, places)
     }
 }
@@ -197,7 +197,7 @@ fn follow(edges: &BTreeMap<u32, BTreeSet<u32>>, places: impl IntoIterator<Item =
 }
 
 /// Returns the dependency edges that an asset declares.
-pub(super) fn declared(asset: Option<&Asset>) -> BTreeSet<Edge> {
+pub(in crate::kernel) fn declared(asset: Option<&Asset>) -> BTreeSet<Edge> {
     let edges = asset.map_or_else(Vec::new, DependsOn::edges_of);
     edges.into_iter().collect()
 }
