@@ -7,8 +7,7 @@ use control_plane::{
     checks::monitoring::{Alert, SignalSource, Signals},
     prelude::{BoxError, Timestamp, async_trait},
 };
-
-use crate::production::clock::now_micros;
+use testbed::production::clock::now_micros;
 
 /// Name of the label that holds the cluster of an alert.
 pub(crate) const CLUSTER: &str = "cluster";

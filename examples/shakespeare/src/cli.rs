@@ -8,8 +8,10 @@ use shakespeare::{
     command::{Failure, Several, ask, check, down, load, plan, rollout, run, tell},
     control::client,
     demo,
+};
+use testbed::{
     place::Place,
-    production::{balancer, cell, frontend},
+    production::Process,
     voice::{self, complain},
 };
 use tracing_subscriber::EnvFilter;
@@ -75,15 +77,9 @@ enum Command {
     Resume(tell::Resume),
     /// Play a scripted session in a directory of its own, and judge it from outside.
     Demo(demo::Options),
-    /// Run one cell: all processes of one cluster. Started by the control plane.
-    #[command(hide = true)]
-    Cell(cell::Options),
-    /// Run one task of a job. Started by its cell.
-    #[command(hide = true)]
-    Frontend(frontend::Options),
-    /// Run the balancer of a cell. Started by its cell.
-    #[command(hide = true)]
-    Balancer(balancer::Options),
+    /// The processes of production.
+    #[command(flatten)]
+    Process(Process),
 }
 
 /// Parses the command line and runs its command.
@@ -105,10 +101,7 @@ fn perform(place: Place, command: Command) -> Result<ExitCode, Failure> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let production = matches!(
-        command,
-        Command::Cell(_) | Command::Frontend(_) | Command::Balancer(_)
-    );
+    let production = matches!(command, Command::Process(_));
     let level = if production { "info" } else { "warn" };
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
@@ -139,9 +132,7 @@ async fn dispatch(place: Place, command: Command) -> Result<ExitCode, Failure> {
         Command::Pause(said) => tell::tell(&place, said.into()).await?,
         Command::Resume(said) => tell::tell(&place, said.into()).await?,
         Command::Demo(options) => return demo::run(options).await,
-        Command::Cell(options) => cell::run(options).await?,
-        Command::Frontend(options) => frontend::run(options).await?,
-        Command::Balancer(options) => balancer::run(options).await?,
+        Command::Process(process) => process.run().await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,15 +12,13 @@ use control_plane::{
     },
     strategist,
 };
+use testbed::{metrics::Scraper, place::Place, voice::say};
 
 use crate::{
     alerts::{AlertFile, CLUSTER},
     health,
-    metrics::Scraper,
     model::{self, FrontendJob, GlobalBalancer, LoadBalancer, ShakespeareModel},
-    place::Place,
     plugins::{Balancers, Cells, GlobalBalancers, Jobs, Schemas},
-    voice::say,
 };
 
 /// How long one reading of the alerts file is used. It is short, so that an edit saved after an alert meets that alert.

@@ -21,7 +21,8 @@ use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
-use shakespeare::{command::processes, model::Manifest, place::Place};
+use shakespeare::model::Manifest;
+use testbed::{place::Place, processes};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shakespeare");
 

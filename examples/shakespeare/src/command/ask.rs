@@ -12,19 +12,18 @@ use control_plane::{
     sdk::Delay,
     store::records::Outcome,
 };
+use testbed::{
+    place::Place,
+    production::{JOB, api::Caller, client::Cell},
+    voice::{say, say_all, say_json},
+};
 
 use super::{
     Failure,
     interventions::{allowed, paused, used},
     rollout::{LEFT_OUT, summary, word},
 };
-use crate::{
-    control::{Standing, client::Control},
-    place::Place,
-    plugins::JOB,
-    production::{api::Caller, client::Cell},
-    voice::{say, say_all, say_json},
-};
+use crate::control::{Standing, client::Control};
 
 /// Prints the state of the partition, as text or as JSON.
 ///

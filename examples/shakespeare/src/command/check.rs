@@ -7,14 +7,16 @@ use control_plane::{
     DryRun, Error, Outcome,
     prelude::{MemoryStore, Problems, SourceOfTruth, SqliteStore, Store, YamlFile},
 };
+use testbed::{
+    place::Place,
+    voice::{say, say_all},
+};
 
 use super::{Failure, this_program};
 use crate::{
     control::client::{self, Control},
     model::MANIFEST_LIMIT,
-    place::Place,
     plane,
-    voice::{say, say_all},
 };
 
 /// Prints the incarnation that `file` would give, or its problems. The exit code is a failure if there are problems.

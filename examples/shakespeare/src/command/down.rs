@@ -2,16 +2,20 @@
 
 use std::{fs, io, path::Path, time::Duration};
 
-use super::{Failure, processes};
+use testbed::{
+    place::Place,
+    processes,
+    production::{api::Caller, client::Cell},
+    voice::say,
+};
+
+use super::Failure;
 use crate::{
     control::{
         Word,
         client::{Control, Error},
     },
     model::Manifest,
-    place::Place,
-    production::{api::Caller, client::Cell},
-    voice::say,
 };
 
 /// Maximum time for the control plane or a cell to exit. After that, its process is killed.

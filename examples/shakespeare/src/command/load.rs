@@ -4,15 +4,15 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use hyper::Method;
+use testbed::{
+    place::Place,
+    production::load::{Attempt, Load},
+    voice::say,
+};
 
 use super::{
     Failure, called,
     run::{front_door, signalled},
-};
-use crate::{
-    place::Place,
-    production::load::{Attempt, Load},
-    voice::say,
 };
 
 /// Number of connections. Together they send about 80 requests per second.

@@ -6,7 +6,6 @@ pub mod down;
 mod interventions;
 pub mod load;
 pub mod plan;
-pub mod processes;
 pub mod rollout;
 pub mod run;
 pub mod running;

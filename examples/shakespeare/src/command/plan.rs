@@ -1,13 +1,13 @@
 //! `plan`: shows what would happen to each asset.
 
 use control_plane::enforcer::Outcome;
-
-use super::{Failure, interventions::allowed};
-use crate::{
-    control::client::Control,
+use testbed::{
     place::Place,
     voice::{say, say_all},
 };
+
+use super::{Failure, interventions::allowed};
+use crate::control::client::Control;
 
 /// Prints what would happen to each asset that is not in sync, and the totals.
 ///

@@ -8,17 +8,17 @@ use control_plane::{
     strategist::{Command, Entry, Rollout, State, View},
 };
 
+use testbed::{
+    place::Place,
+    voice::{Screen, is_watched, say, say_all, say_json},
+};
 use tokio::time::Instant;
 
 use super::{
     Failure, Several,
     tell::{self, Signed},
 };
-use crate::{
-    control::{Rolling, Word, client::Control},
-    place::Place,
-    voice::{Screen, is_watched, say, say_all, say_json},
-};
+use crate::control::{Rolling, Word, client::Control};
 
 /// Maximum of `rollout wait --within`, in seconds: one day.
 const LONGEST_WAIT: u64 = 24 * 3600;

@@ -7,16 +7,18 @@ use control_plane::{
     prelude::{Problems, Settle, SqliteStore},
     strategist::Entry,
 };
+use testbed::{
+    place::Place,
+    production::{GLOBAL_CELL, api::Caller, client::Cell},
+    voice::{say, say_all},
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, called, running, this_program};
 use crate::{
     control::{Server, Stop},
-    model::GLOBAL_CELL,
-    place::Place,
+    model::Manifest,
     plane,
-    production::{api::Caller, client::Cell},
-    voice::{say, say_all},
 };
 
 /// Maximum time to wait until production matches a new incarnation, before a line says that it does not match yet.
@@ -30,7 +32,7 @@ const REST: Duration = Duration::from_millis(500);
 /// # Errors
 /// When another control plane is running there, or the state directory cannot be used.
 pub async fn run(mut place: Place) -> Result<(), Failure> {
-    let fresh = place.prepare()?;
+    let fresh = place.prepare(Manifest::DEFAULT)?;
     let store = SqliteStore::open(place.store())?;
     let plane = plane::build(&place, this_program()?, store)?;
     greet(&place, fresh);

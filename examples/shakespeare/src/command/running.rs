@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{
+use testbed::{
     place::Place,
     production::{api::Caller, client::Cell},
 };

@@ -2,13 +2,10 @@
 //! control plane.
 
 use control_plane::model::{AssetId, Digest};
+use testbed::{place::Place, voice::say};
 
 use super::Failure;
-use crate::{
-    control::{Said, Word, client::Control},
-    place::Place,
-    voice::say,
-};
+use crate::control::{Said, Word, client::Control};
 
 /// Maximum of `pause --for`, in seconds: one year.
 const LONGEST_PAUSE: u64 = 365 * 24 * 3600;

@@ -10,13 +10,15 @@ use control_plane::{
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
 use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
-
-use super::{
-    Refusal, Rolling, Standing, Word,
+use testbed::{
+    place::Place,
+    production::http,
     socket::{User, connect},
 };
-use crate::{command::called, place::Place, production::http};
+use tokio::net::UnixStream;
+
+use super::{Refusal, Rolling, Standing, Word};
+use crate::command::called;
 
 /// Maximum time for an answer. The slowest question is a plan, which reads all of production.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,7 +6,6 @@
 
 pub mod client;
 mod server;
-pub(crate) mod socket;
 
 pub use server::{Server, Stop};
 

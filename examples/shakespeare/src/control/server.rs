@@ -20,17 +20,17 @@ use control_plane::{
     store::records::Scope,
     strategist::GroupOutcome,
 };
-use tokio::{net::UnixListener, sync::watch};
-
-use super::{
-    Refusal, Rolling, Said, Standing, Word,
+use testbed::{
+    place::Place,
+    production::clock::now_micros,
     socket::{Socket, User},
 };
+use tokio::{net::UnixListener, sync::watch};
+
+use super::{Refusal, Rolling, Said, Standing, Word};
 use crate::{
     model::{MANIFEST_LIMIT, POLICY, SOURCE},
-    place::Place,
     plane,
-    production::clock::now_micros,
 };
 
 /// A signal that tells the control plane to stop. Clones share the signal.

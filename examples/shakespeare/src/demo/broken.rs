@@ -32,9 +32,9 @@ macro_rules! from_error {
 
 from_error!(
     std::io::Error,
-    rusqlite::Error,
     serde_json::Error,
-    crate::production::client::Error
+    testbed::production::client::Error,
+    testbed::production::database::Error
 );
 
 /// Maximum time until an expectation must hold, even on a busy machine.

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
-use super::{
-    broken::{Held, broken, ensure},
-    eyes::JOB,
-};
-use crate::{
+use testbed::{
     place::Place,
-    production::api::{By, Change, Line},
+    production::{
+        GLOBAL_CELL, JOB,
+        api::{By, Change, Line},
+    },
 };
+
+use super::broken::{Held, broken, ensure};
 
 /// The number of lines of each journal at one point in time.
 #[derive(Debug, Clone, Default)]
@@ -116,7 +117,7 @@ pub(super) fn demand_fits_capacity(place: &Place) -> Held<usize> {
                 // A restarted cell is empty.
                 (capacity, demand, by_hand) = (0, 0, false);
             }
-            if line.change != Change::Capacity || name == crate::model::GLOBAL_CELL {
+            if line.change != Change::Capacity || name == GLOBAL_CELL {
                 continue;
             }
             instants += 1;

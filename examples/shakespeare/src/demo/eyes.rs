@@ -3,21 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OpenFlags};
-
-use super::broken::{Held, broken, ensure};
-use crate::{
-    command::processes,
-    model::{Cluster, GLOBAL_CELL, Manifest},
+use testbed::{
     place::Place,
+    processes,
     production::{
+        GLOBAL_CELL, JOB,
         api::{BalancerSpec, BalancerView, Caller, JobSpec, JobView, State},
         client::Cell,
+        database,
     },
 };
 
-/// Name of the job in each cell.
-pub(super) const JOB: &str = "frontend";
+use super::broken::{Held, broken, ensure};
+use crate::model::{Cluster, Manifest};
 
 /// Connects to the cell of a cluster.
 pub(super) async fn cell(place: &Place, name: &str) -> Held<Cell> {
@@ -134,19 +132,12 @@ async fn global_is(place: &Place, manifest: &Manifest, shares: BTreeMap<String, 
 
 /// Returns the version of the database schema.
 pub(super) fn schema(place: &Place) -> Held<u32> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let database = Connection::open_with_flags(place.database(), flags)?;
-    Ok(database.pragma_query_value(None, "user_version", |row| row.get(0))?)
+    Ok(database::look(&place.database(), &Caller::default())?)
 }
 
 /// Returns the times at which the schema was migrated to `version`, in microseconds since 1970.
 pub(super) fn migrations_to(place: &Place, version: u32) -> Held<Vec<u64>> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let database = Connection::open_with_flags(place.database(), flags)?;
-    let query = "SELECT at_micros FROM migrations WHERE to_version = ?1";
-    let mut query = database.prepare(query)?;
-    let times = query.query_map([version], |row| row.get::<_, i64>(0))?;
-    times.map(|at| Ok(at? as u64)).collect()
+    Ok(database::migrations_to(&place.database(), version)?)
 }
 
 /// Returns the process ids of a cell's tasks and balancer, sorted.

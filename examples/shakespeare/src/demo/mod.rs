@@ -20,6 +20,7 @@ mod town;
 
 use std::{fs, process::ExitCode, time::Duration};
 
+use testbed::voice::{say, say_all};
 use tokio::{task::LocalSet, time::Instant};
 
 use self::{
@@ -33,7 +34,6 @@ use self::{
 use crate::{
     command::{Failure, run::signalled},
     model::{Canary, Cluster, Global, Manifest, Rollout},
-    voice::{say, say_all},
 };
 
 /// Maximum time for the whole session.

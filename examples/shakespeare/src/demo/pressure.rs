@@ -5,14 +5,15 @@
 
 use std::time::Duration;
 
+use testbed::production::{
+    api::{Change, Line},
+    load::{Attempt, Load},
+};
+
 use super::{
     broken::{Held, broken, ensure, until},
     eyes,
     session::Session,
-};
-use crate::production::{
-    api::{Change, Line},
-    load::{Attempt, Load},
 };
 
 /// Working time of each request that fills a cluster.
@@ -129,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::production::api::By;
+    use testbed::production::api::By;
 
     fn attempt(from: u64, to: u64) -> Attempt {
         Attempt {

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use testbed::production::{
+    api::{Change, Line},
+    clock::now_micros,
+};
+
 use super::{
     broken::{Held, broken, ensure, until},
     evidence::{self, Mark},
     session::Session,
-};
-use crate::production::{
-    api::{Change, Line},
-    clock::now_micros,
 };
 
 impl Session {

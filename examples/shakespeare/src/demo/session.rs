@@ -2,6 +2,14 @@
 
 use hyper::Method;
 use std::time::Duration;
+use testbed::{
+    processes,
+    production::{
+        GLOBAL_CELL,
+        clock::now_micros,
+        load::{Attempt, Load},
+    },
+};
 
 use super::{
     broken::{Held, broken, ensure, until},
@@ -10,14 +18,7 @@ use super::{
     eyes,
     town::Town,
 };
-use crate::{
-    command::processes,
-    model::{GLOBAL_CELL, Manifest},
-    production::{
-        clock::now_micros,
-        load::{Attempt, Load},
-    },
-};
+use crate::model::Manifest;
 
 /// Number of connections of the client.
 const CONNECTIONS: usize = 4;

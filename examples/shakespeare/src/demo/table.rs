@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
+use testbed::voice::{say, say_all};
+
 use super::broken::Held;
-use crate::voice::{say, say_all};
 
 /// The rows of the table so far. Clones share the rows.
 #[derive(Debug, Clone, Default)]

@@ -4,14 +4,11 @@
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
 use tempfile::TempDir;
+use testbed::{place::Place, processes};
 use tokio::process::{Child, Command};
 
 use super::broken::{Broken, Held, broken};
-use crate::{
-    command::{processes, this_program},
-    model::Manifest,
-    place::Place,
-};
+use crate::{command::this_program, model::Manifest};
 
 /// Maximum time for a command.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -12,9 +12,10 @@ use control_plane::{
     },
 };
 use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
+use testbed::production::GLOBAL_CELL;
 
 use super::{
-    GLOBAL_CELL, POLICY, SOURCE,
+    POLICY, SOURCE,
     manifest::{Cluster, Manifest, Placed},
     payload::{
         DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share,

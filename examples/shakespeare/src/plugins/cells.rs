@@ -6,8 +6,7 @@ use control_plane::{
     prelude::{IncarnationId, plugin},
     sdk::{FencingToken, Run, with_causes},
 };
-
-use crate::{
+use testbed::{
     place::Place,
     production::{
         api::Caller,

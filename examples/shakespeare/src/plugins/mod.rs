@@ -16,16 +16,14 @@ use std::time::Duration;
 pub use balancer::Balancers;
 pub use cells::Cells;
 pub use global::GlobalBalancers;
-pub(crate) use job::JOB;
 pub use job::Jobs;
-pub use schema::{SCHEMA_VERSIONS, Schemas};
+pub use schema::Schemas;
 
 use control_plane::prelude::Message;
 use control_plane::prelude::{
     Asset, Change, Diff, Effects, FieldChange, Observed, Pushed, addons::Turndown, plugin,
 };
-
-use crate::production::api::Progress;
+use testbed::production::api::Progress;
 
 /// Delay before the enforcer checks work in progress again.
 const AGAIN: Duration = Duration::from_millis(100);

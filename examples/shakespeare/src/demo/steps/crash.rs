@@ -1,6 +1,8 @@
 //! The control plane is killed in the middle of a change: the next process finishes the change and repeats no part of
 //! it.
 
+use testbed::production::GLOBAL_CELL;
+
 use super::{
     super::{
         broken::{Held, ensure},
@@ -8,7 +10,6 @@ use super::{
     },
     Session,
 };
-use crate::model::GLOBAL_CELL;
 
 /// Maximum pause before a kill during a change, in milliseconds.
 const MIDDLE: usize = 1000;

@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use testbed::place::Place;
+
 use super::{
     super::{
         broken::{Held, ensure, until},
@@ -10,7 +12,6 @@ use super::{
     },
     Session,
 };
-use crate::place::Place;
 
 /// Number of cuts at random bytes.
 const CUTS: usize = 6;

@@ -1,16 +1,19 @@
 //! Drift: production changes without a change of intent, and the enforcer repairs it.
 
+use testbed::{
+    processes,
+    production::{
+        GLOBAL_CELL, JOB,
+        api::{By, Caller},
+    },
+};
+
 use super::{
     super::{
         broken::{Held, ensure},
         evidence, eyes,
     },
     Session,
-};
-use crate::{
-    command::processes,
-    model::GLOBAL_CELL,
-    production::api::{By, Caller},
 };
 
 /// Scales a job by hand, through the cell's interface.
@@ -26,7 +29,7 @@ pub(super) async fn scaled_by_hand(session: &mut Session) -> Held<String> {
     } else {
         was - 1
     };
-    cell.put_job(eyes::JOB, &spec, &Caller::default()).await?;
+    cell.put_job(JOB, &spec, &Caller::default()).await?;
     session.arrives().await?;
     let asked = evidence::asked(&place, &mark)?;
     let replicas: Vec<(bool, Option<u64>)> = asked

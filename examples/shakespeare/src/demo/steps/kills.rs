@@ -1,15 +1,16 @@
 //! Deaths of processes that a cell repairs by itself, without any call of the control plane.
 
+use testbed::production::{
+    GLOBAL_CELL,
+    api::{By, Change, Line},
+};
+
 use super::{
     super::{
         broken::{Held, broken, ensure},
         evidence, eyes,
     },
     Session,
-};
-use crate::{
-    model::GLOBAL_CELL,
-    production::api::{By, Change, Line},
 };
 
 /// Kills frontends of one or more clusters, at most one per cluster.

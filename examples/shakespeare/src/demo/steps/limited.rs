@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use testbed::production::{
+    GLOBAL_CELL,
+    api::{Change, Line},
+};
+
 use super::{
     super::{
         broken::{Held, broken, ensure},
@@ -9,10 +14,7 @@ use super::{
     },
     Session,
 };
-use crate::{
-    model::{GLOBAL_CELL, Rollout},
-    production::api::{Change, Line},
-};
+use crate::model::Rollout;
 
 /// Time from the change of a wanted state until it was reached, in microseconds since 1970.
 type Span = (u64, u64);

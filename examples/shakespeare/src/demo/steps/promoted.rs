@@ -1,5 +1,7 @@
 //! Waves with a very long bake, each of which an operator promotes.
 
+use testbed::production::{api::Line, clock::now_micros};
+
 use super::{
     super::{
         broken::{Held, ensure, until},
@@ -8,10 +10,7 @@ use super::{
     },
     Session,
 };
-use crate::{
-    model::{Rollout, Wave},
-    production::{api::Line, clock::now_micros},
-};
+use crate::model::{Rollout, Wave};
 
 /// A bake that is longer than the session, in seconds.
 const FOR_EVER: u64 = 600;

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use testbed::{processes, production::api::Caller};
+
 use super::{
     super::{
         broken::{Held, broken, ensure, until},
@@ -10,11 +12,7 @@ use super::{
     },
     Session,
 };
-use crate::{
-    command::processes,
-    model::{Cluster, Turndown},
-    production::api::Caller,
-};
+use crate::model::{Cluster, Turndown};
 
 /// Longer than the drift period of the control plane.
 const SOME_TIME: Duration = Duration::from_secs(3);
@@ -187,7 +185,7 @@ async fn listed(session: &Session, clusters: &[&str]) -> Held {
 async fn serves(session: &Session, name: &str) -> Held {
     let cell = eyes::cell(&session.town.place, name).await?;
     let address = eyes::balancer(&cell).await?.address;
-    let answer = crate::production::load::once(address).await;
+    let answer = testbed::production::load::once(address).await;
     ensure(!answer.failed(), || format!("{name} answers {answer:?}"))
 }
 

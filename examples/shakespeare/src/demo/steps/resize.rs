@@ -1,15 +1,16 @@
 //! A job and the balancers that use it change their sizes in one edit: the control plane finds the safe order.
 
+use testbed::production::{
+    GLOBAL_CELL,
+    api::{Change, Line},
+};
+
 use super::{
     super::{
         broken::{Held, ensure},
         evidence, eyes,
     },
     Session,
-};
-use crate::{
-    model::GLOBAL_CELL,
-    production::api::{Change, Line},
 };
 
 /// Maximum pause before the control plane is killed during a change, in milliseconds.

@@ -1,5 +1,7 @@
 //! The first and the last steps: turnup of the whole service from an empty directory, and its removal.
 
+use testbed::{place::Place, processes};
+
 use super::{
     super::{
         broken::{Held, ensure},
@@ -7,12 +9,11 @@ use super::{
     },
     Session,
 };
-use crate::{command::processes, place::Place};
 
 /// Starts the control plane with a manifest in an empty directory, and expects that the whole service comes up.
 pub(super) async fn turn_up(session: &mut Session) -> Held<String> {
     let mut place = session.town.place.clone();
-    place.prepare()?;
+    place.prepare(&session.manifest.to_yaml())?;
     session.town.place = place;
     session.town.save(&session.manifest)?;
     session.town.start_plane()?;

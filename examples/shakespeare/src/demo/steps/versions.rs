@@ -3,6 +3,11 @@
 
 use std::time::Duration;
 
+use testbed::{
+    place::Place,
+    production::{GLOBAL_CELL, api::By},
+};
+
 use super::{
     super::{
         broken::{Held, broken, ensure, until},
@@ -11,11 +16,7 @@ use super::{
     },
     Session,
 };
-use crate::{
-    model::{GLOBAL_CELL, Manifest},
-    place::Place,
-    production::api::By,
-};
+use crate::model::Manifest;
 
 /// The defective version.
 const BAD: &str = "3";

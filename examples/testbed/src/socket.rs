@@ -1,4 +1,5 @@
-//! The socket that a control plane listens on, and the users at its two ends.
+//! The socket that a control plane listens on, and the users at its two ends. Its own module, because the layout of the
+//! state directory has to leave room for the socket's path.
 //!
 //! Access rests on two things only: the mode of the socket's file, and the user that the operating system reports for
 //! the process at the other end. A process cannot forge its user.
@@ -20,26 +21,29 @@ const LONGEST: usize = 107;
 
 /// A user of this machine, by user id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct User(u32);
+pub struct User(u32);
 
 impl User {
     /// Returns the user that this process runs as.
-    pub(super) fn own() -> Self {
+    pub fn own() -> Self {
         Self(geteuid().as_raw())
     }
 
     /// Returns the user of the process at the other end of `stream`.
-    pub(super) fn of(stream: &UnixStream) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the operating system does not tell it.
+    pub fn of(stream: &UnixStream) -> io::Result<Self> {
         Ok(Self(stream.peer_cred()?.uid()))
     }
 
     /// Returns true if this user may talk to a process of the user `owner`: if it is the same user, or root.
-    pub(super) fn may_speak_to(self, owner: Self) -> bool {
+    pub fn may_speak_to(self, owner: Self) -> bool {
         self == owner || self.0 == 0
     }
 
     /// Returns this user for the record of a command, with the name `called` that the request gives beside it.
-    pub(super) fn speaking(self, called: Option<&str>) -> String {
+    pub fn speaking(self, called: Option<&str>) -> String {
         match called {
             Some(called) => format!("{self} as {called}"),
             None => self.to_string(),
@@ -68,7 +72,7 @@ impl fmt::Display for User {
 
 /// A listening socket with mode 0600, so that only its user and root can connect. Dropping it removes its file.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub struct Socket {
     path: PathBuf,
     inode: (u64, u64),
 }
@@ -78,7 +82,7 @@ impl Socket {
     ///
     /// # Errors
     /// When a process already listens there, or the path cannot be used. The message says what to do.
-    pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, Self)> {
+    pub fn listen(path: &Path) -> io::Result<(UnixListener, Self)> {
         let path = address(path)?;
         make_way(&path)?;
         let listener = UnixListener::bind(&path)?;
@@ -103,7 +107,10 @@ fn inode(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Connects to the socket at `path`.
-pub(super) async fn connect(path: &Path) -> io::Result<UnixStream> {
+///
+/// # Errors
+/// When no process listens there, or it belongs to another user.
+pub async fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(address(path)?).await
 }
 
@@ -111,7 +118,7 @@ pub(super) async fn connect(path: &Path) -> io::Result<UnixStream> {
 ///
 /// # Errors
 /// When both are too long.
-pub(crate) fn address(path: &Path) -> io::Result<PathBuf> {
+pub fn address(path: &Path) -> io::Result<PathBuf> {
     let fits = |path: &Path| net::SocketAddr::from_pathname(path).is_ok();
     if fits(path) {
         return Ok(path.to_owned());

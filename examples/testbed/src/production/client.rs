@@ -1,7 +1,7 @@
 //! The client of a cell. [`Cell::ensure`] starts the cell first if it is not running.
 //!
 //! ```no_run
-//! use shakespeare::production::{api::{Caller, JobSpec}, client::Cell};
+//! use testbed::production::{api::{Caller, JobSpec}, client::Cell};
 //! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
 //! let program = std::env::current_exe()?;
 //! let eu = Cell::ensure(&program, "state/cells/eu".as_ref(), "eu").await?;

@@ -14,13 +14,13 @@ use control_plane::sdk::text::{shown, shown_json};
 use serde::Serialize;
 
 /// Prints a line on standard output.
-pub(crate) fn say(line: impl Display) {
+pub fn say(line: impl Display) {
     // The control plane goes on when standard output is closed.
     let _ = writeln!(io::stdout().lock(), "{}", shown(&line.to_string()));
 }
 
 /// Prints several lines on standard output.
-pub(crate) fn say_all(lines: impl IntoIterator<Item = impl Display>) {
+pub fn say_all(lines: impl IntoIterator<Item = impl Display>) {
     lines.into_iter().for_each(say);
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn say_all(lines: impl IntoIterator<Item = impl Display>) {
 ///
 /// # Errors
 /// When the data cannot be written as JSON.
-pub(crate) fn say_json(data: &impl Serialize) -> serde_json::Result<()> {
+pub fn say_json(data: &impl Serialize) -> serde_json::Result<()> {
     let json = serde_json::to_string_pretty(data)?;
     let _ = writeln!(io::stdout().lock(), "{}", shown_json(&json));
     Ok(())
@@ -40,13 +40,13 @@ pub fn complain(line: impl Display) {
 }
 
 /// Returns true if standard output is a terminal.
-pub(crate) fn is_watched() -> bool {
+pub fn is_watched() -> bool {
     io::stdout().is_terminal()
 }
 
 /// The last lines of a terminal, which are redrawn when they change.
 #[derive(Debug, Default)]
-pub(crate) struct Screen {
+pub struct Screen {
     /// The lines that the terminal shows now.
     shown: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Screen {
     ///
     /// # Errors
     /// When the terminal cannot be written.
-    pub(crate) fn show(&mut self, lines: &[String]) -> io::Result<()> {
+    pub fn show(&mut self, lines: &[String]) -> io::Result<()> {
         let now = fitting(lines, size());
         if now == self.shown {
             return Ok(());

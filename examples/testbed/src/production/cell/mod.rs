@@ -121,6 +121,9 @@ fn this_program() -> io::Result<Command> {
     } else {
         Command::new(std::env::current_exe()?)
     };
-    command.arg0("shakespeare");
+    // Tools such as `ps` show the name of the program instead of the link.
+    if let Some(name) = std::env::current_exe()?.file_name() {
+        command.arg0(name);
+    }
     Ok(command)
 }

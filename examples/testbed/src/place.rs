@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    control::socket,
-    model::{Manifest, SOURCE},
-};
+use crate::socket;
+
+/// Name of the manifest's file in the state directory.
+pub const MANIFEST: &str = "manifest.yaml";
 
 /// A state directory, and the paths of the files in it.
 #[derive(Debug, Clone)]
@@ -21,13 +21,13 @@ impl Place {
         Self(dir.into())
     }
 
-    /// Creates the directory with mode 0700, and the default manifest if there is none. Returns true if it wrote the
+    /// Creates the directory with mode 0700, and the given manifest if there is none. Returns true if it wrote the
     /// manifest.
     ///
     /// # Errors
     /// When the directory or the manifest cannot be written, when other users may write to the directory, or when its
     /// path is too long for the control socket in it.
-    pub fn prepare(&mut self) -> io::Result<bool> {
+    pub fn prepare(&mut self, manifest: &str) -> io::Result<bool> {
         let mut directory = fs::DirBuilder::new();
         directory.recursive(true).mode(0o700).create(&self.0)?;
         self.0 = self.0.canonicalize()?;
@@ -36,7 +36,7 @@ impl Place {
         fs::create_dir_all(self.cells())?;
         let missing = !self.manifest().exists();
         if missing {
-            fs::write(self.manifest(), Manifest::DEFAULT)?;
+            fs::write(self.manifest(), manifest)?;
         }
         Ok(missing)
     }
@@ -65,7 +65,7 @@ impl Place {
 
     /// Path of the manifest, the source of truth.
     pub fn manifest(&self) -> PathBuf {
-        self.0.join(SOURCE)
+        self.0.join(MANIFEST)
     }
 
     /// Path of the directory with the control plane's store.

@@ -12,7 +12,7 @@ use control_plane::{
 };
 
 use super::text::Sample;
-use crate::{model::GLOBAL_CELL, production::api::MetricsTarget};
+use crate::production::{GLOBAL_CELL, api::MetricsTarget};
 
 /// How long samples are kept.
 const KEPT: Duration = Duration::from_secs(300);

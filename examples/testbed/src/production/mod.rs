@@ -14,6 +14,8 @@
 //! - [`client`]: the client of a cell's interface; it can also start the cell.
 //! - `meter`: the counters of frontends and balancers.
 //! - [`load`]: a client that sends many requests and records every answer.
+//! - [`database`]: a SQLite file whose schema is migrated step by step.
+//! - [`Process`]: the command line of these processes.
 //! - [`api`]: the types of the cell's interface and of its journal.
 
 pub mod api;
@@ -21,8 +23,17 @@ pub mod balancer;
 pub mod cell;
 pub mod client;
 pub mod clock;
+pub mod database;
 pub mod frontend;
-pub(crate) mod http;
+pub mod http;
 mod launch;
 pub mod load;
 pub(crate) mod meter;
+mod process;
+
+pub use process::{Failure, Process};
+
+/// Name of the cell of the global balancer, which stands in front of the balancers of all other cells.
+pub const GLOBAL_CELL: &str = "global";
+/// Name of the job that every other cell runs.
+pub const JOB: &str = "frontend";

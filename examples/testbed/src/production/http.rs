@@ -12,14 +12,14 @@ use hyper_util::{
 use tokio::net::UnixStream;
 
 /// Maximum size of an answer, in bytes.
-pub(crate) const ANSWER_LIMIT: usize = 4 << 20;
+pub const ANSWER_LIMIT: usize = 4 << 20;
 
 /// A client that keeps its connections and reuses them.
-pub(crate) type Http = Client<HttpConnector, Full<Bytes>>;
+pub type Http = Client<HttpConnector, Full<Bytes>>;
 
 /// Why a request got no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// The connection could not be made, or failed before the answer was complete.
     #[error("the connection failed before the answer was complete")]
     Transport {
@@ -35,7 +35,7 @@ pub(crate) enum Error {
 }
 
 /// Creates a client with connections of its own.
-pub(crate) fn client() -> Http {
+pub fn client() -> Http {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(Duration::from_secs(2)));
@@ -43,7 +43,7 @@ pub(crate) fn client() -> Http {
 }
 
 /// Sends `request` and reads the whole answer.
-pub(crate) async fn call(
+pub async fn call(
     http: &Http,
     request: Request<Full<Bytes>>,
     within: Duration,
@@ -52,7 +52,7 @@ pub(crate) async fn call(
 }
 
 /// Sends `request` and reads the whole answer, if it has at most `limit` bytes.
-pub(crate) async fn call_at_most(
+pub async fn call_at_most(
     http: &Http,
     request: Request<Full<Bytes>>,
     within: Duration,
@@ -74,7 +74,7 @@ pub(crate) async fn call_at_most(
 }
 
 /// Sends `request` over a connection of its own, and reads the whole answer.
-pub(crate) async fn call_over(
+pub async fn call_over(
     stream: UnixStream,
     request: Request<Full<Bytes>>,
     within: Duration,

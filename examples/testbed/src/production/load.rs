@@ -207,7 +207,7 @@ async fn send(
     let request = Request::builder()
         .method(&what.0)
         .uri(&what.1)
-        .header(header::HOST, "shakespeare")
+        .header(header::HOST, "testbed")
         .body(Empty::new())
         .map_err(io::Error::other)?;
     let answer = open.send_request(request).await.map_err(io::Error::other)?;
