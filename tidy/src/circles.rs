@@ -20,7 +20,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         &["ours", "peers", "report", "scenarios", "shared"],
     ),
     ("control-plane/src", &["handle", "plane", "status"]),
-    ("examples/shakespeare/src", &["command", "control"]),
     ("examples/testbed/src/production", &["cell", "client"]),
     (
         "examples/testbed/src/production/balancer",

@@ -5,13 +5,14 @@ use std::{error::Error, path::PathBuf, process::ExitCode};
 use clap::{Parser, Subcommand};
 use control_plane::model::AssetId;
 use shakespeare::{
-    command::{Failure, Several, ask, check, down, load, plan, rollout, run, tell},
+    command::{ask, check, down, load, plan, rollout, run, tell},
     control::client,
     demo,
 };
 use testbed::{
     place::Place,
     production::Process,
+    program::{Failure, Several},
     voice::{self, complain},
 };
 use tracing_subscriber::EnvFilter;

@@ -12,10 +12,14 @@ use control_plane::{
     },
     strategist,
 };
-use testbed::{metrics::Scraper, place::Place, voice::say};
+use testbed::{
+    alerts::{AlertFile, CLUSTER},
+    metrics::Scraper,
+    place::Place,
+    voice::say,
+};
 
 use crate::{
-    alerts::{AlertFile, CLUSTER},
     health,
     model::{self, FrontendJob, GlobalBalancer, LoadBalancer, ShakespeareModel},
     plugins::{Balancers, Cells, GlobalBalancers, Jobs, Schemas},

@@ -2,15 +2,19 @@
 //!
 //! - [`production`]: cells, tasks, balancers and the database. It uses no other module of this crate.
 //! - [`metrics`]: scrapes the counters of production's processes.
-//! - [`processes`]: the process table of this machine.
+//! - [`judge`]: plays a demo and judges it from outside.
+//! - [`alerts`]: firing alerts, in a file. [`processes`]: the process table. [`program`]: the running program.
 //! - [`place`]: the layout of a state directory. [`socket`]: a socket for processes of the same user only.
 //! - [`voice`]: all output to the terminal.
 
+pub mod alerts;
+pub mod judge;
 pub mod metrics;
 pub mod place;
 #[cfg(feature = "planted-faults")]
 mod planted;
 pub mod processes;
 pub mod production;
+pub mod program;
 pub mod socket;
 pub mod voice;

@@ -15,11 +15,11 @@ use control_plane::{
 use testbed::{
     place::Place,
     production::{JOB, api::Caller, client::Cell},
+    program::Failure,
     voice::{say, say_all, say_json},
 };
 
 use super::{
-    Failure,
     interventions::{allowed, paused, used},
     rollout::{LEFT_OUT, summary, word},
 };

@@ -9,10 +9,10 @@ use control_plane::{
 };
 use testbed::{
     place::Place,
+    program::{Failure, this_program},
     voice::{say, say_all},
 };
 
-use super::{Failure, this_program};
 use crate::{
     control::client::{self, Control},
     model::MANIFEST_LIMIT,

@@ -6,10 +6,10 @@ use testbed::{
     place::Place,
     processes,
     production::{api::Caller, client::Cell},
+    program::Failure,
     voice::say,
 };
 
-use super::Failure;
 use crate::{
     control::{
         Word,

@@ -7,13 +7,11 @@ use hyper::Method;
 use testbed::{
     place::Place,
     production::load::{Attempt, Load},
+    program::{Failure, called, signalled},
     voice::say,
 };
 
-use super::{
-    Failure, called,
-    run::{front_door, signalled},
-};
+use super::run::front_door;
 
 /// Number of connections. Together they send about 80 requests per second.
 const CONNECTIONS: usize = 2;

@@ -3,10 +3,11 @@
 use control_plane::enforcer::Outcome;
 use testbed::{
     place::Place,
+    program::Failure,
     voice::{say, say_all},
 };
 
-use super::{Failure, interventions::allowed};
+use super::interventions::allowed;
 use crate::control::client::Control;
 
 /// Prints what would happen to each asset that is not in sync, and the totals.

@@ -10,14 +10,12 @@ use control_plane::{
 
 use testbed::{
     place::Place,
+    program::{Failure, Several},
     voice::{Screen, is_watched, say, say_all, say_json},
 };
 use tokio::time::Instant;
 
-use super::{
-    Failure, Several,
-    tell::{self, Signed},
-};
+use super::tell::{self, Signed};
 use crate::control::{Rolling, Word, client::Control};
 
 /// Maximum of `rollout wait --within`, in seconds: one day.

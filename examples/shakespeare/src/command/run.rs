@@ -10,11 +10,11 @@ use control_plane::{
 use testbed::{
     place::Place,
     production::{GLOBAL_CELL, api::Caller, client::Cell},
+    program::{Failure, called, signalled, this_program},
     voice::{say, say_all},
 };
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, called, running, this_program};
+use super::running;
 use crate::{
     control::{Server, Stop},
     model::Manifest,
@@ -92,18 +92,6 @@ fn greet(place: &Place, fresh: bool) {
     ));
     say("  stop     Ctrl-C: the service goes on without the control plane");
     say("");
-}
-
-/// Waits for Ctrl-C or a termination signal.
-pub(crate) async fn signalled() {
-    let mut terminate = match signal(SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(_) => return std::future::pending().await,
-    };
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => if interrupted.is_err() { std::future::pending().await },
-        _ = terminate.recv() => {}
-    }
 }
 
 /// Prints new incarnations, problems of the manifest, and when production matches an incarnation.

@@ -2,9 +2,8 @@
 //! control plane.
 
 use control_plane::model::{AssetId, Digest};
-use testbed::{place::Place, voice::say};
+use testbed::{place::Place, program::Failure, voice::say};
 
-use super::Failure;
 use crate::control::{Said, Word, client::Control};
 
 /// Maximum of `pause --for`, in seconds: one year.

@@ -13,12 +13,12 @@ use serde::de::DeserializeOwned;
 use testbed::{
     place::Place,
     production::http,
+    program::called,
     socket::{User, connect},
 };
 use tokio::net::UnixStream;
 
 use super::{Refusal, Rolling, Standing, Word};
-use crate::command::called;
 
 /// Maximum time for an answer. The slowest question is a plan, which reads all of production.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,7 +12,6 @@ use control_plane::{
     },
 };
 use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
-use testbed::production::GLOBAL_CELL;
 
 use super::{
     POLICY, SOURCE,
@@ -25,6 +24,7 @@ use super::{
 };
 
 use control_plane::model::addons as prodspec;
+use testbed::production::GLOBAL_CELL;
 
 /// Generator that makes the assets of the Shakespeare service from its manifest.
 #[derive(Debug, Clone, Copy)]

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use testbed::production::{
-    GLOBAL_CELL,
-    api::{Change, Line},
-};
-
-use super::{
-    super::{
-        broken::{Held, broken, ensure},
+use testbed::{
+    judge::{
+        Held,
+        broken::{broken, ensure},
         evidence::{self, Mark},
     },
-    Session,
+    production::{
+        GLOBAL_CELL,
+        api::{Change, Line},
+    },
 };
+
+use super::Session;
 use crate::model::Rollout;
 
 /// Time from the change of a wanted state until it was reached, in microseconds since 1970.
@@ -57,7 +58,7 @@ pub(super) async fn limited(session: &mut Session) -> Held<String> {
             format!("{cluster}'s job and balancer changed at once: {job:?} and {balancer:?}")
         })?;
     }
-    session.rests().await?;
+    session.town.rests().await?;
     session.edit(|manifest| manifest.rollout = usual)?;
     session.requests_pass(50).await?;
     Ok(format!(

@@ -3,14 +3,13 @@
 use std::{fs, time::Duration};
 
 use control_plane::model::rollout::Emergency;
-
-use super::{
-    super::{
-        broken::{Held, broken, ensure, until},
-        evidence, eyes,
-    },
-    Session,
+use testbed::judge::{
+    Held,
+    broken::{broken, ensure, until},
+    evidence, observe,
 };
+
+use super::Session;
 use crate::model::Canary;
 
 /// Longer than a change takes to begin if it is not held.
@@ -74,9 +73,9 @@ async fn shortened(session: &mut Session) -> Held<String> {
     })?;
     let job = (first.clone(), evidence::job_resource());
     until("the canary is updated", async || {
-        let (manifest, cell) = (&session.manifest, eyes::cell(&place, &first).await?);
-        match manifest.clusters.get(&first) {
-            Some(wanted) => eyes::job_is(&cell, manifest, wanted).await,
+        let cell = observe::cell(&place, &first).await?;
+        match session.wanted().clusters.get(&first) {
+            Some(wanted) => observe::job_is(&cell, &wanted.job).await,
             None => broken(format_args!("there is no cluster {first}")),
         }
     })
@@ -127,14 +126,14 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     evidence::asked_once_each(&place, &mark, &session.every_job())?;
     let apart = evidence::first_to_last_asked(&place, &mark)?;
-    let least = Duration::from_secs(session.least_bake());
+    let least = Duration::from_secs(session.wanted().pace.bake);
     ensure(apart < least, || {
         format!(
             "an emergency took {apart:?} from the first job to the last, expected less than {least:?}"
         )
     })?;
     fs::remove_file(place.alerts())?;
-    session.rests().await?;
+    session.town.rests().await?;
     session.edit(|manifest| manifest.rollout.emergency = None)?;
     session.requests_pass(50).await?;
     Ok(format!(

@@ -3,15 +3,17 @@
 
 use std::time::Duration;
 
-use testbed::{processes, production::api::Caller};
-
-use super::{
-    super::{
-        broken::{Held, broken, ensure, until},
-        evidence, eyes,
+use testbed::{
+    judge::{
+        Held,
+        broken::{broken, ensure, until},
+        evidence, observe,
     },
-    Session,
+    processes,
+    production::api::Caller,
 };
+
+use super::Session;
 use crate::model::{Cluster, Turndown};
 
 /// Longer than the drift period of the control plane.
@@ -24,7 +26,7 @@ const VISITORS: [&str; 2] = ["ap", "sa"];
 pub(super) async fn removed(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let name = session.some_cluster()?;
-    let family = eyes::family(&place, &name).await?;
+    let family = observe::family(&place, &name).await?;
     let mark = evidence::mark(&place)?;
     let before = session.manifest.clone();
     session.edit(|manifest| {
@@ -34,7 +36,7 @@ pub(super) async fn removed(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     listed(session, &[&name]).await?;
     tokio::time::sleep(SOME_TIME).await;
-    ensure(family == eyes::family(&place, &name).await?, || {
+    ensure(family == observe::family(&place, &name).await?, || {
         format!("{name} is not running as before")
     })?;
     serves(session, &name).await?;
@@ -49,7 +51,7 @@ pub(super) async fn removed(session: &mut Session) -> Held<String> {
     session.edit(|manifest| *manifest = before)?;
     session.arrives().await?;
     session.town.accepts().await?;
-    ensure(family == eyes::family(&place, &name).await?, || {
+    ensure(family == observe::family(&place, &name).await?, || {
         format!("{name} was not adopted as it was")
     })?;
     let of_cluster = evidence::asked(&place, &mark)?;
@@ -72,10 +74,10 @@ pub(super) async fn too_many(session: &mut Session) -> Held<String> {
         }
     })?;
     session.arrives().await?;
-    session.rests().await?;
+    session.town.rests().await?;
     let mut families = Vec::new();
     for name in VISITORS {
-        families.push(eyes::family(&place, name).await?);
+        families.push(observe::family(&place, name).await?);
     }
     let mark = evidence::mark(&place)?;
     session.edit(|manifest| {
@@ -94,7 +96,7 @@ pub(super) async fn too_many(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     listed(session, &VISITORS).await?;
     for (name, family) in VISITORS.iter().zip(&families) {
-        ensure(*family == eyes::family(&place, name).await?, || {
+        ensure(*family == observe::family(&place, name).await?, || {
             format!("{name} is not running as before")
         })?;
     }
@@ -110,7 +112,7 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mut pids = Vec::new();
     for name in VISITORS {
-        pids.extend(eyes::family(&place, name).await?);
+        pids.extend(observe::family(&place, name).await?);
     }
     let mark = evidence::mark(&place)?;
     let turndown = Turndown {
@@ -135,7 +137,7 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
         }
     }
     gone(session, &pids).await?;
-    session.rests().await?;
+    session.town.rests().await?;
     session.edit(|manifest| {
         for name in VISITORS {
             manifest.clusters.remove(name);
@@ -143,7 +145,7 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     })?;
     session.town.accepts().await?;
     session.arrives().await?;
-    session.rests().await?;
+    session.town.rests().await?;
     ensure(session.town.orphans().await?.is_empty(), || {
         "a cluster is listed as orphaned after its turndown".into()
     })?;
@@ -183,8 +185,8 @@ async fn listed(session: &Session, clusters: &[&str]) -> Held {
 
 /// Expects that a cluster's balancer answers a direct request.
 async fn serves(session: &Session, name: &str) -> Held {
-    let cell = eyes::cell(&session.town.place, name).await?;
-    let address = eyes::balancer(&cell).await?.address;
+    let cell = observe::cell(&session.town.place, name).await?;
+    let address = observe::balancer(&cell).await?.address;
     let answer = testbed::production::load::once(address).await;
     ensure(!answer.failed(), || format!("{name} answers {answer:?}"))
 }
@@ -212,10 +214,10 @@ async fn gone(session: &Session, pids: &[u32]) -> Held {
     let place = &session.town.place;
     until("the clusters are turned down", async || {
         for name in VISITORS {
-            let cell = eyes::cell(place, name).await?;
+            let cell = observe::cell(place, name).await?;
             let there = cell.identity(&Caller::default()).await?.jobs;
             ensure(there.is_empty(), || format!("{name} has {there:?}"))?;
-            ensure(eyes::balancer(&cell).await.is_err(), || {
+            ensure(observe::balancer(&cell).await.is_err(), || {
                 format!("{name} has a balancer")
             })?;
         }

@@ -1,25 +1,24 @@
 //! Deaths of processes that a cell repairs by itself, without any call of the control plane.
 
-use testbed::production::{
-    GLOBAL_CELL,
-    api::{By, Change, Line},
-};
-
-use super::{
-    super::{
+use crate::{
+    judge::{
+        Intent, Session,
         broken::{Held, broken, ensure},
-        evidence, eyes,
+        evidence, observe,
     },
-    Session,
+    production::{
+        GLOBAL_CELL,
+        api::{By, Change, Line},
+    },
 };
 
 /// Kills frontends of one or more clusters, at most one per cluster.
-pub(super) async fn frontends(session: &mut Session) -> Held<String> {
+pub async fn frontends(session: &mut Session<impl Intent>) -> Held<String> {
     let mark = evidence::mark(&session.town.place)?;
     let mut victims = Vec::new();
     for name in session.clusters() {
-        let cell = eyes::cell(&session.town.place, &name).await?;
-        let tasks = eyes::job(&cell).await?.tasks;
+        let cell = observe::cell(&session.town.place, &name).await?;
+        let tasks = observe::job(&cell).await?.tasks;
         let task = session.dice.pick(&tasks).map(|task| task.pid);
         victims.extend(task);
     }
@@ -39,22 +38,22 @@ pub(super) async fn frontends(session: &mut Session) -> Held<String> {
 }
 
 /// Kills a balancer: that of a cluster, or the global one.
-pub(super) async fn balancer(session: &mut Session) -> Held<String> {
+pub async fn balancer(session: &mut Session<impl Intent>) -> Held<String> {
     let mark = evidence::mark(&session.town.place)?;
     let mut cells = session.clusters();
     cells.push(GLOBAL_CELL.into());
     let Some(name) = session.dice.pick(&cells).cloned() else {
         return broken("there is no cell");
     };
-    let cell = eyes::cell(&session.town.place, &name).await?;
-    let before = eyes::balancer(&cell).await?;
+    let cell = observe::cell(&session.town.place, &name).await?;
+    let before = observe::balancer(&cell).await?;
     let Some(victim) = before.pid else {
         return broken(format_args!("{name} has no balancer process"));
     };
     session.requests_pass(20).await?;
     session.kill_balancer(&name, victim).await?;
     session.arrives().await?;
-    let after = eyes::balancer(&cell).await?;
+    let after = observe::balancer(&cell).await?;
     ensure(after.address == before.address, || {
         format!("{name}'s balancer has another address")
     })?;
@@ -68,7 +67,7 @@ pub(super) async fn balancer(session: &mut Session) -> Held<String> {
 }
 
 fn healed(
-    session: &Session,
+    session: &Session<impl Intent>,
     mark: &evidence::Mark,
     expected: usize,
     is: impl Fn(&Line) -> bool,

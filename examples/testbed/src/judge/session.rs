@@ -1,8 +1,18 @@
-//! The state of the session during the whole demo: the town, the manifest and the client.
+//! The state of a session during the whole demo: the town, the manifest and the client.
+
+use std::time::Duration;
 
 use hyper::Method;
-use std::time::Duration;
-use testbed::{
+
+use super::{
+    broken::{Held, broken, ensure, until},
+    dice::Dice,
+    excuses::{Excused, Excuses},
+    observe,
+    town::Town,
+    wanted::{Intent, Wanted},
+};
+use crate::{
     processes,
     production::{
         GLOBAL_CELL,
@@ -10,15 +20,6 @@ use testbed::{
         load::{Attempt, Load},
     },
 };
-
-use super::{
-    broken::{Held, broken, ensure, until},
-    dice::Dice,
-    excuses::{Excused, Excuses},
-    eyes,
-    town::Town,
-};
-use crate::model::Manifest;
 
 /// Number of connections of the client.
 const CONNECTIONS: usize = 4;
@@ -29,18 +30,21 @@ const PATIENCE: Duration = Duration::from_secs(45);
 
 /// The running session.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) town: Town,
-    pub(super) dice: Dice,
-    pub(super) manifest: Manifest,
+pub struct Session<I> {
+    /// The state directory and the control plane.
+    pub town: Town,
+    /// The random choices of the session.
+    pub dice: Dice,
+    /// The manifest as it was saved last.
+    pub manifest: I,
     /// Number of fresh versions so far.
-    pub(super) versions: u32,
+    versions: u32,
     load: Option<Load>,
     excuses: Excuses,
 }
 
-impl Session {
-    pub(super) fn new(town: Town, dice: Dice, manifest: Manifest) -> Self {
+impl<I: Intent> Session<I> {
+    pub(super) fn new(town: Town, dice: Dice, manifest: I) -> Self {
         Self {
             town,
             dice,
@@ -51,13 +55,26 @@ impl Session {
         }
     }
 
+    /// Returns the state of production that the manifest asks for.
+    pub fn wanted(&self) -> Wanted {
+        self.manifest.wanted()
+    }
+
+    /// Returns a new version without defects: the number of the current one, a dot, and a counter.
+    pub fn fresh_version(&mut self) -> String {
+        let version = self.wanted().version;
+        let number: String = version.chars().take_while(char::is_ascii_digit).collect();
+        self.versions += 1;
+        format!("{number}.{}", self.versions)
+    }
+
     /// Returns the names of the manifest's clusters.
-    pub(super) fn clusters(&self) -> Vec<String> {
-        self.manifest.clusters.keys().cloned().collect()
+    pub fn clusters(&self) -> Vec<String> {
+        self.wanted().clusters.into_keys().collect()
     }
 
     /// Returns a random cluster of the manifest.
-    pub(super) fn some_cluster(&mut self) -> Held<String> {
+    pub fn some_cluster(&mut self) -> Held<String> {
         let clusters = self.clusters();
         match self.dice.pick(&clusters) {
             Some(name) => Ok(name.clone()),
@@ -66,13 +83,13 @@ impl Session {
     }
 
     /// Edits the manifest and saves it.
-    pub(super) fn edit(&mut self, edit: impl FnOnce(&mut Manifest)) -> Held {
+    pub fn edit(&mut self, edit: impl FnOnce(&mut I)) -> Held {
         edit(&mut self.manifest);
-        self.town.save(&self.manifest)
+        self.town.save(&self.manifest.text())
     }
 
     /// Kills and restarts the control plane several times: once after each of these pauses, in milliseconds.
-    pub(super) async fn crash(&mut self, moments: &[u64]) -> Held {
+    pub async fn crash(&mut self, moments: &[u64]) -> Held {
         for moment in moments {
             tokio::time::sleep(Duration::from_millis(*moment)).await;
             self.town.kill_plane().await?;
@@ -82,22 +99,22 @@ impl Session {
     }
 
     /// Waits until production matches the manifest.
-    pub(super) async fn arrives(&self) -> Held {
-        let (place, manifest) = (&self.town.place, &self.manifest);
+    pub async fn arrives(&self) -> Held {
+        let (place, wanted) = (&self.town.place, self.wanted());
         until("production matches the manifest", async || {
-            eyes::production_is(place, manifest).await
+            observe::production_is(place, &wanted).await
         })
         .await
     }
 
     /// Kills processes behind a balancer and waits until they have exited. No request of the client may fail by that.
-    pub(super) async fn kill(&self, victims: &[u32]) -> Held {
+    pub async fn kill(&self, victims: &[u32]) -> Held {
         victims.iter().for_each(|pid| processes::kill(*pid));
         self.gone(victims).await
     }
 
-    /// Kills the balancer of a cell and records the time for [`Excuses`].
-    pub(super) async fn kill_balancer(&mut self, cell: &str, victim: u32) -> Held {
+    /// Kills the balancer of a cell and records the time, so that requests lost by its death are excused.
+    pub async fn kill_balancer(&mut self, cell: &str, victim: u32) -> Held {
         let from = now_micros();
         self.kill(&[victim]).await?;
         self.excuses.balancer_died(cell, from, now_micros());
@@ -105,7 +122,7 @@ impl Session {
     }
 
     /// Waits until these processes have exited.
-    pub(super) async fn gone(&self, victims: &[u32]) -> Held {
+    pub async fn gone(&self, victims: &[u32]) -> Held {
         until("the killed processes have exited", async || {
             let left = victims.iter().find(|pid| processes::running(**pid));
             ensure(left.is_none(), || format!("{left:?} is still running"))
@@ -114,15 +131,15 @@ impl Session {
     }
 
     /// Starts the client, which sends requests to the global balancer.
-    pub(super) async fn hammer(&mut self) -> Held {
-        let cell = eyes::cell(&self.town.place, GLOBAL_CELL).await?;
-        let address = eyes::balancer(&cell).await?.address;
+    pub async fn hammer(&mut self) -> Held {
+        let cell = observe::cell(&self.town.place, GLOBAL_CELL).await?;
+        let address = observe::balancer(&cell).await?.address;
         self.load = Some(Load::start(address, &Method::GET, CONNECTIONS, REST));
         self.requests_pass(100).await
     }
 
     /// Waits until this many more requests have ended, and judges the client's log.
-    pub(super) async fn requests_pass(&mut self, requests: usize) -> Held {
+    pub async fn requests_pass(&mut self, requests: usize) -> Held {
         let Some(load) = &mut self.load else {
             return broken("the client is not running");
         };
@@ -134,22 +151,22 @@ impl Session {
     }
 
     /// Returns the client's log so far.
-    pub(super) fn attempts(&self) -> Vec<Attempt> {
+    pub fn attempts(&self) -> Vec<Attempt> {
         self.load.as_ref().map(Load::so_far).unwrap_or_default()
     }
 
     /// Excuses errors of this version in this cluster from now on.
-    pub(super) fn excuse(&mut self, version: &str, cluster: &str) {
+    pub fn excuse(&mut self, version: &str, cluster: &str) {
         self.excuses.errors_of(version, cluster);
     }
 
     /// Returns the number of error answers of the excused version.
-    pub(super) fn excused_answers(&self) -> Held<usize> {
+    pub fn excused_answers(&self) -> Held<usize> {
         Ok(self.excuses.judge(&self.attempts())?.errors)
     }
 
     /// Stops the client and judges its whole log.
-    pub(super) async fn judge_client(&mut self) -> Held<String> {
+    pub async fn judge_client(&mut self) -> Held<String> {
         let Some(load) = self.load.take() else {
             return broken("the client is not running");
         };
@@ -160,7 +177,7 @@ impl Session {
             lost => format!(" and {lost} in flight on the global balancer when it was killed"),
         };
         Ok(format!(
-            "{} requests; no failures except {errors} errors of version 3's canary{killed}",
+            "{} requests; no failures except {errors} errors of the defective version's canary{killed}",
             log.len()
         ))
     }

@@ -1,6 +1,11 @@
 //! Drift: production changes without a change of intent, and the enforcer repairs it.
 
-use testbed::{
+use crate::{
+    judge::{
+        Intent, Session,
+        broken::{Held, ensure},
+        evidence, observe,
+    },
     processes,
     production::{
         GLOBAL_CELL, JOB,
@@ -8,21 +13,13 @@ use testbed::{
     },
 };
 
-use super::{
-    super::{
-        broken::{Held, ensure},
-        evidence, eyes,
-    },
-    Session,
-};
-
 /// Scales a job by hand, through the cell's interface.
-pub(super) async fn scaled_by_hand(session: &mut Session) -> Held<String> {
+pub async fn scaled_by_hand(session: &mut Session<impl Intent>) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
     let name = session.some_cluster()?;
-    let cell = eyes::cell(&place, &name).await?;
-    let mut spec = eyes::job(&cell).await?.spec;
+    let cell = observe::cell(&place, &name).await?;
+    let mut spec = observe::job(&cell).await?.spec;
     let was = spec.replicas;
     spec.replicas = if session.dice.below(2) == 0 {
         was + 1
@@ -51,18 +48,18 @@ pub(super) async fn scaled_by_hand(session: &mut Session) -> Held<String> {
 }
 
 /// Kills a cell with all its processes. The control plane starts it again and restores its job and balancer.
-pub(super) async fn cell_killed(session: &mut Session) -> Held<String> {
+pub async fn cell_killed(session: &mut Session<impl Intent>) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
     let name = session.some_cluster()?;
-    let cell = eyes::cell(&place, &name).await?;
-    let mut family = eyes::family(&place, &name).await?;
+    let cell = observe::cell(&place, &name).await?;
+    let mut family = observe::family(&place, &name).await?;
     family.push(cell.pid());
     session.requests_pass(20).await?;
     processes::kill(cell.pid());
     session.gone(&family).await?;
     session.arrives().await?;
-    let again = eyes::cell(&place, &name).await?;
+    let again = observe::cell(&place, &name).await?;
     ensure(again.instance() != cell.instance(), || {
         format!("{name} is the same process")
     })?;

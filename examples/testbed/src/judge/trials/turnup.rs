@@ -1,21 +1,21 @@
 //! The first and the last steps: turnup of the whole service from an empty directory, and its removal.
 
-use testbed::{place::Place, processes};
-
-use super::{
-    super::{
+use crate::{
+    judge::{
+        Intent, Session,
         broken::{Held, ensure},
-        evidence, town,
+        evidence, sweep,
     },
-    Session,
+    place::Place,
+    processes,
 };
 
 /// Starts the control plane with a manifest in an empty directory, and expects that the whole service comes up.
-pub(super) async fn turn_up(session: &mut Session) -> Held<String> {
+pub async fn turn_up(session: &mut Session<impl Intent>) -> Held<String> {
     let mut place = session.town.place.clone();
-    place.prepare(&session.manifest.to_yaml())?;
+    place.prepare(&session.manifest.text())?;
     session.town.place = place;
-    session.town.save(&session.manifest)?;
+    session.town.save(&session.manifest.text())?;
     session.town.start_plane()?;
     session.arrives().await?;
     session.hammer().await?;
@@ -24,7 +24,12 @@ pub(super) async fn turn_up(session: &mut Session) -> Held<String> {
     let mut by: Vec<String> = seen.into_iter().filter_map(|a| a.frontend).collect();
     by.sort();
     by.dedup();
-    let tasks: u32 = session.manifest.clusters.values().map(|c| c.replicas).sum();
+    let tasks: u32 = session
+        .wanted()
+        .clusters
+        .values()
+        .map(|c| c.job.replicas)
+        .sum();
     ensure(by.len() == tasks as usize, || {
         format!("answers came from {by:?} only")
     })?;
@@ -34,7 +39,7 @@ pub(super) async fn turn_up(session: &mut Session) -> Held<String> {
 }
 
 /// Expects that demand never exceeded capacity, by the journals of all cells.
-pub(super) fn capacity(session: &Session) -> Held<String> {
+pub fn capacity(session: &Session<impl Intent>) -> Held<String> {
     let instants = evidence::demand_fits_capacity(&session.town.place)?;
     Ok(format!(
         "{instants} changes of capacity in the cells' journals"
@@ -42,7 +47,7 @@ pub(super) fn capacity(session: &Session) -> Held<String> {
 }
 
 /// Runs `down`, and expects that no process and no file except the edited manifest is left.
-pub(super) async fn down(session: &mut Session) -> Held<String> {
+pub async fn down(session: &mut Session<impl Intent>) -> Held<String> {
     let place: Place = session.town.place.clone();
     let mut pids = Vec::new();
     for name in place.cell_names()? {
@@ -64,7 +69,7 @@ pub(super) async fn down(session: &mut Session) -> Held<String> {
         kept.len() == 1 && kept[0].path() == place.manifest(),
         || format!("left are {kept:?}, expected only the edited manifest"),
     )?;
-    town::sweep(place.dir()).await;
+    sweep(place.dir()).await;
     Ok(format!(
         "none of {} processes is left, and no file except the edited manifest",
         pids.len()

@@ -5,15 +5,16 @@
 
 use std::time::Duration;
 
-use testbed::production::{
-    api::{Change, Line},
-    load::{Attempt, Load},
-};
-
 use super::{
     broken::{Held, broken, ensure, until},
-    eyes,
-    session::Session,
+    observe,
+};
+use crate::{
+    place::Place,
+    production::{
+        api::{Change, Line},
+        load::{Attempt, Load},
+    },
 };
 
 /// Working time of each request that fills a cluster.
@@ -21,18 +22,21 @@ const WORK: Duration = Duration::from_millis(200);
 
 /// A running load that keeps a cluster's balancer full.
 #[derive(Debug)]
-pub(super) struct Pressure {
+pub struct Pressure {
     cluster: String,
     /// Maximum number of requests in flight at the beginning.
     limit: u64,
     load: Load,
 }
 
-impl Session {
+impl Pressure {
     /// Fills a cluster until more than `shrunk` requests are in flight there.
-    pub(super) async fn fill(&self, cluster: &str, shrunk: u32) -> Held<Pressure> {
-        let cell = eyes::cell(&self.town.place, cluster).await?;
-        let balancer = eyes::balancer(&cell).await?;
+    ///
+    /// # Errors
+    /// When the cluster has no balancer, or does not become full.
+    pub async fn fill(place: &Place, cluster: &str, shrunk: u32) -> Held<Self> {
+        let cell = observe::cell(place, cluster).await?;
+        let balancer = observe::balancer(&cell).await?;
         let limit = balancer.max_capacity_in_force;
         let load = Load::slow(balancer.address, limit as usize, WORK);
         until("the cluster is full", async || {
@@ -42,19 +46,20 @@ impl Session {
             })
         })
         .await?;
-        Ok(Pressure {
+        Ok(Self {
             cluster: cluster.to_owned(),
             limit: limit.into(),
             load,
         })
     }
-}
 
-impl Pressure {
     /// Stops the load. Expects that none of its requests failed, and that the number of requests at work never exceeded
     /// the limit in `lines`, which are from the cluster's journal. Requests in `others` that the cluster served are
     /// counted too. Returns the number of requests checked.
-    pub(super) async fn judge(self, lines: &[Line], others: Vec<Attempt>) -> Held<usize> {
+    ///
+    /// # Errors
+    /// When a request failed, or too many were at work.
+    pub async fn judge(self, lines: &[Line], others: Vec<Attempt>) -> Held<usize> {
         let mut log = self.load.stop().await;
         let failed = log.iter().find(|attempt| attempt.failed());
         ensure(failed.is_none(), || format!("a request failed: {failed:?}"))?;
@@ -130,7 +135,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use testbed::production::api::By;
+    use crate::production::api::By;
 
     fn attempt(from: u64, to: u64) -> Attempt {
         Attempt {

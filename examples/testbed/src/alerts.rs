@@ -7,14 +7,15 @@ use control_plane::{
     checks::monitoring::{Alert, SignalSource, Signals},
     prelude::{BoxError, Timestamp, async_trait},
 };
-use testbed::production::clock::now_micros;
+
+use crate::production::clock::now_micros;
 
 /// Name of the label that holds the cluster of an alert.
-pub(crate) const CLUSTER: &str = "cluster";
+pub const CLUSTER: &str = "cluster";
 
 /// Signal source that reads the alerts file at each query.
 #[derive(Debug, Clone)]
-pub(crate) struct AlertFile(pub(crate) PathBuf);
+pub struct AlertFile(pub PathBuf);
 
 #[async_trait]
 impl SignalSource for AlertFile {

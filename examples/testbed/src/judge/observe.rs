@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use testbed::{
+use super::{
+    broken::{Held, broken, ensure},
+    wanted::{Wanted, WantedCluster},
+};
+use crate::{
     place::Place,
     processes,
     production::{
@@ -14,17 +18,14 @@ use testbed::{
     },
 };
 
-use super::broken::{Held, broken, ensure};
-use crate::model::{Cluster, Manifest};
-
 /// Connects to the cell of a cluster.
-pub(super) async fn cell(place: &Place, name: &str) -> Held<Cell> {
+pub async fn cell(place: &Place, name: &str) -> Held<Cell> {
     let place = Place::new(place.dir().canonicalize()?);
     Ok(Cell::connect(&place.cell(name), name).await?)
 }
 
 /// Returns the job of a cell.
-pub(super) async fn job(cell: &Cell) -> Held<JobView> {
+pub async fn job(cell: &Cell) -> Held<JobView> {
     match cell.job(JOB, &Caller::default()).await? {
         Some(view) => Ok(view),
         None => broken(format_args!("{} has no job", cell.name())),
@@ -32,48 +33,36 @@ pub(super) async fn job(cell: &Cell) -> Held<JobView> {
 }
 
 /// Returns the balancer of a cell.
-pub(super) async fn balancer(cell: &Cell) -> Held<BalancerView> {
+pub async fn balancer(cell: &Cell) -> Held<BalancerView> {
     match cell.balancer(&Caller::default()).await? {
         Some(view) => Ok(view),
         None => broken(format_args!("{} has no balancer", cell.name())),
     }
 }
 
-/// Returns the wanted state of a cluster's job.
-pub(super) fn job_spec(manifest: &Manifest, cluster: &Cluster) -> JobSpec {
-    JobSpec {
-        replicas: cluster.replicas,
-        capacity_per_task: cluster.capacity_per_task,
-        version: cluster
-            .version
-            .clone()
-            .unwrap_or_else(|| manifest.version.clone()),
-        schema: manifest.schema,
-        flags: manifest.flags.clone(),
-    }
-}
-
-/// Expects that all of production matches the manifest.
-pub(super) async fn production_is(place: &Place, manifest: &Manifest) -> Held {
+/// Expects that all of production is as wanted.
+///
+/// # Errors
+/// When it is not, or cannot be observed.
+pub async fn production_is(place: &Place, wanted: &Wanted) -> Held {
     let mut shares = BTreeMap::new();
-    for (name, cluster) in &manifest.clusters {
-        if cluster.turndown.is_none() {
-            cluster_is(place, name, manifest, cluster).await?;
+    for (name, cluster) in &wanted.clusters {
+        if !cluster.leaves {
+            cluster_is(place, name, cluster).await?;
             shares.insert(name.clone(), cluster.balancer_capacity);
         }
     }
-    global_is(place, manifest, shares).await?;
+    global_is(place, wanted.global_capacity, shares).await?;
     let schema = schema(place)?;
-    ensure(schema == manifest.schema, || {
+    ensure(schema == wanted.schema, || {
         format!("the database has schema {schema}")
     })
 }
 
-async fn cluster_is(place: &Place, name: &str, manifest: &Manifest, wanted: &Cluster) -> Held {
+async fn cluster_is(place: &Place, name: &str, wanted: &WantedCluster) -> Held {
     let cell = cell(place, name).await?;
     let balancer = balancer(&cell).await?;
-    let spec = job_spec(manifest, wanted);
-    job_is(&cell, manifest, wanted).await?;
+    job_is(&cell, &wanted.job).await?;
     ensure(balancer.state == State::Stable, || {
         format!("{name}: the balancer is changing")
     })?;
@@ -87,10 +76,10 @@ async fn cluster_is(place: &Place, name: &str, manifest: &Manifest, wanted: &Clu
         .iter()
         .filter(|(_, line)| line.contains(" frontend "))
         .collect();
-    let version = format!("--version={}", spec.version);
+    let version = format!("--version={}", wanted.job.version);
     let as_wanted = |task: &&(u32, String)| task.1.contains(&version);
     ensure(
-        tasks.len() == spec.replicas as usize && tasks.iter().all(as_wanted),
+        tasks.len() == wanted.job.replicas as usize && tasks.iter().all(as_wanted),
         || format!("{name}: the process table has {tasks:?}"),
     )?;
     ensure(
@@ -99,21 +88,24 @@ async fn cluster_is(place: &Place, name: &str, manifest: &Manifest, wanted: &Clu
     )
 }
 
-/// Expects that a cluster's job matches the manifest and is stable.
-pub(super) async fn job_is(cell: &Cell, manifest: &Manifest, wanted: &Cluster) -> Held {
-    let (job, spec) = (job(cell).await?, job_spec(manifest, wanted));
-    ensure(job.spec == spec && job.state == State::Stable, || {
+/// Expects that a cell's job is as wanted and stable.
+///
+/// # Errors
+/// When it is not, or cannot be observed.
+pub async fn job_is(cell: &Cell, wanted: &JobSpec) -> Held {
+    let job = job(cell).await?;
+    ensure(job.spec == *wanted && job.state == State::Stable, || {
         format!("{}: the job is {:?} {:?}", cell.name(), job.state, job.spec)
     })
 }
 
-async fn global_is(place: &Place, manifest: &Manifest, shares: BTreeMap<String, u32>) -> Held {
+async fn global_is(place: &Place, max_capacity: u32, cells: BTreeMap<String, u32>) -> Held {
     let cell = cell(place, GLOBAL_CELL).await?;
     let there = balancer(&cell).await?;
     let wanted = BalancerSpec {
-        max_capacity: manifest.global.max_capacity,
+        max_capacity,
         jobs: vec![],
-        cells: shares,
+        cells,
     };
     ensure(
         there.spec == wanted
@@ -131,17 +123,17 @@ async fn global_is(place: &Place, manifest: &Manifest, shares: BTreeMap<String, 
 }
 
 /// Returns the version of the database schema.
-pub(super) fn schema(place: &Place) -> Held<u32> {
+pub fn schema(place: &Place) -> Held<u32> {
     Ok(database::look(&place.database(), &Caller::default())?)
 }
 
 /// Returns the times at which the schema was migrated to `version`, in microseconds since 1970.
-pub(super) fn migrations_to(place: &Place, version: u32) -> Held<Vec<u64>> {
+pub fn migrations_to(place: &Place, version: u32) -> Held<Vec<u64>> {
     Ok(database::migrations_to(&place.database(), version)?)
 }
 
 /// Returns the process ids of a cell's tasks and balancer, sorted.
-pub(super) async fn family(place: &Place, name: &str) -> Held<Vec<u32>> {
+pub async fn family(place: &Place, name: &str) -> Held<Vec<u32>> {
     let cell = cell(place, name).await?;
     let mut pids: Vec<u32> = job(&cell)
         .await?

@@ -1,22 +1,33 @@
-//! Failed expectations of the demo, as text for people.
+//! Failed expectations of a demo, as text for people.
 
 use std::{fmt::Display, time::Duration};
+
+use crate::production::{client, database};
 
 /// An expectation that does not hold, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Broken(pub(super) String);
+pub struct Broken(
+    /// Reason why the expectation does not hold, for people.
+    pub String,
+);
 
 /// The result of an expectation: it holds, or the reason why not.
-pub(super) type Held<T = ()> = Result<T, Broken>;
+pub type Held<T = ()> = Result<T, Broken>;
 
 /// Returns a failed expectation with this reason.
-pub(super) fn broken<T>(why: impl Display) -> Held<T> {
+///
+/// # Errors
+/// Always; it is a shorthand for a failure.
+pub fn broken<T>(why: impl Display) -> Held<T> {
     Err(Broken(why.to_string()))
 }
 
 /// Returns a failed expectation with the reason `why` unless `good` is true.
-pub(super) fn ensure(good: bool, why: impl FnOnce() -> String) -> Held {
+///
+/// # Errors
+/// When `good` is false.
+pub fn ensure(good: bool, why: impl FnOnce() -> String) -> Held {
     if good { Ok(()) } else { Err(Broken(why())) }
 }
 
@@ -33,8 +44,8 @@ macro_rules! from_error {
 from_error!(
     std::io::Error,
     serde_json::Error,
-    testbed::production::client::Error,
-    testbed::production::database::Error
+    client::Error,
+    database::Error
 );
 
 /// Maximum time until an expectation must hold, even on a busy machine.
@@ -42,8 +53,11 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 const REST: Duration = Duration::from_millis(40);
 
-/// Calls `look` repeatedly until it succeeds, for at most [`DEADLINE`]. Production sends no notifications to the demo.
-pub(super) async fn until<T>(what: &str, look: impl AsyncFn() -> Held<T>) -> Held<T> {
+/// Calls `look` repeatedly until it succeeds, for at most a minute. Production sends no notifications.
+///
+/// # Errors
+/// The last failed look, when none succeeds in time.
+pub async fn until<T>(what: &str, look: impl AsyncFn() -> Held<T>) -> Held<T> {
     let mut last = Broken("no look was completed".into());
     let looking = async {
         loop {

@@ -3,25 +3,24 @@
 
 use std::fs;
 
-use testbed::place::Place;
-
-use super::{
-    super::{
-        broken::{Held, ensure, until},
-        evidence, eyes,
+use crate::{
+    judge::{
+        Intent, Session,
+        broken::{Held, ensure},
+        evidence, observe,
     },
-    Session,
+    place::Place,
 };
 
 /// Number of cuts at random bytes.
 const CUTS: usize = 6;
 
 /// Cuts the manifest at random bytes, and expects that production does not change.
-pub(super) async fn cut(session: &mut Session) -> Held<String> {
+pub async fn cut(session: &mut Session<impl Intent>) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
     let before = processes(session, &place).await?;
-    let whole = session.manifest.to_yaml().into_bytes();
+    let whole = session.manifest.text().into_bytes();
     let (mut refused, mut identical) = (0, 0);
     let mut cuts: Vec<usize> = (0..CUTS)
         .map(|_| session.dice.below(whole.len() + 1))
@@ -51,7 +50,7 @@ pub(super) async fn cut(session: &mut Session) -> Held<String> {
         }
         session.requests_pass(10).await?;
     }
-    session.town.save(&session.manifest)?;
+    session.town.save(&session.manifest.text())?;
     session.town.accepts().await?;
     evidence::nothing_asked(&place, &mark)?;
     let after = processes(session, &place).await?;
@@ -63,35 +62,10 @@ pub(super) async fn cut(session: &mut Session) -> Held<String> {
     ))
 }
 
-async fn processes(session: &Session, place: &Place) -> Held<Vec<Vec<u32>>> {
+async fn processes(session: &Session<impl Intent>, place: &Place) -> Held<Vec<Vec<u32>>> {
     let mut all = Vec::new();
     for name in session.clusters() {
-        all.push(eyes::family(place, &name).await?);
+        all.push(observe::family(place, &name).await?);
     }
     Ok(all)
-}
-
-impl super::super::town::Town {
-    /// Waits until the control plane refuses the manifest with a problem that contains `words`. Returns the problems.
-    pub(super) async fn refuses(&self, words: &str) -> Held<String> {
-        until("the manifest is refused", async || {
-            let problems = self.status().await?["generation"]["problems"].to_string();
-            ensure(problems.contains(words), || {
-                format!("the problems are {problems}")
-            })?;
-            Ok(problems)
-        })
-        .await
-    }
-
-    /// Waits until the control plane reports no problems of the manifest.
-    pub(super) async fn accepts(&self) -> Held {
-        until("the manifest is accepted", async || {
-            let problems = self.status().await?["generation"]["problems"].clone();
-            ensure(problems == serde_json::json!([]), || {
-                format!("the problems are {problems}")
-            })
-        })
-        .await
-    }
 }

@@ -3,9 +3,8 @@
 //! Balancers repeat requests on another endpoint, so the death of a frontend, of a cluster's balancer or of a whole
 //! cell must not fail any request. Only the death of the global balancer, to which the client connects, may.
 
-use testbed::production::{GLOBAL_CELL, load::Attempt};
-
 use super::broken::{Held, broken};
+use crate::production::{GLOBAL_CELL, load::Attempt};
 
 /// Maximum time until a client notices that a connection has died, in microseconds.
 const NOTICED: u64 = 50_000;

@@ -3,12 +3,10 @@
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
-use tempfile::TempDir;
-use testbed::{place::Place, processes};
 use tokio::process::{Child, Command};
 
-use super::broken::{Broken, Held, broken};
-use crate::{command::this_program, model::Manifest};
+use super::broken::{Broken, Held, broken, ensure, until};
+use crate::{place::Place, processes, program::this_program};
 
 /// Maximum time for a command.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,27 +15,28 @@ const DEATH: Duration = Duration::from_secs(10);
 
 /// The state directory and the process of the control plane.
 #[derive(Debug)]
-pub(super) struct Town {
-    pub(super) place: Place,
+pub struct Town {
+    /// The state directory of the town.
+    pub place: Place,
     plane: Option<Child>,
 }
 
 impl Town {
     /// Creates a town with a new state directory in `dir` and no control plane.
-    pub(super) fn new(dir: &TempDir) -> Self {
+    pub fn new(dir: &Path) -> Self {
         Self {
-            place: Place::new(dir.path().join("state")),
+            place: Place::new(dir.join("state")),
             plane: None,
         }
     }
 
     /// Returns the path of the file with the control plane's output.
-    pub(super) fn log(&self) -> std::path::PathBuf {
+    pub fn log(&self) -> std::path::PathBuf {
         self.place.dir().with_file_name("control-plane.log")
     }
 
     /// Starts the control plane.
-    pub(super) fn start_plane(&mut self) -> Held {
+    pub fn start_plane(&mut self) -> Held {
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -56,7 +55,7 @@ impl Town {
     }
 
     /// Kills the control plane with SIGKILL and waits until it has exited.
-    pub(super) async fn kill_plane(&mut self) -> Held {
+    pub async fn kill_plane(&mut self) -> Held {
         let Some(mut child) = self.plane.take() else {
             return broken("no control plane is running");
         };
@@ -67,16 +66,19 @@ impl Town {
         Ok(())
     }
 
-    /// Replaces the manifest atomically.
-    pub(super) fn save(&self, manifest: &Manifest) -> Held {
+    /// Replaces the manifest atomically by this text.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, manifest: &str) -> Held {
         let draft = self.place.dir().join("manifest.draft");
-        fs::write(&draft, manifest.to_yaml())?;
+        fs::write(&draft, manifest)?;
         fs::rename(draft, self.place.manifest())?;
         Ok(())
     }
 
     /// Runs a command of the program and returns its output. Fails if the command fails.
-    pub(super) async fn command(&self, arguments: &[&str]) -> Held<String> {
+    pub async fn command(&self, arguments: &[&str]) -> Held<String> {
         let output = Command::new(this_program()?)
             .arg("--state")
             .arg(self.place.dir())
@@ -98,23 +100,63 @@ impl Town {
     }
 
     /// Returns the output of `status --json`.
-    pub(super) async fn status(&self) -> Held<serde_json::Value> {
+    pub async fn status(&self) -> Held<serde_json::Value> {
         Ok(serde_json::from_str(
             &self.command(&["status", "--json"]).await?,
         )?)
     }
 
     /// Returns the assets that `status` lists as orphans.
-    pub(super) async fn orphans(&self) -> Held<Vec<String>> {
+    pub async fn orphans(&self) -> Held<Vec<String>> {
         let status = self.status().await?;
         Ok(serde_json::from_value(
             status["enforcement"]["orphans"].clone(),
         )?)
     }
+
+    /// Waits until the control plane refuses the manifest with a problem that contains `words`. Returns the problems.
+    pub async fn refuses(&self, words: &str) -> Held<String> {
+        until("the manifest is refused", async || {
+            let problems = self.status().await?["generation"]["problems"].to_string();
+            ensure(problems.contains(words), || {
+                format!("the problems are {problems}")
+            })?;
+            Ok(problems)
+        })
+        .await
+    }
+
+    /// Waits until the control plane reports no problems of the manifest.
+    pub async fn accepts(&self) -> Held {
+        until("the manifest is accepted", async || {
+            let problems = self.status().await?["generation"]["problems"].clone();
+            ensure(problems == serde_json::json!([]), || {
+                format!("the problems are {problems}")
+            })
+        })
+        .await
+    }
+
+    /// Waits until no rollout is under way and all assets are settled, so that the next step begins from there. It uses
+    /// the status of the control plane, which is not evidence here.
+    ///
+    /// # Errors
+    /// When this takes too long.
+    pub async fn rests(&self) -> Held {
+        until("no rollout is under way", async || {
+            let status = self.status().await?;
+            let rollouts = status["rollouts"].as_array().cloned().unwrap_or_default();
+            let at_rest = !rollouts.is_empty() && rollouts.iter().all(|view| view["live"] == false);
+            ensure(at_rest && status["enforcement"]["unsettled"] == 0, || {
+                format!("{rollouts:?}")
+            })
+        })
+        .await
+    }
 }
 
 /// Kills every cell of a state directory, together with its tasks and balancer.
-pub(super) async fn sweep(state: &Path) {
+pub async fn sweep(state: &Path) {
     let place = Place::new(state.canonicalize().unwrap_or_else(|_| state.to_owned()));
     let victims = kill_cells(&place);
     let waiting = async {

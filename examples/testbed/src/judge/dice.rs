@@ -1,16 +1,17 @@
 //! Random choices from a seed: the same seed plays the same session.
 
-/// The random generator SplitMix64. It is small, and good enough for the choices of the demo.
+/// The random generator SplitMix64. It is small, and good enough for the choices of a demo.
 #[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Creates dice that throw what this seed determines.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Returns a number from 0 to `most` - 1.
-    pub(super) fn below(&mut self, most: usize) -> usize {
+    pub fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,12 +21,12 @@ impl Dice {
     }
 
     /// Returns one of the elements; none if there are none.
-    pub(super) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(self.below(of.len()))
     }
 
     /// Puts the elements into a random order.
-    pub(super) fn shuffle<T>(&mut self, what: &mut [T]) {
+    pub fn shuffle<T>(&mut self, what: &mut [T]) {
         for last in (1..what.len()).rev() {
             what.swap(last, self.below(last + 1));
         }

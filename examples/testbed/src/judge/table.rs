@@ -1,14 +1,13 @@
-//! The table at the end of the demo: each step, its result, and the evidence. It is shared, so that it can be printed
-//! however the demo ends.
+//! The table at the end of a demo: each step, its result, and the evidence. It is shared, so that it can be printed
+//! however it ends.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use testbed::voice::{say, say_all};
-
 use super::broken::Held;
+use crate::voice::{say, say_all};
 
 /// The rows of the table so far. Clones share the rows.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
-use testbed::{
+use super::broken::{Held, broken, ensure};
+use crate::{
     place::Place,
     production::{
         GLOBAL_CELL, JOB,
@@ -10,14 +11,12 @@ use testbed::{
     },
 };
 
-use super::broken::{Held, broken, ensure};
-
 /// The number of lines of each journal at one point in time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Mark(BTreeMap<String, usize>);
+pub struct Mark(BTreeMap<String, usize>);
 
 /// Returns all lines of all journals, by cell.
-pub(super) fn journals(place: &Place) -> Held<BTreeMap<String, Vec<Line>>> {
+pub fn journals(place: &Place) -> Held<BTreeMap<String, Vec<Line>>> {
     let mut all = BTreeMap::new();
     for name in place.cell_names()? {
         let text = fs::read_to_string(place.cell(&name).join("journal.jsonl")).unwrap_or_default();
@@ -31,7 +30,7 @@ pub(super) fn journals(place: &Place) -> Held<BTreeMap<String, Vec<Line>>> {
 }
 
 /// Returns the current number of lines of each journal.
-pub(super) fn mark(place: &Place) -> Held<Mark> {
+pub fn mark(place: &Place) -> Held<Mark> {
     let lengths = journals(place)?.into_iter();
     Ok(Mark(
         lengths.map(|(name, lines)| (name, lines.len())).collect(),
@@ -39,7 +38,7 @@ pub(super) fn mark(place: &Place) -> Held<Mark> {
 }
 
 /// Returns the lines written since `mark`, by cell.
-pub(super) fn since(place: &Place, mark: &Mark) -> Held<BTreeMap<String, Vec<Line>>> {
+pub fn since(place: &Place, mark: &Mark) -> Held<BTreeMap<String, Vec<Line>>> {
     let mut all = journals(place)?;
     for (name, lines) in &mut all {
         let known = mark.0.get(name).copied().unwrap_or(0);
@@ -49,7 +48,7 @@ pub(super) fn since(place: &Place, mark: &Mark) -> Held<BTreeMap<String, Vec<Lin
 }
 
 /// Returns the changes of wanted states since `mark`, in order of time.
-pub(super) fn asked(place: &Place, mark: &Mark) -> Held<Vec<Line>> {
+pub fn asked(place: &Place, mark: &Mark) -> Held<Vec<Line>> {
     let lines = since(place, mark)?.into_values().flatten();
     let mut asked: Vec<Line> = lines.filter(|line| line.change == Change::Spec).collect();
     asked.sort_by_key(|line| line.at_micros);
@@ -57,7 +56,7 @@ pub(super) fn asked(place: &Place, mark: &Mark) -> Held<Vec<Line>> {
 }
 
 /// Returns the incarnation of a line that was caused by an owner.
-pub(super) fn incarnation(line: &Line) -> Option<&str> {
+fn incarnation(line: &Line) -> Option<&str> {
     match &line.by {
         By::Owner { incarnation, .. } => incarnation.as_deref(),
         _ => None,
@@ -65,7 +64,7 @@ pub(super) fn incarnation(line: &Line) -> Option<&str> {
 }
 
 /// Expects that no wanted state has changed since `mark`.
-pub(super) fn nothing_asked(place: &Place, mark: &Mark) -> Held {
+pub fn nothing_asked(place: &Place, mark: &Mark) -> Held {
     let asked = asked(place, mark)?;
     ensure(asked.is_empty(), || {
         format!("unexpected changes in the journals: {asked:?}")
@@ -74,7 +73,7 @@ pub(super) fn nothing_asked(place: &Place, mark: &Mark) -> Held {
 
 /// Expects that since `mark` the wanted state of each `expected` resource was changed exactly once, by an owner and for
 /// the same incarnation, and that no other wanted state was changed. Resources are given as cell and name.
-pub(super) fn asked_once_each(place: &Place, mark: &Mark, expected: &[(String, String)]) -> Held {
+pub fn asked_once_each(place: &Place, mark: &Mark, expected: &[(String, String)]) -> Held {
     let asked = asked(place, mark)?;
     let mut found: Vec<(String, String)> = asked
         .iter()
@@ -94,7 +93,7 @@ pub(super) fn asked_once_each(place: &Place, mark: &Mark, expected: &[(String, S
 }
 
 /// Returns the time between the first and the last change of a wanted state since `mark`.
-pub(super) fn first_to_last_asked(place: &Place, mark: &Mark) -> Held<Duration> {
+pub fn first_to_last_asked(place: &Place, mark: &Mark) -> Held<Duration> {
     let asked = asked(place, mark)?;
     let at = |line: Option<&Line>| line.map_or(0, |line| line.at_micros);
     let span = at(asked.last()).saturating_sub(at(asked.first()));
@@ -102,13 +101,13 @@ pub(super) fn first_to_last_asked(place: &Place, mark: &Mark) -> Held<Duration> 
 }
 
 /// Returns the resource name of a cluster's job in its journal.
-pub(super) fn job_resource() -> String {
+pub fn job_resource() -> String {
     format!("jobs/{JOB}")
 }
 
 /// Expects that at every instant the capacity of each cluster's balancer was at most that of its job. An excess caused
 /// by a change by hand is excused until it is repaired. Returns the number of instants checked.
-pub(super) fn demand_fits_capacity(place: &Place) -> Held<usize> {
+pub fn demand_fits_capacity(place: &Place) -> Held<usize> {
     let mut instants = 0;
     for (name, lines) in journals(place)? {
         let (mut capacity, mut demand, mut by_hand) = (0, 0, false);
