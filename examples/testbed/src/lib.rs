@@ -4,11 +4,16 @@
 //! - [`metrics`]: scrapes the counters of production's processes.
 //! - [`judge`]: plays a demo and judges it from outside.
 //! - [`alerts`]: firing alerts, in a file. [`processes`]: the process table. [`program`]: the running program.
-//! - [`place`]: the layout of a state directory. [`socket`]: a socket for processes of the same user only.
+//! - [`service`]: what the commands need to know of a service. [`command`]: the commands of the program.
+//! - [`control`]: the socket on which the running control plane takes questions and commands.
+//! - [`manifest`]: the manifest's file. [`place`]: the layout of a state directory. [`socket`]: a socket for processes of the same user only.
 //! - [`voice`]: all output to the terminal.
 
 pub mod alerts;
+pub mod command;
+pub mod control;
 pub mod judge;
+pub mod manifest;
 pub mod metrics;
 pub mod place;
 #[cfg(feature = "planted-faults")]
@@ -16,5 +21,6 @@ mod planted;
 pub mod processes;
 pub mod production;
 pub mod program;
+pub mod service;
 pub mod socket;
 pub mod voice;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use testbed::{production::Process, voice};
+use testbed::{command::start, production::Process};
 
 /// Run one process of production: a cell, one of its tasks, or its balancer.
 #[derive(Parser)]
@@ -14,27 +14,9 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    voice::complain_of_panics();
-    tracing_subscriber::fmt()
-        .with_writer(|| voice::Log)
-        .with_ansi(false)
-        .init();
-    match run(Cli::parse().process) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            voice::complain(error);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(process: Process) -> Result<(), testbed::production::Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    let done = runtime.block_on(process.run());
-    // A blocking read of standard input may still be waiting; it must not delay the exit.
-    runtime.shutdown_background();
-    done
+    let Cli { process } = Cli::parse();
+    start("info", async {
+        process.run().await?;
+        Ok(ExitCode::SUCCESS)
+    })
 }

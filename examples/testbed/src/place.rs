@@ -6,10 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::socket;
-
-/// Name of the manifest's file in the state directory.
-pub const MANIFEST: &str = "manifest.yaml";
+use crate::{manifest, socket};
 
 /// A state directory, and the paths of the files in it.
 #[derive(Debug, Clone)]
@@ -65,7 +62,7 @@ impl Place {
 
     /// Path of the manifest, the source of truth.
     pub fn manifest(&self) -> PathBuf {
-        self.0.join(MANIFEST)
+        self.0.join(manifest::NAME)
     }
 
     /// Path of the directory with the control plane's store.

@@ -1,14 +1,15 @@
-//! Lists what runs in production, as the cells themselves report it. Printed when the control plane stops.
+//! Lists what runs in production, as the cells themselves report it. Printed when the control plane stops. Finds the
+//! global balancer.
 
-use std::fmt::Write;
+use std::{fmt::Write, net::SocketAddr};
 
-use testbed::{
+use crate::{
     place::Place,
-    production::{api::Caller, client::Cell},
+    production::{GLOBAL_CELL, api::Caller, client::Cell},
 };
 
 /// Returns one line per running cell: its process, its tasks and the address of its balancer.
-pub async fn describe(place: &Place) -> Vec<String> {
+pub(super) async fn describe(place: &Place) -> Vec<String> {
     let mut lines = Vec::new();
     for name in place.cell_names().unwrap_or_default() {
         let Ok(cell) = Cell::connect(&place.cell(&name), &name).await else {
@@ -40,4 +41,12 @@ async fn cell_line(cell: &Cell) -> String {
         let _ = write!(line, ", balancer http://{}/", balancer.address);
     }
     line
+}
+
+/// Returns the address of the global balancer; none if it is not running.
+pub(super) async fn front_door(place: &Place) -> Option<SocketAddr> {
+    let dir = place.cell(GLOBAL_CELL).canonicalize().ok()?;
+    let cell = Cell::connect(&dir, GLOBAL_CELL).await;
+    let balancer = cell.ok()?.balancer(&Caller::default()).await.ok()??;
+    Some(balancer.address)
 }

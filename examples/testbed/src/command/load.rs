@@ -4,14 +4,14 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use hyper::Method;
-use testbed::{
+
+use super::running::front_door;
+use crate::{
     place::Place,
     production::load::{Attempt, Load},
     program::{Failure, called, signalled},
     voice::say,
 };
-
-use super::run::front_door;
 
 /// Number of connections. Together they send about 80 requests per second.
 const CONNECTIONS: usize = 2;
@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When the service is not running.
-pub async fn load(place: &Place) -> Result<(), Failure> {
+pub(super) async fn load(place: &Place) -> Result<(), Failure> {
     let Some(address) = front_door(place).await else {
         let (me, state) = (called(), place.dir().display());
         return Err(format!(

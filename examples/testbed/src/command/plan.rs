@@ -1,20 +1,20 @@
 //! `plan`: shows what would happen to each asset.
 
 use control_plane::enforcer::Outcome;
-use testbed::{
+
+use super::interventions::allowed;
+use crate::{
+    control::client::Control,
     place::Place,
     program::Failure,
     voice::{say, say_all},
 };
 
-use super::interventions::allowed;
-use crate::control::client::Control;
-
 /// Prints what would happen to each asset that is not in sync, and the totals.
 ///
 /// # Errors
 /// When no control plane is running.
-pub async fn plan(place: &Place) -> Result<(), Failure> {
+pub(super) async fn plan(place: &Place) -> Result<(), Failure> {
     let plan = Control::find(place).await?.plan().await?;
     if let Some(stopped) = &plan.stopped {
         say(format_args!("STOPPED   enforcement {stopped}"));

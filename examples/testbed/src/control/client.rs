@@ -10,15 +10,15 @@ use control_plane::{
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
 use serde::de::DeserializeOwned;
-use testbed::{
+use tokio::net::UnixStream;
+
+use super::{Refusal, Rolling, Standing, Word};
+use crate::{
     place::Place,
     production::http,
     program::called,
     socket::{User, connect},
 };
-use tokio::net::UnixStream;
-
-use super::{Refusal, Rolling, Standing, Word};
 
 /// Maximum time for an answer. The slowest question is a plan, which reads all of production.
 const PATIENCE: Duration = Duration::from_secs(60);

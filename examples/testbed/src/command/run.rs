@@ -1,24 +1,20 @@
 //! `run`: the control plane. It starts the service, repairs it and follows edits of the manifest until it is stopped.
 
-use std::{fmt::Display, net::SocketAddr, time::Duration};
+use std::{fmt::Display, time::Duration};
 
 use control_plane::{
     Handle,
     prelude::{Problems, Settle, SqliteStore},
     strategist::Entry,
 };
-use testbed::{
-    place::Place,
-    production::{GLOBAL_CELL, api::Caller, client::Cell},
-    program::{Failure, called, signalled, this_program},
-    voice::{say, say_all},
-};
 
 use super::running;
 use crate::{
     control::{Server, Stop},
-    model::Manifest,
-    plane,
+    place::Place,
+    program::{Failure, called, signalled, this_program},
+    service::Service,
+    voice::{say, say_all},
 };
 
 /// Maximum time to wait until production matches a new incarnation, before a line says that it does not match yet.
@@ -31,13 +27,13 @@ const REST: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When another control plane is running there, or the state directory cannot be used.
-pub async fn run(mut place: Place) -> Result<(), Failure> {
-    let fresh = place.prepare(Manifest::DEFAULT)?;
+pub(super) async fn run<S: Service>(mut place: Place) -> Result<(), Failure> {
+    let fresh = place.prepare(S::MANIFEST)?;
     let store = SqliteStore::open(place.store())?;
-    let plane = plane::build(&place, this_program()?, store)?;
+    let plane = S::plane(&place, this_program()?, store)?;
     greet(&place, fresh);
     let (handle, stop) = (plane.handle(), Stop::new());
-    let server = Server::start(&place, handle.clone(), stop.clone())?;
+    let server = Server::start(&place, handle.clone(), stop.clone(), S::POLICY.parse()?)?;
     let tellers = [
         tokio::spawn(tell_news(place.clone(), handle.clone())),
         tokio::spawn(tell_rollouts(handle)),
@@ -156,18 +152,10 @@ async fn follow(
     match handle.wait_settled(Settle::All(no), FOLLOW).await {
         Ok(()) => {
             say(format_args!("production matches {id}"));
-            if let Some(address) = front_door(&place).await {
+            if let Some(address) = running::front_door(&place).await {
                 say(format_args!("  try      curl http://{address}/"));
             }
         }
         Err(error) => say(format_args!("production does not match {id} yet: {error}")),
     }
-}
-
-/// Returns the address of the global balancer; none if it is not running.
-pub(crate) async fn front_door(place: &Place) -> Option<SocketAddr> {
-    let dir = place.cell(GLOBAL_CELL).canonicalize().ok()?;
-    let cell = Cell::connect(&dir, GLOBAL_CELL).await;
-    let balancer = cell.ok()?.balancer(&Caller::default()).await.ok()??;
-    Some(balancer.address)
 }

@@ -7,24 +7,22 @@ use control_plane::{
     DryRun, Error, Outcome,
     prelude::{MemoryStore, Problems, SourceOfTruth, SqliteStore, Store, YamlFile},
 };
-use testbed::{
-    place::Place,
-    program::{Failure, this_program},
-    voice::{say, say_all},
-};
 
 use crate::{
     control::client::{self, Control},
-    model::MANIFEST_LIMIT,
-    plane,
+    manifest,
+    place::Place,
+    program::{Failure, this_program},
+    service::Service,
+    voice::{say, say_all},
 };
 
 /// Prints the incarnation that `file` would give, or its problems. The exit code is a failure if there are problems.
 ///
 /// # Errors
 /// When the state directory cannot be read, or the control plane does not answer.
-pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
-    match would_give(place, file).await? {
+pub(super) async fn check<S: Service>(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
+    match would_give::<S>(place, file).await? {
         Ok(checked) => {
             show(file, &checked);
             Ok(ExitCode::SUCCESS)
@@ -41,9 +39,12 @@ pub async fn check(place: &Place, file: &Path) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn would_give(place: &Place, file: &Path) -> Result<Result<DryRun, Problems>, Failure> {
+async fn would_give<S: Service>(
+    place: &Place,
+    file: &Path,
+) -> Result<Result<DryRun, Problems>, Failure> {
     // Apply the size limits first, whether or not a control plane is running.
-    if let Err(problems) = plane::source(YamlFile::new(file)).read().await {
+    if let Err(problems) = manifest::source(YamlFile::new(file)).read().await {
         return Ok(Err(problems));
     }
     if let Ok(control) = Control::find(place).await {
@@ -56,33 +57,33 @@ async fn would_give(place: &Place, file: &Path) -> Result<Result<DryRun, Problem
         }
     }
     if !place.store().exists() {
-        return with_store(place, file, MemoryStore::new()).await;
+        return with_store::<S>(place, file, MemoryStore::new()).await;
     }
     let copy = tempfile::tempdir()?;
     for entry in fs::read_dir(place.store())? {
         let entry = entry?;
         fs::copy(entry.path(), copy.path().join(entry.file_name()))?;
     }
-    with_store(place, file, SqliteStore::open(copy.path())?).await
+    with_store::<S>(place, file, SqliteStore::open(copy.path())?).await
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     io::Read::read_to_end(
-        &mut io::Read::take(fs::File::open(file)?, MANIFEST_LIMIT),
+        &mut io::Read::take(fs::File::open(file)?, manifest::LIMIT),
         &mut text,
     )?;
     Ok(text)
 }
 
-async fn with_store(
+async fn with_store<S: Service>(
     place: &Place,
     file: &Path,
     store: impl Store,
 ) -> Result<Result<DryRun, Problems>, Failure> {
-    let plane = plane::build(place, this_program()?, store)?;
-    let manifest = plane::source(YamlFile::new(file));
-    match plane.handle().dry_run(&[&manifest]).await {
+    let plane = S::plane(place, this_program()?, store)?;
+    let source = manifest::source(YamlFile::new(file));
+    match plane.handle().dry_run(&[&source]).await {
         Ok(checked) => Ok(Ok(checked)),
         Err(Error::Refused(problems)) => Ok(Err(problems)),
         Err(error) => Err(error.into()),

@@ -12,24 +12,24 @@ use control_plane::{
     sdk::Delay,
     store::records::Outcome,
 };
-use testbed::{
+
+use super::{
+    interventions::{allowed, paused, used},
+    rollout::{LEFT_OUT, summary, word},
+};
+use crate::{
+    control::{Standing, client::Control},
     place::Place,
     production::{JOB, api::Caller, client::Cell},
     program::Failure,
     voice::{say, say_all, say_json},
 };
 
-use super::{
-    interventions::{allowed, paused, used},
-    rollout::{LEFT_OUT, summary, word},
-};
-use crate::control::{Standing, client::Control};
-
 /// Prints the state of the partition, as text or as JSON.
 ///
 /// # Errors
 /// When no control plane is running.
-pub async fn status(place: &Place, json: bool) -> Result<(), Failure> {
+pub(super) async fn status(place: &Place, json: bool) -> Result<(), Failure> {
     let status = Control::find(place).await?.status().await?;
     if json {
         say_json(&status)?;
@@ -167,7 +167,7 @@ fn some(named: &Named) -> String {
 ///
 /// # Errors
 /// When no control plane is running, or the control plane does not know the asset.
-pub async fn explain(place: &Place, asset: Option<&AssetId>) -> Result<(), Failure> {
+pub(super) async fn explain(place: &Place, asset: Option<&AssetId>) -> Result<(), Failure> {
     let control = Control::find(place).await?;
     match asset {
         Some(asset) => {

@@ -2,20 +2,17 @@
 
 use std::{fs, io, path::Path, time::Duration};
 
-use testbed::{
-    place::Place,
-    processes,
-    production::{api::Caller, client::Cell},
-    program::Failure,
-    voice::say,
-};
-
 use crate::{
     control::{
         Word,
         client::{Control, Error},
     },
-    model::Manifest,
+    place::Place,
+    processes,
+    production::{api::Caller, client::Cell},
+    program::Failure,
+    service::Service,
+    voice::say,
 };
 
 /// Maximum time for the control plane or a cell to exit. After that, its process is killed.
@@ -27,7 +24,7 @@ const REST: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// When the control plane refuses to stop, or a file cannot be removed.
-pub async fn down(place: &Place) -> Result<(), Failure> {
+pub(super) async fn down<S: Service>(place: &Place) -> Result<(), Failure> {
     if !place.dir().exists() {
         say(format_args!(
             "{} does not exist: nothing to do",
@@ -41,7 +38,7 @@ pub async fn down(place: &Place) -> Result<(), Failure> {
         turn_down(&place, &name).await;
         say(format_args!("cell {name} is gone"));
     }
-    remove(&place)?;
+    remove(&place, S::MANIFEST)?;
     Ok(())
 }
 
@@ -88,7 +85,7 @@ async fn gone(pid: u32) {
     }
 }
 
-fn remove(place: &Place) -> io::Result<()> {
+fn remove(place: &Place, unedited: &str) -> io::Result<()> {
     remove_all(&place.cells())?;
     remove_all(&place.store())?;
     let database = place.database();
@@ -101,7 +98,7 @@ fn remove(place: &Place) -> io::Result<()> {
     remove_file(&place.alerts())?;
     let manifest = place.manifest();
     match fs::read_to_string(&manifest) {
-        Ok(text) if text == Manifest::DEFAULT => remove_file(&manifest)?,
+        Ok(text) if text == unedited => remove_file(&manifest)?,
         Ok(_) => say(format_args!("kept your manifest: {}", manifest.display())),
         Err(_) => {}
     }

@@ -2,9 +2,13 @@
 //! control plane.
 
 use control_plane::model::{AssetId, Digest};
-use testbed::{place::Place, program::Failure, voice::say};
 
-use crate::control::{Said, Word, client::Control};
+use crate::{
+    control::{Said, Word, client::Control},
+    place::Place,
+    program::Failure,
+    voice::say,
+};
 
 /// Maximum of `pause --for`, in seconds: one year.
 const LONGEST_PAUSE: u64 = 365 * 24 * 3600;
@@ -101,7 +105,7 @@ pub struct About {
 
 impl About {
     /// Makes the command that acknowledges the asset as an orphan.
-    pub fn acknowledged(self) -> Word {
+    pub(super) fn acknowledged(self) -> Word {
         Word::Acknowledge {
             asset: self.asset,
             said: self.signed.into(),
@@ -109,7 +113,7 @@ impl About {
     }
 
     /// Makes the command that confirms that the asset's push with unknown outcome is over.
-    pub fn is_over(self) -> Word {
+    pub(super) fn over(self) -> Word {
         Word::PushIsOver {
             asset: self.asset,
             said: self.signed.into(),
@@ -170,7 +174,7 @@ impl From<Pause> for Word {
 ///
 /// # Errors
 /// When no control plane is running, or it refuses the command.
-pub async fn tell(place: &Place, word: Word) -> Result<(), Failure> {
+pub(super) async fn tell(place: &Place, word: Word) -> Result<(), Failure> {
     Control::find(place).await?.tell(&word).await?;
     say("done");
     Ok(())

@@ -20,17 +20,14 @@ use control_plane::{
     store::records::Scope,
     strategist::GroupOutcome,
 };
-use testbed::{
-    place::Place,
-    production::clock::now_micros,
-    socket::{Socket, User},
-};
 use tokio::{net::UnixListener, sync::watch};
 
 use super::{Refusal, Rolling, Said, Standing, Word};
 use crate::{
-    model::{MANIFEST_LIMIT, POLICY, SOURCE},
-    plane,
+    manifest,
+    place::Place,
+    production::clock::now_micros,
+    socket::{Socket, User},
 };
 
 /// A signal that tells the control plane to stop. Clones share the signal.
@@ -69,11 +66,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server on the control socket of `place`.
+    /// Starts the server on the control socket of `place`. Commands to a rollout are for that of `policy`.
     ///
     /// # Errors
     /// When the socket cannot be created, for instance because another control plane listens on it.
-    pub fn start(place: &Place, handle: Handle, stop: Stop) -> io::Result<Self> {
+    pub fn start(place: &Place, handle: Handle, stop: Stop, policy: AssetId) -> io::Result<Self> {
         let (listener, socket) = Socket::listen(&place.control())?;
         let router = Router::new()
             .route("/status", get(status))
@@ -84,9 +81,13 @@ impl Server {
             .route("/explain/{*asset}", get(explain))
             .route("/check", post(check))
             .route("/tell", post(tell))
-            .layer(DefaultBodyLimit::max(MANIFEST_LIMIT as usize))
+            .layer(DefaultBodyLimit::max(manifest::LIMIT as usize))
             .layer(middleware::from_fn(known))
-            .with_state(Shared { handle, stop })
+            .with_state(Shared {
+                handle,
+                stop,
+                policy,
+            })
             .into_make_service_with_connect_info::<Peer>();
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
@@ -111,6 +112,7 @@ impl Drop for Server {
 struct Shared {
     handle: Handle,
     stop: Stop,
+    policy: AssetId,
 }
 
 /// The user of the process at the other end of a connection; none if the operating system does not tell it.
@@ -182,8 +184,8 @@ async fn rolled_out(State(shared): State<Shared>, Path(within): Path<u32>) -> An
         return Err(Refusal::Problems(status.problems).into());
     }
     let newest = shared.handle.latest().await?.no();
-    let (policy, within) = (policy()?, Duration::from_secs(within.into()));
-    let ended = shared.handle.wait_rollout(&policy, newest, within);
+    let within = Duration::from_secs(within.into());
+    let ended = shared.handle.wait_rollout(&shared.policy, newest, within);
     Ok(Json(ended.await?))
 }
 
@@ -202,14 +204,18 @@ async fn explain(State(shared): State<Shared>, Path(asset): Path<String>) -> Ans
 
 /// Returns the incarnation that the manifest in the body would give.
 async fn check(State(shared): State<Shared>, body: axum::body::Bytes) -> Answer<DryRun> {
-    let file = plane::source(YamlFile::new(SOURCE));
+    let file = manifest::source(YamlFile::new(manifest::NAME));
     let reading = file.parse(&body).map_err(Refusal::Problems)?;
-    let given = Given::new(SOURCE, reading);
+    let given = Given::new(manifest::NAME, reading);
     Ok(Json(shared.handle.dry_run(&[&given]).await?))
 }
 
 async fn tell(
-    State(Shared { handle, stop }): State<Shared>,
+    State(Shared {
+        handle,
+        stop,
+        policy,
+    }): State<Shared>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     Json(word): Json<Word>,
 ) -> Answer<()> {
@@ -255,7 +261,7 @@ async fn tell(
         }
         Word::Resume { asset, said } => handle.resume(scope(asset), by(said)?).await?,
         Word::Rollout { command, said } => {
-            handle.tell_rollout(&policy()?, command, by(said)?).await?;
+            handle.tell_rollout(&policy, command, by(said)?).await?;
         }
         Word::Stop => stop.now(),
     }
@@ -266,10 +272,6 @@ fn in_seconds(seconds: u64) -> Timestamp {
     let then = now_micros().saturating_add(seconds.saturating_mul(1_000_000));
     let then = i64::try_from(then).unwrap_or(i64::MAX);
     Timestamp::from_microsecond(then).unwrap_or(Timestamp::MAX)
-}
-
-fn policy() -> Result<AssetId, Refusal> {
-    AssetId::new(POLICY).map_err(|error| Refusal::Other(error.to_string()))
 }
 
 fn scope(asset: Option<AssetId>) -> Scope {

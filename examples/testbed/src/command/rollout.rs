@@ -8,15 +8,15 @@ use control_plane::{
     strategist::{Command, Entry, Rollout, State, View},
 };
 
-use testbed::{
+use tokio::time::Instant;
+
+use super::tell::{self, Signed};
+use crate::{
+    control::{Rolling, Word, client::Control},
     place::Place,
     program::{Failure, Several},
     voice::{Screen, is_watched, say, say_all, say_json},
 };
-use tokio::time::Instant;
-
-use super::tell::{self, Signed};
-use crate::control::{Rolling, Word, client::Control};
 
 /// Maximum of `rollout wait --within`, in seconds: one day.
 const LONGEST_WAIT: u64 = 24 * 3600;
@@ -70,7 +70,7 @@ pub enum Verb {
 ///
 /// # Errors
 /// When no control plane is running, or it refuses the command.
-pub async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
+pub(super) async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
     let (command, signed) = match verb {
         None => return status(place, false, false).await,
         Some(Verb::Status { json, once }) => return status(place, json, once).await,
