@@ -13,6 +13,7 @@ use control_plane::{
 };
 use testbed::{
     alerts::{AlertFile, CLUSTER},
+    cells::Cells,
     manifest,
     metrics::Scraper,
     place::Place,
@@ -23,7 +24,7 @@ use testbed::{
 use crate::{
     health,
     model::{self, FrontendJob, GlobalBalancer, LoadBalancer, Manifest, ShakespeareModel},
-    plugins::{Balancers, Cells, GlobalBalancers, Jobs, Schemas},
+    plugins::{Balancers, GlobalBalancers, Jobs, Schemas},
 };
 
 /// How long one reading of the alerts file is used. It is short, so that an edit saved after an alert meets that alert.

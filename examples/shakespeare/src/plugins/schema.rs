@@ -8,9 +8,12 @@ use control_plane::prelude::{
 };
 use control_plane::sdk::FencingToken;
 use serde_json::json;
-use testbed::production::database::{Error, look, migrate};
+use testbed::{
+    cells::caller,
+    production::database::{Error, look, migrate},
+};
 
-use super::{cells::caller, differs, fields, in_sync, misread};
+use super::{differs, fields, in_sync, misread};
 use crate::model::DatabaseSchema;
 
 /// Asset plugin for the schema of one database.

@@ -11,9 +11,26 @@ mod rollout;
 mod service;
 mod socket;
 mod terminal;
-mod town;
 
-use std::fs;
+use std::{fs, path::PathBuf};
+
+use shakespeare::model::Manifest;
+use testbed::testing::Shell;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_shakespeare");
+
+fn shell() -> Shell {
+    Shell::new(PROGRAM)
+}
+
+fn a_manifest_that_bakes_fast(town: &Shell) -> (PathBuf, String) {
+    let fast = Manifest::DEFAULT.replacen("bake: 10", "bake: 1", 1);
+    let fast = fast.replacen("bake: 5", "bake: 1", 1);
+    fs::create_dir(town.state()).unwrap();
+    let manifest = town.state().join("manifest.yaml");
+    fs::write(&manifest, &fast).unwrap();
+    (manifest, fast)
+}
 
 /// Returns the text with which the control plane records the user that runs these tests.
 fn me() -> String {

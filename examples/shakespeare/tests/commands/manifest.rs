@@ -2,7 +2,7 @@
 
 use shakespeare::model::Manifest;
 
-use crate::town::*;
+use crate::shell;
 
 fn alias_bomb() -> String {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
@@ -16,7 +16,7 @@ fn alias_bomb() -> String {
 #[test]
 fn hostile_manifest_is_one_clear_error_with_its_place_and_changes_nothing() {
     let good = Manifest::DEFAULT;
-    let town = Town::new();
+    let town = shell();
     let edited = |from: &str, to: &str| good.replacen(from, to, 1);
     for (what, manifest, says) in [
         (
@@ -183,7 +183,7 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn hostile_rollout_section_is_one_clear_error_with_line_column_and_field() {
-    let town = Town::new();
+    let town = shell();
     let long = format!("bake: 5\n  hold: {}", "x".repeat(501));
     let long = [("bake: 5", &*long, "23:9: rollout.hold: 501 bytes")];
     for (from, to, says) in HOSTILE_ROLLOUTS.iter().chain(&long) {

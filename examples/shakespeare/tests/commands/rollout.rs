@@ -6,11 +6,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{me, town::*};
+use testbed::testing::{Background, Shell};
+
+use crate::{PROGRAM, a_manifest_that_bakes_fast, me, shell};
 
 #[test]
 fn rollout_is_followed_line_by_line_and_obeys_commands() {
-    let town = Town::new();
+    let town = shell();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let _plane = Background(plane);
@@ -33,7 +35,7 @@ fn rollout_is_followed_line_by_line_and_obeys_commands() {
 
 #[test]
 fn rollout_is_followed_over_a_restart_of_the_control_plane() {
-    let town = Town::new();
+    let town = shell();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let plane = Background(plane);
@@ -67,7 +69,7 @@ fn rollout_is_followed_over_a_restart_of_the_control_plane() {
     reader.join().unwrap();
 }
 
-fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Town) {
+fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Shell) {
     town.until(&["rollout", "pause", "--who", "jane", "--why", "lunch"]);
     let said = town.say(&["rollout", "status", "--once"]).text;
     assert!(said.contains("rollout 2 paused, "), "{said}");
@@ -103,7 +105,7 @@ fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Town) {
     }
 }
 
-fn rollout_is_rolled_back_retried_and_aborted(town: &Town) {
+fn rollout_is_rolled_back_retried_and_aborted(town: &Shell) {
     let waited = town.say(&["rollout", "wait", "--within", "1"]);
     assert!(
         !waited.good,
@@ -139,7 +141,7 @@ fn rollout_is_rolled_back_retried_and_aborted(town: &Town) {
     assert!(aborted.contains("rollout 4 stopped"), "{aborted}");
 }
 
-fn alert_delays_a_change_until_the_check_is_overridden(town: &Town, edit: impl Fn()) {
+fn alert_delays_a_change_until_the_check_is_overridden(town: &Shell, edit: impl Fn()) {
     fs::write(town.state().join("alerts"), "LatencyHigh eu\n").unwrap();
     edit();
     let explain = ["explain", "job/eu"];

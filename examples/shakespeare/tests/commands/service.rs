@@ -8,12 +8,13 @@ use std::{
 };
 
 use shakespeare::model::Manifest;
+use testbed::testing::Shell;
 
-use crate::town::*;
+use crate::{PROGRAM, shell};
 
 #[test]
 fn service_turns_up_answers_commands_and_goes_down_completely() {
-    let town = Town::new();
+    let town = shell();
     assert!(
         !town.say(&["status"]).good,
         "no control plane is running yet"
@@ -62,7 +63,7 @@ fn service_turns_up_answers_commands_and_goes_down_completely() {
 }
 
 /// The rollout of the first turnup is shown as completed and refuses all commands.
-fn completed_rollout_is_shown_and_takes_no_commands(town: &Town, status: &serde_json::Value) {
+fn completed_rollout_is_shown_and_takes_no_commands(town: &Shell, status: &serde_json::Value) {
     assert_eq!(status["rollouts"][0]["policy"], "rollout");
     let json = town.say(&["rollout", "status", "--json"]);
     let rolling: serde_json::Value = serde_json::from_str(&json.text).unwrap();
@@ -102,7 +103,7 @@ fn completed_rollout_is_shown_and_takes_no_commands(town: &Town, status: &serde_
 }
 
 /// `check` compares with the incarnation in force, whether or not a control plane is running.
-fn checks_against_the_incarnation_in_force(town: &Town) {
+fn checks_against_the_incarnation_in_force(town: &Shell) {
     let same = town.check(Manifest::DEFAULT);
     assert!(
         same.good && same.text.contains("@1:\n  none"),
@@ -122,7 +123,7 @@ fn checks_against_the_incarnation_in_force(town: &Town) {
 
 #[test]
 fn unusable_state_directory_is_refused_with_advice() {
-    let town = Town::new();
+    let town = shell();
     let deep = town.dir.path().join("d".repeat(100));
     let run = |state: &Path, from: &Path| {
         let mut command = Command::new("timeout");
@@ -154,7 +155,7 @@ fn unusable_state_directory_is_refused_with_advice() {
 
 #[test]
 fn check_works_with_the_store_of_a_killed_control_plane() {
-    let town = Town::new();
+    let town = shell();
     let (mut plane, mut lines) = town.run();
     assert!(lines.any(|line| line == "production matches shakespeare@1"));
     plane.kill().unwrap();

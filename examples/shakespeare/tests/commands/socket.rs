@@ -10,11 +10,13 @@ use std::{
     process::Command,
 };
 
-use crate::{me, town::*};
+use testbed::testing::{Background, Shell};
+
+use crate::{PROGRAM, a_manifest_that_bakes_fast, me, shell};
 
 #[test]
 fn r72_control_plane_is_reached_only_through_a_socket_of_its_user() {
-    let town = Town::new();
+    let town = shell();
     let (plane, mut lines) = town.run();
     let plane = Background(plane);
     assert!(lines.any(|line| line == "production matches shakespeare@1"));
@@ -61,7 +63,7 @@ fn tcp_listeners(pid: u32) -> usize {
 }
 
 /// Even if all file modes allow it, a process of another user gets no answer. Only root can run this part of the test.
-fn other_users_are_refused(town: &Town, socket: &Path) {
+fn other_users_are_refused(town: &Shell, socket: &Path) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -94,7 +96,7 @@ fn other_users_are_refused(town: &Town, socket: &Path) {
 
 #[test]
 fn r70_command_is_recorded_with_the_user_of_the_process_and_the_given_name() {
-    let town = Town::new();
+    let town = shell();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let _plane = Background(plane);

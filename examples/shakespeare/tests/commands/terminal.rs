@@ -3,8 +3,9 @@
 use std::fs;
 
 use shakespeare::model::Manifest;
+use testbed::testing::{Background, Shell};
 
-use crate::town::*;
+use crate::{a_manifest_that_bakes_fast, shell};
 
 /// Text with escape sequences that clear the screen, line ends, a forged line of output, and a change of text
 /// direction.
@@ -22,7 +23,7 @@ fn is_plain(text: &str) -> bool {
 
 #[test]
 fn r73_text_of_people_and_sources_cannot_control_the_terminal() {
-    let town = Town::new();
+    let town = shell();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
     let plane = Background(plane);
@@ -82,7 +83,7 @@ fn r73_text_of_people_and_sources_cannot_control_the_terminal() {
     assert!(town.say(&["down"]).good);
 }
 
-fn a_hostile_manifest_is_shown_plainly(town: &Town) {
+fn a_hostile_manifest_is_shown_plainly(town: &Shell) {
     let key = "  \"u\\e[2J\\nproduction matches\\u202e\": 1\n  us:";
     let checked = town.check(&Manifest::DEFAULT.replacen("  us:", key, 1));
     assert!(

@@ -14,7 +14,7 @@ use crate::{
         GLOBAL_CELL, JOB,
         api::{BalancerSpec, BalancerView, Caller, JobSpec, JobView, State},
         client::Cell,
-        database,
+        database, load,
     },
 };
 
@@ -120,6 +120,16 @@ async fn global_is(place: &Place, max_capacity: u32, cells: BTreeMap<String, u32
             )
         },
     )
+}
+
+/// Expects that a cluster's balancer answers a direct request.
+///
+/// # Errors
+/// When it does not, or there is none.
+pub async fn serves(place: &Place, name: &str) -> Held {
+    let address = balancer(&cell(place, name).await?).await?.address;
+    let answer = load::once(address).await;
+    ensure(!answer.failed(), || format!("{name} answers {answer:?}"))
 }
 
 /// Returns the version of the database schema.

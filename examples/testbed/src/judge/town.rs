@@ -10,6 +10,8 @@ use crate::{place::Place, processes, program::this_program};
 
 /// Maximum time for a command.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than a change takes to begin if it is not held.
+const SOME_TIME: Duration = Duration::from_secs(4);
 /// Maximum time for killed processes to exit.
 const DEATH: Duration = Duration::from_secs(10);
 
@@ -137,6 +139,54 @@ impl Town {
         .await
     }
 
+    /// Waits until `status` lists exactly these assets as orphans.
+    pub async fn lists_orphans(&self, mut wanted: Vec<String>) -> Held {
+        wanted.sort();
+        until("the orphans are listed", async || {
+            let mut orphans = self.orphans().await?;
+            orphans.sort();
+            ensure(orphans == wanted, || {
+                format!("the listed orphans are {orphans:?}")
+            })
+        })
+        .await
+    }
+
+    /// Waits until the control plane reports that a change of the asset waits for an approval.
+    pub async fn wants_approval(&self, asset: &str) -> Held {
+        until("`explain` asks for an approval", async || {
+            let said = self.command(&["explain", asset]).await?;
+            ensure(said.contains("approve change"), || said)
+        })
+        .await
+    }
+
+    /// Approves the pending change of the asset, with this reason. Waits until there is one.
+    pub async fn approve(&self, asset: &str, why: &str) -> Held {
+        until("the change is approved", async || {
+            let command = ["approve", asset, "--who", "jane", "--why", why];
+            self.command(&command).await.map(|_| ())
+        })
+        .await
+    }
+
+    /// Expects that `evidence` holds for some time, and that the command `question` prints `words`. The second part
+    /// shows that the change is held, and not only slow.
+    pub async fn stays(&self, question: &str, words: &str, evidence: impl Fn() -> Held) -> Held {
+        tokio::time::sleep(SOME_TIME).await;
+        evidence()?;
+        until(
+            "the control plane reports what the change waits for",
+            async || {
+                let question: Vec<&str> = question.split(' ').collect();
+                let said = self.command(&question).await?;
+                ensure(said.contains(words), || said)
+            },
+        )
+        .await?;
+        evidence()
+    }
+
     /// Waits until no rollout is under way and all assets are settled, so that the next step begins from there. It uses
     /// the status of the control plane, which is not evidence here.
     ///
@@ -153,6 +203,13 @@ impl Town {
         })
         .await
     }
+}
+
+/// Returns the last sequence of 64 hexadecimal digits in a text.
+pub fn digest_in(text: &str) -> Option<String> {
+    let digest = |word: &&str| word.len() == 64;
+    let mut words = text.split(|c: char| !c.is_ascii_hexdigit()).filter(digest);
+    words.next_back().map(str::to_owned)
 }
 
 /// Kills every cell of a state directory, together with its tasks and balancer.
@@ -179,4 +236,17 @@ fn kill_cells(place: &Place) -> Vec<u32> {
         }
     }
     victims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_is_found_in_a_text() {
+        let digest = "0f".repeat(32);
+        let text = format!("override shrink-guard for {digest}\"");
+        assert_eq!(digest_in(&text), Some(digest));
+        assert_eq!(digest_in("none, abc"), None);
+    }
 }

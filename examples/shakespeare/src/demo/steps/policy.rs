@@ -12,8 +12,6 @@ use testbed::judge::{
 use super::Session;
 use crate::model::Canary;
 
-/// Longer than a change takes to begin if it is not held.
-const SOME_TIME: Duration = Duration::from_secs(4);
 /// A bake that is longer than the session, in seconds.
 const FOR_EVER: u64 = 600;
 
@@ -35,13 +33,12 @@ async fn held_then_reversed(session: &mut Session) -> Held<String> {
         manifest.version = version;
         manifest.rollout.hold = Some("a launch".into());
     })?;
-    stays(
-        session,
-        "rollout status --once",
-        "on hold: a launch",
-        || evidence::nothing_asked(&place, &mark),
-    )
-    .await?;
+    session
+        .town
+        .stays("rollout status --once", "on hold: a launch", || {
+            evidence::nothing_asked(&place, &mark)
+        })
+        .await?;
     session.edit(|manifest| {
         manifest.rollout.hold = None;
         manifest.rollout.domains.reverse();
@@ -85,10 +82,12 @@ async fn shortened(session: &mut Session) -> Held<String> {
         manifest.rollout.hold = Some("look at it first".into());
     })?;
     let held = "on hold: look at it first";
-    stays(session, "rollout status --once", held, || {
-        evidence::asked_once_each(&place, &mark, std::slice::from_ref(&job))
-    })
-    .await?;
+    session
+        .town
+        .stays("rollout status --once", held, || {
+            evidence::asked_once_each(&place, &mark, std::slice::from_ref(&job))
+        })
+        .await?;
     session.edit(|manifest| manifest.rollout = usual)?;
     session.arrives().await?;
     let bakes = session.one_by_one(&mark)?;
@@ -110,13 +109,12 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     let Some(first) = session.manifest.rollout.domains.first().cloned() else {
         return broken("the policy lists no cluster");
     };
-    stays(
-        session,
-        &format!("explain job/{first}"),
-        "LatencyHigh",
-        || evidence::nothing_asked(&place, &mark),
-    )
-    .await?;
+    session
+        .town
+        .stays(&format!("explain job/{first}"), "LatencyHigh", || {
+            evidence::nothing_asked(&place, &mark)
+        })
+        .await?;
     session.edit(|manifest| {
         manifest.rollout.emergency = Some(Emergency {
             who: "jane".into(),
@@ -140,26 +138,4 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
         "under the alert no changes; as an emergency all jobs within {:.1} s, under the same alert (journals)",
         apart.as_secs_f64()
     ))
-}
-
-/// Expects that `evidence` holds for some time, and that the command `question` prints `words`. The second part shows
-/// that the change is held, and not only slow.
-async fn stays(
-    session: &Session,
-    question: &str,
-    words: &str,
-    evidence: impl Fn() -> Held,
-) -> Held {
-    tokio::time::sleep(SOME_TIME).await;
-    evidence()?;
-    until(
-        "the control plane reports what the change waits for",
-        async || {
-            let question: Vec<&str> = question.split(' ').collect();
-            let said = session.town.command(&question).await?;
-            ensure(said.contains(words), || said)
-        },
-    )
-    .await?;
-    evidence()
 }

@@ -7,7 +7,7 @@ use testbed::{
     judge::{
         Held,
         broken::{broken, ensure, until},
-        evidence, observe,
+        digest_in, evidence, observe,
     },
     processes,
     production::api::Caller,
@@ -39,7 +39,7 @@ pub(super) async fn removed(session: &mut Session) -> Held<String> {
     ensure(family == observe::family(&place, &name).await?, || {
         format!("{name} is not running as before")
     })?;
-    serves(session, &name).await?;
+    observe::serves(&place, &name).await?;
     let acknowledged = session.dice.below(2) == 0;
     if acknowledged {
         for kind in ["balancer", "job"] {
@@ -127,13 +127,19 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     })?;
     // The policy turns the clusters down one after the other.
     for name in VISITORS {
-        wants_approval(session, name).await?;
+        session
+            .town
+            .wants_approval(&format!("balancer/{name}"))
+            .await?;
         let asked = evidence::asked(&place, &mark)?;
         ensure(asked.iter().all(|line| line.cell != name), || {
             format!("{name} was changed without an approval: {asked:?}")
         })?;
         for kind in ["balancer", "job"] {
-            approve(session, &format!("{kind}/{name}")).await?;
+            session
+                .town
+                .approve(&format!("{kind}/{name}"), "merged into eu")
+                .await?;
         }
     }
     gone(session, &pids).await?;
@@ -168,46 +174,9 @@ fn visitor(turndown: Option<Turndown>) -> Cluster {
 
 /// Waits until `status` lists exactly the jobs and balancers of these clusters as orphans.
 async fn listed(session: &Session, clusters: &[&str]) -> Held {
-    let mut wanted: Vec<String> = clusters
-        .iter()
-        .flat_map(|name| [format!("balancer/{name}"), format!("job/{name}")])
-        .collect();
-    wanted.sort();
-    until("the orphans are listed", async || {
-        let mut orphans = session.town.orphans().await?;
-        orphans.sort();
-        ensure(orphans == wanted, || {
-            format!("the listed orphans are {orphans:?}")
-        })
-    })
-    .await
-}
-
-/// Expects that a cluster's balancer answers a direct request.
-async fn serves(session: &Session, name: &str) -> Held {
-    let cell = observe::cell(&session.town.place, name).await?;
-    let address = observe::balancer(&cell).await?.address;
-    let answer = testbed::production::load::once(address).await;
-    ensure(!answer.failed(), || format!("{name} answers {answer:?}"))
-}
-
-/// Waits until the control plane reports that the balancer of a cluster waits for an approval.
-async fn wants_approval(session: &Session, name: &str) -> Held {
-    let asset = format!("balancer/{name}");
-    until("`explain` asks for an approval", async || {
-        let said = session.town.command(&["explain", &asset]).await?;
-        ensure(said.contains("approve change"), || said)
-    })
-    .await
-}
-
-async fn approve(session: &Session, asset: &str) -> Held {
-    until("the turndown is approved", async || {
-        let signed = ["--who", "jane", "--why", "merged into eu"];
-        let command = [&["approve", asset][..], &signed].concat();
-        session.town.command(&command).await.map(|_| ())
-    })
-    .await
+    let assets = |name: &&str| [format!("balancer/{name}"), format!("job/{name}")];
+    let wanted: Vec<String> = clusters.iter().flat_map(assets).collect();
+    session.town.lists_orphans(wanted).await
 }
 
 async fn gone(session: &Session, pids: &[u32]) -> Held {
@@ -227,24 +196,4 @@ async fn gone(session: &Session, pids: &[u32]) -> Held {
         })
     })
     .await
-}
-
-/// Returns the last sequence of 64 hexadecimal digits in a text.
-fn digest_in(text: &str) -> Option<String> {
-    let digest = |word: &&str| word.len() == 64;
-    let mut words = text.split(|c: char| !c.is_ascii_hexdigit()).filter(digest);
-    words.next_back().map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digest_is_found_in_a_text() {
-        let digest = "0f".repeat(32);
-        let text = format!("override shrink-guard for {digest}\"");
-        assert_eq!(digest_in(&text), Some(digest));
-        assert_eq!(digest_in("none, abc"), None);
-    }
 }

@@ -1,4 +1,11 @@
-//! The town of the tests: a temporary state directory, and commands as from a shell.
+//! A program with a control plane as tests use it: each command is a process of its own, as from a shell. Panics where a
+//! test fails.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "this is code of tests, which fail by a panic"
+)]
 
 use std::{
     fs,
@@ -11,37 +18,44 @@ use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
-use shakespeare::model::Manifest;
-use testbed::{place::Place, processes};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_shakespeare");
+use crate::{place::Place, processes};
 
-/// A temporary state directory. Dropping it kills all its cells.
-pub(crate) struct Town {
-    pub(crate) dir: tempfile::TempDir,
+/// A shell for a program with a temporary state directory. Dropping it kills all its cells.
+#[derive(Debug)]
+pub struct Shell {
+    program: &'static str,
+    /// The temporary directory, in which the state directory will be.
+    pub dir: tempfile::TempDir,
 }
 
 /// The output of a command, and whether it succeeded.
-pub(crate) struct Said {
-    pub(crate) good: bool,
-    pub(crate) text: String,
+#[derive(Debug)]
+pub struct Said {
+    /// True if the command succeeded.
+    pub good: bool,
+    /// Standard output, followed by standard error.
+    pub text: String,
 }
 
-impl Town {
-    pub(crate) fn new() -> Self {
+impl Shell {
+    /// Creates a shell for the program at this path. The state directory does not exist yet.
+    pub fn new(program: &'static str) -> Self {
         Self {
+            program,
             dir: tempfile::tempdir().unwrap(),
         }
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
+    /// Returns the path of the state directory.
+    pub fn state(&self) -> PathBuf {
         self.dir.path().join("state")
     }
 
     /// Runs a command. It is killed and counts as failed if it takes more than 20 seconds.
-    pub(crate) fn say(&self, arguments: &[&str]) -> Said {
+    pub fn say(&self, arguments: &[&str]) -> Said {
         let output = Command::new("timeout")
-            .args(["20", PROGRAM, "--state"])
+            .args(["20", self.program, "--state"])
             .arg(self.state())
             .args(arguments)
             .output()
@@ -54,14 +68,14 @@ impl Town {
     }
 
     /// Starts to send requests. Without requests, the health of a version is unknown.
-    pub(crate) fn load(&self) -> Child {
-        let mut load = Command::new(PROGRAM);
+    pub fn load(&self) -> Child {
+        let mut load = Command::new(self.program);
         load.arg("--state").arg(self.state()).arg("load");
         load.stdout(Stdio::null()).spawn().unwrap()
     }
 
     /// Repeats a command until it succeeds: for instance, until the rollout that it is about has begun.
-    pub(crate) fn until(&self, arguments: &[&str]) {
+    pub fn until(&self, arguments: &[&str]) {
         let mut said = self.say(arguments);
         for _ in 0..200 {
             if said.good {
@@ -73,7 +87,7 @@ impl Town {
     }
 
     /// Repeats a command until its output contains `words`.
-    pub(crate) fn sees(&self, arguments: &[&str], words: &str) {
+    pub fn sees(&self, arguments: &[&str], words: &str) {
         let mut said = self.say(arguments);
         for _ in 0..200 {
             if said.text.contains(words) {
@@ -84,14 +98,15 @@ impl Town {
         panic!("{arguments:?}: no {words:?} in {}", said.text);
     }
 
-    pub(crate) fn check(&self, manifest: &str) -> Said {
+    /// Runs `check` on a file with this manifest.
+    pub fn check(&self, manifest: &str) -> Said {
         let file = self.dir.path().join("edited.yaml");
         fs::write(&file, manifest).unwrap();
         self.say(&["check", file.to_str().unwrap()])
     }
 
     /// Returns the first output of the live view of a rollout in a terminal.
-    pub(crate) fn live(&self) -> String {
+    pub fn live(&self) -> String {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -106,7 +121,7 @@ impl Town {
         let other_end = fs::File::options()
             .write(true)
             .open(other_end.to_str().unwrap());
-        let live = Command::new(PROGRAM)
+        let live = Command::new(self.program)
             .arg("--state")
             .arg(self.state())
             .arg("rollout")
@@ -123,8 +138,8 @@ impl Town {
     }
 
     /// Starts a control plane. Returns its process and the lines of its output.
-    pub(crate) fn run(&self) -> (Child, impl Iterator<Item = String> + use<>) {
-        let mut plane = Command::new(PROGRAM)
+    pub fn run(&self) -> (Child, impl Iterator<Item = String> + use<>) {
+        let mut plane = Command::new(self.program)
             .arg("--state")
             .arg(self.state())
             .arg("run")
@@ -136,7 +151,7 @@ impl Town {
     }
 }
 
-impl Drop for Town {
+impl Drop for Shell {
     fn drop(&mut self) {
         let place = Place::new(self.state().canonicalize().unwrap_or_default());
         for name in place.cell_names().unwrap_or_default() {
@@ -148,20 +163,15 @@ impl Drop for Town {
 }
 
 /// A process that is killed at the end of a test, even if the test fails.
-pub(crate) struct Background(pub(crate) Child);
+#[derive(Debug)]
+pub struct Background(
+    /// The process that runs in the background.
+    pub Child,
+);
 
 impl Drop for Background {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-pub(crate) fn a_manifest_that_bakes_fast(town: &Town) -> (PathBuf, String) {
-    let fast = Manifest::DEFAULT.replacen("bake: 10", "bake: 1", 1);
-    let fast = fast.replacen("bake: 5", "bake: 1", 1);
-    fs::create_dir(town.state()).unwrap();
-    let manifest = town.state().join("manifest.yaml");
-    fs::write(&manifest, &fast).unwrap();
-    (manifest, fast)
 }
