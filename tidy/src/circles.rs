@@ -18,19 +18,13 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         &["ours", "peers", "report", "scenarios", "shared"],
     ),
     ("control-plane/src", &["handle", "plane", "status"]),
+    ("examples/testbed/src/production", &["cell", "client"]),
     (
-        "examples/shakespeare/src",
-        &[
-            "command", "control", "health", "metrics", "model", "place", "plane", "plugins",
-        ],
-    ),
-    ("examples/shakespeare/src/production", &["cell", "client"]),
-    (
-        "examples/shakespeare/src/production/balancer",
+        "examples/testbed/src/production/balancer",
         &["control", "table"],
     ),
     (
-        "examples/shakespeare/src/production/cell",
+        "examples/testbed/src/production/cell",
         &["fence", "front", "job", "peers", "proxy", "state", "task"],
     ),
     ("plugin-sdk/src", &["asset_type", "validate"]),
