@@ -146,7 +146,7 @@ pub struct Judge {
     moved: Vec<usize>,
     /// Commands of operators to rollouts.
     pub words: Vec<Word>,
-    /// Time of the last jump of a wall clock: a bake that continues in another process after it is measured wrong.
+    /// Time of the last jump of a wall clock: samples read after it may be taken for older or newer than they are.
     pub jumped: Option<Instant>,
     /// Time of the newest owner's first call.
     pub owned: Instant,
@@ -216,8 +216,8 @@ impl Judge {
         *said += 1;
     }
 
-    /// Whether a bake since `since` may be measured wrong: a wall clock has jumped, and the jump or the change of the
-    /// owner came after `since`.
+    /// Whether samples since `since` may be read with a wrong time: a wall clock has jumped, and the jump or the change of
+    /// the owner came after `since`.
     fn is_shaky(&self, since: Instant) -> bool {
         self.jumped
             .is_some_and(|jumped| since <= jumped.max(self.owned))

@@ -232,7 +232,7 @@ fn r21_health_is_checked_when_the_bake_ends_and_soon_again() {
 }
 
 #[test]
-fn r21_restart_under_a_fast_clock_does_not_shorten_a_bake() {
+pub(super) fn r21_restart_under_a_fast_clock_does_not_shorten_a_bake() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
     for _ in 0..3 {
