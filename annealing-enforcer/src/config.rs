@@ -43,7 +43,7 @@ pub struct Config {
     pub seed: u64,
     /// The guard to leave out, for tests that show that each guard is needed. Default none.
     #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::kernel::Bug>,
+    pub planted: Option<crate::bug::Bug>,
 }
 
 impl Default for Config {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bug;
 pub mod config;
 pub mod kernel;
 pub mod registry;

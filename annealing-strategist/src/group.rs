@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use prodspec_model::{Asset, AssetId, Change, Incarnation, addons::RolloutPolicyRef};
+use prodspec_model::{Asset, AssetId, Incarnation, addons::RolloutPolicyRef};
 
 /// Returns the policy asset that `asset` names as its rollout policy. `None`: it names none.
 pub(crate) fn policy_of(asset: &Asset) -> Option<AssetId> {
@@ -51,21 +51,15 @@ pub(crate) fn headed_by(all: &Heads, policy: &AssetId, asset: &AssetId) -> Optio
     found.map(|(policy, _)| policy.clone())
 }
 
-/// Returns the assets of the group that differ between two incarnations. Without `before`: all its assets.
-pub(crate) fn changed(
-    policy: &AssetId,
-    head: Option<&Incarnation>,
-    all: &Heads,
-    before: Option<&Incarnation>,
-    after: &Incarnation,
-) -> Vec<AssetId> {
-    let Some(before) = before else {
-        return members(policy, after);
-    };
-    let ours = |change: &Change| {
-        let was = change.before.as_ref().and_then(policy_of);
-        was.as_ref() == Some(policy) || governs(policy, head, all, after, &change.id())
-    };
-    let changes = before.snapshot().diff(after.snapshot()).into_iter();
-    changes.filter(ours).map(|change| change.id()).collect()
+#[cfg(test)]
+thread_local! {
+    /// The number of changes, pins and news of heads that recoveries on this thread have examined.
+    pub(crate) static EXAMINED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts changes, pins and news of heads that a recovery examines, for tests of its cost.
+pub(crate) fn examined(many: usize) {
+    #[cfg(test)]
+    EXAMINED.set(EXAMINED.get() + many);
+    let _ = many;
 }

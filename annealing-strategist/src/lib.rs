@@ -16,4 +16,4 @@ pub mod shell;
 pub use config::Config;
 pub use kernel::{Command, Counts, GroupOutcome, Refused, View};
 pub use record::{By, Entry, Rollout, State};
-pub use shell::{AskError, Attached, Handle, Obstacles, Strategist, StrategistBuilder};
+pub use shell::{AskError, Attached, Handle, Rehearsal, Strategist, StrategistBuilder};

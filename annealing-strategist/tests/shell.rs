@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -33,7 +34,7 @@ use prodspec_model::{
     Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
     addons::RolloutPolicyRef,
     incarnation::Header,
-    rollout::{Canary, RolloutPolicy},
+    rollout::{Canary, FirstTurnup, RolloutPolicy},
 };
 
 use tower::ServiceBuilder;
@@ -316,6 +317,14 @@ impl World {
 
     async fn state(&self, policy: &str) -> State {
         self.view(policy).await.rollout.unwrap().state
+    }
+
+    /// Waits until user code has been called, and then until the view of the group contains `text`.
+    async fn shows(&self, called: &mut mpsc::UnboundedReceiver<()>, text: &str) {
+        called.next().await.unwrap();
+        while !format!("{:?}", self.view(P).await).contains(text) {
+            tokio::task::yield_now().await;
+        }
     }
 
     fn pin(&self, name: &str) -> Option<Pin> {
@@ -639,6 +648,80 @@ async fn callers_are_told_that_stored_rollouts_cannot_be_read() {
     assert_eq!(world.state(P).await, State::Completed);
 }
 
+/// Real time after which a test that blocks a thread has failed.
+const HANGS: Duration = Duration::from_secs(10);
+
+/// The text that was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Starts to log what this thread does. Drop the guard to end it.
+    fn start(&self) -> tracing::subscriber::DefaultGuard {
+        let writer = self.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    /// Returns the lines that were logged since the last call.
+    fn lines(&self) -> Vec<String> {
+        let text = std::mem::take(&mut *self.0.lock().unwrap());
+        let text = String::from_utf8(text).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r63_pause_stop_and_rollback_are_logged_once_each() {
+    // With a single subscriber, a log line that another test's thread reaches first would be off for all threads.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let log = Log::default();
+    let _logging = log.start();
+    let world = World::new(two_groups("1")).await;
+    world.put(two_groups("2")).await;
+    log.lines();
+    for (command, level, text) in [
+        (Command::Pause, "INFO", "changed its state"),
+        (Command::Abort, "WARN", "the rollout stopped; retry it"),
+        (Command::RollBack, "WARN", "the rollout is rolling back"),
+    ] {
+        let told = world.handle.tell(&id(P), command, by()).await;
+        told.unwrap();
+        let lines = log.lines();
+        let says = |line: &&String| line.contains(level) && line.contains(text);
+        assert_eq!(
+            lines.iter().filter(says).count(),
+            1,
+            "{command:?}: {lines:?}"
+        );
+        let about = lines
+            .iter()
+            .all(|line| line.contains(P) && line.contains("rollout=2"));
+        assert!(about, "{lines:?}");
+        if command != Command::RollBack {
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            passes(3 * HOUR).await;
+            assert_eq!(log.lines(), [""; 0], "{command:?} is logged again");
+        }
+    }
+    passes(3 * HOUR).await;
+    assert_eq!(world.state(P).await.word(), "rolled back");
+}
+
 /// Blocks the thread that calls it until it is released.
 #[derive(Clone)]
 struct Blocking {
@@ -662,7 +745,6 @@ impl Blocking {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s9_selection_that_blocks_its_thread_fails_at_its_deadline() {
-    const HANGS: Duration = Duration::from_secs(10);
     let (entered, mut told) = mpsc::unbounded();
     let blocking = Blocking {
         entered,
@@ -687,18 +769,63 @@ async fn s9_selection_that_blocks_its_thread_fails_at_its_deadline() {
         },
     );
     let world = world.await;
-    let answers = async {
-        told.next().await.unwrap();
-        loop {
-            let view = world.view(P).await;
-            if format!("{view:?}").contains("no answer in time") {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
+    let answers = world.shows(&mut told, "no answer in time");
     let in_time = tokio::time::timeout(HANGS, answers).await;
     blocking.let_go();
     assert!(in_time.is_ok(), "a blocking selection stops the rollouts");
+    world.running.abort();
+}
+
+#[async_trait]
+impl HealthValidator for Blocking {
+    fn name(&self) -> Arc<str> {
+        "blocks".into()
+    }
+
+    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+        self.block();
+        Ok(Health::healthy(request.now))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_health_check_that_blocks_its_thread_counts_as_unknown_at_its_deadline() {
+    let (entered, mut told) = mpsc::unbounded();
+    let blocking = Blocking {
+        entered,
+        free: Arc::default(),
+    };
+    let blocks = blocking.clone();
+    let gradual = RolloutPolicy {
+        first_turnup: FirstTurnup::Gradual,
+        ..canary()
+    };
+    let assets = ["a", "b"].map(|name| thing(Some(P), name, "1"));
+    let assets = [&assets[..], &[policy(P, &gradual)]].concat();
+    let world = World::start(assets, move |builder| {
+        let config = Config {
+            validate_every: Duration::from_millis(10),
+            validate_deadline: Duration::from_millis(50),
+            ..Config::default()
+        };
+        let layer = HealthLayer::new(blocks);
+        let blocked = |base| ServiceBuilder::new().layer(layer).service(base);
+        builder.config(config).health(blocked)
+    });
+    let world = world.await;
+    let answers = world.shows(&mut told, "no answer in time");
+    let in_time = tokio::time::timeout(HANGS, answers).await;
+    let health = world
+        .view(P)
+        .await
+        .rollout
+        .and_then(|rollout| rollout.health);
+    blocking.let_go();
+    assert!(
+        in_time.is_ok(),
+        "a blocking health check stops the rollouts"
+    );
+    let judgement = health.map(|health| health.judgement);
+    assert_eq!(judgement, Some(Judgement::Unknown));
     world.running.abort();
 }

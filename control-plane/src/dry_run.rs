@@ -172,8 +172,15 @@ impl<R: Runtime> Handle<R> {
             .collect();
         let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
         let reads = pipeline.sources().iter().map(|source| {
-            let source = standing_in.remove(&source.name()).unwrap_or(&**source);
-            async move { (source.name(), pipeline.read(runtime, source).await) }
+            let name = source.name();
+            let replacement = standing_in.remove(&name);
+            async move {
+                let reading = match replacement {
+                    Some(given) => pipeline.read_replacement(runtime, given).await,
+                    None => pipeline.read(runtime, source).await,
+                };
+                (name, reading)
+            }
         });
         let reads: Vec<_> = reads.collect();
         if let Some(name) = standing_in.into_keys().next() {

@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use annealing_enforcer::Handle as Enforcement;
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
+use jiff::Timestamp;
 use plugin_sdk::{BoxError, FencingToken};
-use prodspec_gen::{Regeneration, Seal, SealOverride, Sealer, StoreSealer};
-use prodspec_model::{Incarnation, Revision, SourceName};
+use prodspec_gen::{Regeneration, Seal, SealOverride, Sealer, StoreSealer, overrides::InForce};
+use prodspec_model::{Incarnation, IncarnationNo, Revision, SourceName};
 use tokio::sync::watch;
 
 use crate::{plane::Shared, retention};
@@ -69,8 +70,16 @@ impl<R: Runtime> Sealer for HandedOver<R> {
         self.durable.latest().await
     }
 
-    async fn overrides(&self) -> Result<Vec<SealOverride>, BoxError> {
-        self.durable.overrides().await
+    async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError> {
+        self.durable.overrides(now).await
+    }
+
+    async fn allow(
+        &self,
+        word: SealOverride,
+        parent: Option<IncarnationNo>,
+    ) -> Result<(), BoxError> {
+        self.durable.allow(word, parent).await
     }
 
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError> {

@@ -11,6 +11,7 @@ use control_plane_store::{
     records::Stopped,
 };
 use plugin_sdk::{Mono, Problems};
+use prodspec_gen::SealOverride;
 use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,9 @@ pub enum Error {
     /// The enforcer has no answer, or refuses the command.
     #[error(transparent)]
     Enforcer(#[from] AskError),
+    /// The override of a guard is refused or cannot be recorded.
+    #[error(transparent)]
+    Guard(#[from] prodspec_gen::overrides::Error),
     /// The store cannot be read or written.
     #[error("the store failed")]
     Store(#[source] plugin_sdk::BoxError),
@@ -108,6 +112,10 @@ pub struct Status {
     pub stopped: Option<Stopped>,
     /// State of generation; `None` if this process does not own the partition.
     pub generation: Option<prodspec_gen::Status>,
+    /// Overrides of guards and external validators that are in force: each lets one seal pass. Empty if this process
+    /// does not own the partition.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guard_overrides: Vec<SealOverride>,
     /// Panics of generation or rollouts in this process. The part that panicked is started again automatically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_failures: Vec<String>,
@@ -176,6 +184,7 @@ impl<R: Runtime> Handle<R> {
             owner: self.owner().await?,
             stopped: self.enforcer.stopped().await?,
             generation,
+            guard_overrides: self.guard_overrides().await?,
             task_failures: self.enforcer.task_failures(),
             enforcement: None,
             groups: Vec::new(),

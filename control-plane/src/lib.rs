@@ -18,6 +18,7 @@ pub use builder::{BuildError, ControlPlaneBuilder};
 pub use dry_run::{DryRun, DryRunAsset, DryRunChange, Given, Outcome};
 pub use explain::Explained;
 pub use handle::{Error, Handle, Status};
+pub use people::Interventions;
 pub use plane::ControlPlane;
 pub use status::{AsIntended, GroupStatus, Obstacle, WhyNot};
 

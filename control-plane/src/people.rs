@@ -1,14 +1,28 @@
 //! Commands of operators: pauses, approvals, overrides. Each has who and why, and is durable when the call returns.
 
-use annealing_enforcer::{Command, Interventions};
+use annealing_enforcer::Command;
 use annealing_strategist::By;
 use control_plane_runtime::Runtime;
-use control_plane_store::records::Scope;
+use control_plane_store::records::{Approval, Override, Pause, Scope};
 use jiff::Timestamp;
-use prodspec_gen::{SealOverride, StoreSealer};
+use prodspec_gen::SealOverride;
 use prodspec_model::{AssetId, Digest};
+use serde::{Deserialize, Serialize};
 
 use crate::handle::{Error, Handle};
+
+/// All commands of operators that are in force.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Interventions {
+    /// The pauses: no push starts in their scopes.
+    pub pauses: Vec<Pause>,
+    /// The approvals: each lets one push of a destructive change through.
+    pub approvals: Vec<Approval>,
+    /// The overrides of checks: each skips one check for one push.
+    pub overrides: Vec<Override>,
+    /// The overrides of guards and external validators: each lets one seal pass.
+    pub guard_overrides: Vec<SealOverride>,
+}
 
 impl<R: Runtime> Handle<R> {
     async fn tell(&self, command: Command) -> Result<(), Error> {
@@ -16,13 +30,33 @@ impl<R: Runtime> Handle<R> {
         Ok(self.enforcer.tell(command).await?)
     }
 
-    /// Returns the commands that are in force: pauses, approvals, overrides.
+    /// Returns the commands that are in force: pauses, approvals, overrides of checks and of guards.
     ///
     /// # Errors
-    /// If this process does not own the partition.
+    /// If this process does not own the partition, or the store cannot be read.
     pub async fn interventions(&self) -> Result<Interventions, Error> {
-        self.generation().await?;
-        Ok(self.enforcer.interventions().await?)
+        let generation = self.generation().await?.status();
+        let enforcement = match generation.incarnation {
+            Some(_) => self.enforcer.interventions().await?,
+            // Enforcement begins with the first incarnation. A guard can be overridden before.
+            None => Default::default(),
+        };
+        Ok(Interventions {
+            pauses: enforcement.pauses,
+            approvals: enforcement.approvals,
+            overrides: enforcement.overrides,
+            guard_overrides: self.guard_overrides().await?,
+        })
+    }
+
+    /// Returns the overrides of guards in force. Empty if this process does not own the partition.
+    pub(crate) async fn guard_overrides(&self) -> Result<Vec<SealOverride>, Error> {
+        let generation = self.shared.owned.borrow().clone();
+        let Some(generation) = generation else {
+            return Ok(Vec::new());
+        };
+        let in_force = generation.overrides(self.shared.runtime.now().wall).await;
+        Ok(in_force.map_err(Error::Store)?.overrides)
     }
 
     /// Pauses `scope`: no push starts in it until `until`, or until an operator resumes it. `None` means no end. Pushes
@@ -125,24 +159,22 @@ impl<R: Runtime> Handle<R> {
         Ok(self.enforcer.clear_stop(by).await?)
     }
 
-    /// Overrides the guard named `guard` for one seal: the one whose problem shows `digest`. Then the sources are read
-    /// again.
+    /// Overrides the guard or external validator named `guard` for one seal: the one whose problem shows `digest`. Then
+    /// the sources are read again. The override expires at `until`, by default after 24 hours. The refusals that an
+    /// override can lift are in `generation` of the [`Status`](crate::Status).
     ///
     /// # Errors
-    /// If the store cannot be written.
-    pub async fn override_guard(&self, guard: &str, digest: Digest, by: By) -> Result<(), Error> {
-        let By { who, why } = by;
-        let word = SealOverride {
-            guard: guard.to_owned(),
-            digest,
-            who,
-            why,
-        };
-        let allowed = StoreSealer::allow(&*self.shared.store, &self.shared.partition, &word);
-        allowed.await.map_err(Error::Store)?;
-        if let Some(generation) = self.shared.owned.borrow().as_ref() {
-            generation.regenerate();
-        }
-        Ok(())
+    /// If the last run was not refused by this guard for this digest, with what would fit; if `until` is in the past; if
+    /// the override cannot be recorded; or if this process does not own the partition.
+    pub async fn override_guard(
+        &self,
+        guard: &str,
+        digest: Digest,
+        by: By,
+        until: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        let now = self.shared.runtime.now().wall;
+        let word = SealOverride::new(guard, digest, by, now, until);
+        Ok(self.generation().await?.override_guard(word).await?)
     }
 }

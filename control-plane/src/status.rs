@@ -119,7 +119,9 @@ fn count(many: usize) -> u32 {
     u32::try_from(many).unwrap_or(u32::MAX)
 }
 
-fn awaits_person(view: &View) -> Option<String> {
+/// Returns why an operator has to act before the rollout of a group continues. `None`: it continues by itself, or none is
+/// live.
+pub(crate) fn awaits_person(view: &View) -> Option<String> {
     let rollout = view.rollout.as_ref().filter(|_| view.live)?;
     match &rollout.state {
         State::Paused => {
@@ -151,14 +153,13 @@ impl AsIntended {
             add(Obstacle::Refused, count(generation.problems.iter().count()));
         }
         if let Some(enforcement) = &status.enforcement {
-            for (reason, many) in &enforcement.reasons {
-                add(Obstacle::Unsettled(*reason), *many);
-            }
+            let mut reasons = enforcement.reasons.clone();
             // Unknown pushes of assets without intent are not among the unsettled assets.
-            let counted = enforcement.reasons.get(&Reason::UnknownPush).copied();
-            let unknown = count(enforcement.unknown.len());
-            let more = unknown.saturating_sub(counted.unwrap_or(0));
-            add(Obstacle::Unsettled(Reason::UnknownPush), more);
+            let unknown = reasons.entry(Reason::UnknownPush).or_default();
+            *unknown = (*unknown).max(count(enforcement.unknown.len()));
+            for (reason, many) in reasons {
+                add(Obstacle::Unsettled(reason), many);
+            }
             let groups = status.groups.iter();
             let left_out = groups.clone().map(|group| group.left_out.many).sum();
             let awaiting = groups.filter(|group| group.awaits_person.is_some());
@@ -189,4 +190,58 @@ fn unknown(status: &Status) -> Option<&'static str> {
     }
     let starting = "enforcement has not started yet; ask again";
     status.enforcement.is_none().then_some(starting)
+}
+
+#[cfg(test)]
+mod tests {
+    use annealing_enforcer::kernel::UnknownPush;
+    use prodspec_model::IncarnationNo;
+
+    use super::*;
+
+    fn enforcement(unsettled: u32, unknown: &[&str]) -> annealing_enforcer::Status {
+        let push = |name: &&str| UnknownPush {
+            asset: AssetId::new(name).unwrap(),
+            next_look: None,
+        };
+        annealing_enforcer::Status {
+            incarnation: IncarnationNo(1),
+            assets: unsettled,
+            unsettled,
+            reasons: [(Reason::UnknownPush, unsettled)].into(),
+            behind: Named::default(),
+            pauses: Vec::new(),
+            approvals: Vec::new(),
+            overrides: Vec::new(),
+            held: BTreeMap::new(),
+            unknown: unknown.iter().map(push).collect(),
+            orphans: Vec::new(),
+            left_running: Vec::new(),
+            turned_down: Vec::new(),
+            open_breakers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn r63_pushes_of_unknown_outcome_are_one_obstacle() {
+        // The push of `left` has no asset in intent that would count as unsettled.
+        for (unsettled, unknown) in [(1, &["a", "left"][..]), (2, &["a"]), (0, &["left"])] {
+            let status = Status {
+                partition: "test".parse().unwrap(),
+                owner: None,
+                stopped: None,
+                generation: None,
+                guard_overrides: Vec::new(),
+                task_failures: Vec::new(),
+                enforcement: Some(enforcement(unsettled, unknown)),
+                groups: Vec::new(),
+                intended: AsIntended::Yes,
+            };
+            let expected = WhyNot {
+                what: Obstacle::Unsettled(Reason::UnknownPush),
+                many: unsettled.max(unknown.len() as u32),
+            };
+            assert_eq!(AsIntended::of(&status), AsIntended::No(vec![expected]));
+        }
+    }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    claim::Claim,
     diff::{Change, Observed},
     error::BoxError,
     observe::PartitionView,
@@ -169,76 +170,6 @@ pub enum Recheck {
     After(Duration),
     /// As soon as this asset is settled.
     WhenSettled(AssetId),
-}
-
-/// The name under which claims are counted. Claims with equal keys compete with each other.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Key(pub Arc<str>);
-
-impl Key {
-    /// The key under which the enforcer counts the consumers' use of `provider` in `unit`. See
-    /// [`PartitionView::usage`].
-    pub fn capacity(provider: &AssetId, unit: &str) -> Self {
-        Self(format!("capacity of {provider} in {unit}").into())
-    }
-}
-
-impl From<&str> for Key {
-    fn from(key: &str) -> Self {
-        Self(key.into())
-    }
-}
-
-/// A resource that a push takes from its admission on. A push is admitted only if all of its claims are free.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Claim {
-    /// One holder at a time. Held until the outcome of the push is known.
-    Exclusive(Key),
-    /// At most this number of holders. Each holds its claim until its asset settles, fails for good or is pinned anew.
-    AtMost(Key, u32),
-    /// A share of a limited amount. Held until the outcome of the push is known. Under a [`Key::capacity`] key, the
-    /// last observed use of the provider's other consumers counts too.
-    Amount {
-        /// The key under which the amount is counted.
-        key: Key,
-        /// Maximum number of units that the asset uses while the push runs, including the units it used before.
-        units: u64,
-        /// Maximum total number of units under this key.
-        limit: u64,
-    },
-    /// One push of a limited rate. Spent at admission and never given back.
-    Rate(Key, Quota),
-}
-
-impl Claim {
-    /// The key under which the claim is counted.
-    pub fn key(&self) -> &Key {
-        match self {
-            Self::Exclusive(key)
-            | Self::AtMost(key, _)
-            | Self::Amount { key, .. }
-            | Self::Rate(key, _) => key,
-        }
-    }
-}
-
-/// A rate limit: `burst` pushes at once, then one more every `every`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Quota {
-    /// Maximum number of pushes at once, after a time without pushes.
-    pub burst: u32,
-    /// Time until one more push is allowed.
-    pub every: Duration,
-}
-
-impl Quota {
-    /// A limit of `burst` pushes at once, then one more every `every`.
-    pub const fn new(burst: u32, every: Duration) -> Self {
-        Self { burst, every }
-    }
 }
 
 impl Verdict {

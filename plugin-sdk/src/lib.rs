@@ -4,6 +4,7 @@
 
 pub mod asset_type;
 pub mod check;
+mod claim;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 pub mod diff;
@@ -29,9 +30,9 @@ pub mod validate;
 
 pub use asset_type::{AssetType, AssetTypes, Capacity};
 pub use check::{
-    CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, DEAD_END, Delay, Key, Quota, Recheck,
-    Verdict,
+    CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay, Recheck, Verdict,
 };
+pub use claim::{Claim, Key, Quota};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
 pub use document::{Document, Located};
 pub use error::{BoxError, with_causes};
@@ -41,7 +42,7 @@ pub use health::{
     Watched,
 };
 pub use observe::{Observation, PartitionView, Shared, Usage};
-pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, SyncState};
+pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, RehearsedRollouts, SyncState};
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;

@@ -9,11 +9,39 @@ use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    check::{Claim, Key},
+    claim::{Claim, Key},
     diff::Diff,
-    error::BoxError,
     run::{Cause, Stamp},
 };
+
+/// The reason why an asset cannot be observed.
+///
+/// ```
+/// use plugin_sdk::observe::Error;
+/// let error = Error::failed("the cell does not answer");
+/// assert_eq!(error.to_string(), "it cannot be compared with production: the cell does not answer");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Enforcement does not know the asset. It was never in intent, or it left intent and is not in production any
+    /// more, or its orphan was acknowledged. It has no capacity, runs no version and uses nothing.
+    #[error("it is gone: it left intent, and enforcement no longer knows it")]
+    Gone,
+    /// The asset is in intent with a type that no plugin enforces. Its capacity, version and use are unknown.
+    #[error("it is modelled only: no plugin enforces its type")]
+    ModelledOnly,
+    /// The asset could not be compared with production; the text says why.
+    #[error("it cannot be compared with production: {0}")]
+    Failed(String),
+}
+
+impl Error {
+    /// Makes a [`Failed`](Self::Failed) error, for example from the error of a diff.
+    pub fn failed(why: impl Into<String>) -> Self {
+        Self::Failed(why.into())
+    }
+}
 
 /// A diff of another asset, with the enforcer's stamp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +58,10 @@ pub struct Observation {
     /// not be pushed.
     #[serde(default)]
     pub cause: Option<Cause>,
+    /// `true`: the asset has no intent *yet*. It is in the newest incarnation, and the rollout of its policy group brings
+    /// it. `false` without a cause: it left intent.
+    #[serde(default)]
+    pub not_yet: bool,
 }
 
 /// One end of a dependency edge that production may have.
@@ -74,9 +106,11 @@ impl Usage {
     }
 
     /// Adds the observation of one consumer.
-    fn add(&mut self, consumer: AssetId, unit: &str, seen: Result<Observation, BoxError>) {
-        let Ok(seen) = seen else {
-            return self.cannot_count(consumer);
+    fn add(&mut self, consumer: AssetId, unit: &str, seen: Result<Observation, Error>) {
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(Error::Gone) => return,
+            Err(_) => return self.cannot_count(consumer),
         };
         self.stamps.push(seen.stamp);
         let Some((now, soon)) = seen.diff.capacity(unit) else {
@@ -124,8 +158,8 @@ pub trait PartitionView: Send + Sync {
     /// incarnation of the push. An asset without intent is compared with the last incarnation that contained it.
     ///
     /// # Errors
-    /// If the asset cannot be compared with production.
-    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>>;
+    /// If the asset is gone, if no plugin enforces its type, or if it cannot be compared with production.
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, Error>>;
 
     /// The providers that `asset` depends on. `at` is the incarnation that is pushed.
     fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;
@@ -156,7 +190,7 @@ pub trait PartitionView: Send + Sync {
         at: IncarnationNo,
         but: &AssetId,
         now: Timestamp,
-    ) -> BoxFuture<'static, Result<Usage, BoxError>> {
+    ) -> BoxFuture<'static, Result<Usage, Error>> {
         usage_by_observing(self, shared, at, but, now)
     }
 }
@@ -168,7 +202,7 @@ fn usage_by_observing<V: PartitionView + ?Sized>(
     at: IncarnationNo,
     but: &AssetId,
     now: Timestamp,
-) -> BoxFuture<'static, Result<Usage, BoxError>> {
+) -> BoxFuture<'static, Result<Usage, Error>> {
     let mut consumers = view.consumers(&shared.provider, at);
     let unit = shared.unit.clone();
     let uses = |need: &Need| matches!(need, Need::Capacity { unit: needed } if *needed == unit);

@@ -145,6 +145,32 @@ pub trait Actuator: Send + Sync + 'static {
     fn pin_events(&self) -> BoxStream<'static, PinEvent>;
 }
 
+/// Rollouts in a rehearsal of enforcement, for a plan: they take the steps that a new owner's rollouts would take at once.
+/// Nothing becomes durable. The strategist implements it.
+///
+/// ```
+/// use plugin_sdk::{Actuation, BoxError, PinEvent, RehearsedRollouts};
+///
+/// /// Rollouts that move no pin.
+/// struct Still;
+///
+/// #[async_trait::async_trait]
+/// impl RehearsedRollouts for Still {
+///     async fn steps(&mut self, _: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError> {
+///         Ok(Vec::new())
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait RehearsedRollouts: Send {
+    /// Takes in the events since the last call, and returns the steps that follow from them at once. The first events
+    /// are those with which [`Actuator::pin_events`] begins.
+    ///
+    /// # Errors
+    /// When the records of rollouts cannot be read.
+    async fn steps(&mut self, events: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError>;
+}
+
 /// A change that enforcement reports to those who move pins, in the order in which it took the changes in.
 #[derive(Debug, Clone)]
 pub enum PinEvent {

@@ -236,6 +236,8 @@ pub enum Until {
     },
     /// The policy changes, or an operator gives a command.
     Person,
+    /// The selection succeeds: the last one failed, and the strategist repeats it.
+    Retry,
 }
 
 /// Chooses the targets of a rollout that may be updated now.

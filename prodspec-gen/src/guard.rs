@@ -3,7 +3,8 @@
 
 use plugin_sdk::{Candidate, Problem, Problems};
 use prodspec_model::{Asset, Digest, Message, addons::Turndown, snapshot::Change};
-use serde::{Deserialize, Serialize};
+
+use crate::overrides::{Refusal, SealOverride};
 
 /// The name of [`ShrinkGuard`] in problems and overrides.
 pub const SHRINK: &str = "shrink-guard";
@@ -50,20 +51,6 @@ impl Default for GrowthGuard {
     }
 }
 
-/// An operator's command that one guard or external validator lets one change or content pass, once.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SealOverride {
-    /// The name of the guard or external validator that is overridden.
-    pub guard: String,
-    /// The digest of the change or content that can pass, as named in the guard's problem.
-    pub digest: Digest,
-    /// The operator who gives the override.
-    pub who: String,
-    /// The reason for the override.
-    pub why: String,
-}
-
 /// The guards of a pipeline.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Guards {
@@ -75,11 +62,15 @@ pub(crate) struct Guards {
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     pub(crate) problems: Problems,
+    /// The refusals among the problems that an override can lift.
+    pub(crate) refusals: Vec<Refusal>,
     pub(crate) used: Vec<SealOverride>,
+    /// Warnings about override records that could not be read.
+    pub(crate) set_aside: Problems,
 }
 
 impl Judged {
-    /// Adds a refusal to the problems, or the override that lifts it to the used overrides.
+    /// Adds a refusal to the problems, or the overrides that lift it to the used overrides.
     pub(crate) fn refuse(
         &mut self,
         guard: &str,
@@ -87,18 +78,19 @@ impl Judged {
         overrides: &[SealOverride],
         message: &str,
     ) {
-        let lifted = overrides
-            .iter()
-            .find(|word| word.guard == guard && word.digest == digest);
-        match lifted {
-            Some(word) => self.used.push(word.clone()),
-            None => self.problems.push(
-                Problem::new(format!(
-                    "{message}; to let it pass once, override {guard} for {digest}"
-                ))
-                .by(guard),
-            ),
+        let refusal = Refusal {
+            guard: guard.to_owned(),
+            digest,
+        };
+        let lifting = overrides.iter().filter(|word| word.lifts(&refusal));
+        let used = self.used.len();
+        self.used.extend(lifting.cloned());
+        if self.used.len() > used {
+            return;
         }
+        let message = format!("{message}; to let it pass once, override {refusal}");
+        self.problems.push(Problem::new(message).by(guard));
+        self.refusals.push(refusal);
     }
 }
 

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod abandoned;
 pub mod file;
 pub mod format;
 pub mod guard;
 pub mod kernel;
 mod memo;
+pub mod overrides;
 pub mod pipeline;
 pub mod seal;
 pub mod shell;
@@ -15,12 +17,12 @@ mod testing;
 pub mod validators;
 
 pub use file::{JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile};
-pub use guard::SealOverride;
+pub use overrides::{Refusal, SealOverride};
 pub use pipeline::Pipeline;
 pub use seal::{Seal, Sealer};
 pub use shell::{Handle, Regeneration};
 pub use status::Status;
-pub use store_sealer::{StoreSealer, Withdrawn};
+pub use store_sealer::{NotInForce, StoreSealer};
 
 /// The runtime crate: the clock and the tasks that callers pass in.
 pub use control_plane_runtime as runtime;

@@ -3,13 +3,17 @@
 use std::{collections::BTreeMap, sync::Mutex};
 
 use async_trait::async_trait;
-use plugin_sdk::BoxError;
+use jiff::Timestamp;
+use plugin_sdk::{BoxError, Problems};
 use prodspec_model::{
-    Asset, AssetId, Incarnation, IncarnationId, PartitionId, Revision, Snapshot, SourceName,
-    incarnation::Header,
+    Asset, AssetId, Incarnation, IncarnationId, IncarnationNo, PartitionId, Revision, Snapshot,
+    SourceName, incarnation::Header,
 };
 
-use crate::{guard::SealOverride, memo::Draft};
+use crate::{
+    memo::Draft,
+    overrides::{InForce, SealOverride, UsedBySeal},
+};
 
 /// An incarnation that is to be sealed, with its changes against its parent.
 #[derive(Debug, Clone)]
@@ -22,7 +26,7 @@ pub struct Seal {
     pub put: Vec<Asset>,
     /// The ids of the parent's assets that are not in the incarnation.
     pub removed: Vec<AssetId>,
-    /// The overrides that the guards used. The commit of the seal must remove them.
+    /// The overrides that the guards used. The commit of the seal must mark them as used.
     pub spent: Vec<SealOverride>,
 }
 
@@ -51,6 +55,14 @@ impl Seal {
             spent,
         }
     }
+
+    /// The mark of the overrides that this seal uses up.
+    pub(crate) fn mark(&self) -> UsedBySeal {
+        UsedBySeal {
+            at: self.header.sealed_at,
+            incarnation: self.header.id.no,
+        }
+    }
 }
 
 /// Storage for the incarnations and the overrides of one partition.
@@ -59,12 +71,20 @@ pub trait Sealer: Send + Sync + 'static {
     /// The incarnation in force, which is the newest. `None`: nothing is sealed yet.
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError>;
 
-    /// The overrides that operators gave and that no seal has used yet.
-    async fn overrides(&self) -> Result<Vec<SealOverride>, BoxError>;
+    /// The overrides that are in force at `now`. A record that cannot be read is set aside, and the others count.
+    async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError>;
 
-    /// Makes an incarnation durable and puts it in force, and removes the overrides that it used, in one commit. Fails
-    /// if its parent is no longer in force: see [`Superseded`]. [`StoreSealer`](crate::StoreSealer) also fails if one of the
-    /// overrides is gone.
+    /// Records an override, which applies from the next run on. It replaces one in force for the same guard and digest:
+    /// together they let one seal pass. Fails if an incarnation other than `parent` is in force: see [`Superseded`].
+    async fn allow(
+        &self,
+        word: SealOverride,
+        parent: Option<IncarnationNo>,
+    ) -> Result<(), BoxError>;
+
+    /// Makes an incarnation durable and puts it in force, and marks the overrides that it used, in one commit. Fails
+    /// if its parent is no longer in force: see [`Superseded`]. [`StoreSealer`](crate::StoreSealer) also fails if one of
+    /// the overrides is not in force any more.
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError>;
 
     /// Records the source revisions of a run that changed nothing.
@@ -93,9 +113,9 @@ impl InMemory {
         Self::default()
     }
 
-    /// Records an operator's override, which applies from the next run on.
-    pub fn allow(&self, word: SealOverride) {
-        self.kept().overrides.push(word);
+    /// All overrides that were ever recorded, in the order in which they were given.
+    pub fn all_overrides(&self) -> Vec<SealOverride> {
+        self.kept().overrides.clone()
     }
 
     /// All sealed incarnations, oldest first.
@@ -121,8 +141,31 @@ impl Sealer for InMemory {
         Ok(self.kept().sealed.last().cloned())
     }
 
-    async fn overrides(&self) -> Result<Vec<SealOverride>, BoxError> {
-        Ok(self.kept().overrides.clone())
+    async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError> {
+        let mut overrides = self.all_overrides();
+        overrides.retain(|word| word.holds(now));
+        let set_aside = Problems::none();
+        Ok(InForce {
+            overrides,
+            set_aside,
+        })
+    }
+
+    async fn allow(
+        &self,
+        word: SealOverride,
+        parent: Option<IncarnationNo>,
+    ) -> Result<(), BoxError> {
+        let mut kept = self.kept();
+        if kept.sealed.last().map(Incarnation::no) != parent {
+            return Err(Superseded.into());
+        }
+        let earlier = kept.overrides.iter_mut();
+        for earlier in earlier.filter(|it| it.holds(word.at) && it.repeats(&word)) {
+            earlier.until = word.at;
+        }
+        kept.overrides.push(word);
+        Ok(())
     }
 
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError> {
@@ -130,9 +173,13 @@ impl Sealer for InMemory {
         if kept.sealed.last().map(Incarnation::no) != seal.header.parent {
             return Err(Superseded.into());
         }
+        let used = seal.mark();
         let incarnation = Incarnation::new(seal.header, seal.snapshot);
         kept.sealed.push(incarnation.clone());
-        kept.overrides.retain(|word| !seal.spent.contains(word));
+        let spent = kept.overrides.iter_mut();
+        for word in spent.filter(|word| seal.spent.contains(word)) {
+            word.used = Some(used);
+        }
         Ok(incarnation)
     }
 

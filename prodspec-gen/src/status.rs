@@ -6,6 +6,8 @@ use plugin_sdk::Problems;
 use prodspec_model::{Revision, SourceName, incarnation::Header};
 use serde::{Deserialize, Serialize};
 
+use crate::overrides::Refusal;
+
 /// The status of the generation of one partition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -16,6 +18,9 @@ pub struct Status {
     /// All problems of the last run, including warnings. If none is an error, the incarnation has the content of the
     /// sources.
     pub problems: Problems,
+    /// The refusals of the last run that an override can lift. Each is also among the problems.
+    #[serde(default)]
+    pub refusals: Vec<Refusal>,
     /// The source revisions that the last good run read.
     pub seen: BTreeMap<SourceName, Revision>,
     /// Whether a run is in progress.

@@ -1,4 +1,4 @@
-//! The implementation of [`Sealer`] on a store. One commit writes the incarnation, removes the used overrides and checks
+//! The implementation of [`Sealer`] on a store. One commit writes the incarnation, marks the used overrides and checks
 //! the fencing token. It is separate from `seal`, so that pipelines without a store do not depend on one.
 
 use std::{
@@ -8,16 +8,18 @@ use std::{
 
 use async_trait::async_trait;
 use control_plane_store::{
-    Batch, Record, Store, Version,
+    Batch, Error, Record, Store, Version,
     incarnations::{Head, Incarnations},
-    owner, record,
+    owner,
+    record::{self, Stored},
 };
-use plugin_sdk::{BoxError, FencingToken};
-use prodspec_model::{Incarnation, PartitionId, Revision, SourceName};
+use jiff::Timestamp;
+use plugin_sdk::{BoxError, FencingToken, Problem, with_causes};
+use prodspec_model::{Incarnation, IncarnationNo, PartitionId, Revision, SourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    guard::SealOverride,
+    overrides::{InForce, SealOverride},
     seal::{Seal, Sealer, Superseded},
 };
 
@@ -62,19 +64,12 @@ impl Record for SealOverride {
     const KIND: &'static str = "seal-override";
 }
 
-impl SealOverride {
-    /// The name of the record: one override for each pair of guard and digest.
-    fn name(&self) -> String {
-        format!("{}/{}", self.guard, self.digest)
-    }
-}
-
-/// The error for an override that was withdrawn or used between the verdict of the guard and the seal.
+/// The error for an override that was replaced, was used or has expired between the verdict of the guard and the seal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the override of `{0}` was withdrawn or used before the seal; give it again if it is still needed"
+    "the override of `{0}` was replaced, was used or has expired before the seal; the next run asks the guard again"
 )]
-pub struct Withdrawn(String);
+pub struct NotInForce(String);
 
 impl StoreSealer {
     /// Keeps the incarnations of `partition` in `store`. Does not check the owner of the partition: see
@@ -108,20 +103,6 @@ impl StoreSealer {
         self
     }
 
-    /// Records an operator's override. It applies from the next run on; the seal that uses it removes it.
-    ///
-    /// # Errors
-    /// When the store cannot be written.
-    pub async fn allow(
-        store: &dyn Store,
-        partition: &PartitionId,
-        word: &SealOverride,
-    ) -> Result<(), BoxError> {
-        let batch = Batch::new().write(record::put(partition, &word.name(), word)?);
-        store.commit(batch).await?;
-        Ok(())
-    }
-
     /// A batch that fails unless the owner's fencing token is still current. Without a token it has no such condition.
     fn batch(&self) -> Batch {
         match self.owner {
@@ -130,22 +111,37 @@ impl StoreSealer {
         }
     }
 
-    /// A batch that removes the used overrides `words`, and that fails if one of them changes before the commit.
+    /// A batch that marks the overrides that `seal` uses, and that fails if one of them changes before the commit.
     ///
     /// # Errors
-    /// [`Withdrawn`] when an override is not in the store any more.
-    async fn spending(&self, words: &[SealOverride]) -> Result<Batch, BoxError> {
+    /// [`NotInForce`] when an override cannot be used any more.
+    async fn spending(&self, seal: &Seal) -> Result<Batch, BoxError> {
         let mut batch = self.batch();
-        for word in words {
+        for word in &seal.spent {
             let name = word.name();
             let stands = record::load::<SealOverride>(&*self.store, &self.partition, &name).await?;
-            let stands = stands.ok_or_else(|| Withdrawn(word.guard.clone()))?;
-            let key = record::key(&self.partition, SealOverride::KIND, &name);
-            batch = batch
-                .expect_at(key, stands.version)
-                .write(record::delete::<SealOverride>(&self.partition, &name));
+            let usable = word.holds(seal.header.sealed_at);
+            let mut stands = stands
+                .filter(|stands| usable && stands.value == *word)
+                .ok_or_else(|| NotInForce(word.guard.clone()))?;
+            stands.value.used = Some(seal.mark());
+            batch = self.rewrite(batch, &stands)?;
         }
         Ok(batch)
+    }
+
+    /// Adds the changed override to `batch`, which fails if the record changes before the commit.
+    fn rewrite(&self, batch: Batch, word: &Stored<SealOverride>) -> Result<Batch, BoxError> {
+        let name = word.value.name();
+        let key = record::key(&self.partition, SealOverride::KIND, &name);
+        let write = record::put(&self.partition, &name, &word.value)?;
+        Ok(batch.expect_at(key, word.version).write(write))
+    }
+
+    /// Reads all overrides that were ever given. A record that cannot be read is an error of its own.
+    async fn words(&self) -> Result<Vec<Result<Stored<SealOverride>, Error>>, BoxError> {
+        let all = record::load_each(&*self.store, &self.partition).await?;
+        Ok(all.into_iter().map(|(_, word)| word).collect())
     }
 
     fn at_hand(&self) -> MutexGuard<'_, AtHand> {
@@ -167,9 +163,38 @@ impl Sealer for StoreSealer {
         Ok(Some(latest))
     }
 
-    async fn overrides(&self) -> Result<Vec<SealOverride>, BoxError> {
-        let all = record::load_all::<SealOverride>(&*self.store, &self.partition).await?;
-        Ok(all.into_iter().map(|(_, stored)| stored.value).collect())
+    async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError> {
+        let mut in_force = InForce::default();
+        for word in self.words().await? {
+            match word {
+                Ok(word) if word.value.holds(now) => in_force.overrides.push(word.value),
+                Ok(_) => {}
+                Err(error) => in_force.set_aside.push(set_aside(&error)),
+            }
+        }
+        Ok(in_force)
+    }
+
+    async fn allow(
+        &self,
+        word: SealOverride,
+        parent: Option<IncarnationNo>,
+    ) -> Result<(), BoxError> {
+        let head = self.incarnations.head().await?;
+        if head.map(|head| head.no) != parent {
+            return Err(Superseded.into());
+        }
+        // Without the expectation of the head, a seal that uses the earlier override would leave this one in force.
+        let mut batch = self.incarnations.expecting(self.batch(), head.as_ref());
+        for mut earlier in self.words().await?.into_iter().flatten() {
+            if earlier.value.holds(word.at) && earlier.value.repeats(&word) {
+                earlier.value.until = word.at;
+                batch = self.rewrite(batch, &earlier)?;
+            }
+        }
+        let write = record::put(&self.partition, &word.name(), &word)?;
+        self.store.commit(batch.write(write)).await?;
+        Ok(())
     }
 
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError> {
@@ -177,7 +202,7 @@ impl Sealer for StoreSealer {
         if after.map(|head| head.no) != seal.header.parent {
             return Err(Superseded.into());
         }
-        let with = self.spending(&seal.spent).await?;
+        let with = self.spending(&seal).await?;
         let incarnation = Incarnation::new(seal.header, seal.snapshot);
         let sealed = self.incarnations.seal(&incarnation, after.as_ref(), with);
         let head = sealed.await?;
@@ -196,9 +221,16 @@ impl Sealer for StoreSealer {
     }
 }
 
+/// The warning about an override record that cannot be read.
+fn set_aside(error: &Error) -> Problem {
+    let why = with_causes(error);
+    let message = format!("an override does not count; give it again if it is needed: {why}");
+    Problem::new(message).by("store").warning()
+}
+
 impl std::fmt::Debug for StoreSealer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Durable")
+        f.debug_struct("StoreSealer")
             .field("partition", &self.partition)
             .field("owner", &self.owner)
             .finish_non_exhaustive()

@@ -9,7 +9,7 @@ use crate::{
     asset::Asset,
     digest::Digest,
     id::{AssetId, IncarnationId, IncarnationNo},
-    snapshot::Snapshot,
+    snapshot::{Change, Snapshot},
 };
 
 /// The name of a source of truth, unique in its partition, such as `manifest.yaml`.
@@ -80,5 +80,56 @@ impl Incarnation {
     /// The asset with this id. `None`: the incarnation has no such asset.
     pub fn asset(&self, id: &AssetId) -> Option<Asset> {
         self.0.snapshot.get(id.as_str())
+    }
+    /// Compares each of `incarnations` with the next newer one, the oldest first. Each item holds the changes of one
+    /// such step. The order of `incarnations` does not matter, and each counts once.
+    ///
+    /// Use it where many incarnations are compared with the newest one: each change is then examined once, and not
+    /// once for every older incarnation.
+    pub fn changes_step_by_step(
+        incarnations: impl IntoIterator<Item = Self>,
+    ) -> impl Iterator<Item = Vec<Change>> {
+        let by_no = incarnations.into_iter().map(|of| (of.no(), of));
+        let sorted: BTreeMap<IncarnationNo, Self> = by_no.collect();
+        let mut rest = sorted.into_values();
+        let mut before = rest.next();
+        rest.map(move |after| {
+            let older = before.replace(after.clone());
+            let older = older.map_or_else(Snapshot::empty, |older| older.snapshot().clone());
+            older.diff(after.snapshot())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{id::PartitionId, rollout::RolloutPolicy};
+
+    fn incarnation(no: u32, snapshot: Snapshot) -> Incarnation {
+        let header = Header {
+            id: IncarnationId::new(PartitionId::new("test").unwrap(), IncarnationNo(no)),
+            digest: snapshot.digest(),
+            parent: None,
+            sealed_at: Timestamp::UNIX_EPOCH,
+            sources: BTreeMap::new(),
+            assets: snapshot.len() as u64,
+        };
+        Incarnation::new(header, snapshot)
+    }
+
+    #[test]
+    fn changes_are_those_of_each_step_from_old_to_new() {
+        let id = |name| AssetId::new(name).unwrap();
+        let asset = |name| Asset::builder(id(name)).payload(&RolloutPolicy::default());
+        let asset = |name| asset(name).unwrap().build().unwrap();
+        let none = Snapshot::empty();
+        let one = none.edit(IncarnationNo(3), vec![asset("a")], &[]);
+        let two = one.edit(IncarnationNo(5), vec![asset("b"), asset("c")], &[]);
+        let all = [(5, two.clone()), (2, none), (5, two), (3, one)];
+        let all = all.map(|(no, snapshot)| incarnation(no, snapshot));
+        let ids = |changes: Vec<Change>| changes.iter().map(Change::id).collect::<Vec<_>>();
+        let steps: Vec<_> = Incarnation::changes_step_by_step(all).map(ids).collect();
+        assert_eq!(steps, [vec![id("a")], vec![id("b"), id("c")]]);
     }
 }

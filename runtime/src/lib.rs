@@ -5,8 +5,10 @@ use std::{future::Future, pin::Pin, time::Duration};
 use futures::{channel::oneshot, future::BoxFuture};
 use plugin_sdk::{Mono, Now};
 
+pub use call::{NoAnswer, call};
 pub use tokio_runtime::TokioRuntime;
 
+mod call;
 mod suspended;
 mod tokio_runtime;
 

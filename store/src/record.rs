@@ -103,13 +103,26 @@ pub async fn load_all<R: Record>(
     store: &(impl Store + ?Sized),
     partition: &PartitionId,
 ) -> Result<Vec<(String, Stored<R>)>, Error> {
+    let each = load_each(store, partition).await?.into_iter();
+    each.map(|(name, record)| Ok((name, record?))).collect()
+}
+
+/// Reads the same records as [`load_all`]. A damaged record is an error of its own, so that the caller can set it aside
+/// and use the others.
+///
+/// # Errors
+/// If the store cannot be read.
+pub async fn load_each<R: Record>(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+) -> Result<Vec<(String, Result<Stored<R>, Error>)>, Error> {
     let mut rest = Some(range(partition, R::KIND));
     let prefix = rest.as_ref().map_or(0, |range| range.start.as_str().len());
     let mut all = Vec::new();
     while let Some(range) = rest {
         let page = store.scan(range, PAGE).await?;
         for (key, row) in &page.rows {
-            all.push((key.as_str()[prefix..].to_owned(), decode(key, row)?));
+            all.push((key.as_str()[prefix..].to_owned(), decode(key, row)));
         }
         rest = page.rest;
     }
@@ -188,5 +201,9 @@ mod tests {
         let error = block_on(load::<Count>(&store, &ours, "x")).unwrap_err();
         assert!(error.to_string().contains("`count/a/x`"), "{error}");
         assert!(block_on(load_all::<Count>(&store, &ours)).is_err());
+        block_on(store.commit(Batch::new().put("count/a/y", "2"))).unwrap();
+        let each = block_on(load_each::<Count>(&store, &ours)).unwrap();
+        let readable = each.iter().map(|(name, row)| (&**name, row.is_ok()));
+        assert!(readable.eq([("x", false), ("y", true)]));
     }
 }

@@ -3,6 +3,7 @@
 //! Every rule is a function that takes files or crates and returns a list of problems. Each problem names its place and
 //! the fix. So each rule can be tested with a bad example. The tests in `tests/` apply the rules to this repository.
 
+pub mod circles;
 pub mod code;
 pub mod crates;
 pub mod documents;

@@ -1,6 +1,6 @@
 //! The one-way rule, applied to the crates of this workspace.
 
-use tidy::{all_clear, crates, front_doors, tree::Tree};
+use tidy::{all_clear, circles, crates, front_doors, tree::Tree};
 
 #[test]
 fn crate_dependencies_follow_the_one_way_rule() {
@@ -21,6 +21,14 @@ fn folders_and_packages_agree() {
         ..crates::Member::default()
     };
     assert_eq!(crates::folders(&[moved]).len(), 1);
+}
+
+#[test]
+fn modules_of_a_folder_do_not_import_each_other() {
+    let tree = Tree::read().unwrap();
+    let members = crates::members().unwrap();
+    let folders: Vec<_> = members.into_iter().map(|member| member.folder).collect();
+    all_clear(&circles::check(&tree, &folders, circles::TOLERATED));
 }
 
 #[test]

@@ -9,7 +9,14 @@ use plugin_sdk::{Shared, Transition, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::{Value, json};
 
-use super::{Answered, OrderRule, Push, Question, Seen, Wait};
+use super::{
+    Answered, OrderRule, Push, Question, Seen, Wait,
+    way_out::{of_consumer, of_provider},
+};
+
+/// Ends a wait for capacity that no push at the present pins makes.
+const NO_ROOM: &str = "at their present pins none of them makes room: edit one of them, or roll it out to an \
+     incarnation that does";
 
 /// Orders changes of serving capacity along `Need::Capacity` edges.
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,18 +75,15 @@ fn shrink(push: &Push<'_>, unit: &str, left: u64) -> Option<Question> {
         let reason = format!("must shrink first: {total} {unit} are used, {left} would be left");
         let first = demand.shrinking(seen);
         if first.is_empty() {
-            return dead_ends(waits(demand.positive(), &reason, &demand, left));
+            let dead_end = |wait: Wait| {
+                let way_out = of_consumer(seen, &wait.on).unwrap_or(NO_ROOM);
+                wait.dead_end(way_out)
+            };
+            let waits = waits(demand.positive(), &reason, &demand, left);
+            return waits.into_iter().map(dead_end).collect();
         }
         waits(first, &reason, &demand, left)
     }))
-}
-
-/// Marks `waits` as dead ends: no push at the present pins ends them.
-fn dead_ends(waits: Vec<Wait>) -> Vec<Wait> {
-    let way_out = "at their present pins none of them makes room: edit one of them, or roll it out to an incarnation \
-                   that does";
-    let dead_end = |wait: Wait| wait.dead_end(way_out);
-    waits.into_iter().map(dead_end).collect()
 }
 
 /// Questions for a consumer: each of `providers` must have the capacity for all its consumers, with this consumer at
@@ -117,6 +121,12 @@ fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
         evidence
     };
     let short = format!("{total} {unit} of `{provider}` would be used, it has {there}");
+    let reason = format!("must grow first: {short}");
+    let waits_for_provider = || Wait::on(provider.clone(), reason).because(evidence(None));
+    let way_out = of_provider(seen, provider);
+    if let Some(way_out) = way_out.filter(|_| seen.is_gone(provider)) {
+        return vec![waits_for_provider().dead_end(way_out)].into();
+    }
     let grows = change(seen, provider, unit) > 0;
     let first = match &usage.shrinking[..] {
         [] if !grows => &usage.leaving[..],
@@ -128,12 +138,14 @@ fn more(seen: &Seen, shared: &Shared, to: u64) -> Answered {
     };
     let others = first.iter().filter(|(consumer, _)| consumer != provider);
     let mut found: Vec<_> = others.map(wait).collect();
-    let reason = format!("must grow first: {short}");
-    let waits_for_provider = || Wait::on(provider.clone(), reason).because(evidence(None));
     if grows {
-        found.push(waits_for_provider());
+        let wait = waits_for_provider();
+        found.push(match way_out {
+            Some(way_out) => wait.dead_end(way_out),
+            None => wait,
+        });
     } else if found.is_empty() {
-        found = dead_ends(vec![waits_for_provider()]);
+        found = vec![waits_for_provider().dead_end(way_out.unwrap_or(NO_ROOM))];
         // R19: these consumers make room only if a rollout moves them too.
         let others = usage.using.iter();
         let others = others.filter(|(consumer, _)| consumer != provider);
@@ -165,9 +177,11 @@ impl<'a> Demand<'a> {
         Self { unit, each, total }
     }
 
-    /// The consumers whose own push would reduce their use.
+    /// The consumers that a push to come would let use less.
     fn shrinking(&self, seen: &Seen) -> Vec<AssetId> {
-        let shrinks = |(consumer, _): &&(&AssetId, u64)| change(seen, consumer, self.unit) < 0;
+        let shrinks = |(consumer, _): &&(&AssetId, u64)| {
+            seen.cause(consumer).is_some() && change(seen, consumer, self.unit) < 0
+        };
         let shrinking = self.each.iter().filter(shrinks);
         shrinking.map(|(consumer, _)| (*consumer).clone()).collect()
     }

@@ -20,10 +20,12 @@ mod capacity;
 mod check;
 mod cycles;
 mod layer;
+mod look;
 mod rule;
 mod seen;
 mod static_order;
 mod version_order;
+mod way_out;
 
 pub use capacity::Capacity;
 pub use check::DependencySolver;

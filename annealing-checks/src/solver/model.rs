@@ -9,9 +9,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use futures::{executor::block_on, future::BoxFuture};
 use jiff::Timestamp;
 use plugin_sdk::{
-    BoxError, Cause, Change, CheckPlugin, CheckRequest, Claim, Diff, Effects, Key, Observation,
-    Observed, PartitionView, Recheck, Shared, Stamp, Usage, Verdict,
-    observe::Link,
+    Cause, Change, CheckPlugin, CheckRequest, Claim, Diff, Effects, Key, Observation, Observed,
+    PartitionView, Recheck, Shared, Stamp, Usage, Verdict,
+    observe::{self, Link},
     testing::{self, NOW},
 };
 use prodspec_model::{AssetId, IncarnationId, IncarnationNo, addons::Need};
@@ -276,7 +276,7 @@ impl World {
 
 /// The state of the model at the time of a check.
 impl PartitionView for World {
-    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, observe::Error>> {
         let asset = number(asset);
         let slot = self.slots[asset];
         let stamp = Stamp {
@@ -290,6 +290,7 @@ impl PartitionView for World {
                 stamp,
                 as_of: NOW,
                 cause: Some(Cause::Intent),
+                not_yet: false,
             })
         })
     }
@@ -301,7 +302,7 @@ impl PartitionView for World {
         _at: IncarnationNo,
         but: &AssetId,
         now: Timestamp,
-    ) -> BoxFuture<'static, Result<Usage, BoxError>> {
+    ) -> BoxFuture<'static, Result<Usage, observe::Error>> {
         let (provider, but) = (number(&shared.provider), number(but));
         let latest = &self.intents[self.latest()];
         let others = || (0..ASSETS).filter(|other| *other != but);

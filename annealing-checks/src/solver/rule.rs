@@ -2,7 +2,9 @@
 
 use std::{cell::OnceCell, fmt};
 
-use plugin_sdk::{CheckRequest, Claim, DEAD_END, Effects, PartitionView, Shared, observe::Link};
+use plugin_sdk::{
+    Cause, CheckRequest, Claim, DEAD_END, Effects, PartitionView, Shared, observe::Link,
+};
 use prodspec_model::AssetId;
 use serde_json::{Map, Value};
 
@@ -39,6 +41,11 @@ use super::Seen;
 pub trait OrderRule: Send + Sync + 'static {
     /// The questions that must be answered before `push` may start. Empty: the rule does not concern this push.
     fn questions(&self, push: &Push<'_>) -> Vec<Question>;
+}
+
+/// Whether a push with this cause restores earlier content or repairs drift.
+pub(super) fn cures(cause: Cause) -> bool {
+    matches!(cause, Cause::Drift | Cause::Rollback)
 }
 
 /// A push that is to be ordered relative to its neighbours.
@@ -132,11 +139,13 @@ impl From<Claim> for Answered {
     }
 }
 
-/// A question about some neighbours, answered once all of them were observed. A push waits for neighbours that cannot
-/// be observed.
+/// A question about some neighbours, answered once the state of all of them is known. A push waits for neighbours that
+/// cannot be observed. A neighbour that is gone is known to have no capacity, no version and no use.
 pub struct Question {
     pub(super) about: Vec<AssetId>,
     pub(super) shared: Option<Shared>,
+    /// `true`: answered about neighbours that are modelled only too.
+    pub(super) modelled_only: bool,
     pub(super) answer: Answer,
 }
 
@@ -149,15 +158,18 @@ impl Question {
         Self {
             about: about.into_iter().collect(),
             shared: None,
+            modelled_only: false,
             answer: Box::new(|seen| answer(seen).into()),
         }
     }
 
-    /// Whether all assets and usages of the question were observed.
+    /// Whether the state of all assets and usages of the question is known.
     pub(super) fn is_answerable(&self, seen: &Seen) -> bool {
         let shared = self.shared.iter();
         let mut about = self.about.iter();
-        about.all(|asset| seen.diff(asset).is_some())
+        let modelled_only = |asset| self.modelled_only && seen.is_modelled_only(asset);
+        let known = |asset| seen.diff(asset).is_some() || seen.is_gone(asset);
+        about.all(|asset| known(asset) || modelled_only(asset))
             && shared
                 .into_iter()
                 .all(|shared| seen.usage(shared).is_some())
@@ -167,6 +179,14 @@ impl Question {
     #[must_use]
     pub fn and_usage(mut self, shared: Shared) -> Self {
         self.shared = Some(shared);
+        self
+    }
+
+    /// Has the question answered about modelled-only neighbours too: see [`Seen::is_modelled_only`]. By default a push
+    /// waits for them, because their state in production is unknown.
+    #[must_use]
+    pub fn and_modelled_only(mut self) -> Self {
+        self.modelled_only = true;
         self
     }
 }

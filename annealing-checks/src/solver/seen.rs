@@ -1,28 +1,37 @@
 //! The observed state of a push's neighbours in production.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_sdk::{Cause, Diff, Effects, Observation, Observed, Shared, Usage};
 use prodspec_model::AssetId;
 
-/// The neighbours that could be observed: each is in sync or to be pushed. Neighbours with another diff result are not
-/// contained.
+/// The neighbours whose state is known: each is in sync, to be pushed, or gone. Neighbours with another diff result are
+/// not contained.
 #[derive(Debug, Default)]
 pub struct Seen {
-    observations: Vec<(AssetId, Observation)>,
+    observations: BTreeMap<AssetId, Observation>,
+    gone: BTreeSet<AssetId>,
+    modelled_only: BTreeSet<AssetId>,
     usages: BTreeMap<Shared, Usage>,
 }
 
 impl Seen {
-    /// `observations` must be sorted by asset.
-    pub(super) fn new(
-        observations: Vec<(AssetId, Observation)>,
-        usages: BTreeMap<Shared, Usage>,
-    ) -> Self {
-        Self {
-            observations,
-            usages,
-        }
+    pub(super) fn observe(&mut self, asset: AssetId, observation: Observation) {
+        self.observations.insert(asset, observation);
+    }
+
+    /// Notes that an asset is gone.
+    pub(super) fn miss(&mut self, asset: AssetId) {
+        self.gone.insert(asset);
+    }
+
+    /// Notes that an asset is modelled only.
+    pub(super) fn model(&mut self, asset: AssetId) {
+        self.modelled_only.insert(asset);
+    }
+
+    pub(super) fn use_of(&mut self, shared: Shared, usage: Usage) {
+        self.usages.insert(shared, usage);
     }
 
     /// The use of a shared capacity by the other consumers. `None`: no question asked for it, or it is unknown.
@@ -30,20 +39,33 @@ impl Seen {
         self.usages.get(shared)
     }
 
-    /// The diff of an asset. `None`: no question asked for it, or it could not be observed.
+    /// The diff of an asset. `None`: no question asked for it, or it is gone or modelled only.
     pub fn diff(&self, asset: &AssetId) -> Option<&Diff> {
-        self.find(asset).map(|observation| &observation.diff)
+        let observation = self.observations.get(asset)?;
+        Some(&observation.diff)
     }
 
-    fn find(&self, asset: &AssetId) -> Option<&Observation> {
-        let found = self.observations.binary_search_by(|(id, _)| id.cmp(asset));
-        found.ok().map(|at| &self.observations[at].1)
+    /// Whether an asset is gone: it has no capacity, runs no version and uses nothing. See
+    /// [`observe::Error::Gone`](plugin_sdk::observe::Error::Gone).
+    pub fn is_gone(&self, asset: &AssetId) -> bool {
+        self.gone.contains(asset)
+    }
+
+    /// Whether no plugin enforces the type of an asset. Its capacity, version and use are unknown.
+    pub fn is_modelled_only(&self, asset: &AssetId) -> bool {
+        self.modelled_only.contains(asset)
     }
 
     /// The cause that a push of an asset would have now. `None`: the asset has no intent, so it will not be pushed, or
-    /// it was not observed.
+    /// it has no diff.
     pub fn cause(&self, asset: &AssetId) -> Option<Cause> {
-        self.find(asset)?.cause
+        self.observations.get(asset)?.cause
+    }
+
+    /// Whether an asset has no intent *yet*: the rollout of its policy group has not reached it.
+    pub fn is_not_yet(&self, asset: &AssetId) -> bool {
+        let observation = self.observations.get(asset);
+        observation.is_some_and(|observation| observation.not_yet)
     }
 
     /// The state of an asset in production. `None`: it was not observed.

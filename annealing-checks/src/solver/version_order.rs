@@ -4,9 +4,21 @@ use plugin_sdk::{Transition, observe::Link};
 use prodspec_model::{AssetId, addons::Need};
 use serde_json::json;
 
-use super::{OrderRule, Push, Question, Wait};
+use super::{
+    OrderRule, Push, Question, Seen, Wait,
+    rule::cures,
+    way_out::{of_consumer, of_provider},
+};
+
+/// Ends a wait for a version that an asset does not get to at its present pin.
+const STAYS: &str = "at its present pin it does not get there: edit it, or roll it out to an incarnation in which \
+     it does";
 
 /// Orders changes of version along `Need::Version` edges, by the versions that run.
+///
+/// A provider that falls also keeps the version that a push of its consumer is about to bring, so that it does not lock
+/// out a consumer that drifted down. A rollback or repair of the provider keeps it for rollbacks and repairs only, so
+/// that it does not wait for an edit (R16).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VersionOrder;
 
@@ -18,9 +30,10 @@ impl OrderRule for VersionOrder {
                 let providers = ends(push.providers());
                 questions.extend(providers.map(|provider| rise(provider, to)));
             }
-            Some(Transition { from, to }) if to < from => {
+            Some(fall) if fall.to < fall.from => {
+                let is_cure = cures(push.request().cause);
                 let consumers = ends(push.consumers());
-                questions.extend(consumers.map(|consumer| fall(consumer, to)));
+                questions.extend(consumers.map(|consumer| falls(consumer, fall, is_cure)));
             }
             _ => {}
         }
@@ -56,24 +69,50 @@ fn rise(provider: AssetId, to: Option<u64>) -> Question {
             show(runs),
             show(to)
         );
-        vec![Wait::on(provider, reason).because(json!({"runs": runs, "needed": to}))]
+        let wait = Wait::on(provider.clone(), reason).because(json!({"runs": runs, "needed": to}));
+        if brings(seen, &provider).is_some_and(|brings| brings >= to) {
+            return vec![wait];
+        }
+        vec![wait.dead_end(of_provider(seen, &provider).unwrap_or(STAYS))]
     })
 }
 
-/// The question for a provider: its version may not fall below the version that a consumer runs.
-fn fall(consumer: AssetId, to: Option<u64>) -> Question {
+/// The question for a provider: its version may not fall below the version that a consumer runs, or is about to run.
+fn falls(consumer: AssetId, fall: Transition<Option<u64>>, is_cure: bool) -> Question {
+    let Transition { from, to } = fall;
     Question::new([consumer.clone()], move |seen| {
         let runs = seen.version(&consumer);
-        if runs <= to {
+        let soon = about_to_run(seen, &consumer, is_cure).filter(|soon| *soon <= from);
+        if runs.max(soon.flatten()) <= to {
             return Vec::new();
         }
-        let reason = format!(
-            "must fall first: it runs {}, {} would be left",
-            show(runs),
-            show(to)
-        );
-        vec![Wait::on(consumer, reason).because(json!({"runs": runs, "left": to}))]
+        let (left, now) = (show(to), show(runs));
+        let reason = match runs > to {
+            true => format!("must fall first: it runs {now}, {left} would be left"),
+            false => {
+                let soon = show(soon.flatten());
+                format!("is to run {soon}, {left} would be left")
+            }
+        };
+        let wait = Wait::on(consumer.clone(), reason).because(json!({"runs": runs, "left": to}));
+        if brings(seen, &consumer).is_some_and(|brings| brings <= to) {
+            return vec![wait];
+        }
+        vec![wait.dead_end(of_consumer(seen, &consumer).unwrap_or(STAYS))]
     })
+}
+
+/// The version that the next push of an asset brings. `None`: no push is to come that changes the version.
+fn brings(seen: &Seen, asset: &AssetId) -> Option<Option<u64>> {
+    seen.cause(asset)?;
+    Some(seen.effects(asset)?.version?.to)
+}
+
+/// The version that a push of `consumer` is about to bring, if the provider has to keep it. `is_cure`: the provider is
+/// itself rolled back or repaired.
+fn about_to_run(seen: &Seen, consumer: &AssetId, is_cure: bool) -> Option<Option<u64>> {
+    let counts = !is_cure || seen.cause(consumer).is_some_and(cures);
+    brings(seen, consumer).filter(|_| counts)
 }
 
 fn show(version: Option<u64>) -> String {

@@ -12,14 +12,13 @@ use prodspec_model::{AssetId, Digest};
 
 use super::{
     Kernel,
-    attempt::{Attempt, AttemptNo},
-    branch::Bug,
-    claims::Taken,
-    edges::Touch,
     event::{Effects, Record},
-    people::Waiver,
-    slot::{SlotNo, flag},
+    state::{
+        attempt::Attempt, claims::Taken, edges::Touch, numbers::AttemptNo, numbers::SlotNo,
+        people::Waiver, slot::flag,
+    },
 };
+use crate::bug::Bug;
 
 /// The check name in the delay of a check stack that failed as a whole.
 pub(super) const FAILED: &str = CheckName::STACK;
@@ -98,7 +97,8 @@ impl Kernel {
                     "the push is destructive; approve change {digest} of {asset} to let it through once"
                 )));
             };
-            words.push(Waiver::Approval(word.clone()));
+            // First, because a decision keeps only the first ones.
+            words.insert(0, Waiver::Approval(word.clone()));
         }
         // R9: claims come last, since nothing after this line refuses.
         if !self.planted(Bug::SkipClaim) {
@@ -200,7 +200,7 @@ impl Kernel {
                 }
             }
         }
-        if self.holds.contains_key(&it.slot) && !self.planted(Bug::SkipHold) {
+        if self.holds.is_held(it.slot) && !self.planted(Bug::SkipHold) {
             return Err(Refusal::InFlight(it.slot));
         }
         let touched = |slot: SlotNo| {
@@ -254,14 +254,14 @@ impl Kernel {
                 .cloned(),
         );
         for &slot in &it.relies_on {
-            *self.holds.entry(slot).or_default() += 1;
+            self.holds.take(slot);
         }
         let entry = self.table.slot_mut(it.slot);
         entry.seq += 1;
         entry.set(flag::THERE, true);
         self.observations.forget(it.slot);
         if !it.cures {
-            it.before = self.last_settled.take(it.slot);
+            it.before = self.table.last_settled_mut().take(it.slot);
         }
     }
 
@@ -273,7 +273,7 @@ impl Kernel {
         let used = Used {
             at: now.wall,
             incarnation: it.incarnation.no(),
-            token: self.token,
+            token: self.ownership.token(),
         };
         for word in &mut words {
             self.people.spend(word);
@@ -289,14 +289,13 @@ impl Kernel {
     pub(super) fn give_back_waivers(&mut self, at: AttemptNo, out: &mut Effects) {
         let words = self.attempts.at_mut(at);
         let words = words.map(|it| std::mem::take(&mut it.waivers));
-        for mut word in words.unwrap_or_default() {
-            word.mark(None);
-            self.people.heed(word.clone());
+        for word in words.unwrap_or_default() {
+            let word = self.people.take_back(word);
             self.record_word(word, out);
         }
     }
 
-    fn record_word(&mut self, word: Waiver, out: &mut Effects) {
+    pub(super) fn record_word(&mut self, word: Waiver, out: &mut Effects) {
         let record = match word {
             Waiver::Approval(word) => Record::Approval(word),
             Waiver::Override(word) => Record::Override(word),

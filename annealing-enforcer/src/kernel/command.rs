@@ -10,11 +10,14 @@ use prodspec_model::{AssetId, Digest};
 use super::{
     Kernel,
     admission::FAILED,
-    attempt::{Phase, Wait},
+    clock::wall_at,
     event::{Effects, Record},
-    people::{Command, People, Waiver},
-    slot::{Class, SlotNo, Trigger, flag},
-    waiting::wall_at,
+    state::{
+        attempt::{Phase, Wait},
+        numbers::SlotNo,
+        people::{Command, People, Waiver},
+        slot::{Class, Trigger, flag},
+    },
 };
 
 /// Maximum number of names that a refusal lists.
@@ -132,9 +135,9 @@ impl Kernel {
             at: now.wall,
             until: People::until(now.wall, until),
             used: None,
+            replaced: None,
         };
-        self.people.heed(Waiver::Approval(approval.clone()));
-        self.record(Record::Approval(approval), out);
+        self.let_through(Waiver::Approval(approval), out);
         self.asked(now, slot);
         Ok(())
     }
@@ -170,11 +173,19 @@ impl Kernel {
             at: now.wall,
             until: People::until(now.wall, until),
             used: None,
+            replaced: None,
         };
-        self.people.heed(Waiver::Override(word.clone()));
-        self.record(Record::Override(word), out);
+        self.let_through(Waiver::Override(word), out);
         self.asked(now, slot);
         Ok(())
+    }
+
+    /// Puts an approval or an override in force. One for the same change that is unused is replaced.
+    fn let_through(&mut self, word: Waiver, out: &mut Effects) {
+        if let Some(older) = self.people.heed(word.clone()) {
+            self.record_word(older, out);
+        }
+        self.record_word(word, out);
     }
 
     fn look_now(
@@ -205,22 +216,44 @@ impl Kernel {
                  calls out; if you are certain that it no longer runs, confirm that the push is over"
             ));
         }
+        self.may_look(now, slot, asset)?;
+        match self.waits_for_permit(slot) {
+            // The finding at hand is set aside: the asset gets its push capacity after another diff.
+            true => self.enqueue(now, slot, Trigger::Asked, Class::Intent),
+            false => self.asked(now, slot),
+        }
+        self.told(now, slot, "look now", by, out);
+        Ok(())
+    }
+
+    /// Returns why no diff of an asset could start now, if none could.
+    fn may_look(&self, now: Now, slot: SlotNo, asset: &AssetId) -> Result<(), Refused> {
         if !self.has_lease(now) {
             return Err(
                 "it is not certain that this process still owns the partition; try again".into(),
             );
         }
-        let kind = &self.kinds[self.table.slot(slot).kind.index()];
-        if !kind.breaker.allows(now.mono) {
-            return Err(format!(
-                "the plugin of {} fails for most of its assets and its calls are held back; `{asset}` is diffed once a \
-                 probe succeeds",
-                kind.config.name
-            ));
+        if !self.may_start(now) {
+            return Err("this process is shutting down; ask the next owner".into());
         }
-        self.asked(now, slot);
-        self.told(now, slot, "look now", by, out);
-        Ok(())
+        let kind = &self.kinds[self.table.slot(slot).kind.index()];
+        let (calls, then) = match () {
+            () if !kind.breaker.allows(now.mono) => ("calls", "diffed"),
+            () if self.waits_for_permit(slot) && !kind.push_breaker.allows(now.mono) => {
+                ("pushes", "pushed")
+            }
+            () => return Ok(()),
+        };
+        Err(format!(
+            "the plugin of {} fails for most of its assets and its {calls} are held back; `{asset}` is {then} once a \
+             probe succeeds",
+            kind.config.name
+        ))
+    }
+
+    fn waits_for_permit(&self, slot: SlotNo) -> bool {
+        let it = self.attempts.at(self.table.slot(slot).attempt);
+        it.is_some_and(|it| matches!(it.phase, Phase::Permit))
     }
 
     /// Forgets an orphan at the command of an operator; production keeps its resource.
@@ -274,6 +307,11 @@ impl Kernel {
             ));
         }
         self.told(now, slot, "the push is over", by, out);
+        if let Some(it) = self.attempts.at_mut(self.table.slot(slot).attempt) {
+            (it.call_until, it.push_until) = (now.mono, now.mono);
+        }
+        // The next owner does not wait either.
+        self.remember(now, slot, out);
         self.enqueue(now, slot, Trigger::Asked, Class::Intent);
         Ok(())
     }
@@ -337,7 +375,7 @@ impl Kernel {
             trigger: Trigger::Asked,
             cause: it.map_or(Cause::Intent, |it| it.cause),
             incarnation: incarnation.no(),
-            token: self.token,
+            token: self.ownership.token(),
             change: None,
             summary: String::new(),
             outcome: Outcome::Command {

@@ -5,75 +5,19 @@
 //! The changed intent is diffed first: if production has it already, no repair is needed. Only when its push is
 //! refused, and at most once per drift period, the same run goes on with a diff of the content settled last.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use plugin_sdk::{Cause, Diff, Mono, Now};
-use prodspec_model::{Asset, Incarnation, IncarnationNo, Message as _, addons::Turndown};
+use plugin_sdk::{Cause, Diff, Now};
+use prodspec_model::{Asset, Incarnation, Message as _, addons::Turndown};
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
+    branch::Branch,
     event::Effects,
-    slot::{Class, SlotNo, Trigger, flag},
+    state::numbers::SlotNo,
+    state::slot::{Class, Trigger, flag},
 };
-
-/// The content that each asset settled with last, for assets whose intent has changed since. It is forgotten when a
-/// push of the changed intent is admitted, unless that push never begins: production may have either content from then
-/// on.
-#[derive(Debug, Default)]
-pub(super) struct LastSettled(BTreeMap<SlotNo, Before>);
-
-/// The content of an asset when it was last found in sync.
-#[derive(Debug, Clone)]
-pub(super) struct Before {
-    /// The incarnation that has this content of the asset.
-    at: Incarnation,
-    /// Time of the last diff that found production with this content. `None`: none under this ownership.
-    looked: Option<Mono>,
-}
-
-impl LastSettled {
-    /// Notes that the intent of `slot` changes. `at` has the content with which it was in sync until `looked`.
-    pub(super) fn keep(&mut self, slot: SlotNo, at: Incarnation, looked: Option<Mono>) {
-        self.0.insert(slot, Before { at, looked });
-    }
-
-    /// Forgets the content, because production may have another one or the asset settled with its present intent.
-    pub(super) fn forget(&mut self, slot: SlotNo) {
-        self.0.remove(&slot);
-    }
-
-    /// Removes and returns the content, so that it can be put back if the push never begins.
-    pub(super) fn take(&mut self, slot: SlotNo) -> Option<Before> {
-        self.0.remove(&slot)
-    }
-
-    /// Puts back a content that was taken.
-    pub(super) fn put_back(&mut self, slot: SlotNo, before: Before) {
-        self.0.insert(slot, before);
-    }
-
-    /// Returns the incarnation with whose content `slot` settled last, if its intent has changed since.
-    pub(super) fn of(&self, slot: SlotNo) -> Option<&Incarnation> {
-        self.0.get(&slot).map(|before| &before.at)
-    }
-
-    /// Returns the incarnations that drift repair needs.
-    pub(super) fn referenced(&self) -> impl Iterator<Item = IncarnationNo> {
-        self.0.values().map(|before| before.at.no())
-    }
-
-    /// Makes the next diff for drift due at once for all of them.
-    pub(super) fn look_at_all(&mut self) {
-        self.0.values_mut().for_each(|before| before.looked = None);
-    }
-
-    fn looked(&mut self, slot: SlotNo, now: Mono) {
-        if let Some(before) = self.0.get_mut(&slot) {
-            before.looked = Some(now);
-        }
-    }
-}
+use crate::bug::Bug;
 
 impl Kernel {
     /// Starts a diff of the content settled last if it is due, after the push of the changed intent was refused.
@@ -93,11 +37,8 @@ impl Kernel {
     }
 
     fn may_have_drifted(&self, now: Now, slot: SlotNo) -> bool {
-        let due = |before: &Before| {
-            let since = |looked: Mono| now.mono.since(looked) >= self.config.drift_period;
-            before.looked.is_none_or(since)
-        };
-        self.last_settled.0.get(&slot).is_some_and(due)
+        let last = self.table.last_settled();
+        last.is_due(slot, now.mono, self.config.drift_period)
             && self.may_wait(slot)
             && self.settled_last(slot).is_some()
             && !self.planted(Bug::NoCureUnderEdit)
@@ -111,7 +52,7 @@ impl Kernel {
     /// Returns the content and incarnation to diff for drift. `None` for a content with a turndown or of another type:
     /// it is not restored.
     pub(super) fn settled_last(&self, slot: SlotNo) -> Option<(Asset, Incarnation)> {
-        let at = self.last_settled.of(slot)?;
+        let at = self.table.last_settled().of(slot)?;
         let known = self.table.known(slot)?;
         let asset = at.snapshot().get(known.id_str())?;
         let kind = self.table.slot(slot).kind;
@@ -134,7 +75,7 @@ impl Kernel {
                 self.differs(now, slot, Arc::new(*change), observed, out);
             }
             Diff::InSync { .. } => {
-                self.last_settled.looked(slot, now.mono);
+                self.table.last_settled_mut().looked(slot, now.mono);
                 self.give_back_all(now, slot);
                 if let Some(it) = self.attempts.at_mut(at) {
                     (it.failures, it.cures) = (0, false);
@@ -163,13 +104,15 @@ impl Kernel {
     ) {
         let entry = self.table.slot(slot);
         if !self.table.has_intent(slot) {
-            return self.last_settled.forget(slot);
+            return self.table.last_settled_mut().forget(slot);
         }
         // A push in flight may leave another content in production, unless it repairs drift to this one.
         let stays = |before: &&Incarnation| !entry.in_flight() || self.is_pushing(slot, before);
         if let Some(before) = before.filter(|_| entry.has(flag::REACHED)).filter(stays) {
             let looked = Some(now.mono);
-            self.last_settled.keep(slot, before.clone(), looked);
+            self.table
+                .last_settled_mut()
+                .keep(slot, before.clone(), looked);
         }
     }
 }

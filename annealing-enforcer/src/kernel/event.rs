@@ -7,11 +7,14 @@ use control_plane_store::records::{
 };
 use plugin_sdk::{
     Cause, Change, Diff, Mono, Observation, Observed, Pin, PinEvent, Pushed, Run, Shared, Usage,
-    Verdict, plugin,
+    Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
-use super::{edges::InProduction, notice::Notice, people::Command, registered::TypeNo};
+use super::{
+    notice::Notice,
+    state::{edges::InProduction, numbers::TypeNo, people::Command},
+};
 
 /// An event that the kernel takes in.
 #[derive(Debug, Clone)]
@@ -99,7 +102,7 @@ pub struct Effects {
     /// Calls to make; each answer comes back as an event.
     pub calls: Vec<Call>,
     /// Answers to [`Event::Observe`], each with the number of its question.
-    pub replies: Vec<(u64, Result<Observation, String>)>,
+    pub replies: Vec<(u64, Result<Observation, observe::Error>)>,
     /// Answers to [`Event::Usage`], each with the number of its question.
     pub usages: Vec<(u64, Usage)>,
     /// `true`: an asset may have settled, or may have stopped being settled.

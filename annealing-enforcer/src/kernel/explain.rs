@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Behind, Phase, Wait},
-    people::Interventions,
-    slot::{SlotNo, State, flag},
-    waiting::wall_at,
+    clock::wall_at,
+    state::{
+        attempt::{Attempt, Behind, Phase, Wait},
+        numbers::SlotNo,
+        people::Interventions,
+        slot::{State, flag},
+    },
 };
 
 /// The state of an asset in the enforcement loop.
@@ -137,6 +140,11 @@ impl Kernel {
         })
     }
 
+    /// Whether the asset is enforced, an orphan, or in the newest incarnation.
+    pub(crate) fn knows(&self, id: &AssetId) -> bool {
+        self.table.find(id.as_str()).is_some() || self.table.latest().asset(id).is_some()
+    }
+
     /// Commands of operators that are in force.
     pub fn interventions(&self, now: Now) -> Interventions {
         self.people.interventions(None, now.wall)
@@ -240,7 +248,9 @@ impl Kernel {
     /// Returns whether all assets with an intent are settled at `no` or a newer incarnation, and no governed asset
     /// still waits for a rollout to get there.
     pub fn all_settled_at(&self, no: IncarnationNo) -> bool {
-        self.table.latest().no() >= no && self.unsettled == 0 && self.behind.is_empty()
+        self.table.latest().no() >= no
+            && self.census.unsettled() == 0
+            && self.census.behind().is_empty()
     }
 
     /// Returns whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are. `None`:
@@ -252,7 +262,7 @@ impl Kernel {
         match self.table.find(id.as_str()) {
             Some(slot) => {
                 let settled = self.table.is_settled(slot) || self.table.is_modelled_only(slot);
-                Some(settled && !self.behind.contains(&slot))
+                Some(settled && !self.census.is_behind(slot))
             }
             None => self.table.latest().asset(id).map(|_| true),
         }
@@ -261,12 +271,9 @@ impl Kernel {
     /// Incarnations that retention must keep: the intent of an asset, or named by the records in the store.
     pub fn referenced(&self) -> Vec<IncarnationNo> {
         let mut referenced = self.table.referenced();
-        referenced.extend(self.floor);
-        referenced.extend(self.last_settled.referenced());
-        referenced.extend(self.early_pins.values().filter_map(|pin| match pin {
-            Pin::At(incarnation, _) => Some(incarnation.no()),
-            _ => None,
-        }));
+        referenced.extend(self.ledger.floor());
+        referenced.extend(self.table.last_settled().referenced());
+        referenced.extend(self.pins.referenced());
         referenced.extend(self.attempts.iter().map(|it| it.incarnation.no()));
         referenced.sort();
         referenced.dedup();

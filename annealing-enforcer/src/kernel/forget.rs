@@ -4,13 +4,14 @@ use plugin_sdk::Now;
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase},
     event::{Effects, Record},
-    slot::{Class, SlotNo, State, Trigger, flag},
+    state::{
+        attempt::Phase,
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        slot::{Class, State, Trigger, flag},
+    },
 };
-
-/// Number of entries below which none are dropped while checks are under way.
-const FEW_SEEN: usize = 1024;
 
 impl Kernel {
     /// Gives up the slot of an asset that no incarnation in use has and whose resource is not in production.
@@ -22,10 +23,10 @@ impl Kernel {
         if busy || there || self.table.is_pinned(slot) || self.table.has_intent(slot) {
             return;
         }
-        let asked = |kind: &super::registered::RegisteredType| {
-            kind.asked.iter().any(|asked| asked.is_of(slot))
+        let asked = |kind: &super::state::registered::RegisteredType| {
+            kind.asked.iter().any(|asked| asked.slot == slot)
         };
-        if self.holds.contains_key(&slot) || self.kinds.iter().any(asked) {
+        if self.holds.is_held(slot) || self.kinds.iter().any(asked) {
             return;
         }
         let Some(id) = self.table.id(slot) else {
@@ -34,35 +35,32 @@ impl Kernel {
         self.edges.settle(&id, Vec::new());
         self.claims.amounts.set_consumed(slot, std::iter::empty());
         self.claims.amounts.next_round();
-        self.behind.remove(&slot);
-        self.turned_down.remove(&slot);
-        self.last_settled.forget(slot);
+        self.census.forget(slot);
         self.observations.forget(slot);
-        self.hold_waiters.remove(&slot);
-        let waiters = self.settle_waiters.remove(&slot);
+        self.holds.take_waiters(slot);
+        let waiters = self.settle_waits.give_up(slot);
         self.table.give_up(slot);
-        self.gone.push(id);
-        for waiter in waiters.unwrap_or_default() {
+        self.ledger.gave_up(id);
+        for waiter in waiters {
             self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
         }
     }
 
     /// Deletes the decisions about assets that are gone, so that retention may remove the incarnations that they name.
     pub(super) fn forget_gone(&mut self, out: &mut Effects) {
-        for id in std::mem::take(&mut self.gone) {
+        for id in self.ledger.take_gone() {
             self.record(Record::Gone(id), out);
         }
     }
 
     /// Drops entries that are older than every check under way.
     pub(super) fn forget_seen(&mut self) {
-        if self.checking == 0 {
-            self.settle_log.clear();
+        if !self.settle_waits.is_checking() {
+            self.settle_waits.drop_before(u64::MAX);
             self.edges.forget_touched(u64::MAX);
             return;
         }
-        let noted = self.settle_log.len() + self.edges.touched();
-        if noted <= self.many_seen.max(FEW_SEEN) {
+        if !self.settle_waits.has_many(self.edges.touched()) {
             return;
         }
         let checks = self.attempts.iter();
@@ -70,8 +68,8 @@ impl Kernel {
         let seen = checks.map(|it| (it.edges_seen, it.settles_seen));
         let oldest = |(edges, settles): (u64, u64), (e, s)| (edges.min(e), settles.min(s));
         let (edges, settles) = seen.fold((u64::MAX, u64::MAX), oldest);
-        self.settle_log.retain(|_, at| *at > settles);
+        self.settle_waits.drop_before(settles);
         self.edges.forget_touched(edges);
-        self.many_seen = 2 * (self.settle_log.len() + self.edges.touched());
+        self.settle_waits.keep_at_most_twice(self.edges.touched());
     }
 }

@@ -4,12 +4,22 @@
 use plugin_sdk::Now;
 use prodspec_model::{Message, addons::Turndown};
 
-use super::{
-    Kernel,
-    attempt::{Attempt, AttemptNo},
-};
+use super::{Kernel, state::attempt::Attempt, state::numbers::AttemptNo};
+use crate::bug::Bug;
 
 impl Kernel {
+    /// Whether a test leaves this guard out on purpose.
+    #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
+    pub(super) fn planted(&self, bug: Bug) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.config.planted == Some(bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+
     /// Returns the invariant that a call of push would break now, and the asset.
     pub(super) fn would_break(
         &self,

@@ -1,135 +1,38 @@
 //! Observations: diffs of an asset for a check of another asset. Checks share them, and each carries a stamp.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::collections::VecDeque;
 
-use jiff::Timestamp;
-use plugin_sdk::{Diff, Mono, Now, Observation, Run, Shared, Stamp, plugin};
+use plugin_sdk::{Diff, Mono, Now, Observation, Run, Stamp, observe::Error, plugin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, addons::DependsOn};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Phase},
-    branch::{Branch, Bug},
+    branch::Branch,
     event::{Call, Effects, Target},
-    registered::TypeNo,
-    slot::SlotNo,
-    survey::Surveys,
-    waiting::STOOD_STILL,
+    retry::STOOD_STILL,
+    state::{
+        attempt::{Attempt, Phase},
+        numbers::SlotNo,
+        numbers::TypeNo,
+        observations::{Asker, Finding, Queued, Running},
+    },
 };
-
-/// Observations under way, and those fresh enough to be shared.
-#[derive(Debug, Default)]
-pub(super) struct Observations {
-    running: BTreeMap<(SlotNo, u32), Running>,
-    deadlines: BTreeSet<(Mono, SlotNo, u32)>,
-    fresh: BTreeMap<SlotNo, Finding>,
-    /// The entries of `fresh`, present and former ones, by age.
-    by_age: VecDeque<(Mono, SlotNo)>,
-    /// Surveys under way, by capacity.
-    pub(super) surveys: Surveys,
-}
-
-/// The receiver of an observation.
-#[derive(Debug, Clone)]
-pub(super) enum Asker {
-    /// The check with this ticket.
-    Check(u64),
-    /// The survey of this capacity.
-    Survey(Arc<Shared>),
-}
-
-/// An observation that waits for the plugin's capacity.
-#[derive(Debug)]
-pub(super) struct Queued {
-    askers: Vec<Asker>,
-    slot: SlotNo,
-    asset: Asset,
-    incarnation: Incarnation,
-    /// Deadline of the latest asker: a check gives up then.
-    until: Mono,
-}
-
-impl Queued {
-    pub(super) fn is_of(&self, slot: SlotNo) -> bool {
-        self.slot == slot
-    }
-}
-
-#[derive(Debug)]
-struct Running {
-    askers: Vec<Asker>,
-    kind: TypeNo,
-    seq: u32,
-    started: Now,
-    deadline: Mono,
-    /// `true`: its deadline was extended once, because this process stood still.
-    prolonged: bool,
-    content: Digest,
-}
-
-#[derive(Debug)]
-struct Finding {
-    diff: Diff,
-    seq: u32,
-    as_of: Timestamp,
-    since: Mono,
-    content: Digest,
-}
-
-impl Observations {
-    #[cfg(test)]
-    pub(super) fn running_of(&self, kind: TypeNo) -> u32 {
-        let of = |running: &&Running| running.kind == kind;
-        self.running.values().filter(of).count() as u32
-    }
-
-    pub(super) fn next_deadline(&self) -> Option<Mono> {
-        self.deadlines.first().map(|entry| entry.0)
-    }
-
-    /// Drops the finding about `slot`, for a push starts or the intent changed.
-    pub(super) fn forget(&mut self, slot: SlotNo) {
-        self.fresh.remove(&slot);
-    }
-
-    /// Drops findings from before `not_before`.
-    fn age(&mut self, not_before: Mono) {
-        while let Some((since, slot)) = self.by_age.pop_front_if(|entry| entry.0 < not_before) {
-            if self
-                .fresh
-                .get(&slot)
-                .is_some_and(|fresh| fresh.since <= since)
-            {
-                self.fresh.remove(&slot);
-            }
-        }
-    }
-
-    fn reusable(
-        &self,
-        slot: SlotNo,
-        seq: u32,
-        content: Digest,
-        not_before: Mono,
-    ) -> Option<&Finding> {
-        let fresh = self.fresh.get(&slot)?;
-        (fresh.seq == seq && fresh.content == content && fresh.since >= not_before).then_some(fresh)
-    }
-}
+use crate::bug::Bug;
 
 impl Kernel {
     /// Answers a check's question about `id`, or starts an observation.
     pub(super) fn observe(&mut self, now: Now, ticket: u64, id: &AssetId, out: &mut Effects) {
         match self.table.find(id.as_str()) {
             Some(slot) => self.observe_slot(now, Asker::Check(ticket), slot, out),
-            None => {
-                let why =
-                    format!("cannot observe `{id}`: no plugin enforces it, or it is not known");
-                out.replies.push((ticket, Err(why)));
-            }
+            None => out.replies.push((ticket, Err(self.unknown(id)))),
+        }
+    }
+
+    /// The reason why an asset without a slot cannot be observed. Enforced assets of the newest incarnation have a slot.
+    fn unknown(&self, id: &AssetId) -> Error {
+        match self.table.latest().asset(id) {
+            Some(_) => Error::ModelledOnly,
+            None => Error::Gone,
         }
     }
 
@@ -152,7 +55,7 @@ impl Kernel {
     }
 
     /// Returns the content of an asset to diff (R16): the one at its own pin; without an intent, the newest known one.
-    fn observation_of(&self, slot: SlotNo) -> Result<(Asset, Incarnation), String> {
+    fn observation_of(&self, slot: SlotNo) -> Result<(Asset, Incarnation), Error> {
         if self.planted(Bug::JudgeAtConsumer)
             && let Some(there) = self.at_consumer(slot)
         {
@@ -165,13 +68,9 @@ impl Kernel {
             return Ok((there.asset.clone(), there.last.clone()));
         }
         let latest = self.table.latest().clone();
-        let id = self
-            .table
-            .id(slot)
-            .ok_or("cannot observe the asset: its slot was given up")?;
-        let asset = latest
-            .asset(&id)
-            .ok_or_else(|| format!("cannot observe `{id}`: no incarnation in use has it"))?;
+        // The slot was given up, or no incarnation in use has the asset.
+        let id = self.table.id(slot).ok_or(Error::Gone)?;
+        let asset = latest.asset(&id).ok_or(Error::Gone)?;
         Ok((asset, latest))
     }
 
@@ -197,7 +96,7 @@ impl Kernel {
         &mut self,
         now: Now,
         askers: Vec<Asker>,
-        found: &Result<Observation, String>,
+        found: &Result<Observation, Error>,
         out: &mut Effects,
     ) {
         for asker in askers {
@@ -218,6 +117,7 @@ impl Kernel {
             seq,
         };
         let cause = self.cause_of(asked.slot);
+        let not_yet = self.table.is_not_yet(asked.slot);
         if slot.in_flight() {
             self.count(Branch::ObservedInFlight);
             let diff = Diff::InProgress {
@@ -228,6 +128,7 @@ impl Kernel {
                 stamp,
                 as_of: now.wall,
                 cause,
+                not_yet,
             };
             self.answer(now, asked.askers, &Ok(found), out);
             return;
@@ -243,6 +144,7 @@ impl Kernel {
                 stamp,
                 as_of: fresh.as_of,
                 cause,
+                not_yet,
             };
             self.answer(now, asked.askers, &Ok(found), out);
             self.count(Branch::ObservationShared);
@@ -256,13 +158,17 @@ impl Kernel {
     }
 
     /// Joins an observation of the same content that is under way or queued. Returns the question if there is none.
-    fn share(&mut self, kind: TypeNo, seq: u32, content: Digest, asked: Queued) -> Option<Queued> {
-        let of_slot = (asked.slot, 0)..=(asked.slot, u32::MAX);
-        let mut running = self.observations.running.range_mut(of_slot);
-        let same = running.find(|(_, running)| running.seq == seq && running.content == content);
-        if let Some((_, running)) = same {
-            running.askers.extend(asked.askers);
-            return None;
+    fn share(
+        &mut self,
+        kind: TypeNo,
+        seq: u32,
+        content: Digest,
+        mut asked: Queued,
+    ) -> Option<Queued> {
+        let askers = std::mem::take(&mut asked.askers);
+        match self.observations.join(asked.slot, seq, content, askers) {
+            Ok(()) => return None,
+            Err(askers) => asked.askers = askers,
         }
         let mut queued = self.kinds[kind.index()].asked.iter_mut();
         let same =
@@ -302,12 +208,7 @@ impl Kernel {
                 prolonged: false,
                 content,
             };
-            self.observations
-                .running
-                .insert((asked.slot, run.n), running);
-            self.observations
-                .deadlines
-                .insert((deadline, asked.slot, run.n));
+            self.observations.start(asked.slot, run.n, running);
             self.count(Branch::Observed);
             out.calls.push(Call::Diff(Target {
                 run,
@@ -327,12 +228,9 @@ impl Kernel {
         out: &mut Effects,
     ) -> bool {
         let slot = SlotNo::of_run(run);
-        let Some(running) = self.observations.running.remove(&(slot, run.n)) else {
+        let Some(running) = self.observations.end(slot, run.n) else {
             return false;
         };
-        self.observations
-            .deadlines
-            .remove(&(running.deadline, slot, run.n));
         let error = answer.as_ref().err();
         self.diff_ended(now, running.kind, slot, error, false, out);
         let stamp = Stamp {
@@ -340,14 +238,16 @@ impl Kernel {
             seq: running.seq,
         };
         let cause = self.cause_of(slot);
+        let not_yet = self.table.is_not_yet(slot);
         let found = match &answer {
             Ok(diff) => Ok(Observation {
                 diff: diff.clone(),
                 stamp,
                 as_of: running.started.wall,
                 cause,
+                not_yet,
             }),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Error::failed(error.to_string())),
         };
         if let Ok(diff) = answer {
             let entry = self.table.slot(slot);
@@ -361,13 +261,13 @@ impl Kernel {
                 since: running.started.mono,
                 content: running.content,
             };
-            let since = fresh.since;
-            self.observations.fresh.insert(slot, fresh);
-            self.observations.by_age.push_back((since, slot));
+            self.observations.found(slot, fresh);
             self.observations
                 .age(now.mono - self.config.observation_ttl);
         }
         self.answer(now, running.askers, &found, out);
+        // The asset may have left meanwhile.
+        self.give_up(now, slot);
         true
     }
 
@@ -384,35 +284,29 @@ impl Kernel {
         }
         for asked in late {
             let why = "its plugin had no capacity for a diff before the deadline of the check";
-            self.answer(now, asked.askers, &Err(why.to_owned()), out);
+            self.answer(now, asked.askers, &Err(Error::failed(why)), out);
+            self.give_up(now, asked.slot);
         }
     }
 
     /// Extends the deadline of an observation; see [`Kernel::prolong`].
     fn prolong_observation(&mut self, now: Now, due: Mono, slot: SlotNo, n: u32) -> bool {
         let late = now.mono.since(due);
-        let Some(running) = self.observations.running.get_mut(&(slot, n)) else {
+        let Some(running) = self.observations.running(slot, n) else {
             return false;
         };
         if late <= STOOD_STILL || running.prolonged {
             return false;
         }
         let most = self.kinds[running.kind.index()].config.diff_deadline;
-        (running.deadline, running.prolonged) = (now.mono + late.min(most), true);
-        let again = (running.deadline, slot, n);
-        self.observations.deadlines.remove(&(due, slot, n));
-        self.observations.deadlines.insert(again);
+        self.observations
+            .prolong(slot, n, now.mono + late.min(most));
         true
     }
 
     /// Ends observations whose deadline has passed, and drops findings that are no longer fresh.
     pub(super) fn expire_observations(&mut self, now: Now, out: &mut Effects) {
-        while let Some(&(due, slot, n)) = self
-            .observations
-            .deadlines
-            .first()
-            .filter(|entry| entry.0 <= now.mono)
-        {
+        while let Some((due, slot, n)) = self.observations.overdue(now.mono) {
             if self.prolong_observation(now, due, slot, n) {
                 continue;
             }

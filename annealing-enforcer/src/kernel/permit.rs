@@ -8,11 +8,14 @@ use plugin_sdk::{Change, Now};
 
 use super::{
     Kernel,
-    attempt::{AttemptNo, Phase, Wait},
     branch::Branch,
     event::Effects,
-    registered::TypeNo,
-    slot::{Class, Trigger},
+    state::{
+        attempt::{Phase, Wait},
+        numbers::AttemptNo,
+        numbers::TypeNo,
+        slot::{Class, Trigger},
+    },
 };
 
 /// Maximum age of a finding when its checks start. An older one would be too old when they answer, so the asset is
@@ -132,7 +135,7 @@ impl Kernel {
     pub(super) fn grant_permits(&mut self, now: Now, kind: TypeNo, out: &mut Effects) {
         loop {
             let state = &mut self.kinds[kind.index()];
-            if self.draining || !state.may_push(now.mono) {
+            if self.ownership.is_draining() || !state.may_push(now.mono) {
                 return;
             }
             let well = |(at, _): &(AttemptNo, u32)| {

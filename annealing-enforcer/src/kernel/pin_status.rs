@@ -6,28 +6,13 @@ use prodspec_model::AssetId;
 
 use super::{
     Kernel,
-    attempt::Phase,
-    branch::Bug,
     event::Effects,
-    slot::{SlotNo, flag},
+    state::{attempt::Phase, numbers::SlotNo, pins::Stand, slot::flag},
 };
+use crate::bug::Bug;
 
 /// Maximum number of blockers reported to the strategist per asset. Further ones follow once these have settled.
 const TOLD: usize = 64;
-
-/// The findings about an asset since its pin moved.
-#[derive(Debug, Clone)]
-pub(super) struct Stand {
-    /// Number of the last call that started before the pin moved.
-    pub(super) after: u32,
-    /// `true`: a later diff found the asset in sync, or it was in sync when the kernel pinned it where it was, or it
-    /// has no intent.
-    pub(super) confirmed: bool,
-    pub(super) state: SyncState,
-    /// The message of the asset's own health check, if it failed the last push. Kept until the pin moves or the next
-    /// push begins.
-    pub(super) unhealthy: Option<String>,
-}
 
 impl Kernel {
     /// Starts anew after the strategist moved the asset's pin: earlier findings do not count.
@@ -47,8 +32,8 @@ impl Kernel {
                 },
                 unhealthy: None,
             };
-            self.pin_statuses.insert(slot, stand);
-        } else if self.pin_statuses.remove(&slot).is_none() {
+            self.pins.put(slot, stand);
+        } else if !self.pins.forget(slot) {
             return;
         }
         self.report_status(slot, out);
@@ -63,19 +48,19 @@ impl Kernel {
             state: self.default_state(now, slot),
             unhealthy: None,
         };
-        self.pin_statuses.insert(slot, stand);
+        self.pins.put(slot, stand);
         self.report_status(slot, out);
     }
 
     /// Notes that a diff found the asset in sync. Returns whether that confirms a moved pin.
     pub(super) fn report_in_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) -> bool {
-        if self.pin_statuses.is_empty() {
+        if self.pins.is_empty() {
             return false;
         }
         let at = self.table.slot(slot).attempt;
         let run = self.attempts.at(at).map(|it| it.run);
         let planted = self.planted(Bug::SettledBeforePin);
-        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
+        let Some(stand) = self.pins.of_mut(slot) else {
             return false;
         };
         let after = |run: u32| run.wrapping_sub(stand.after).cast_signed() > 0;
@@ -92,7 +77,7 @@ impl Kernel {
 
     /// Confirms the pin of an asset without an intent and without a push in flight: there is nothing to diff.
     pub(super) fn report_not_enforced(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
-        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
+        let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
         stand.confirmed = true;
@@ -103,7 +88,7 @@ impl Kernel {
     }
 
     pub(super) fn report_out_of_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
-        if let Some(stand) = self.pin_statuses.get_mut(&slot)
+        if let Some(stand) = self.pins.of_mut(slot)
             && matches!(stand.state, SyncState::InSync { .. })
         {
             stand.state = out_of_sync(now);
@@ -113,7 +98,7 @@ impl Kernel {
 
     /// Notes the assets for which the checks make the asset wait: none if it may be pushed.
     pub(super) fn report_waiting(&mut self, slot: SlotNo, delays: &[Delay], out: &mut Effects) {
-        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
+        let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
         let SyncState::OutOfSync { waits_for, why, .. } = &mut stand.state else {
@@ -138,7 +123,7 @@ impl Kernel {
 
     /// Notes that an operator has to act before the asset is pushed.
     pub(super) fn report_held(&mut self, slot: SlotNo, because: &str, out: &mut Effects) {
-        let Some(stand) = self.pin_statuses.get_mut(&slot) else {
+        let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
         let SyncState::OutOfSync { why, .. } = &mut stand.state else {
@@ -160,11 +145,11 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let entry = self.table.slot(slot);
-        let moved = |it: &super::attempt::Attempt| it.pin != entry.pin;
+        let moved = |it: &super::state::attempt::Attempt| it.pin != entry.pin;
         if self.attempts.at(entry.attempt).is_none_or(moved) {
             return;
         }
-        if let Some(stand) = self.pin_statuses.get_mut(&slot) {
+        if let Some(stand) = self.pins.of_mut(slot) {
             stand.unhealthy = Some(why.clone());
             stand.state = SyncState::Unhealthy { why };
             self.report_status(slot, out);
@@ -174,13 +159,13 @@ impl Kernel {
 
     /// Forgets the health of the former push, as another one begins.
     pub(super) fn forget_unhealthy(&mut self, slot: SlotNo) {
-        if let Some(stand) = self.pin_statuses.get_mut(&slot) {
+        if let Some(stand) = self.pins.of_mut(slot) {
             stand.unhealthy = None;
         }
     }
 
     pub(super) fn unhealthy(&self, slot: SlotNo) -> Option<&String> {
-        self.pin_statuses.get(&slot)?.unhealthy.as_ref()
+        self.pins.of(slot)?.unhealthy.as_ref()
     }
 
     /// Whether a moved pin needs a diff that no call under way will bring.
@@ -188,8 +173,7 @@ impl Kernel {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(entry.attempt);
         let diffing = it.is_some_and(|it| matches!(it.phase, Phase::Diffing));
-        (entry.has(flag::IN_SYNC) || diffing)
-            && self.pin_statuses.get(&slot).is_some_and(|it| !it.confirmed)
+        (entry.has(flag::IN_SYNC) || diffing) && self.pins.is_confirmed(slot) == Some(false)
     }
 
     pub(super) fn report_status(&mut self, slot: SlotNo, out: &mut Effects) {
@@ -210,27 +194,23 @@ impl Kernel {
 
     /// Returns the sync states of all assets with a pin of their own.
     pub fn pin_statuses(&self) -> Vec<(AssetId, PinStatus)> {
-        let slots = self.pin_statuses.keys();
-        slots.filter_map(|&slot| self.pin_status_of(slot)).collect()
+        let slots = self.pins.slots();
+        slots.filter_map(|slot| self.pin_status_of(slot)).collect()
     }
 
     /// Returns the same for a new subscriber. An unhealthy asset is reported as unhealthy first, whatever was found
     /// since.
     pub fn followed(&mut self) -> Vec<(AssetId, PinStatus)> {
-        for stand in self.pin_statuses.values_mut() {
-            if let Some(why) = stand.unhealthy.clone() {
-                stand.state = SyncState::Unhealthy { why };
-            }
-        }
+        self.pins.show_unhealthy();
         self.pin_statuses()
     }
 
     fn pin_status_of(&self, slot: SlotNo) -> Option<(AssetId, PinStatus)> {
         let pin = self.table.pin_of(slot).by_number();
         let content = self.table.content(slot);
-        let state = match self.pin_statuses.get(&slot) {
+        let state = match self.pins.of(slot) {
             Some(stand) => stand.state.clone(),
-            None => self.default_state(self.stepped, slot),
+            None => self.default_state(self.schedule.now(), slot),
         };
         let pin_status = PinStatus {
             pin,

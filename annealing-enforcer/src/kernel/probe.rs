@@ -6,8 +6,11 @@ use super::{
     Kernel,
     branch::Branch,
     event::Effects,
-    registered::TypeNo,
-    slot::{SlotNo, State, Trigger},
+    state::{
+        numbers::SlotNo,
+        numbers::TypeNo,
+        slot::{State, Trigger},
+    },
 };
 
 /// Whether a failure may be caused by the plugin rather than by the asset.
@@ -86,6 +89,7 @@ impl Kernel {
         now: Now,
         slot: SlotNo,
         error: Option<&plugin::Error>,
+        is_late: bool,
         out: &mut Effects,
     ) {
         if let Some(error) = error {
@@ -96,6 +100,8 @@ impl Kernel {
         let kind = &mut self.kinds[number.index()];
         let was_open = kind.push_breaker.is_open();
         match error {
+            // The deadline passed because this process stood still.
+            Some(_) if is_late => kind.push_breaker.probe_withdrawn(),
             Some(error) if may_be_the_plugins(error) => {
                 if kind
                     .push_breaker

@@ -4,15 +4,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use control_plane_store::records::{Approval, Override};
 use plugin_sdk::{Cause, Change, Delay, Now, Recheck};
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Phase, Wait},
     explain::Waiting,
-    slot::{Class, SlotNo, Trigger, flag},
+    state::{
+        attempt::{Attempt, Phase, Wait},
+        numbers::SlotNo,
+        slot::{Class, Trigger, flag},
+    },
 };
 
 /// The effect that enforcement would have on an asset.
@@ -48,6 +52,10 @@ pub struct Prospect {
     pub change: Option<Change>,
     /// The delays of checks against a push now.
     pub delays: Vec<Delay>,
+    /// Approvals of changes of the asset that no push has used up.
+    pub approvals: Vec<Approval>,
+    /// Overrides of checks for changes of the asset that no push has used up.
+    pub overrides: Vec<Override>,
     /// The policy whose rollout has not moved the asset to the newest incarnation yet. `None`: there is no such
     /// rollout.
     pub policy: Option<AssetId>,
@@ -62,13 +70,13 @@ struct Row {
 impl Kernel {
     /// Requests a diff of every asset, whatever earlier diffs found.
     pub(crate) fn look_at_all(&mut self, now: Now) {
-        self.last_settled.look_at_all();
+        self.table.last_settled_mut().look_at_all();
         for slot in SlotNo::all(self.table.len()) {
             if !self.table.has_intent(slot) {
                 continue;
             }
             // An asset that waits with a changed intent is also diffed for drift from its former content (R6).
-            let why = match self.last_settled.of(slot) {
+            let why = match self.table.last_settled().of(slot) {
                 Some(_) => Trigger::RetryDue,
                 None => Trigger::DriftScan,
             };
@@ -90,6 +98,17 @@ impl Kernel {
             }
         }
         follow_waits(&mut rows);
+        let words = self.people.interventions(None, now.wall);
+        for word in words.approvals {
+            if let Some(row) = rows.get_mut(&word.asset) {
+                row.prospect.approvals.push(word);
+            }
+        }
+        for word in words.overrides {
+            if let Some(row) = rows.get_mut(&word.asset) {
+                row.prospect.overrides.push(word);
+            }
+        }
         let prospects = rows.into_values().map(|row| row.prospect);
         (prospects.collect(), in_sync)
     }
@@ -104,7 +123,7 @@ impl Kernel {
     fn row(&self, now: Now, slot: SlotNo, asset: AssetId) -> Option<Row> {
         let entry = self.table.slot(slot);
         let it = self.attempts.at(entry.attempt);
-        let behind = self.behind.contains(&slot);
+        let behind = self.census.is_behind(slot);
         let mut prospect = Prospect {
             asset,
             outcome: Outcome::InTurn,
@@ -112,6 +131,8 @@ impl Kernel {
             cause: None,
             change: None,
             delays: Vec::new(),
+            approvals: Vec::new(),
+            overrides: Vec::new(),
             policy: self.policy_of(slot).filter(|_| behind),
         };
         let row = |prospect, behind| Some(Row { prospect, behind });

@@ -6,12 +6,16 @@ use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapsho
 
 use super::{
     Kernel,
-    branch::{Branch, Bug},
+    branch::Branch,
     event::{Effects, Record},
-    registered::TypeNo,
-    slot::{Class, Slot, SlotNo, State, Trigger, flag},
-    table::Elsewhere,
+    state::{
+        numbers::SlotNo,
+        numbers::TypeNo,
+        slot::{Class, Slot, State, Trigger, flag},
+        table::Elsewhere,
+    },
 };
+use crate::bug::Bug;
 
 /// A known asset that the newer incarnation has at another location, with other content, or not at all. A modelled-only
 /// asset counts as absent.
@@ -49,7 +53,8 @@ impl Kernel {
         let after = touched
             .iter()
             .filter(|place| self.counts_as_unsettled(place.slot));
-        self.unsettled = self.unsettled + after.count() as u32 - before;
+        let after = after.count() as u32;
+        self.census.recount(before, after);
         // A caller may wait for this incarnation although it changes nothing.
         out.settled_changed = true;
         self.table.reserve(new.len());
@@ -124,7 +129,8 @@ impl Kernel {
             .insert(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
         self.claims.amounts.next_round();
         self.pin_new(now, slot, &asset, out);
-        self.unsettled += u32::from(self.counts_as_unsettled(slot));
+        let counts = self.counts_as_unsettled(slot);
+        self.census.recount_one(false, counts);
         out.settled_changed = true;
         self.enqueue(now, slot, Trigger::IntentChanged, Class::Intent);
         Some(slot)
@@ -211,7 +217,7 @@ impl Kernel {
         });
         self.observations.forget(slot);
         // R8, R16: a check under way has seen the asset at its former pin. Newer intent is left to R11.
-        if self.checking > 0
+        if self.settle_waits.is_checking()
             && trigger == Trigger::PinMoved
             && let Some(id) = self.table.id(slot)
         {
@@ -263,7 +269,7 @@ impl Kernel {
             };
             self.record(Record::Orphan(id, Some(orphaned)), out);
         }
-        self.last_settled.forget(slot);
+        self.table.last_settled_mut().forget(slot);
         if !gone {
             // R15: neither this owner nor the next one restores an orphan to an earlier content.
             self.remember(now, slot, out);

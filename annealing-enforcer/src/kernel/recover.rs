@@ -2,70 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control_plane_store::records::{AssetRecord, Orphaned, Owned};
+use control_plane_store::records::{AssetRecord, Orphaned};
 use plugin_sdk::{FencingToken, Now, Pin, SyncState};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons};
 
 use super::{
-    Kernel,
-    attempt::AttemptNo,
-    branch::{Branch, Bug},
+    Kernel, Recovered,
+    branch::Branch,
     event::{Effects, Record},
-    people::Interventions,
-    pin_status::Stand,
-    pins::policy_in,
-    slot::{Class, Slot, SlotNo, State, Trigger, flag},
-    table::Elsewhere,
+    pin::policy_in,
+    state::{
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        pins::Stand,
+        slot::{Class, Slot, State, Trigger, flag},
+        table::Elsewhere,
+    },
 };
+use crate::bug::Bug;
 use crate::config::{Config, TypeConfig};
-
-/// Everything that the store has on record about a partition.
-#[derive(Debug, Clone)]
-pub struct Recovered {
-    /// The newest incarnation that was taken in. If none was: the newest one sealed.
-    pub latest: Incarnation,
-    /// The newest sealed incarnation, if it was not taken in yet.
-    pub newer: Option<Incarnation>,
-    /// Each asset of this incarnation without a record of its own was in sync with it. `None`: there is no such
-    /// incarnation.
-    pub floor: Option<Incarnation>,
-    /// The records of single assets.
-    pub assets: Vec<(AssetId, AssetRecord)>,
-    /// The incarnations that these records name: of assets whose intent has changed since, and of open pushes.
-    /// Incarnations that retention removed are missing.
-    pub named: BTreeMap<IncarnationNo, Incarnation>,
-    /// The total time for which the partition has been owned so far.
-    pub owned: Owned,
-    /// The orphans, each with the last incarnation that had it, if that is kept.
-    pub orphans: Vec<(Orphaned, Option<Incarnation>)>,
-    /// Assets that left intent while no process enforced the partition, each with the last incarnation that had it.
-    pub gone: Vec<(Asset, Incarnation)>,
-    /// The pins of assets that have one of their own.
-    pub pins: Vec<(AssetId, Pin<Incarnation>)>,
-    /// The heads of policy groups, by policy.
-    pub heads: Vec<(AssetId, Incarnation)>,
-    /// The commands of operators on record.
-    pub interventions: Interventions,
-}
-
-impl Recovered {
-    /// Returns the state of a partition that was never enforced.
-    pub fn nothing(latest: Incarnation) -> Self {
-        Self {
-            latest,
-            newer: None,
-            floor: None,
-            assets: Vec::new(),
-            named: BTreeMap::new(),
-            owned: Owned::default(),
-            orphans: Vec::new(),
-            gone: Vec::new(),
-            pins: Vec::new(),
-            heads: Vec::new(),
-            interventions: Interventions::default(),
-        }
-    }
-}
 
 impl Kernel {
     /// Creates a kernel that takes the partition over. Unsettled assets are diffed first, the others over a drift
@@ -104,7 +59,9 @@ impl Kernel {
         for (slot, _, record) in &records {
             kernel.recover_push(now, *slot, record, &recovered.named, out);
         }
-        kernel.start(now, out);
+        let drifted = records.iter().filter(|(_, _, record)| record.drifted);
+        let drifted: BTreeSet<SlotNo> = drifted.map(|(slot, ..)| *slot).collect();
+        kernel.start(now, &drifted, out);
         kernel.recover_standings(now, &records);
         match recovered.newer {
             Some(newer) => kernel.publish(now, newer, out),
@@ -167,7 +124,8 @@ impl Kernel {
                 record.open.is_none() && content == Some(asset.digest())
             };
             if asset.has_addon(addons::Turndown::TYPE) && record.is_none_or(settled) {
-                self.record(Record::Asset(id, None), out);
+                self.record(Record::Asset(id.clone(), None), out);
+                self.record(Record::Gone(id), out);
                 continue;
             }
             self.count(Branch::Orphaned);
@@ -195,7 +153,7 @@ impl Kernel {
         });
         match (slot, pin) {
             (_, Pin::Default) => {}
-            (None, pin) => drop(self.early_pins.insert(id, pin)),
+            (None, pin) => self.pins.put_early(id, pin),
             (Some(slot), Pin::NotYet) => self.table.set_pin(slot, None),
             (Some(slot), Pin::At(at, cause)) => self.table.set_pin(slot, Some((at, cause))),
         }
@@ -333,14 +291,17 @@ impl Kernel {
             let pinned = intent.as_ref().map(|(_, incarnation)| incarnation.no());
             let unhealthy = ill.remove(&slot);
             let unhealthy = unhealthy.filter(|ill| Some(ill.incarnation) == pinned);
-            let at = match intent {
+            let confirmed = match intent {
                 None => Some(now.wall),
                 Some((_, incarnation)) => settled
                     .get(&slot)
                     .filter(|(there, _)| *there == incarnation.no())
-                    .map(|(_, at)| *at)
-                    .filter(|_| self.table.slot(slot).has(flag::IN_SYNC)),
+                    .map(|(_, at)| *at),
             };
+            let entry = self.table.slot(slot);
+            let in_sync = !self.table.has_intent(slot) || entry.has(flag::IN_SYNC);
+            let at = confirmed.filter(|_| in_sync);
+            let drifted = entry.attempt == AttemptNo::NONE && entry.has(flag::REACHED);
             let unhealthy = unhealthy.map(|ill| ill.why);
             let state = match (unhealthy.clone(), at) {
                 (Some(why), _) => SyncState::Unhealthy { why },
@@ -349,11 +310,11 @@ impl Kernel {
             };
             let stand = Stand {
                 after: self.table.slot(slot).n,
-                confirmed: at.is_some(),
+                confirmed: at.is_some() || (drifted && confirmed.is_some()),
                 state,
                 unhealthy,
             };
-            self.pin_statuses.insert(slot, stand);
+            self.pins.put(slot, stand);
             if self.awaits_look(slot) {
                 self.trigger(now, slot, Trigger::PinMoved, Class::Intent);
             }
@@ -384,7 +345,7 @@ impl Kernel {
     /// Marks each asset as in sync whose content is the one in `floor`: all assets without a record were in sync with
     /// that.
     fn recover_floor(&mut self, floor: &Incarnation) {
-        self.floor = Some(floor.no());
+        self.ledger.set_floor(floor.no());
         for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let follows = slot.location.is_some() && slot.pin.is_newest();
@@ -401,7 +362,7 @@ impl Kernel {
             slot.set(flag::REACHED, false);
             slot.set(flag::THERE, change.before.is_some() && slot.pin.is_newest());
             if change.before.is_some() && slot.pin.is_newest() && slot.location.is_some() {
-                self.last_settled.keep(at, floor.clone(), None);
+                self.table.last_settled_mut().keep(at, floor.clone(), None);
             }
             if let Some(before) = &change.before {
                 let (id, edges) = (before.id(), addons::DependsOn::edges_of(before));
@@ -440,7 +401,7 @@ impl Kernel {
         record: &AssetRecord,
         kept: &BTreeMap<IncarnationNo, Incarnation>,
     ) {
-        self.last_settled.forget(at);
+        self.table.last_settled_mut().forget(at);
         let Some(settled) = &record.settled else {
             return;
         };
@@ -448,19 +409,22 @@ impl Kernel {
         let before = kept.get(&settled.incarnation).filter(|_| pending);
         let content = |before: &&Incarnation| before.asset(id).map(|asset| asset.digest());
         if let Some(before) = before.filter(|it| content(it) == Some(settled.content)) {
-            self.last_settled.keep(at, before.clone(), None);
+            self.table.last_settled_mut().keep(at, before.clone(), None);
         }
     }
 
-    /// Queues the unsettled assets. The others count as settled until the drift scan diffs them.
-    fn start(&mut self, now: Now, out: &mut Effects) {
+    /// Queues the unsettled assets, `drifted` ones included. The others count as settled until the drift scan diffs
+    /// them.
+    fn start(&mut self, now: Now, drifted: &BTreeSet<SlotNo>, out: &mut Effects) {
         for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let (reached, idle) = (slot.has(flag::REACHED), slot.state == State::Idle);
-            slot.set(flag::IN_SYNC, reached && slot.attempt == AttemptNo::NONE);
+            let settled = slot.attempt == AttemptNo::NONE && !drifted.contains(&at);
+            slot.set(flag::IN_SYNC, reached && settled);
             self.note_turned_down(at);
             self.note_orphan(at);
-            self.unsettled += u32::from(self.counts_as_unsettled(at));
+            let counts = self.counts_as_unsettled(at);
+            self.census.recount_one(false, counts);
             if self.table.slot(at).has(flag::GOVERNED) {
                 self.count_behind(at, out);
             }
@@ -472,22 +436,25 @@ impl Kernel {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of changes between heads that this thread examined.
+    pub(super) static EXAMINED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Returns all assets that changed since the oldest of `heads`, with the policies that they named meanwhile.
 fn named_since(
     latest: &Incarnation,
     heads: Vec<(AssetId, Incarnation)>,
 ) -> BTreeMap<AssetId, BTreeSet<AssetId>> {
-    let mut steps: BTreeMap<IncarnationNo, Incarnation> = BTreeMap::new();
-    steps.extend(heads.into_iter().map(|(_, head)| (head.no(), head)));
-    steps.insert(latest.no(), latest.clone());
-    let steps: Vec<Incarnation> = steps.into_values().collect();
+    let heads = heads.into_iter().map(|(_, head)| head);
     let mut named: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
-    for step in steps.windows(2) {
-        for change in step[0].snapshot().diff(step[1].snapshot()) {
-            for asset in change.before.into_iter().chain(change.after) {
-                let policies = named.entry(asset.id()).or_default();
-                policies.extend(policy_in(&asset));
-            }
+    for change in Incarnation::changes_step_by_step(heads.chain([latest.clone()])).flatten() {
+        #[cfg(test)]
+        EXAMINED.set(EXAMINED.get() + 1);
+        for asset in change.before.into_iter().chain(change.after) {
+            let policies = named.entry(asset.id()).or_default();
+            policies.extend(policy_in(&asset));
         }
     }
     named

@@ -9,12 +9,16 @@ use prodspec_model::AssetId;
 use super::{
     Kernel,
     admission::Refusal,
-    attempt::{AttemptNo, Behind, Phase, Wait},
     branch::Branch,
-    claims::Taken,
+    clock::{until, wall_at},
     event::Effects,
-    slot::{Class, SlotNo, Trigger},
-    waiting::{until, wall_at},
+    state::{
+        attempt::{Behind, Phase, Wait},
+        claims::Taken,
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        slot::{Class, Trigger},
+    },
 };
 
 impl Kernel {
@@ -51,7 +55,7 @@ impl Kernel {
                     .table
                     .id(other)
                     .map_or_else(String::new, |id| id.to_string());
-                self.hold_waiters.entry(other).or_default().insert(slot);
+                self.holds.wait(slot, other);
                 let why = format!("a push of {name}, or a push that relies on it, is in flight");
                 let behind = Behind::Push(other);
                 let wait = Wait::Parked { why, behind };
@@ -127,7 +131,7 @@ impl Kernel {
             return self.enqueue(now, slot, Trigger::RetryDue, Class::Retry);
         }
         let most = self.config.backoff_base.as_nanos() as u64;
-        let wait = Duration::from_nanos(self.random(most));
+        let wait = Duration::from_nanos(self.schedule.random(most));
         let parked = Wait::Parked {
             why: "other pushes made its evidence outdated; it is diffed again".into(),
             behind: Behind::Many,
@@ -193,11 +197,7 @@ impl Kernel {
         let Some(other) = self.table.find(other.as_str()) else {
             return false;
         };
-        if self.settle_log.get(&other).is_some_and(|&at| at > seen) {
-            return true;
-        }
-        self.settle_waiters.entry(other).or_default().insert(slot);
-        false
+        self.settle_waits.wait(slot, other, seen)
     }
 
     /// Wakes the next asset that waits for a claim, after the asset woken for it did not take it.
@@ -210,7 +210,7 @@ impl Kernel {
 
     pub(super) fn wake_for(&mut self, now: Now, slot: SlotNo, key: plugin_sdk::Key) {
         let at = self.table.slot(slot).attempt;
-        let waits = |it: &&mut super::attempt::Attempt| {
+        let waits = |it: &&mut super::state::attempt::Attempt| {
             matches!(it.phase, Phase::Waiting(Wait::Parked { .. }))
         };
         match self.attempts.at_mut(at).filter(waits) {

@@ -8,10 +8,11 @@ use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{
     Kernel,
-    branch::Bug,
     event::Effects,
-    slot::{Class, SlotNo, Trigger},
+    state::numbers::SlotNo,
+    state::slot::{Class, Trigger},
 };
+use crate::bug::Bug;
 
 impl Kernel {
     /// R13: restores an open push, which is in flight until a diff under the new token or until its deadline. Claims of
@@ -66,14 +67,14 @@ impl Kernel {
     ) {
         let relies_on = self.relied_on(&open.relies_on);
         for &relied in &relies_on {
-            *self.holds.entry(relied).or_default() += 1;
+            self.holds.take(relied);
         }
         // The plugin that made the push also finds its outcome, whatever type the asset has now.
         if let Some(kind) = self.kind_of(open.type_name.as_str()) {
             self.table.slot_mut(at).kind = kind;
         }
         let number = self.table.slot(at).attempt;
-        let left = open.until.saturating_sub(self.owned.total(now.mono));
+        let left = open.until.saturating_sub(self.ownership.total(now.mono));
         let kind = self.table.slot(at).kind;
         let wait = left.min(self.kinds[kind.index()].config.push_total);
         if let Some(attempt) = self.attempts.at_mut(number) {

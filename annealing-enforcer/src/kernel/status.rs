@@ -6,19 +6,23 @@ use std::{
     fmt,
 };
 
-use control_plane_store::records::{Pause, Scope};
+use control_plane_store::records::{Approval, Override, Pause, Scope};
 use jiff::Timestamp;
 use plugin_sdk::Now;
-use prodspec_model::{AssetId, IncarnationNo, Message, TypeName, addons::Turndown};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, TypeName, addons::Turndown};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Kernel,
-    attempt::{Attempt, Phase, Wait},
+    clock::wall_at,
     explain::OTHERS,
-    slot::{SlotNo, State, flag},
-    waiting::wall_at,
+    state::{
+        attempt::{Attempt, Phase, Wait},
+        numbers::SlotNo,
+        slot::{State, flag},
+    },
 };
+use crate::bug::Bug;
 
 /// The state of a partition: numbers, and the ids of assets that are not as intended. Long lists hold the first
 /// [`OTHERS`] ids.
@@ -36,6 +40,10 @@ pub struct Status {
     pub behind: Named,
     /// The pauses in force, each with its scope, operator, reason and end.
     pub pauses: Vec<Pause>,
+    /// The approvals that no push has used up, each with its change, operator, reason and expiry.
+    pub approvals: Vec<Approval>,
+    /// The overrides of checks that no push has used up, each with its change, operator, reason and expiry.
+    pub overrides: Vec<Override>,
     /// Assets that wait for an operator, each with the reason. Assets that a pause holds are only counted.
     pub held: BTreeMap<AssetId, String>,
     /// Pushes of unknown outcome: they may still be under way.
@@ -122,6 +130,36 @@ impl fmt::Display for Reason {
 }
 
 impl Kernel {
+    /// Number of assets that have an intent and are not settled.
+    pub fn unsettled(&self) -> u32 {
+        self.census.unsettled()
+    }
+
+    /// The newest incarnation that enforcement has taken in.
+    pub fn latest(&self) -> &Incarnation {
+        self.table.latest()
+    }
+
+    /// Returns whether `run` is the newest call for its asset.
+    pub fn is_newest(&self, run: plugin_sdk::Run) -> bool {
+        let slot = SlotNo::of_run(run);
+        slot.is_below(self.table.len()) && self.table.slot(slot).n == run.n
+    }
+
+    /// Number of pushes that are admitted or under way, follow-ups included.
+    pub fn pushing(&self) -> usize {
+        if self.planted(Bug::NoDrain) {
+            return 0;
+        }
+        let pushing = |it: &&Attempt| {
+            matches!(
+                it.phase,
+                Phase::Journaling(_) | Phase::Pushing | Phase::Continuing
+            )
+        };
+        self.attempts.iter().filter(pushing).count()
+    }
+
     /// Returns the present state of the partition.
     pub fn status(&self, now: Now) -> Status {
         let breakers = self.kinds.iter();
@@ -130,16 +168,19 @@ impl Kernel {
         let elsewhere = self.table.elsewhere_slots();
         let idle = elsewhere.filter(|&at| !self.table.has_intent(at)).count();
         let (orphans, left_running) = self.orphans();
+        let words = self.people.interventions(None, now.wall);
         Status {
             incarnation: self.table.latest().no(),
             assets: self.table.used() - idle as u32,
-            unsettled: self.unsettled,
+            unsettled: self.census.unsettled(),
             reasons: self.reasons(now),
             behind: Named {
-                many: self.behind.len() as u32,
-                first: self.first_named(self.behind.iter().copied()),
+                many: self.census.behind().len() as u32,
+                first: self.first_named(self.census.behind().iter().copied()),
             },
-            pauses: self.people.interventions(None, now.wall).pauses,
+            pauses: words.pauses,
+            approvals: words.approvals,
+            overrides: words.overrides,
             held: self.held_ones(now),
             unknown: self.unknown_pushes(now),
             orphans,
@@ -152,7 +193,7 @@ impl Kernel {
     /// Returns the orphans, and the assets that the newest incarnation has again and that have no intent yet.
     pub(super) fn orphans(&self) -> (Vec<AssetId>, Vec<AssetId>) {
         let (mut gone, mut back) = (Vec::new(), Vec::new());
-        for slot in &self.orphaned {
+        for slot in self.census.orphaned() {
             let Some(id) = self.table.id(*slot) else {
                 continue;
             };
@@ -168,10 +209,8 @@ impl Kernel {
 
     /// Updates the set of orphans.
     pub(super) fn note_orphan(&mut self, slot: SlotNo) {
-        match self.table.slot(slot).has(flag::ORPHAN) {
-            true => self.orphaned.insert(slot),
-            false => self.orphaned.remove(&slot),
-        };
+        let is_orphan = self.table.slot(slot).has(flag::ORPHAN);
+        self.census.set_orphaned(slot, is_orphan);
     }
 
     fn first_named(&self, slots: impl Iterator<Item = SlotNo>) -> Vec<AssetId> {
@@ -221,7 +260,7 @@ impl Kernel {
             let asset = asset.and_then(|at| self.table.latest().snapshot().at(at));
             asset.is_some_and(|asset| asset.has_addon(Turndown::TYPE))
         };
-        let gone = self.turned_down.iter().copied();
+        let gone = self.census.turned_down().iter().copied();
         let gone = gone.filter(|slot| self.table.is_settled(*slot) && newest(slot));
         let mut ids: Vec<AssetId> = gone.filter_map(|slot| self.table.id(slot)).collect();
         ids.sort();
@@ -234,16 +273,14 @@ impl Kernel {
             .table
             .intent(slot)
             .filter(|_| self.table.is_settled(slot));
-        match intent.is_some_and(|(asset, _)| asset.has_addon(Turndown::TYPE)) {
-            true => self.turned_down.insert(slot),
-            false => self.turned_down.remove(&slot),
-        };
+        let is_gone = intent.is_some_and(|(asset, _)| asset.has_addon(Turndown::TYPE));
+        self.census.set_turned_down(slot, is_gone);
     }
 
     /// R64: counts each unsettled asset once, by the reason why it is unsettled.
     fn reasons(&self, now: Now) -> BTreeMap<Reason, u32> {
         let mut reasons = BTreeMap::new();
-        let mut left = self.unsettled;
+        let mut left = self.census.unsettled();
         let mut add = |reason, many: u32| {
             if many > 0 {
                 *reasons.entry(reason).or_default() += many;
@@ -330,7 +367,7 @@ impl Kernel {
     }
 }
 
-impl super::people::People {
+impl super::state::people::People {
     /// Whether a pause of the whole partition is in force.
     fn pauses_all(&self, now: Timestamp) -> bool {
         let pauses = self.interventions(None, now).pauses;

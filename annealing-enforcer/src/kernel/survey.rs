@@ -4,24 +4,12 @@
 //! other consumers, the number of observations would grow with the square of the number of consumers. Instead, the
 //! first question starts a survey, later questions join it, and all are answered when it ends.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use plugin_sdk::{Now, Shared};
 use prodspec_model::AssetId;
 
-use super::{Kernel, event::Effects, observe::Asker};
-
-/// The surveys under way, by capacity.
-pub(super) type Surveys = BTreeMap<Arc<Shared>, Survey>;
-
-/// One survey under way.
-#[derive(Debug)]
-pub(super) struct Survey {
-    /// Number of observations that have not ended.
-    left: usize,
-    /// Tickets of the questions to answer, each with the asset whose own use is left out.
-    tickets: Vec<(u64, AssetId)>,
-}
+use super::{Kernel, event::Effects, state::observations::Asker};
 
 impl Kernel {
     /// Answers a check's question about the use of `shared` by all consumers except `but`. If findings are missing, the
@@ -29,7 +17,9 @@ impl Kernel {
     pub(super) fn ask_usage(
         &mut self,
         now: Now,
-        (ticket, shared, but): (u64, Shared, AssetId),
+        ticket: u64,
+        shared: Shared,
+        but: AssetId,
         out: &mut Effects,
     ) {
         let usage = self.usage(now, &shared, &but);
@@ -37,18 +27,15 @@ impl Kernel {
             out.usages.push((ticket, usage));
             return;
         }
-        if let Some(survey) = self.observations.surveys.get_mut(&shared) {
-            survey.tickets.push((ticket, but));
+        let Err((ticket, but)) = self.observations.join_survey(&shared, (ticket, but)) else {
             return;
-        }
+        };
         let slots = self.unknown_consumers(now, &shared, &but);
         let shared = Arc::new(shared);
-        let survey = Survey {
-            // One more than the slots: answers that come at once must not end the survey before all have started.
-            left: slots.len() + 1,
-            tickets: vec![(ticket, but)],
-        };
-        self.observations.surveys.insert(shared.clone(), survey);
+        // One more than the slots: answers that come at once must not end the survey before all have started.
+        let left = slots.len() + 1;
+        self.observations
+            .start_survey(shared.clone(), left, (ticket, but));
         for slot in slots {
             self.observe_slot(now, Asker::Survey(shared.clone()), slot, out);
         }
@@ -58,15 +45,7 @@ impl Kernel {
     /// Notes that one observation of a survey has ended, with or without a finding. After the last one, answers all
     /// questions.
     pub(super) fn surveyed(&mut self, now: Now, shared: &Arc<Shared>, out: &mut Effects) {
-        let Some(survey) = self.observations.surveys.get_mut(shared) else {
-            return;
-        };
-        survey.left -= 1;
-        if survey.left > 0 {
-            return;
-        }
-        let ended = self.observations.surveys.remove(shared);
-        for (ticket, but) in ended.into_iter().flat_map(|survey| survey.tickets) {
+        for (ticket, but) in self.observations.surveyed(shared) {
             let usage = self.usage(now, shared, &but);
             out.usages.push((ticket, usage));
         }

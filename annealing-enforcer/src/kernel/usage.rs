@@ -10,9 +10,8 @@ use prodspec_model::{
 
 use super::{
     Kernel,
-    attempt::AttemptNo,
-    slot::{SlotNo, flag},
-    waiting::wall_then,
+    clock::wall_then,
+    state::{numbers::AttemptNo, numbers::SlotNo, slot::flag},
 };
 
 impl Kernel {
@@ -63,7 +62,13 @@ impl Kernel {
             .unknown(&key, slot, not_before, in_flight)
     }
 
-    fn sum(&self, key: &Key, slot: SlotNo, not_before: Mono, most: usize) -> super::amounts::Sum {
+    fn sum(
+        &self,
+        key: &Key,
+        slot: SlotNo,
+        not_before: Mono,
+        most: usize,
+    ) -> super::state::amounts::Sum {
         let in_flight = |slot: SlotNo| self.table.slot(slot).in_flight();
         self.claims
             .amounts

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::channel::oneshot;
-use plugin_sdk::{Observation, Shared, Usage};
+use plugin_sdk::{Observation, Shared, Usage, observe};
 use prodspec_model::AssetId;
 
 use crate::kernel::{Effects, Event};
@@ -13,7 +13,7 @@ use crate::kernel::{Effects, Event};
 pub(super) struct Askers {
     /// The last ticket given out.
     tickets: u64,
-    observations: BTreeMap<u64, oneshot::Sender<Result<Observation, String>>>,
+    observations: BTreeMap<u64, oneshot::Sender<Result<Observation, observe::Error>>>,
     usages: BTreeMap<u64, oneshot::Sender<Usage>>,
 }
 
@@ -22,7 +22,7 @@ impl Askers {
     pub(super) fn observe(
         &mut self,
         asset: AssetId,
-        reply: oneshot::Sender<Result<Observation, String>>,
+        reply: oneshot::Sender<Result<Observation, observe::Error>>,
     ) -> Event {
         self.tickets += 1;
         self.observations.insert(self.tickets, reply);

@@ -124,3 +124,68 @@ impl Future for Watched {
         polled
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::testing;
+
+    use super::*;
+
+    fn watch(blocked: &mut Blocked, plugin: Option<TypeNo>) -> Blocks {
+        let asset = testing::asset("a");
+        blocked.watch(Named::of(plugin, "diff", &asset))
+    }
+
+    /// A call whose thread is inside of it when its deadline passes.
+    fn late(blocked: &mut Blocked, plugin: Option<TypeNo>) -> Blocks {
+        let call = watch(blocked, plugin);
+        call.state.store(POLLED, Ordering::SeqCst);
+        call.past_deadline();
+        call
+    }
+
+    #[test]
+    fn plugin_that_blocks_sixteen_threads_is_not_called() {
+        let (mut blocked, plugin) = (Blocked::default(), Some(TypeNo::from_index(0)));
+        for _ in 1..MOST {
+            late(&mut blocked, plugin);
+        }
+        assert_eq!(blocked.refuses(plugin), None);
+        let last = late(&mut blocked, plugin);
+        let why = blocked.refuses(plugin).unwrap();
+        assert!(why.contains("16 earlier calls"), "{why}");
+        assert_eq!(blocked.refuses(None), None, "the checks are not concerned");
+        drop(last);
+        assert!(blocked.refuses(plugin).is_some(), "it has not returned");
+    }
+
+    /// The deadline passes while the call is polled, as another thread would see it.
+    #[test]
+    fn late_call_that_returns_gives_its_thread_back() {
+        let (mut blocked, plugin) = (Blocked::default(), None);
+        for _ in 1..MOST {
+            late(&mut blocked, plugin);
+        }
+        let last = watch(&mut blocked, plugin);
+        let seen = last.clone();
+        let late = blocked.0[&plugin].clone();
+        let call = std::future::poll_fn(move |_| {
+            seen.past_deadline();
+            assert_eq!(late.load(Ordering::SeqCst), MOST);
+            Poll::<Event>::Pending
+        });
+        let mut call = Watched::new(Box::pin(call), last);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(Pin::new(&mut call).poll(&mut context).is_pending());
+        assert_eq!(blocked.refuses(plugin), None);
+    }
+
+    #[test]
+    fn late_call_that_rests_blocks_no_thread() {
+        let (mut blocked, plugin) = (Blocked::default(), None);
+        for _ in 0..MOST {
+            watch(&mut blocked, plugin).past_deadline();
+        }
+        assert_eq!(blocked.refuses(plugin), None);
+    }
+}

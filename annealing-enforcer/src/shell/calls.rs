@@ -23,8 +23,8 @@ use plugin_sdk::{
 use prodspec_model::PartitionId;
 
 use super::{
-    Input,
     blocked::{Blocked, Blocks, Named, Watched},
+    input::Input,
     lease::LeaseEnd,
     owned_sender::OwnedSender,
     view::View,

@@ -10,9 +10,11 @@ use futures::{
 };
 
 use super::{
-    End, Error, Event, Input,
+    End, Error,
+    input::Input,
     ownership::{Ownership, Turn},
 };
+use crate::kernel::Event;
 
 /// Completes when `shutdown` does. Unlike `shutdown`, it may be polled again after that and completes each time.
 pub(super) fn told(shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {

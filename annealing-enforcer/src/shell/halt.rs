@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use control_plane_runtime::Runtime;
 use control_plane_store::{
     Batch, CommitError, Store, Version, owner, record,
-    records::{By, Ended, Stopped, excerpt},
+    records::{Ended, Stopped, excerpt},
 };
 use futures::{
     FutureExt, StreamExt,
@@ -15,7 +15,7 @@ use futures::{
 use plugin_sdk::FencingToken;
 use prodspec_model::PartitionId;
 
-use super::{End, Enforcer, Error, Input, phase::Phase, retire::Refused};
+use super::{End, Enforcer, Error, input::Input, phase::Phase};
 
 /// The wait before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -172,32 +172,4 @@ impl<R: Runtime> StopRecord<R> {
             }
         }
     }
-}
-
-impl<R: Runtime> super::Handle<R> {
-    /// Why enforcement stopped itself, if it did and no operator has cleared it since. Reads the store: any process may
-    /// ask.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn stopped(&self) -> Result<Option<Stopped>, super::AskError> {
-        let stopped = record::load::<Stopped>(&*self.store, &self.partition, "").await?;
-        Ok(stopped.map(|it| it.value).filter(Stopped::holds))
-    }
-
-    /// Clears the stop, so that enforcement starts again. With it the operator `by` confirms to have checked
-    /// production. Returns once that is durable.
-    ///
-    /// # Errors
-    /// When enforcement is not stopped, the name or the reason in `by` is longer than 16 KiB, or this process does not
-    /// own the partition.
-    pub async fn clear_stop(&self, by: By) -> Result<(), super::AskError> {
-        super::handle::fits(&by)?;
-        self.done(|reply| Input::Clear(by, reply)).await
-    }
-}
-
-/// The refusal of a command that clears a stop where there is none.
-pub(super) fn not_stopped() -> Refused {
-    Refused::Word("enforcement of the partition is not stopped; there is nothing to clear".into())
 }

@@ -1,17 +1,13 @@
-//! The inputs of the shell: commands, questions, pins, and events for the kernel.
+//! The inputs of the shell: commands, questions, pins, and events for the kernel, with the requests and answers that
+//! they carry. All parts of the shell send or take inputs, so this module uses none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control_plane_store::Write;
-use control_plane_store::records::By;
+use control_plane_store::{Write, records::By};
 use futures::channel::{mpsc::UnboundedSender, oneshot};
-use plugin_sdk::{Actuation, FencingToken, Observation, Pin, PinEvent, Shared, Usage};
+use plugin_sdk::{Actuation, FencingToken, Observation, Pin, PinEvent, Shared, Usage, observe};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use super::{
-    handle::Settle,
-    retire::{Reply, Retiring},
-};
 use crate::kernel::{Branch, Command, Event, Explanation, Interventions, Status};
 
 /// One input of the shell. Inputs with a reply are answered through it; a dropped reply means no answer.
@@ -21,7 +17,7 @@ pub(crate) enum Input {
     /// A check asks for an observation of another asset.
     Observe {
         asset: AssetId,
-        reply: oneshot::Sender<Result<Observation, String>>,
+        reply: oneshot::Sender<Result<Observation, observe::Error>>,
     },
     /// A check asks how much of a shared provider is used, without the consumer `but`.
     Usage {
@@ -50,6 +46,8 @@ pub(crate) enum Input {
     Retire(Retiring),
     /// Incarnations of an [`Input::Retire`] that are kept: pins to them are allowed again.
     Retained(BTreeSet<IncarnationNo>),
+    /// These assets have decisions on record.
+    Decided(Vec<AssetId>),
     /// Subscribes to the feed of rollouts.
     Feed(UnboundedSender<PinEvent>),
     /// Wraps an input from a task of one ownership; the ownerships with other tokens ignore it.
@@ -60,4 +58,68 @@ pub(crate) enum Input {
     Fenced(FencingToken),
     /// The store is broken; the text says why.
     Stopped(String),
+}
+
+impl Input {
+    /// Whether the input is kept until enforcement has started.
+    pub(super) fn waits_for_start(&self) -> bool {
+        let keeps = matches!(
+            self,
+            Self::Tell(..)
+                | Self::Pin(..)
+                | Self::Actuate(..)
+                | Self::Retire(_)
+                | Self::Feed(_)
+                | Self::WaitSettled(..)
+                | Self::Kernel(Event::Publish(_))
+        );
+        keeps && !self.is_given_up()
+    }
+
+    /// Whether the caller of this input no longer waits for its answer.
+    pub(super) fn is_given_up(&self) -> bool {
+        match self {
+            Self::Tell(_, reply) | Self::Pin(_, _, reply) | Self::Actuate(_, reply) => {
+                reply.is_canceled()
+            }
+            Self::WaitSettled(_, reply) => reply.is_canceled(),
+            _ => false,
+        }
+    }
+}
+
+/// The reply to a request: `Ok` once it is durable, or why it was refused.
+pub(crate) type Reply = oneshot::Sender<Result<(), Refused>>;
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The request names this incarnation, which is being removed.
+    Retired(IncarnationNo),
+    /// An operator's command does not fit the present state; the text says why, and what would fit.
+    Word(String),
+}
+
+/// A request of retention: which of these `old` incarnations may be removed. The reply names those that may.
+#[derive(Debug)]
+pub(crate) struct Retiring {
+    pub(crate) old: BTreeSet<IncarnationNo>,
+    pub(crate) reply: oneshot::Sender<BTreeSet<IncarnationNo>>,
+}
+
+impl Refused {
+    /// The refusal of a command that clears a stop where there is none.
+    pub(super) fn nothing_stopped() -> Self {
+        Self::Word("enforcement of the partition is not stopped; there is nothing to clear".into())
+    }
+}
+
+/// The assets to wait for in [`Handle::wait_settled`](crate::Handle::wait_settled).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settle {
+    /// All enforced assets, each settled at this incarnation or a newer one.
+    All(IncarnationNo),
+    /// One asset, settled at this incarnation or a newer one.
+    Asset(AssetId, IncarnationNo),
 }

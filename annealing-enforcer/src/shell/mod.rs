@@ -2,6 +2,7 @@
 //! are the kernel's.
 
 mod acquire;
+mod actuation;
 mod askers;
 mod blocked;
 mod build;
@@ -13,7 +14,7 @@ mod halt;
 mod handle;
 mod input;
 mod intent;
-mod journal_writer;
+mod journal;
 mod lease;
 mod owned_sender;
 mod ownership;
@@ -21,9 +22,8 @@ mod phase;
 mod plan;
 mod process_lease;
 mod pulse;
-mod references;
 mod rehearsal;
-mod retire;
+mod retired;
 mod supervised;
 mod telemetry;
 #[cfg(test)]
@@ -50,20 +50,21 @@ use plugin_sdk::{
 use prodspec_model::PartitionId;
 
 pub use build::{BuildError, EnforcerBuilder, Plugin};
-pub use error::Error;
-pub use handle::{AskError, DeadEnd, Explained, Handle, Settle};
+pub use error::{AskError, Error};
+pub use handle::{DeadEnd, Explained, Handle};
+pub use input::Settle;
 pub use plan::{Plan, Planner};
 pub use process_lease::{ProcessLease, TERM};
 
 use crate::{
     config::Config,
-    kernel::{Effects, Event, Kernel, Recovered},
+    kernel::{Effects, Kernel, Recovered},
     registry::Registry,
 };
 use blocked::Blocked;
 use calls::Calls;
-pub(crate) use input::Input;
-use journal_writer::{Entry, JournalWriter};
+use input::Input;
+use journal::{Entry, JournalWriter};
 use lease::LeaseEnd;
 use owned_sender::OwnedSender;
 use ownership::Ownership;

@@ -18,13 +18,14 @@ use futures::{
 use plugin_sdk::{FencingToken, Mono, Now, plugin};
 
 use super::{
-    End, Error, Input, Settle,
+    End, Error,
     askers::Askers,
     calls::Calls,
-    feed, halt,
-    journal_writer::Entry,
+    feed,
+    input::{Input, Refused, Reply, Settle},
+    journal::Entry,
     pulse::Pulse,
-    retire::{Refused, Reply, Retired},
+    retired::Retired,
     supervised::panic_message,
     telemetry,
 };
@@ -201,10 +202,11 @@ impl<R: Runtime> Ownership<R> {
             given_up if given_up.is_given_up() => {}
             Input::Tell(command, reply) => self.tell(*command, reply),
             // The caller may have gone.
-            Input::Clear(_, reply) => drop(reply.send(Err(halt::not_stopped()))),
+            Input::Clear(_, reply) => drop(reply.send(Err(Refused::nothing_stopped()))),
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),
+            Input::Decided(assets) => self.forget_gone(assets),
             Input::Retained(retained) => self.retired.spare(&retained),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::WaitSettled(what, reply) => {

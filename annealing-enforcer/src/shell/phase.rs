@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use control_plane_store::records::Stopped;
 use prodspec_model::PartitionId;
 
-use super::AskError;
+use super::error::AskError;
 
 /// The phase that an enforcer is in.
 #[derive(Debug, Clone, Default)]

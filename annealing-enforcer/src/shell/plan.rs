@@ -6,11 +6,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use async_trait::async_trait;
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{Store, incarnations::Incarnations};
+use control_plane_store::{Store, incarnations::Incarnations, record, records::Stopped};
 use futures::{StreamExt, channel::mpsc, stream};
 use plugin_sdk::{
-    Diff, DiffRequest, IncarnationReader, Run,
+    Actuation, BoxError, Diff, DiffRequest, IncarnationReader, PinEvent, RehearsedRollouts, Run,
     service::{Checks, Stack},
 };
 use prodspec_model::{
@@ -46,6 +47,9 @@ pub struct Plan {
     pub in_sync: usize,
     /// Number of assets whose type has no plugin: they are not enforced.
     pub modelled_only: usize,
+    /// Set if enforcement stopped itself, with the reason: nothing is pushed before an operator clears it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
 }
 
 impl Plan {
@@ -96,12 +100,25 @@ impl<R: Runtime> Enforcer<R> {
 }
 
 impl<R: Runtime> Planner<R> {
-    /// Plans what a new owner would do with every asset if it enforced `incarnation` from now on. Every asset is
-    /// compared with production, the checks are asked about those that differ, and nothing is pushed or written.
+    /// Plans what a new owner without rollouts would do with every asset if it enforced `incarnation` from now on. Every
+    /// asset is compared with production, the checks are asked about those that differ, and nothing is pushed or written.
     ///
     /// # Errors
     /// When the records of the partition or its incarnations cannot be read, or an invariant does not hold.
     pub async fn plan(&self, incarnation: Incarnation) -> Result<Plan, Error> {
+        self.plan_with(incarnation, &mut NoRollouts).await
+    }
+
+    /// As [`Planner::plan`], for an owner with these `rollouts`: the pins that they would move at once are moved in the
+    /// plan.
+    ///
+    /// # Errors
+    /// As for [`Planner::plan`], and when the rollouts fail.
+    pub async fn plan_with(
+        &self,
+        incarnation: Incarnation,
+        rollouts: &mut dyn RehearsedRollouts,
+    ) -> Result<Plan, Error> {
         let known = |asset: &Asset| self.registry.of(asset.type_str()).is_some();
         let assets = incarnation.snapshot().iter();
         let modelled_only = assets.filter(|asset| !known(asset)).count();
@@ -109,14 +126,20 @@ impl<R: Runtime> Planner<R> {
         let incarnation = after(&recovered, incarnation);
         let (sender, inputs) = mpsc::unbounded();
         let calls = self.calls(OwnedSender::new(rehearsal::TOKEN, sender));
-        let rehearsal = Rehearsal::new(&self.config, recovered, calls, inputs);
+        let rehearsal = Rehearsal::new(&self.config, recovered, calls, inputs, rollouts);
         let kernel = rehearsal.run(incarnation.clone()).await?;
         let (assets, in_sync) = kernel.prospects(self.runtime.now());
-        let assets = self.with_changes(&kernel, &incarnation, assets).await;
+        let mut assets = self.with_changes(&kernel, &incarnation, assets).await;
+        let stopped = record::load::<Stopped>(&*self.store, &self.partition, "").await?;
+        let stopped = stopped.map(|it| it.value).filter(Stopped::holds);
+        if let Some(stopped) = &stopped {
+            hold_back(&mut assets, stopped);
+        }
         Ok(Plan {
             assets,
             in_sync,
             modelled_only,
+            stopped,
         })
     }
 
@@ -204,6 +227,26 @@ impl<R: Runtime> Planner<R> {
             Some(answer) => answer.map_err(|error| error.to_string()),
             None => Err(format!("no answer to diff within {limit:?}")),
         }
+    }
+}
+
+/// Holds the assets that would be pushed if enforcement had not stopped itself.
+fn hold_back(assets: &mut [Prospect], stopped: &Stopped) {
+    for prospect in assets {
+        if let Outcome::Now | Outcome::InTurn | Outcome::Destroys = prospect.outcome {
+            prospect.outcome = Outcome::Held;
+            prospect.why = format!("enforcement {stopped}; check production, then clear the stop");
+        }
+    }
+}
+
+/// The rollouts of an owner that has none.
+struct NoRollouts;
+
+#[async_trait]
+impl RehearsedRollouts for NoRollouts {
+    async fn steps(&mut self, _: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError> {
+        Ok(Vec::new())
     }
 }
 

@@ -11,7 +11,7 @@ use futures::{channel::mpsc::UnboundedSender, lock::Mutex};
 use plugin_sdk::{FencingToken, Mono, with_causes};
 use prodspec_model::PartitionId;
 
-use super::{Input, pulse::Pulse};
+use super::{input::Input, pulse::Pulse};
 use crate::kernel::Event;
 
 /// The default term, 15 s: a process that sends no heartbeat for this long is declared dead, and other processes take
@@ -274,5 +274,48 @@ impl<R> std::fmt::Debug for ProcessLease<R> {
         f.debug_struct("ProcessLease")
             .field("term", &self.term)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+
+    use super::*;
+
+    fn enrolled(pulses: &[&Pulse]) -> (Enforcers, Vec<UnboundedReceiver<Input>>) {
+        let (enrolled, inputs) = pulses
+            .iter()
+            .enumerate()
+            .map(|(n, pulse)| {
+                let (events, input) = unbounded();
+                let partition = PartitionId::new(&format!("p{n}")).unwrap();
+                let pulse = (*pulse).clone();
+                let enrolled = Enrolled {
+                    partition,
+                    events,
+                    pulse,
+                };
+                (enrolled, input)
+            })
+            .unzip();
+        (std::sync::Mutex::new(enrolled), inputs)
+    }
+
+    #[test]
+    fn s5_no_heartbeat_is_sent_while_no_loop_answers() {
+        let (one, other) = (Pulse::default(), Pulse::default());
+        let (enforcers, _inputs) = enrolled(&[&one, &other]);
+        assert!(!none_answers(&enforcers), "no loop runs");
+        one.watch(true);
+        assert!(!none_answers(&enforcers), "it owes no answer");
+        one.ask(Mono(1));
+        assert!(none_answers(&enforcers), "the only loop does not answer");
+        other.watch(true);
+        assert!(!none_answers(&enforcers), "another loop owes no answer");
+        other.ask(Mono(2));
+        assert!(none_answers(&enforcers));
+        one.answer();
+        assert!(!none_answers(&enforcers));
     }
 }

@@ -1,14 +1,14 @@
-//! Rehearses a takeover for a plan: a kernel recovers as a new owner's would, diffs every asset and decides. Diffs and
-//! checks are real; nothing is written, and no push is called.
+//! Rehearses a takeover for a plan: a kernel recovers as a new owner's would, rollouts move pins, and the kernel diffs
+//! every asset and decides. Diffs and checks are real; nothing is written, and no push is called.
 
 use std::{collections::VecDeque, time::Duration};
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
-use plugin_sdk::{FencingToken, Mono};
+use plugin_sdk::{FencingToken, Mono, PinEvent, RehearsedRollouts};
 use prodspec_model::Incarnation;
 
-use super::{Error, Input, askers::Askers, calls::Calls};
+use super::{Error, askers::Askers, calls::Calls, input::Input};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{Call, Effects, Event, Kernel, Recovered},
@@ -21,22 +21,26 @@ pub(super) const TOKEN: FencingToken = FencingToken(0);
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 /// A kernel that recovers and decides without an ownership.
-pub(super) struct Rehearsal<R> {
+pub(super) struct Rehearsal<'r, R> {
     kernel: Kernel,
     effects: Effects,
     calls: Calls<R>,
     inputs: UnboundedReceiver<Input>,
     askers: Askers,
     recorded: u64,
+    rollouts: &'r mut dyn RehearsedRollouts,
+    /// Events that rollouts have not taken in yet.
+    feed: Vec<PinEvent>,
 }
 
-impl<R: Runtime> Rehearsal<R> {
+impl<'r, R: Runtime> Rehearsal<'r, R> {
     /// Recovers a kernel from the partition's records; no call is started yet.
     pub(super) fn new(
         config: &Config,
         recovered: Recovered,
         calls: Calls<R>,
         inputs: UnboundedReceiver<Input>,
+        rollouts: &'r mut dyn RehearsedRollouts,
     ) -> Self {
         let mut effects = Effects::default();
         let config = Config {
@@ -60,16 +64,25 @@ impl<R: Runtime> Rehearsal<R> {
             inputs,
             askers: Askers::default(),
             recorded: 0,
+            rollouts,
+            feed: Vec::new(),
         }
     }
 
-    /// Publishes `incarnation` to the kernel and diffs every asset, until no call is under way.
+    /// Publishes `incarnation` to the kernel, moves the pins that rollouts move, and diffs every asset, until no call is
+    /// under way and no pin moves.
     ///
     /// # Errors
-    /// [`Error::Plan`] when the kernel finds an invariant broken.
+    /// [`Error::Plan`] when the kernel finds an invariant broken, [`Error::Rollouts`] when the rollouts fail.
     pub(super) async fn run(mut self, incarnation: Incarnation) -> Result<Kernel, Error> {
-        self.step(Event::Renewed(Mono(u64::MAX)))?;
         self.step(Event::Publish(incarnation))?;
+        self.feed = vec![
+            PinEvent::Took(self.kernel.latest().clone()),
+            PinEvent::Statuses(self.kernel.followed()),
+        ];
+        // Without a lease no diff starts yet: an asset whose pin moves is diffed once.
+        while self.roll_out().await? {}
+        self.step(Event::Renewed(Mono(u64::MAX)))?;
         // Changed assets go first, as under an owner, where the drift scan gets to the others later.
         self.go_on().await?;
         self.kernel.look_at_all(self.calls.runtime.now());
@@ -78,8 +91,34 @@ impl<R: Runtime> Rehearsal<R> {
         Ok(self.kernel)
     }
 
-    /// Processes inputs and time until no call is under way.
+    /// Goes on until no call is under way and no pin moves.
     async fn go_on(&mut self) -> Result<(), Error> {
+        loop {
+            self.finish_calls().await?;
+            if !self.roll_out().await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the steps of rollouts that follow from the kernel's events. Returns whether there were any.
+    async fn roll_out(&mut self) -> Result<bool, Error> {
+        if self.feed.is_empty() {
+            return Ok(false);
+        }
+        let events = std::mem::take(&mut self.feed);
+        let steps = self.rollouts.steps(events).await;
+        let steps = steps.map_err(Error::Rollouts)?;
+        let any = !steps.is_empty();
+        for step in steps {
+            let (heads, moves) = (step.heads, step.moves);
+            self.step(Event::Actuate { heads, moves })?;
+        }
+        Ok(any)
+    }
+
+    /// Processes inputs and time until no call is under way.
+    async fn finish_calls(&mut self) -> Result<(), Error> {
         while !self.calls.running.is_empty() {
             let now = self.calls.runtime.now();
             let wake = self.kernel.next_wake(now).unwrap_or(now.mono + NEVER);
@@ -136,7 +175,7 @@ impl<R: Runtime> Rehearsal<R> {
                     call => ready.extend(self.calls.perform(now, call)),
                 }
             }
-            self.effects.feed.clear();
+            self.feed.append(&mut self.effects.feed);
             self.effects.notices.clear();
         }
         Ok(())

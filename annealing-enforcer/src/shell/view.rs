@@ -4,13 +4,16 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{channel::oneshot, future::BoxFuture};
 use jiff::Timestamp;
-use plugin_sdk::{BoxError, Observation, PartitionView, Shared, Usage, observe::Link};
+use plugin_sdk::{
+    Observation, PartitionView, Shared, Usage,
+    observe::{Error, Link},
+};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo,
     addons::{DependsOn, Edge},
 };
 
-use super::{Input, owned_sender::OwnedSender};
+use super::{input::Input, owned_sender::OwnedSender};
 use crate::kernel::InProduction;
 
 /// Implements [`PartitionView`] for one run of the checks.
@@ -26,6 +29,10 @@ pub(crate) struct View {
     pub(crate) edges: Arc<InProduction>,
     /// The edges that the push itself adds to production.
     pub(crate) brought: Vec<Edge>,
+}
+
+fn stopped() -> Error {
+    Error::failed("the enforcer has stopped")
 }
 
 fn declared(asset: Option<Asset>) -> Vec<Edge> {
@@ -55,14 +62,13 @@ impl View {
 }
 
 impl PartitionView for View {
-    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, Error>> {
         let (reply, answer) = oneshot::channel();
         let asset = asset.clone();
         let sent = self.kernel.send(Input::Observe { asset, reply });
         Box::pin(async move {
-            sent.then_some(()).ok_or("the enforcer has stopped")?;
-            let answer = answer.await.map_err(|_| "the enforcer has stopped")?;
-            answer.map_err(Into::into)
+            sent.then_some(()).ok_or_else(stopped)?;
+            answer.await.map_err(|_| stopped())?
         })
     }
 
@@ -72,7 +78,7 @@ impl PartitionView for View {
         _at: IncarnationNo,
         but: &AssetId,
         _now: Timestamp,
-    ) -> BoxFuture<'static, Result<Usage, BoxError>> {
+    ) -> BoxFuture<'static, Result<Usage, Error>> {
         let (reply, answer) = oneshot::channel();
         let sent = self.kernel.send(Input::Usage {
             shared: shared.clone(),
@@ -80,8 +86,8 @@ impl PartitionView for View {
             reply,
         });
         Box::pin(async move {
-            sent.then_some(()).ok_or("the enforcer has stopped")?;
-            answer.await.map_err(|_| "the enforcer has stopped".into())
+            sent.then_some(()).ok_or_else(stopped)?;
+            answer.await.map_err(|_| stopped())
         })
     }
 

@@ -106,13 +106,15 @@ impl Closure {
         self.takes.entry(taker).or_default().insert(taken)
     }
 
-    /// For each place in `drawn`, returns the first target among `all` that takes it along.
-    pub(super) fn ties(&self, all: &[u32], drawn: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+    /// For each place in `drawn`, returns the first target for which `takes` is true and that takes it along.
+    pub(super) fn ties(
+        &self,
+        takes: impl Fn(u32) -> bool,
+        drawn: impl Iterator<Item = u32>,
+    ) -> Vec<(u32, u32)> {
         let by = |place: &u32| {
             let mut takers = self.taken_by.get(place).into_iter().flatten();
-            takers
-                .find(|taker| all.binary_search(taker).is_ok())
-                .copied()
+            takers.find(|taker| takes(**taker)).copied()
         };
         drawn
             .filter_map(|place| Some((by(&place)?, place)))

@@ -65,6 +65,8 @@ pub(super) struct Live {
     /// invalid.
     pub(super) again: bool,
     pub(super) void: bool,
+    /// Whether the last step left out targets that move with others: they did not fit into it.
+    pub(super) cut: bool,
     /// When to select again even if nothing happens.
     pub(super) wake: Option<Mono>,
     pub(super) judging: Option<(u64, Now)>,
@@ -116,6 +118,7 @@ impl Live {
             selected_at: None,
             again: true,
             void: false,
+            cut: false,
             wake: None,
             judging: None,
             judge_at: None,
@@ -344,17 +347,22 @@ impl Live {
         closed
     }
 
-    /// Describes a selection that moves more targets than were selected, and what ties them: `1 wanted, 5 moved, tied
-    /// by ...`. `None`: no more move, or the rollout goes back.
-    pub(super) fn drawn(&self, wanted: &[u32], moved: &[u32]) -> Option<String> {
-        if self.back.is_some() || wanted.is_empty() || moved.len() <= wanted.len() {
+    /// Describes why targets move that were not selected, and what ties them to those that were, or that are under way:
+    /// `1 wanted, 5 moved, tied by edges or checks of ...`. `None`: only selected targets move, or the rollout goes back.
+    pub(super) fn drawn(&self, selected: &[u32], moves: &[u32]) -> Option<String> {
+        let (wanted, drawn): (Vec<u32>, Vec<u32>) =
+            moves.iter().partition(|place| selected.contains(place));
+        if self.back.is_some() || drawn.is_empty() {
             return None;
         }
-        let drawn = moved
-            .iter()
-            .copied()
-            .filter(|place| !wanted.contains(place));
-        let ties = self.closure.ties(moved, drawn);
+        let under_way = |place: u32| {
+            let target = self.targets.get(place as usize);
+            target.is_some_and(Target::is_under_way)
+        };
+        let takes = |place: u32| moves.binary_search(&place).is_ok() || under_way(place);
+        let ties = self.closure.ties(takes, drawn.iter().copied());
+        let before = ties.iter().map(|(taker, _)| *taker);
+        let before: BTreeSet<u32> = before.filter(|taker| under_way(*taker)).collect();
         let name = |place: u32| self.targets.get(place as usize).map(|it| &it.asset);
         let named = |(taker, place): &(u32, u32)| {
             Some(format!("`{}` and `{}`", name(*taker)?, name(*place)?))
@@ -365,9 +373,9 @@ impl Live {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let (wanted, moved) = (wanted.len(), moved.len());
+        let (wanted, moved) = (wanted.len() + before.len(), moves.len() + before.len());
         Some(format!(
-            "{wanted} wanted, {moved} moved, tied by edges of {}{rest}",
+            "{wanted} wanted, {moved} moved, tied by edges or checks of {}{rest}",
             some.join(", ")
         ))
     }

@@ -159,6 +159,7 @@ impl Kernel {
         let at = self.clock.at(now);
         // Health has to be checked again after a takeover.
         rollout.health = None;
+        catch_up(&mut rollout, rows.values());
         let going_back = matches!(rollout.state, State::RollingBack { .. });
         let idle = rollout.idle;
         let behind = self.left_behind(&rollout, &to);
@@ -337,4 +338,16 @@ impl Kernel {
             live.set_back(place, progress);
         }
     }
+}
+
+/// Advances the watched time of a rollout to the newest time in the records of its targets: moves and settlings store
+/// no record of the rollout. That time has passed, so no bake is shortened, and later moves keep their order.
+fn catch_up<'a>(rollout: &mut Rollout, rows: impl Iterator<Item = &'a TargetRecord>) {
+    let times = rows.flat_map(|row| [Some(row.moved_at), row.updated_at, row.back_at]);
+    let Some(newest) = times.flatten().max() else {
+        return;
+    };
+    rollout.watched = rollout.watched.max(newest);
+    // A target has moved or settled since the rollout counted as idle.
+    rollout.idle = rollout.idle.filter(|idle| idle.since >= newest);
 }

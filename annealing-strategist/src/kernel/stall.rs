@@ -34,18 +34,17 @@ impl Kernel {
         let minutes = deadline.as_secs().div_ceil(60);
         let why = format!("nothing has moved or settled for {minutes} min");
         live.rollout.note(at, why.clone(), None);
-        out.steps.push(live.rollout.record().into());
         self.act_on_stall(now, why, out);
     }
 
-    /// Acts as the policy says. A rollback is only flagged: it has nowhere else to go.
+    /// Acts as the policy says. A rollback is only flagged: it has nowhere else to go. The flag is stored in the step
+    /// that acts: a restart between two steps would lose the action.
     fn act_on_stall(&mut self, now: Now, why: String, out: &mut Effects) {
-        let goes_back = self.live.as_ref().is_some_and(|live| live.back.is_some());
-        if goes_back {
-            return;
-        }
-        match self.policy().unwrap_or_default().on_stall {
-            OnStall::Flag => {}
+        let Some(live) = &self.live else { return };
+        let policy = self.policy().unwrap_or_default();
+        match policy.on_stall {
+            _ if live.back.is_some() => out.steps.push(live.rollout.record().into()),
+            OnStall::Flag => out.steps.push(live.rollout.record().into()),
             OnStall::Stop => self.halt(now, why, out),
             OnStall::RollBack => self.roll_back(now, why, None, out),
         }

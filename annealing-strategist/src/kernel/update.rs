@@ -29,7 +29,7 @@ impl Kernel {
     fn select(&mut self, now: Now, out: &mut Effects) {
         let request = match self.request(now) {
             Ok(request) => request,
-            Err(why) => return self.hold(now, why),
+            Err(why) => return self.hold(now, why, Until::Person),
         };
         let call = self.call();
         let urgent = request.policy.emergency.clone();
@@ -109,10 +109,9 @@ impl Kernel {
     }
 
     /// Selects nothing, for a reason of the kernel itself, and tries again later.
-    pub(super) fn hold(&mut self, now: Now, why: String) {
+    pub(super) fn hold(&mut self, now: Now, why: String, until: Until) {
         let again = now.mono + self.config.select_again;
         if let Some(live) = &mut self.live {
-            let until = Until::Person;
             live.selection = Selection::default().waiting(why, until);
             live.wake = Some(again);
         }
@@ -157,7 +156,7 @@ impl Kernel {
                     self.wait_for(now, selection, out);
                 }
             }
-            Err(why) => self.hold(now, format!("the selection failed: {why}")),
+            Err(why) => self.hold(now, format!("the selection failed: {why}"), Until::Retry),
         }
     }
 
@@ -189,7 +188,9 @@ impl Kernel {
         if chosen.is_empty() {
             return;
         }
-        let drawn = live.drawn(&selection.now, &chosen);
+        // The rest of an earlier step was described with that step.
+        let rest = live.cut && selection.now.is_empty();
+        let drawn = live.drawn(&selection.now, &chosen).filter(|_| !rest);
         let more = chosen.len() > self.config.max_moves_per_step;
         chosen.truncate(self.config.max_moves_per_step);
         let mut step = Step::default();
@@ -200,6 +201,7 @@ impl Kernel {
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
             live.again |= more;
+            live.cut = more;
             if let Some(drawn) = drawn {
                 live.rollout.note(at, drawn.clone(), None);
                 live.rollout.drawn = Some(drawn);

@@ -1,6 +1,9 @@
 //! All policy groups of a partition: passes each event to its group, and collects the effects of all kernels.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{Mono, Pin, PinStatus};
@@ -15,7 +18,7 @@ use super::{
     waiting::{Waiting, unknown},
 };
 use crate::{
-    group::policy_of,
+    group::{examined, policy_of},
     kernel::{
         Call, Command, Effects, Event, Heads, Kernel, Record, Recovered, Refused, Step, View,
     },
@@ -42,7 +45,8 @@ pub(super) struct Groups<R> {
     released: Vec<(AssetId, Vec<AssetId>)>,
     asked: BTreeMap<u64, Reply<Result<(), Refused>>>,
     replies: u64,
-    logged: Logged,
+    /// Log lines about rollouts. `None`: a rehearsal, which logs nothing.
+    logged: Option<Logged>,
     /// Callers that wait for a group to come to rest.
     pub(super) waiting: Waiting,
     /// Steps and answers that the shell has to process in order.
@@ -66,11 +70,17 @@ impl<R: Runtime> Groups<R> {
             released: Vec::new(),
             asked: BTreeMap::new(),
             replies: 0,
-            logged: Logged::default(),
+            logged: Some(Logged::default()),
             waiting: Waiting::default(),
             work: Vec::new(),
             calls: Vec::new(),
         }
+    }
+
+    /// Logs nothing about rollouts from now on.
+    pub(super) fn quiet(mut self) -> Self {
+        self.logged = None;
+        self
     }
 
     /// Adds groups with their stored data. All of them exist before any passes assets on, because an asset may move
@@ -85,9 +95,14 @@ impl<R: Runtime> Groups<R> {
             .into_iter()
             .map(|group| self.recover(group))
             .collect();
+        let mut moved = BTreeSet::new();
         for (policy, effects) in added {
-            self.collect(&policy, effects);
+            self.perform(&policy, effects);
+            if self.note_head(&policy) {
+                moved.insert(policy);
+            }
         }
+        self.tell_heads(&moved);
     }
 
     fn recover(&mut self, mut group: Group) -> (AssetId, Effects) {
@@ -276,11 +291,20 @@ impl<R: Runtime> Groups<R> {
     }
 
     fn log(&mut self, rollout: &Rollout) {
-        self.logged.tell(&self.strategist.partition, rollout);
+        if let Some(logged) = &mut self.logged {
+            logged.tell(&self.strategist.partition, rollout);
+        }
     }
 
-    /// Takes over the effects of a kernel.
+    /// Takes over the effects of a kernel. If its head has moved, tells the other groups.
     fn collect(&mut self, policy: &AssetId, effects: Effects) {
+        self.perform(policy, effects);
+        if self.note_head(policy) {
+            self.tell_heads(&[policy.clone()].into());
+        }
+    }
+
+    fn perform(&mut self, policy: &AssetId, effects: Effects) {
         for record in effects.steps.iter().flat_map(|step| &step.records) {
             if let Record::Rollout(rollout) = record {
                 self.log(rollout);
@@ -296,24 +320,31 @@ impl<R: Runtime> Groups<R> {
                 self.work.push(Work::tell(reply, answer));
             }
         }
-        self.tell_head(policy);
         if !effects.released.is_empty() {
             self.released.push((policy.clone(), effects.released));
         }
     }
 
-    /// Tells the other groups if the head of this one has moved.
-    fn tell_head(&mut self, policy: &AssetId) {
+    /// Remembers the head of a group. Returns whether it has moved.
+    fn note_head(&mut self, policy: &AssetId) -> bool {
         let head = self.kernels.get(policy).and_then(Kernel::head);
         let known = self.heads.get(policy).map(Incarnation::no);
         let Some(head) = head.filter(|head| known != Some(head.no())) else {
-            return;
+            return false;
         };
         let head = head.clone();
         Arc::make_mut(&mut self.heads).insert(policy.clone(), head);
-        let others = self.kernels.keys().filter(|other| *other != policy);
-        for other in others.cloned().collect::<Vec<_>>() {
-            self.tell(&other, Event::Heads(self.heads.clone()));
+        true
+    }
+
+    /// Tells each group once that the heads of `moved`, as far as those are other groups, have moved.
+    fn tell_heads(&mut self, moved: &BTreeSet<AssetId>) {
+        let by_another = |policy: &&AssetId| moved.iter().any(|other| other != *policy);
+        let told = self.kernels.keys().filter(by_another).cloned();
+        let told: Vec<AssetId> = told.collect();
+        examined(told.len());
+        for policy in told {
+            self.tell(&policy, Event::Heads(self.heads.clone()));
         }
     }
 

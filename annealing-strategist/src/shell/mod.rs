@@ -1,38 +1,37 @@
 //! The shell around the kernels, one per policy group. It feeds events in and performs effects, and decides nothing.
 
 mod build;
+mod calls;
 mod groups;
 mod handle;
 mod logged;
-mod obstacles;
 mod recover;
+mod rehearsal;
 mod steps;
 mod waiting;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::sync::Arc;
 
-use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_runtime::Runtime;
 use control_plane_store::Write;
 use futures::{
     FutureExt, StreamExt,
-    channel::{
-        mpsc::{self, UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
-    future::{BoxFuture, abortable},
+    channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    future::BoxFuture,
     stream::BoxStream,
 };
-use plugin_sdk::{Actuator, BoxError, Health, Mono, PinEvent, PinStatus, Selection, with_causes};
+use plugin_sdk::{Actuator, PinEvent, PinStatus, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
 pub use handle::{AskError, Handle};
-pub use obstacles::Obstacles;
+pub use rehearsal::Rehearsal;
 
 use crate::{
     kernel::{Call, Command, Event, Refused, View},
     record::By,
 };
+use calls::answer;
 use groups::Groups;
 use steps::{Steps, Work};
 
@@ -41,8 +40,8 @@ const READ_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// An input from outside the feed of enforcement.
 pub(crate) enum Input {
-    Selected(AssetId, u64, Result<Selection, String>),
-    Judged(AssetId, u64, Result<Health, String>),
+    /// A call of the group's kernel ended.
+    Answered(AssetId, Event),
     Command(AssetId, Command, By, handle::Reply<Result<(), Refused>>),
     Views(handle::Reply<Vec<View>>),
     Rests(AssetId, IncarnationNo, handle::Reply<waiting::Rests>),
@@ -172,12 +171,7 @@ impl<R: Runtime> Session<R> {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Selected(policy, call, answer) => {
-                self.groups.step(&policy, Event::Selected { call, answer });
-            }
-            Input::Judged(policy, call, answer) => {
-                self.groups.step(&policy, Event::Judged { call, answer });
-            }
+            Input::Answered(policy, event) => self.groups.step(&policy, event),
             Input::Command(policy, command, by, reply) => {
                 self.groups.person(&policy, command, by, reply);
             }
@@ -213,56 +207,15 @@ impl<R: Runtime> Session<R> {
         }
     }
 
-    /// Calls a stack. Its answer, or that it came too late, returns as an input.
+    /// Makes a call of a kernel. Its answer, or that it came too late, returns as an input.
     fn call(&self, policy: AssetId, call: Call) {
         let (strategist, sender) = (self.strategist.clone(), self.sender.clone());
-        let runtime = strategist.runtime.clone();
-        let now = runtime.now().mono;
-        let config = &strategist.config;
-        let (select, judge) = (config.select_deadline, config.validate_deadline);
         let task = async move {
-            let runtime = &strategist.runtime;
-            let input = match call {
-                Call::Select(call, request) => {
-                    let asked = strategist.clone();
-                    let asked = async move { asked.select.call(*request).await };
-                    Input::Selected(policy, call, ask(runtime, now + select, asked).await)
-                }
-                Call::Judge(call, request) => {
-                    let asked = strategist.clone();
-                    let asked = async move { asked.health.call(*request).await };
-                    Input::Judged(policy, call, ask(runtime, now + judge, asked).await)
-                }
-            };
+            let event = answer(&strategist, call).await;
             // The ownership may have ended meanwhile.
-            let _ = sender.unbounded_send(input);
+            let _ = sender.unbounded_send(Input::Answered(policy, event));
         };
-        runtime.spawn(Box::pin(task));
-    }
-}
-
-/// Runs user code in a task of its own, because it may block its thread. A panic and a missed deadline are answers,
-/// too.
-async fn ask<T: Send + 'static>(
-    runtime: &impl Runtime,
-    deadline: Mono,
-    asked: impl Future<Output = Result<T, BoxError>> + Send + 'static,
-) -> Result<T, String> {
-    let (reply, answer) = oneshot::channel();
-    let (asked, abort) = abortable(AssertUnwindSafe(asked).catch_unwind());
-    runtime.spawn_call(Box::pin(async move {
-        if let Ok(answer) = asked.await {
-            // The answer may come too late.
-            let _ = reply.send(answer);
-        }
-    }));
-    let answer = timeout_at(runtime, deadline, answer).await;
-    abort.abort();
-    match answer {
-        Some(Ok(Ok(Ok(answer)))) => Ok(answer),
-        Some(Ok(Ok(Err(error)))) => Err(with_causes(&*error)),
-        Some(_) => Err("it panicked".to_owned()),
-        None => Err("no answer in time".to_owned()),
+        self.strategist.runtime.spawn(Box::pin(task));
     }
 }
 

@@ -9,7 +9,7 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{Store, Write, incarnations::Incarnations, record};
 use futures::{StreamExt, channel::mpsc::UnboundedReceiver};
 use plugin_sdk::{Actuation, Actuator, BoxError, Pin};
-use prodspec_model::{AssetId, PartitionId};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Strategist, handle::Reply, recover::kept};
 use crate::{
@@ -29,6 +29,45 @@ impl Work {
     /// Creates the item that answers a caller. If the caller has gone, the answer is dropped.
     pub(super) fn tell<T: Send + 'static>(reply: Reply<T>, answer: T) -> Self {
         Self::Tell(Box::new(|| drop(reply.send(answer))))
+    }
+}
+
+/// The incarnations that pins name, as far as they were read. `None`: retention has removed it.
+#[derive(Default)]
+pub(super) struct AtHand(BTreeMap<IncarnationNo, Option<Incarnation>>);
+
+impl AtHand {
+    /// Adds an incarnation that need not be read.
+    pub(super) fn add(&mut self, incarnation: Incarnation) {
+        self.0.insert(incarnation.no(), Some(incarnation));
+    }
+
+    /// Loads the incarnations of these moves. A move to an incarnation that was removed is left out.
+    pub(super) async fn load(
+        &mut self,
+        incarnations: &Incarnations<dyn Store>,
+        moves: Vec<(AssetId, Pin)>,
+    ) -> Result<Vec<(AssetId, Pin<Incarnation>)>, BoxError> {
+        let mut loaded = Vec::with_capacity(moves.len());
+        for (asset, pin) in moves {
+            let pin = match pin {
+                Pin::NotYet => Pin::NotYet,
+                Pin::Default => Pin::Default,
+                Pin::At(no, cause) => {
+                    if let Entry::Vacant(unread) = self.0.entry(no) {
+                        unread.insert(kept(incarnations, no).await?);
+                    }
+                    let Some(Some(incarnation)) = self.0.get(&no) else {
+                        // Keep the pin: a removed incarnation is never replaced by another one.
+                        tracing::error!(%asset, %no, "failed to move a pin because its target incarnation was removed; edit the asset to move it forward");
+                        continue;
+                    };
+                    Pin::At(incarnation.clone(), cause)
+                }
+            };
+            loaded.push((asset, pin));
+        }
+        Ok(loaded)
     }
 }
 
@@ -79,26 +118,10 @@ impl Steps {
             .map(|head| (policy.clone(), head))
             .into_iter()
             .collect();
-        let mut at_hand = BTreeMap::new();
-        for (asset, pin) in step.moves {
-            let pin = match pin {
-                Pin::NotYet => Pin::NotYet,
-                Pin::Default => Pin::Default,
-                Pin::At(no, cause) => {
-                    if let Entry::Vacant(unread) = at_hand.entry(no) {
-                        // Fail the whole step if the store fails; the next owner retries it.
-                        unread.insert(kept(&self.incarnations, no).await?);
-                    }
-                    let Some(Some(incarnation)) = at_hand.get(&no) else {
-                        // Keep the pin: a removed incarnation is never replaced by another one.
-                        tracing::error!(%asset, %no, "failed to move a pin because its target incarnation was removed; edit the asset to move it forward");
-                        continue;
-                    };
-                    Pin::At(incarnation.clone(), cause)
-                }
-            };
-            actuation.moves.push((asset, pin));
-        }
+        // Fail the whole step if the store fails; the next owner retries it.
+        actuation.moves = AtHand::default()
+            .load(&self.incarnations, step.moves)
+            .await?;
         self.actuator.actuate(actuation).await
     }
 

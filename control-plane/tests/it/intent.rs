@@ -2,9 +2,11 @@
 
 use control_plane::{
     Error, Outcome,
+    generation::Refusal,
     prelude::*,
     sdk::{ExternalValidator, Pin},
 };
+use futures::FutureExt;
 use prodspec_model::Digest;
 
 use crate::world::{LONG, Production, Running, Service, Text, ann, id, plane};
@@ -122,7 +124,7 @@ async fn r4_losing_too_many_assets_needs_an_override_of_that_change() {
     assert_eq!(production.size("a"), Some(1));
     running
         .handle
-        .override_guard("shrink-guard", digest, ann())
+        .override_guard("shrink-guard", digest, ann(), None)
         .await
         .unwrap();
     running.handle.settle(LONG).await.unwrap();
@@ -134,6 +136,81 @@ async fn r4_losing_too_many_assets_needs_an_override_of_that_change() {
     text.edit("services: {a: {size: 2}}");
     let again = running.handle.settle(LONG).await;
     assert!(again.is_err(), "an override is used up by its seal");
+}
+
+/// Waits until a guard refuses the sources, and returns the refusal.
+async fn refusal(running: &Running) -> Refusal {
+    let generation = running.handle.wait_until_owner().await;
+    let status = generation.next_run().await;
+    assert_eq!(status.refusals.len(), 1, "{}", status.problems);
+    status.refusals[0].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_override_of_nothing_is_refused_with_what_fits() {
+    let (text, production) = (Text::new(FIVE), Production::default());
+    let running = Running::over(&text, &production);
+    running.handle.settle(LONG).await.unwrap();
+    text.edit("services: {a: {size: 2}}");
+    let Refusal { guard, digest } = refusal(&running).await;
+    let handle = &running.handle;
+    let other = Digest::of(b"another change");
+    for (wrong, digest) in [("typo", digest), (&*guard, other)] {
+        let refused = handle.override_guard(wrong, digest, ann(), None).await;
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains(&format!("{guard} for ")), "{said}");
+    }
+    let long_ago = Some(Timestamp::UNIX_EPOCH);
+    let past = handle.override_guard(&guard, digest, ann(), long_ago).await;
+    let said = past.unwrap_err().to_string();
+    assert!(said.contains("is in the past"), "{said}");
+    assert_eq!(handle.interventions().await.unwrap().guard_overrides, []);
+
+    // In another process it is refused by the name of the owner.
+    let store = MemoryStore::new();
+    let plane = plane(&production).store(store).source(text.clone());
+    let aside = plane.build().unwrap().handle();
+    let refused = aside.override_guard(&guard, digest, ann(), None).await;
+    assert!(
+        matches!(refused, Err(Error::NotOwner { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_guard_override_is_listed_while_in_force_and_does_not_come_back() {
+    let (text, production) = (Text::new(FIVE), Production::default());
+    let store = MemoryStore::new();
+    let start = || {
+        let plane = plane(&production).store(store.clone());
+        Running::start(plane.source(text.clone()).build().unwrap())
+    };
+    let running = start();
+    running.handle.settle(LONG).await.unwrap();
+    text.edit("services: {a: {size: 2}}");
+    let Refusal { guard, digest } = refusal(&running).await;
+    let handle = &running.handle;
+    // No seal can use the override before it was listed.
+    text.edit("services: {");
+    for _ in 0..2 {
+        let lifted = handle.override_guard(&guard, digest, ann(), None);
+        lifted.now_or_never().unwrap().unwrap();
+    }
+    let listed = handle.interventions().await.unwrap().guard_overrides;
+    assert_eq!((listed.len(), &listed[0].by), (1, &ann()));
+    assert_eq!(handle.status().await.unwrap().guard_overrides, listed);
+    text.edit("services: {a: {size: 2}}");
+    handle.settle(LONG).await.unwrap();
+    assert_eq!(handle.interventions().await.unwrap().guard_overrides, []);
+    text.edit(FIVE);
+    handle.settle(LONG).await.unwrap();
+    running.stop().await;
+
+    let running = start();
+    running.handle.settle(LONG).await.unwrap();
+    text.edit("services: {a: {size: 2}}");
+    assert_eq!(refusal(&running).await.guard, guard);
+    assert_eq!(production.size("b"), Some(1));
 }
 
 #[tokio::test(start_paused = true)]

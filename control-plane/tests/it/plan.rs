@@ -9,12 +9,18 @@ use control_plane::{
     ControlPlaneBuilder, Error, PauseScope,
     enforcer::{Outcome, Plan},
     prelude::*,
+    sdk::FencingToken,
+    store::{
+        Batch, record,
+        records::{Ended, Stopped},
+    },
     strategist::Command,
 };
 use futures::future::pending;
+use jiff::Timestamp;
 
-use crate::rollouts::{build, manifest, of_size, until};
-use crate::world::{LONG, Model, Production, Running, Service, Text, ann, id, plane};
+use crate::rollouts::{build, manifest, of_size, passes, until};
+use crate::world::{LONG, Model, Production, QUIET, Running, Service, Text, ann, id, plane};
 
 /// A plugin that hangs, panics or answers, depending on the id of the asset. It counts its diffs.
 #[derive(Clone, Default)]
@@ -241,16 +247,42 @@ async fn a_plan_shows_paused_leaving_and_destroyed_assets() {
     running.handle.wait_until_owner().await.next_run().await;
     running.quiet().await;
     assert_eq!(production.size("p"), Some(2), "`p` is pushed as planned");
-    let plan = running.handle.plan().await.unwrap();
-    let change = plan.of(&id("down")).unwrap().change.clone().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_a_plan_shows_an_approval_that_a_pause_holds_back() {
+    let (text, production) = (
+        Text::new("services: {down: {size: 1}}"),
+        Production::default(),
+    );
+    let running = Running::over(&text, &production);
+    running.handle.settle(LONG).await.unwrap();
+    text.edit("services: {down: {size: 1, turndown: true}}");
+    running.handle.wait_until_owner().await.next_run().await;
+    running.quiet().await;
+    let (handle, down) = (&running.handle, id("down"));
+    let plan = handle.plan().await.unwrap();
+    let row = plan.of(&down).unwrap();
+    assert_eq!((row.outcome, &row.approvals), (Outcome::Destroys, &vec![]));
+    let change = row.change.clone().unwrap().digest;
     // Paused, so that the approval is not used up at once.
-    let scope = PauseScope::Asset(id("down"));
-    running.handle.pause(scope, ann(), None).await.unwrap();
-    let down = id("down");
-    let approved = running.handle.approve(&down, change.digest, ann(), None);
-    approved.await.unwrap();
-    let plan = running.handle.plan().await.unwrap();
-    assert_eq!(plan.of(&down).unwrap().outcome, Outcome::Held);
+    let scope = PauseScope::Asset(down.clone());
+    handle.pause(scope, ann(), None).await.unwrap();
+    handle.approve(&down, change, ann(), None).await.unwrap();
+    let overridden = handle.override_check(&down, change, "dependency-solver", ann(), None);
+    overridden.await.unwrap();
+
+    let plan = handle.plan().await.unwrap();
+    let row = plan.of(&down).unwrap();
+    assert_eq!(row.outcome, Outcome::Held);
+    assert!(row.why.contains("paused by ann"), "{row:?}");
+    let approvals = row.approvals.iter().map(|it| (it.change, &it.by));
+    assert_eq!(approvals.collect::<Vec<_>>(), [(change, &ann())]);
+    let overrides = row.overrides.iter().map(|it| (it.change, &it.by));
+    assert_eq!(overrides.collect::<Vec<_>>(), [(change, &ann())]);
+    let enforcement = handle.status().await.unwrap().enforcement.unwrap();
+    assert_eq!(enforcement.approvals, row.approvals);
+    assert_eq!(enforcement.overrides, row.overrides);
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,8 +296,9 @@ async fn r22_a_plan_holds_assets_that_a_rollout_leaves_out() {
         running.handle.plan_with(&[&edited]).await.unwrap()
     };
     let plan = planned(2).await;
-    assert_eq!(plan.count(Outcome::InTurn), 4, "{plan:#?}");
-    assert!(plan.of(&id("a")).unwrap().change.is_some());
+    let counts = |plan: &Plan| (plan.count(Outcome::Now), plan.count(Outcome::InTurn));
+    assert_eq!(counts(&plan), (1, 3), "{plan:#?}");
+    assert!(plan.of(&id("b")).unwrap().change.is_some());
 
     let slow = id("slow");
     text.edit(&manifest(2, policy, 1));
@@ -282,7 +315,7 @@ async fn r22_a_plan_holds_assets_that_a_rollout_leaves_out() {
         (3, 2),
         "{plan:#?}"
     );
-    assert!(plan.assets[0].why.contains("is paused"), "{plan:#?}");
+    assert!(plan.assets[0].why.contains("paused by ann"), "{plan:#?}");
     running
         .handle
         .tell_rollout(&slow, Command::RollBack, ann())
@@ -296,9 +329,76 @@ async fn r22_a_plan_holds_assets_that_a_rollout_leaves_out() {
         plan.with(Outcome::Held).all(|it| it.why.contains("failed")),
         "{plan:#?}"
     );
+    let plan = planned(4).await;
     assert_eq!(
-        planned(4).await.count(Outcome::InTurn),
-        4,
-        "other content is rolled out in turn"
+        counts(&plan),
+        (1, 3),
+        "other content is rolled out: {plan:#?}"
     );
+}
+
+/// Plans the edit `after` of the services of `before`, and checks that all four governed services are held with a
+/// reason that contains `why`. Then applies the edit, and checks that none of them is pushed.
+async fn holds_all(before: &str, after: &str, why: &str) {
+    let (text, production) = (Text::new(before), Production::default());
+    // The standard validators would refuse the reference to a missing policy.
+    let plane = plane(&production).store(MemoryStore::new());
+    let running = Running::start(plane.source(text.clone()).build().unwrap());
+    running.handle.settle(LONG).await.unwrap();
+    let plan = running.handle.plan_with(&[&Text::new(after)]).await;
+    let plan = plan.unwrap();
+    let outcomes: Vec<_> = plan.assets.iter().map(|it| it.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Held; 4], "{plan:#?}");
+    let told = plan.assets.iter().all(|it| it.why.contains(why));
+    assert!(told, "{plan:#?}");
+    assert!(plan.of(&id("a")).unwrap().change.is_some());
+
+    text.edit(after);
+    running.handle.wait_until_owner().await.next_run().await;
+    passes(QUIET).await;
+    assert_eq!(of_size(&production, 2), 0);
+    let plan = running.handle.plan().await.unwrap();
+    assert_eq!(plan.count(Outcome::Held), 4, "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_a_plan_holds_assets_whose_policy_is_on_hold() {
+    let hold = r#"{hold: "the data centre moves"}"#;
+    let why = "on hold: the data centre moves";
+    holds_all(&manifest(1, "{}", 1), &manifest(2, hold, 1), why).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_a_plan_holds_assets_whose_policy_is_missing() {
+    let whole = manifest(2, "{}", 1);
+    let (missing, _) = whole.split_once("policies:").unwrap();
+    holds_all(&manifest(1, "{}", 1), missing, "no policy asset `slow`").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_a_plan_of_a_stopped_partition_holds_all_assets_and_says_why() {
+    let store = MemoryStore::new();
+    let stopped = Stopped::new("it broke", Timestamp::UNIX_EPOCH, FencingToken(1));
+    let partition = "world".parse().unwrap();
+    let stop = record::put(&partition, "", &stopped).unwrap();
+    store.commit(Batch::new().write(stop)).await.unwrap();
+    let (text, production) = (Text::new(&manifest(1, "{}", 1)), Production::default());
+    let handle = build(&text, &production, store.clone()).handle();
+    let plan = handle.plan_with(&[]).await.unwrap();
+    assert_eq!(plan.stopped.as_ref(), Some(&stopped));
+    assert_eq!(plan.count(Outcome::Held), 5, "{plan:#?}");
+    let told = plan.assets.iter().all(|it| it.why.contains("it broke"));
+    assert!(told && plan.assets[0].change.is_some(), "{plan:#?}");
+
+    let cleared = Stopped {
+        cleared: Some(Ended {
+            by: ann(),
+            at: Timestamp::UNIX_EPOCH,
+        }),
+        ..stopped
+    };
+    let cleared = record::put(&partition, "", &cleared).unwrap();
+    store.commit(Batch::new().write(cleared)).await.unwrap();
+    let plan = handle.plan_with(&[]).await.unwrap();
+    assert_eq!((plan.count(Outcome::Now), plan.stopped), (5, None));
 }

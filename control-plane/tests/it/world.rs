@@ -132,6 +132,8 @@ pub(crate) struct State {
     pub(crate) sizes: BTreeMap<AssetId, u64>,
     /// Assets whose pushes fail.
     pub(crate) broken: BTreeSet<AssetId>,
+    /// Whether pushes begin and never end.
+    pub(crate) hangs: bool,
     /// Assets of all pushes and turndowns, in order.
     pub(crate) pushes: Vec<AssetId>,
 }
@@ -147,6 +149,15 @@ impl Production {
 
     pub(crate) fn pushes(&self) -> usize {
         self.state().pushes.len()
+    }
+
+    /// Whether pushes never end. Such a push counts as one of `asset`.
+    fn hangs(&self, asset: &AssetId) -> bool {
+        let mut state = self.state();
+        if state.hangs {
+            state.pushes.push(asset.clone());
+        }
+        state.hangs
     }
 }
 
@@ -167,6 +178,9 @@ impl AssetPlugin for Production {
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
         let asset = request.reader.asset(&request.asset)?;
+        if self.hangs(&request.asset) {
+            return std::future::pending().await;
+        }
         let mut state = self.state();
         if state.broken.contains(&request.asset) {
             return Err(plugin::Error::transient("it is broken"));

@@ -85,7 +85,7 @@ impl Life {
         }
     }
 
-    /// Kills the process with SIGKILL.
+    /// Kills the process with SIGKILL. Counts no kill if the process had ended before, after a SIGTERM.
     pub(crate) async fn kill(mut self, laws: &mut Laws) {
         let moment = Instant::now();
         // It may have ended just before.
@@ -97,7 +97,10 @@ impl Life {
             killed || status.success(),
             "the process ended by itself: {status}"
         );
-        laws.killed(moment, self.started.elapsed());
+        match killed {
+            true => laws.killed(moment, self.started.elapsed()),
+            false => laws.ended(self.started.elapsed()),
+        }
     }
 
     /// Asks the process to stop, with SIGTERM.

@@ -623,6 +623,12 @@ fn alert_delays_a_change_until_the_check_is_overridden(town: &Town, edit: impl F
     );
     let wrong = town.say(&["override", "monitoring", "--asset", "job/mars"]);
     assert!(!wrong.good, "{}", wrong.text);
+    let of_no_guard = town.say(&["override", "typo", "--change", &"0".repeat(64)]);
+    assert!(
+        !of_no_guard.good && of_no_guard.text.contains("nothing to override"),
+        "{}",
+        of_no_guard.text
+    );
     let lifted = [
         "override",
         "monitoring",
@@ -633,6 +639,7 @@ fn alert_delays_a_change_until_the_check_is_overridden(town: &Town, edit: impl F
     ];
     town.until(&[&lifted[..], &["--why", "a false alarm"]].concat());
     town.sees(&explain, "rollout 5 running, here updated");
+    town.sees(&explain, "allowed by override of monitoring");
 }
 
 /// Text with escape sequences that clear the screen, line ends, a forged line of output, and a change of text
@@ -661,6 +668,18 @@ fn r73_text_of_people_and_sources_cannot_control_the_terminal() {
     assert!(paused.good, "{}", paused.text);
     fs::write(&manifest, fast.replacen("replicas: 2", "replicas: 3", 1)).unwrap();
     town.sees(&["explain", "job/eu"], "paused by");
+    let lifted = [
+        "override",
+        "monitoring",
+        "--asset",
+        "job/eu",
+        "--why",
+        HOSTILE,
+    ];
+    town.until(&lifted);
+    for arguments in [&["status"][..], &["plan"], &["explain", "job/eu"]] {
+        town.sees(arguments, "override   job/eu: monitoring");
+    }
     town.until(&["rollout", "pause", "--why", HOSTILE]);
     let whole = r"\u{1b}[2J\u{1b}[H\u{9b}2J\u{d}\u{a}production matches";
     // The reason of a rollout command is stored without line ends and escape sequences.

@@ -1,7 +1,7 @@
 //! A fake partition view, for checks that observe other assets.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -9,7 +9,10 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 
-use crate::{Cause, Diff, Observation, PartitionView, Stamp, error::BoxError, observe::Link};
+use crate::{
+    Cause, Diff, Observation, PartitionView, Stamp,
+    observe::{Error, Link},
+};
 
 /// A [`PartitionView`] with the diffs, edges and push counters that a test sets. It remembers which assets it was asked
 /// to observe.
@@ -32,7 +35,10 @@ pub struct FakeView(Mutex<State>);
 struct State {
     as_of: Timestamp,
     assets: BTreeMap<AssetId, (Stamp, Diff)>,
+    /// Assets that cannot be observed, each with the reason.
+    unseen: BTreeMap<AssetId, Error>,
     causes: BTreeMap<AssetId, Option<Cause>>,
+    not_yet: BTreeSet<AssetId>,
     edges: Vec<(AssetId, AssetId, Need)>,
     asked: Vec<AssetId>,
 }
@@ -43,7 +49,9 @@ impl FakeView {
         Self(Mutex::new(State {
             as_of,
             assets: BTreeMap::new(),
+            unseen: BTreeMap::new(),
             causes: BTreeMap::new(),
+            not_yet: BTreeSet::new(),
             edges: Vec::new(),
             asked: Vec::new(),
         }))
@@ -55,12 +63,24 @@ impl FakeView {
         let slot = u32::try_from(state.assets.len()).unwrap_or(u32::MAX);
         let fresh = (Stamp { slot, seq: 0 }, Diff::in_sync());
         state.assets.entry(asset.clone()).or_insert(fresh).1 = diff;
+        state.unseen.remove(asset);
+    }
+
+    /// Lets observations of `asset` fail with `error` until its diff is set again.
+    pub fn fail(&self, asset: &AssetId, error: Error) {
+        self.state().unseen.insert(asset.clone(), error);
     }
 
     /// Sets the cause that a push of `asset` would have. The default is [`Cause::Intent`]; `None`: the asset has no
     /// intent.
     pub fn cause(&self, asset: &AssetId, cause: Option<Cause>) {
         self.state().causes.insert(asset.clone(), cause);
+    }
+
+    /// Lets `asset` wait for its rollout: it has no intent yet.
+    pub fn not_yet(&self, asset: &AssetId) {
+        self.cause(asset, None);
+        self.state().not_yet.insert(asset.clone());
     }
 
     /// Lets a push of `asset` start or end: raises its push counter by one.
@@ -104,25 +124,25 @@ impl FakeView {
 }
 
 impl PartitionView for FakeView {
-    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, Error>> {
         let mut state = self.state();
         state.asked.push(asset.clone());
-        let seen = state.assets.get(asset).cloned();
-        let (id, as_of) = (asset.clone(), state.as_of);
         let cause = match state.causes.get(asset) {
             Some(cause) => *cause,
             None => Some(Cause::Intent),
         };
-        Box::pin(async move {
-            let (stamp, diff) = seen
-                .ok_or_else(|| format!("`{id}` cannot be observed: the test set no diff for it"))?;
-            Ok(Observation {
-                diff,
-                stamp,
-                as_of,
+        let seen = match (state.unseen.get(asset), state.assets.get(asset)) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Some((stamp, diff))) => Ok(Observation {
+                diff: diff.clone(),
+                stamp: *stamp,
+                as_of: state.as_of,
                 cause,
-            })
-        })
+                not_yet: cause.is_none() && state.not_yet.contains(asset),
+            }),
+            (None, None) => Err(Error::failed("the test set no diff for it")),
+        };
+        Box::pin(async move { seen })
     }
 
     fn providers(&self, asset: &AssetId, _: IncarnationNo) -> Vec<Link> {

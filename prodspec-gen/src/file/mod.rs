@@ -15,7 +15,10 @@ use prodspec_model::{Digest, SourceName};
 
 pub use directory::Directory;
 
-use crate::format::{Format, Json, Limits, Toml, Yaml, declares_end};
+use crate::{
+    abandoned::Abandoned,
+    format::{Format, Json, Limits, Toml, Yaml, declares_end},
+};
 
 /// A YAML file with one or more documents.
 pub type YamlFile = File<Yaml>;
@@ -38,6 +41,8 @@ struct Settings {
     limits: Limits,
     end_marker: bool,
     watched: bool,
+    /// The readings that were given up and still hold their threads.
+    late: Abandoned,
 }
 
 impl Settings {
@@ -52,6 +57,7 @@ impl Settings {
             limits: Limits::default(),
             end_marker: false,
             watched,
+            late: Abandoned::default(),
         }
     }
 
@@ -98,13 +104,22 @@ impl Settings {
         problem.by(format!("source {}", self.name))
     }
 
-    /// Runs `read` on a thread for blocking work, because reading waits for the disk and parsing takes time.
+    /// Runs `read` on a thread for blocking work, because reading waits for the disk and parsing takes time. A file
+    /// system that does not answer holds the thread. Until it does, no other reading begins.
     async fn aside(
         &self,
         read: impl FnOnce(&Self) -> Result<Reading, Problems> + Send + 'static,
     ) -> Result<Reading, Problems> {
+        let Some((running, _waiting)) = self.late.begin() else {
+            let message = "an earlier reading has not ended, so no other one begins; check that the file system answers";
+            return Err(self.said(Problem::new(message)).into());
+        };
         let settings = self.clone();
-        let read = tokio::task::spawn_blocking(move || read(&settings)).await;
+        let read = move || {
+            let _running = running;
+            read(&settings)
+        };
+        let read = tokio::task::spawn_blocking(read).await;
         read.unwrap_or_else(|panic| Err(self.said(Problem::new(panic)).into()))
     }
 

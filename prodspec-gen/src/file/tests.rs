@@ -28,6 +28,30 @@ fn write(dir: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
 }
 
 #[tokio::test]
+async fn r44_no_reading_begins_while_one_that_was_given_up_holds_its_thread() {
+    let settings = Settings::new("m.yaml".into(), false);
+    let (begun, told) = mpsc::channel();
+    let (let_go, wait) = mpsc::channel::<()>();
+    let holds = settings.aside(move |_| {
+        begun.send(()).unwrap();
+        let _ = wait.recv();
+        Ok(Reading::new("1", vec![]))
+    });
+    {
+        let mut holds = std::pin::pin!(holds);
+        assert!(futures::poll!(&mut holds).is_pending());
+        told.recv().unwrap();
+    }
+    let quick = async || settings.aside(|_| Ok(Reading::new("2", vec![]))).await;
+    let refused = quick().await.unwrap_err().to_string();
+    assert!(refused.contains("has not ended"), "{refused}");
+    drop(let_go);
+    while quick().await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn broken_files_are_reported_with_their_positions() {
     let dir = tempfile::tempdir().unwrap();
     let file = |text: &[u8]| YamlFile::new(write(dir.path(), "m.yaml", text));

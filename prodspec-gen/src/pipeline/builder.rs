@@ -1,6 +1,10 @@
 //! Building a pipeline. Parts that do not fit together are refused here, not at the first edit.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use plugin_sdk::{
     AssetType, AssetTypes, ExternalValidator, Generator, SourceOfTruth, Validator, generate::Unit,
@@ -9,6 +13,7 @@ use prodspec_model::{Message, PartitionId, SourceName};
 
 use super::{External, Inner, Pipeline, Stage, graph};
 use crate::{
+    abandoned::Abandoned,
     guard::{GrowthGuard, Guards, ShrinkGuard},
     kernel::Timing,
 };
@@ -70,6 +75,7 @@ impl Builder {
             inner: Inner {
                 partition,
                 sources: Vec::new(),
+                late: BTreeMap::new(),
                 generators: Vec::new(),
                 validators: Vec::new(),
                 external: Vec::new(),
@@ -116,6 +122,7 @@ impl Builder {
         self.inner.external.push(External {
             validator: Arc::new(validator),
             deadline,
+            late: Abandoned::default(),
         });
         self
     }
@@ -162,6 +169,8 @@ impl Builder {
         self.check_names()?;
         self.check_inputs()?;
         self.inner.generators = graph::order(self.inner.generators)?;
+        let names = self.inner.sources.iter().map(|source| source.name());
+        self.inner.late = names.map(|name| (name, Abandoned::default())).collect();
         let partition = &self.inner.partition;
         for type_name in self.inner.types.without_validator() {
             tracing::warn!(%partition, type_name, "asset type without a validator; declare one with AssetType::valid");

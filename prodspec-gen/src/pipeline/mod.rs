@@ -6,7 +6,7 @@ mod graph;
 
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_runtime::{NoAnswer, Runtime, call, timeout_at};
 use futures::FutureExt;
 use plugin_sdk::{
     AssetTypes, Candidate, ExternalValidator, Generator, GeneratorInfo, Problem, Problems, Reading,
@@ -17,6 +17,7 @@ use prodspec_model::{Incarnation, PartitionId, SourceName};
 pub use builder::{Builder, Error};
 
 use crate::{
+    abandoned::Abandoned,
     guard::{self, Guards},
     kernel::Timing,
     memo::Memo,
@@ -83,6 +84,8 @@ pub struct Pipeline(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) partition: PartitionId,
     pub(crate) sources: Vec<Arc<dyn SourceOfTruth>>,
+    /// The readings of each source that did not end in time.
+    pub(crate) late: BTreeMap<SourceName, Abandoned>,
     /// The generators, in an order in which every type is made before it is consumed.
     pub(crate) generators: Vec<Stage>,
     pub(crate) validators: Vec<Arc<dyn Validator>>,
@@ -103,6 +106,8 @@ pub(crate) struct Stage {
 pub(crate) struct External {
     pub(crate) validator: Arc<dyn ExternalValidator>,
     pub(crate) deadline: Duration,
+    /// The calls that did not end in time.
+    pub(crate) late: Abandoned,
 }
 
 impl Pipeline {
@@ -126,24 +131,49 @@ impl Pipeline {
         &self.0.types
     }
 
-    /// Reads `source` within [`Timing::read_deadline`]. The source can be one of the pipeline's own or a replacement
-    /// for one.
+    /// Reads one of the pipeline's sources within [`Timing::read_deadline`], in a task of its own, because a source can
+    /// block its thread.
+    ///
+    /// # Errors
+    /// The problems that the source reports; or one problem if it panics, does not answer in time, or still blocks the
+    /// thread of an earlier reading.
+    pub async fn read<R: Runtime>(
+        &self,
+        runtime: &R,
+        source: &Arc<dyn SourceOfTruth>,
+    ) -> Result<Reading, Problems> {
+        let late = self.0.late.get(&source.name()).cloned();
+        let Some((running, _waiting)) = late.unwrap_or_default().begin() else {
+            let message = "an earlier reading still blocks its thread, so no other one begins; find out what the source \
+                           waits for, and restart the process if it does not end";
+            return Err(Problem::new(message).by(by(&**source)).into());
+        };
+        let asked = source.clone();
+        let read = async move {
+            let _running = running;
+            asked.read().await
+        };
+        let deadline = runtime.now().mono + self.0.timing.read_deadline;
+        answered(&**source, call(runtime, deadline, read).await)
+    }
+
+    /// Reads a replacement for one of the pipeline's sources within [`Timing::read_deadline`], in the caller's task.
     ///
     /// # Errors
     /// The problems that the source reports; or one problem if it panics or does not answer in time.
-    pub async fn read<R: Runtime>(
+    pub async fn read_replacement<R: Runtime>(
         &self,
         runtime: &R,
         source: &dyn SourceOfTruth,
     ) -> Result<Reading, Problems> {
         let deadline = runtime.now().mono + self.0.timing.read_deadline;
         let read = AssertUnwindSafe(source.read()).catch_unwind();
-        let message = match timeout_at(runtime, deadline, read).await {
-            Some(Ok(reading)) => return reading.map_err(|said| with_error(source, said)),
-            Some(Err(_)) => "panicked; fix the source",
-            None => "could not be read in time; check that the source answers",
-        };
-        Err(Problem::new(message).by(by(source)).into())
+        let read = timeout_at(runtime, deadline, read).await;
+        let read = read.ok_or(NoAnswer::Late);
+        answered(
+            source,
+            read.and_then(|it| it.map_err(|_| NoAnswer::Panicked)),
+        )
     }
 
     /// The incarnation that these readings would make from `parent`. Nothing is sealed, and external validators are not
@@ -168,6 +198,19 @@ impl Pipeline {
         problems.extend(candidate.iter().flat_map(|it| judge(it).problems));
         candidate.filter(|_| !problems.any_error()).ok_or(problems)
     }
+}
+
+/// The result of reading a source: its answer, or a problem if there is none.
+fn answered(
+    source: &dyn SourceOfTruth,
+    answer: Result<Result<Reading, Problems>, NoAnswer>,
+) -> Result<Reading, Problems> {
+    let message = match answer {
+        Ok(reading) => return reading.map_err(|said| with_error(source, said)),
+        Err(NoAnswer::Late) => "could not be read in time; check that the source answers",
+        Err(_) => "panicked; fix the source",
+    };
+    Err(Problem::new(message).by(by(source)).into())
 }
 
 /// The problems of a source that could not be read. Adds an error if the source reported none.

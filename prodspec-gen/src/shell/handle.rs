@@ -1,15 +1,24 @@
 //! The handle of a running regeneration.
 
+use std::{fmt, sync::Arc};
+
+use jiff::Timestamp;
+use plugin_sdk::BoxError;
 use tokio::sync::{mpsc, watch};
 
-use crate::status::Status;
+use crate::{
+    overrides::{self, InForce, SealOverride},
+    seal::Sealer,
+    status::Status,
+};
 
 /// Handle of a running regeneration: asks for runs and reads the status. Regeneration ends when the last handle is
 /// dropped.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Handle {
     pub(super) ask: mpsc::Sender<()>,
     pub(super) status: watch::Receiver<Status>,
+    pub(super) seals: Arc<dyn Sealer>,
 }
 
 impl Handle {
@@ -43,5 +52,40 @@ impl Handle {
             Ok(reached) => reached.clone(),
             Err(_) => self.status(),
         }
+    }
+
+    /// Lets one change or content that a guard or an external validator refused pass, once: records the override, then
+    /// asks for a run. An override in force for the same refusal is replaced; together they let one seal pass.
+    ///
+    /// # Errors
+    /// If the last run was not refused by this guard for this digest, with the refusals that an override would fit; if
+    /// the override would have expired; or if it cannot be recorded, for instance because another process now owns the
+    /// partition.
+    pub async fn override_guard(&self, word: SealOverride) -> Result<(), overrides::Error> {
+        let parent = {
+            let status = self.status.borrow();
+            overrides::check(&word, &status.refusals)?;
+            status.incarnation.as_ref().map(|header| header.id.no)
+        };
+        let recorded = self.seals.allow(word, parent).await;
+        recorded.map_err(overrides::Error::NotRecorded)?;
+        self.regenerate();
+        Ok(())
+    }
+
+    /// Reads the overrides that are in force at `now`.
+    ///
+    /// # Errors
+    /// If the overrides cannot be read from their store.
+    pub async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError> {
+        self.seals.overrides(now).await
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("status", &self.status)
+            .finish_non_exhaustive()
     }
 }

@@ -20,9 +20,9 @@ pub use handle::Handle;
 
 use self::work::Finished;
 use crate::{
-    guard::SealOverride,
     kernel::{Effect, Event, Generated, Kernel, Verdict},
     memo::{Draft, Memo, Readings, Refused},
+    overrides::{Refusal, SealOverride},
     pipeline::Pipeline,
     seal::Sealer,
     status::Status,
@@ -111,13 +111,14 @@ impl<R: Runtime> Regeneration<R> {
             wake: None,
             runtime,
             pipeline,
-            seals,
+            seals: seals.clone(),
             asked,
             status,
         };
         let handle = Handle {
             ask,
             status: watched,
+            seals,
         };
         (regeneration, handle)
     }
@@ -138,13 +139,16 @@ impl<R: Runtime> Regeneration<R> {
         let before = self.kernel.is_running();
         let mut effects = Vec::new();
         self.kernel.step(self.runtime.now(), event, &mut effects);
-        if before && (!self.kernel.is_running() || effects.contains(&Effect::ReadSources)) {
-            self.status.send_modify(|status| status.runs += 1);
+        let running = self.kernel.is_running();
+        let ended = before && (!running || effects.contains(&Effect::ReadSources));
+        if ended {
             (self.draft, self.refused) = (None, None);
         }
-        let running = self.kernel.is_running();
-        self.status
-            .send_if_modified(|status| std::mem::replace(&mut status.running, running) != running);
+        // One change of the status: a reader must not see a run both counted and in progress.
+        self.status.send_if_modified(|status| {
+            status.runs += u64::from(ended);
+            std::mem::replace(&mut status.running, running) != running || ended
+        });
         for effect in effects {
             self.perform(effect);
         }
@@ -223,7 +227,19 @@ impl<R: Runtime> Regeneration<R> {
         }
     }
 
+    /// Takes in the result of a piece of work, and returns the event that reports it to the kernel.
     fn finish(&mut self, finished: Finished) -> Event {
+        let event = self.take_in(finished);
+        // Refusals of the guards are set with their verdict. A run that ends without one was not refused by a guard.
+        if let Event::Generated(generated) = event
+            && generated != Generated::Changed
+        {
+            self.set_refusals(Vec::new());
+        }
+        event
+    }
+
+    fn take_in(&mut self, finished: Finished) -> Event {
         match finished {
             Finished::Read { readings, latest } => {
                 self.readings = readings;
@@ -253,7 +269,9 @@ impl<R: Runtime> Regeneration<R> {
                 let refused = self.refused.is_some() || judged.problems.any_error();
                 self.spent = judged.used;
                 self.remarks = judged.problems.clone();
+                self.set_refusals(judged.refusals);
                 self.add_problems(judged.problems);
+                self.add_problems(judged.set_aside);
                 Event::Validated(if refused {
                     Verdict::Refused
                 } else {
@@ -261,6 +279,7 @@ impl<R: Runtime> Regeneration<R> {
                 })
             }
             Finished::Validated(Err(error)) => {
+                self.set_refusals(Vec::new());
                 self.add_problems(failed("cannot read overrides", &*error));
                 Event::Validated(Verdict::Failed)
             }
@@ -314,6 +333,10 @@ impl<R: Runtime> Regeneration<R> {
             }
             _ => {}
         }
+    }
+
+    fn set_refusals(&self, refusals: Vec<Refusal>) {
+        self.status.send_modify(|status| status.refusals = refusals);
     }
 
     fn report(&self, problems: Problems) {

@@ -9,7 +9,9 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::{
-    guard::SHRINK,
+    guard::{GROWTH, SHRINK},
+    kernel::Timing,
+    overrides,
     seal::{InMemory, Seal},
     testing::{self, items},
 };
@@ -247,18 +249,16 @@ async fn r4_override_is_spent_by_the_seal_that_uses_it() {
     world.run().await;
     world.source.set(Ok(manifest(10)));
     let refused = world.handle.next_run().await.problems.to_string();
-    let digest = refused.split("override shrink-guard for ").nth(1).unwrap();
-    let digest = digest.split_whitespace().next().unwrap().parse().unwrap();
-    let word = SealOverride {
-        guard: SHRINK.into(),
-        digest,
-        who: "ada".into(),
-        why: "moved".into(),
-    };
-    world.seals.allow(word.clone());
+    let digest = named_in(&refused, SHRINK);
+    let word = word(SHRINK, digest);
+    let handle = &world.handle;
+    handle.override_guard(word.clone()).await.unwrap();
+    assert_eq!(handle.overrides(NOW).await.unwrap().overrides, [word]);
     assert!(world.handle.next_run().await.is_good());
     assert_eq!(world.sealed(), 2);
-    assert_eq!(world.seals.overrides().await.unwrap(), []);
+    assert_eq!(handle.overrides(NOW).await.unwrap().overrides, []);
+    let kept = world.seals.all_overrides();
+    assert_eq!(kept[0].used.unwrap().incarnation.0, 2);
     world.source.set(Ok(manifest(20)));
     assert!(world.handle.next_run().await.is_good());
     world.source.set(Ok(manifest(10)));
@@ -266,6 +266,78 @@ async fn r4_override_is_spent_by_the_seal_that_uses_it() {
         !world.handle.next_run().await.is_good(),
         "the same change needs another override"
     );
+}
+
+/// The time at which overrides are given here. They expire at the end of time, as these tests run at any date.
+const NOW: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
+
+fn word(guard: &str, digest: Digest) -> SealOverride {
+    let by = control_plane_store::records::By::new("ada", "moved");
+    SealOverride::new(guard, digest, by, NOW, Some(jiff::Timestamp::MAX))
+}
+
+/// The digest that the problem of a guard names.
+fn named_in(problems: &str, guard: &str) -> Digest {
+    let wanted = format!("override {guard} for ");
+    let digest = problems.split(&wanted).nth(1).unwrap();
+    digest.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_override_that_fits_no_refusal_is_refused_with_those_that_fit() {
+    let world = start(manifest(20), |builder| {
+        builder.external_validator(Board(|_| None), Duration::from_secs(5))
+    });
+    let handle = &world.handle;
+    let early = handle
+        .override_guard(word(SHRINK, Digest::of(b"typo")))
+        .await;
+    let said = early.unwrap_err().to_string();
+    assert!(
+        said.contains("no guard and no external validator"),
+        "{said}"
+    );
+    let board = named_in(&world.run().await.problems.to_string(), "board");
+    handle.override_guard(word("board", board)).await.unwrap();
+    assert!(handle.next_run().await.is_good());
+    assert_eq!(handle.status().refusals, []);
+    let spent = handle.override_guard(word("board", board)).await;
+    assert!(matches!(spent, Err(overrides::Error::NotRefused { .. })));
+
+    world.source.set(Ok(manifest(10)));
+    let refused = handle.next_run().await;
+    let said = refused.problems.to_string();
+    let (shrink, board) = (named_in(&said, SHRINK), named_in(&said, "board"));
+    let named: Vec<_> = refused.refusals.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        named,
+        [
+            format!("{SHRINK} for {shrink}"),
+            format!("board for {board}")
+        ]
+    );
+    for (guard, digest) in [(GROWTH, shrink), (SHRINK, board), ("typo", shrink)] {
+        let wrong = handle.override_guard(word(guard, digest)).await;
+        let said = wrong.unwrap_err().to_string();
+        assert!(said.contains(&named.join(", ")), "{said}");
+    }
+    let mut past = word(SHRINK, shrink);
+    past.until = NOW;
+    let past = handle.override_guard(past).await;
+    assert!(matches!(past, Err(overrides::Error::Expired { .. })));
+    assert_eq!(world.seals.all_overrides().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_refusals_are_those_of_the_last_run() {
+    let world = start(manifest(20), |builder| builder);
+    world.run().await;
+    for then in [Ok(manifest(20)), Ok(json!({"a": {"n": 13}})), Err("torn")] {
+        world.source.set(Ok(manifest(10)));
+        assert_eq!(world.handle.next_run().await.refusals.len(), 1);
+        world.source.set(then);
+        assert_eq!(world.handle.next_run().await.refusals, []);
+    }
 }
 
 /// An external validator that answers with the result of a function. `None`: it does not answer.
@@ -359,14 +431,8 @@ async fn r3_override_lets_one_content_pass_a_validator_that_does_not_answer() {
         builder.external_validator(Board(|_| None), Duration::from_secs(5))
     });
     let said = world.run().await.problems.to_string();
-    let digest = said.split("override board for ").nth(1).unwrap();
-    let digest = digest.split_whitespace().next().unwrap().parse().unwrap();
-    world.seals.allow(SealOverride {
-        guard: "board".into(),
-        digest,
-        who: "ada".into(),
-        why: "the board is down".into(),
-    });
+    let word = word("board", named_in(&said, "board"));
+    world.handle.override_guard(word).await.unwrap();
     assert!(world.handle.next_run().await.is_good());
     assert_eq!(world.sealed(), 1);
     world.source.set(Ok(manifest(3)));
@@ -481,6 +547,107 @@ async fn r44_late_generators_are_reported_and_no_second_run_starts() {
     drop(go_on);
     while !handle.next_run().await.is_good() {}
     assert_eq!(handle.status().incarnation.unwrap().assets, 2);
+}
+
+/// A source and external validator that blocks the thread that calls it until it is released.
+#[derive(Clone)]
+struct Blocking {
+    entered: mpsc::UnboundedSender<()>,
+    free: Arc<(Mutex<bool>, std::sync::Condvar)>,
+}
+
+impl Blocking {
+    fn new() -> (Self, mpsc::UnboundedReceiver<()>) {
+        let (entered, told) = mpsc::unbounded_channel();
+        let free = Arc::default();
+        (Self { entered, free }, told)
+    }
+
+    fn block(&self) {
+        // The test may be over.
+        let _ = self.entered.send(());
+        let free = self.free.0.lock().unwrap();
+        drop(self.free.1.wait_while(free, |free| !*free).unwrap());
+    }
+
+    fn let_go(&self) {
+        *self.free.0.lock().unwrap() = true;
+        self.free.1.notify_all();
+    }
+}
+
+#[async_trait::async_trait]
+impl SourceOfTruth for Blocking {
+    fn name(&self) -> SourceName {
+        SourceName("slow".into())
+    }
+    async fn read(&self) -> Result<Reading, Problems> {
+        self.block();
+        Ok(Reading::new("1", vec![]))
+    }
+}
+
+#[async_trait::async_trait]
+impl ExternalValidator for Blocking {
+    fn name(&self) -> &str {
+        "slow"
+    }
+    async fn validate(&self, _: Candidate) -> Result<Problems, BoxError> {
+        self.block();
+        Ok(Problems::none())
+    }
+}
+
+/// The problems of the next two runs of a regeneration that asks `blocking`, which must be late in the first one. Then
+/// `blocking` returns, and generation must recover.
+async fn blocked_runs(
+    blocking: Blocking,
+    mut entered: mpsc::UnboundedReceiver<()>,
+    change: impl FnOnce(crate::pipeline::Builder) -> crate::pipeline::Builder,
+) -> [String; 2] {
+    let world = start(manifest(2), change);
+    let handle = &world.handle;
+    let runs = async {
+        entered.recv().await.unwrap();
+        let mut status = handle.watch();
+        let late = status.wait_for(|status| status.runs > 0).await;
+        let late = late.unwrap().clone();
+        [late, handle.next_run().await]
+    };
+    let runs = tokio::time::timeout(Duration::from_secs(10), runs).await;
+    let second = entered.try_recv();
+    blocking.let_go();
+    assert!(second.is_err(), "a second call began");
+    let runs = runs.expect("a blocking call stops generation");
+    while !handle.next_run().await.is_good() {}
+    runs.map(|status| status.problems.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r44_source_that_blocks_its_thread_is_refused_at_its_deadline() {
+    let (blocking, entered) = Blocking::new();
+    let source = blocking.clone();
+    let [late, then] = blocked_runs(blocking, entered, |builder| {
+        builder.source(source).timing(Timing {
+            read_deadline: Duration::from_millis(50),
+            ..Timing::default()
+        })
+    })
+    .await;
+    assert!(late.contains("could not be read in time"), "{late}");
+    assert!(then.contains("still blocks its thread"), "{then}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r44_validator_that_blocks_its_thread_is_refused_at_its_deadline() {
+    let (blocking, entered) = Blocking::new();
+    let validator = blocking.clone();
+    let [late, then] = blocked_runs(blocking, entered, |builder| {
+        builder.external_validator(validator, Duration::from_millis(50))
+    })
+    .await;
+    assert!(late.contains("did not answer within 50ms"), "{late}");
+    assert!(then.contains("still blocks its thread"), "{then}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,20 +1,18 @@
 //! The work of a run that takes time: reading, generating, asking external validators, sealing. Each is a future that
 //! owns its inputs.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::sync::Arc;
 
-use control_plane_runtime::{Runtime, blocking, timeout_at};
-use futures::{
-    FutureExt,
-    future::{BoxFuture, join_all, ready},
-};
-use plugin_sdk::{BoxError, Problem, Problems};
+use control_plane_runtime::{NoAnswer, Runtime, blocking, call, timeout_at};
+use futures::future::{BoxFuture, join_all, ready};
+use plugin_sdk::{BoxError, Candidate, Problem, Problems};
 use prodspec_model::{Digest, Incarnation};
 
 use super::Regeneration;
 use crate::{
-    guard::{Judged, SealOverride, judge},
+    guard::{Judged, judge},
     memo::{Draft, Readings, Refused},
+    overrides::{InForce, SealOverride},
     pipeline::External,
     seal::Seal,
 };
@@ -46,7 +44,7 @@ impl<R: Runtime> Regeneration<R> {
                 .0
                 .sources
                 .iter()
-                .map(async |source| (source.name(), pipeline.read(&runtime, &**source).await));
+                .map(async |source| (source.name(), pipeline.read(&runtime, source).await));
             let readings = join_all(reads).await;
             Finished::Read {
                 readings: readings.into_iter().collect(),
@@ -89,26 +87,18 @@ impl<R: Runtime> Regeneration<R> {
         let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
         let seals = Arc::clone(&self.seals);
         Some(Box::pin(async move {
-            let overrides = match seals.overrides().await {
-                Ok(overrides) => overrides,
+            let InForce {
+                overrides,
+                set_aside,
+            } = match seals.overrides(runtime.now().wall).await {
+                Ok(in_force) => in_force,
                 Err(error) => return Finished::Validated(Err(error)),
             };
             let mut judged = judge(&pipeline.0.guards, &candidate, &overrides);
-            let asked = pipeline.0.external.iter().map(|external| {
-                let candidate = candidate.clone();
-                let deadline = runtime.now().mono + external.deadline;
-                let runtime = runtime.clone();
-                async move {
-                    let answer = AssertUnwindSafe(external.validator.validate(candidate));
-                    let answer = timeout_at(&runtime, deadline, answer.catch_unwind()).await;
-                    let panicked = |_| Err("it panicked".into());
-                    (
-                        external,
-                        answer.map(|answer| answer.unwrap_or_else(panicked)),
-                    )
-                }
-            });
-            for (external, answer) in join_all(asked).await {
+            judged.set_aside = set_aside;
+            let external = &pipeline.0.external;
+            let asked = external.iter().map(|it| ask(&runtime, it, &candidate));
+            for (external, answer) in external.iter().zip(join_all(asked).await) {
                 take_answer(&mut judged, external, answer, &overrides, candidate.digest);
             }
             Finished::Validated(Ok(judged))
@@ -134,26 +124,49 @@ impl<R: Runtime> Regeneration<R> {
     }
 }
 
-/// Adds the answer of an external validator. An error, or no answer in time (`None`), is a refusal, unless an override
-/// lets this content pass.
+/// Asks an external validator about `candidate`, in a task of its own, because it can block its thread.
+async fn ask<R: Runtime>(
+    runtime: &R,
+    external: &External,
+    candidate: &Candidate,
+) -> Result<Problems, String> {
+    let Some((running, _waiting)) = external.late.begin() else {
+        let message = "an earlier call still blocks its thread, so no other one begins; find out what the validator \
+                       waits for, and restart the process if it does not end";
+        return Err(message.into());
+    };
+    let (validator, candidate) = (external.validator.clone(), candidate.clone());
+    let asked = async move {
+        let _running = running;
+        validator.validate(candidate).await
+    };
+    let deadline = runtime.now().mono + external.deadline;
+    match call(runtime, deadline, asked).await {
+        Ok(Ok(problems)) => Ok(problems),
+        Ok(Err(error)) => Err(format!("could not validate this content: {error}")),
+        Err(NoAnswer::Late) => Err(format!("did not answer within {:?}", external.deadline)),
+        Err(none) => Err(format!("could not validate this content: {none}")),
+    }
+}
+
+/// Adds the answer of an external validator. An error is a refusal, unless an override lets this content pass.
 fn take_answer(
     judged: &mut Judged,
     external: &External,
-    answer: Option<Result<Problems, BoxError>>,
+    answer: Result<Problems, String>,
     overrides: &[SealOverride],
     content: Digest,
 ) {
     let name = external.validator.name();
     let message = match answer {
-        Some(Ok(problems)) => {
+        Ok(problems) => {
             let said = problems.into_iter().map(|problem| match &*problem.by {
                 "" => problem.by(name),
                 _ => problem,
             });
             return judged.problems.extend(said);
         }
-        Some(Err(error)) => format!("could not validate this content: {error}"),
-        None => format!("did not answer within {:?}", external.deadline),
+        Err(message) => message,
     };
     judged.refuse(name, content, overrides, &message);
 }

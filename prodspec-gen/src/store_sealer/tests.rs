@@ -1,6 +1,6 @@
 //! Seals into a store: incarnations are read back, and overrides are used up in the same commit.
 
-use control_plane_store::MemoryStore;
+use control_plane_store::{MemoryStore, records::By};
 use prodspec_model::Digest;
 use serde_json::json;
 
@@ -18,13 +18,27 @@ fn over(store: &MemoryStore) -> StoreSealer {
     StoreSealer::new(Arc::new(store.clone()), partition())
 }
 
+/// The time at which overrides are given here, and at which incarnations are sealed.
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// One minute after [`NOW`].
+fn later() -> Timestamp {
+    NOW + jiff::SignedDuration::from_mins(1)
+}
+
 fn word(guard: &str) -> SealOverride {
-    SealOverride {
-        guard: guard.into(),
-        digest: Digest::of(b"this"),
-        who: "ada".into(),
-        why: "moved".into(),
-    }
+    let by = By::new("ada", "moved");
+    SealOverride::new(guard, Digest::of(b"this"), by, NOW, None)
+}
+
+async fn in_force(seals: &StoreSealer, now: Timestamp) -> Vec<SealOverride> {
+    seals.overrides(now).await.unwrap().overrides
+}
+
+/// All overrides that were ever given, with their marks.
+async fn recorded(store: &MemoryStore) -> Vec<SealOverride> {
+    let all = record::load_all::<SealOverride>(store, &partition()).await;
+    all.unwrap().into_iter().map(|(_, it)| it.value).collect()
 }
 
 /// Drafts, seals and accepts the items of a manifest.
@@ -39,7 +53,7 @@ async fn seal(
     let pipeline = testing::builder().build()?;
     let draft = memo.draft(&pipeline, readings, parent.as_ref());
     let draft = draft.map_err(|refused| refused.problems)?;
-    let seal = Seal::of(&partition(), &draft, spent, jiff::Timestamp::UNIX_EPOCH);
+    let seal = Seal::of(&partition(), &draft, spent, NOW);
     let sealed = seals.seal(seal).await?;
     memo.accept(draft);
     Ok(sealed)
@@ -84,7 +98,7 @@ async fn seal_on_an_outdated_parent_is_superseded() {
     let draft = Memo::new()
         .draft(&pipeline, readings, parent.as_ref())
         .unwrap();
-    let late = Seal::of(&partition(), &draft, vec![], jiff::Timestamp::UNIX_EPOCH);
+    let late = Seal::of(&partition(), &draft, vec![], NOW);
     seal(&one, &mut Memo::new(), json!({"a": {"n": 2}}), vec![])
         .await
         .unwrap();
@@ -98,18 +112,94 @@ async fn r4_seal_spends_only_the_overrides_that_it_uses() {
     let store = MemoryStore::new();
     let (seals, mut memo) = (over(&store), Memo::new());
     for guard in ["shrink-guard", "growth-guard"] {
-        StoreSealer::allow(&store, &partition(), &word(guard))
-            .await
-            .unwrap();
+        seals.allow(word(guard), None).await.unwrap();
     }
-    assert_eq!(seals.overrides().await.unwrap().len(), 2);
+    assert_eq!(in_force(&seals, NOW).await.len(), 2);
     let shrink = || vec![word("shrink-guard")];
     seal(&seals, &mut memo, json!({"a": {"n": 1}}), shrink())
         .await
         .unwrap();
-    assert_eq!(seals.overrides().await.unwrap(), [word("growth-guard")]);
+    assert_eq!(in_force(&seals, NOW).await, [word("growth-guard")]);
     let again = seal(&seals, &mut memo, json!({"a": {"n": 2}}), shrink()).await;
-    assert!(again.unwrap_err().is::<Withdrawn>());
+    assert!(again.unwrap_err().is::<NotInForce>());
+    // The used one is kept, with the seal that used it.
+    let used = SealOverride {
+        used: Some(crate::overrides::UsedBySeal {
+            at: NOW,
+            incarnation: IncarnationNo(1),
+        }),
+        ..word("shrink-guard")
+    };
+    assert_eq!(recorded(&store).await, [word("growth-guard"), used]);
+    // The unused one expires, and is kept too.
+    let next_day = NOW + jiff::SignedDuration::from_hours(24);
+    assert_eq!(in_force(&seals, next_day).await, []);
+    assert_eq!(recorded(&store).await.len(), 2);
+}
+
+#[tokio::test]
+async fn r4_repeated_override_is_used_up_by_one_seal() {
+    let store = MemoryStore::new();
+    let seals = over(&store);
+    let again = SealOverride {
+        by: By::new("bob", "as ada says"),
+        at: later(),
+        ..word("shrink-guard")
+    };
+    seals.allow(word("shrink-guard"), None).await.unwrap();
+    seals.allow(again.clone(), None).await.unwrap();
+    assert!(in_force(&seals, later()).await.iter().eq([&again]));
+    let parent = seals.latest().await.unwrap();
+    let readings = [(
+        SourceName("docs".into()),
+        Ok(testing::items(json!({"a": {"n": 1}}))),
+    )];
+    let pipeline = testing::builder().build().unwrap();
+    let draft = Memo::new().draft(&pipeline, readings.into(), parent.as_ref());
+    let sealed = Seal::of(&partition(), &draft.unwrap(), vec![again], later());
+    seals.seal(sealed).await.unwrap();
+    // As after a restart.
+    assert_eq!(in_force(&over(&store), later()).await, []);
+    let names: Vec<_> = recorded(&store)
+        .await
+        .into_iter()
+        .map(|it| it.by.who)
+        .collect();
+    assert_eq!(names, ["ada", "bob"], "both operators stay recorded");
+}
+
+#[tokio::test]
+async fn r4_override_of_a_change_against_an_earlier_parent_is_refused() {
+    let store = MemoryStore::new();
+    let seals = over(&store);
+    seal(&seals, &mut Memo::new(), json!({"a": {"n": 1}}), vec![])
+        .await
+        .unwrap();
+    let late = seals.allow(word("shrink-guard"), None).await;
+    assert!(late.unwrap_err().is::<Superseded>());
+    assert_eq!(recorded(&store).await, []);
+}
+
+#[tokio::test]
+async fn r4_unreadable_override_is_set_aside_and_told() {
+    let store = MemoryStore::new();
+    let seals = over(&store);
+    seals.allow(word("growth-guard"), None).await.unwrap();
+    let damaged = Batch::new().put("seal-override/test/shrink-guard/1", "{");
+    store.commit(damaged).await.unwrap();
+    let of_a_newer_version = serde_json::to_string(&word("board")).unwrap();
+    let of_a_newer_version = of_a_newer_version.replacen('{', r#"{"new":1,"#, 1);
+    let newer = Batch::new().put("seal-override/test/board/1", of_a_newer_version);
+    store.commit(newer).await.unwrap();
+    let found = seals.overrides(NOW).await.unwrap();
+    assert_eq!(found.overrides, [word("board"), word("growth-guard")]);
+    let told = found.set_aside.to_string();
+    assert!(told.starts_with("warning: "), "{told}");
+    assert!(
+        told.contains("`seal-override/test/shrink-guard/1`"),
+        "{told}"
+    );
+    seals.allow(word("growth-guard"), None).await.unwrap();
 }
 
 #[tokio::test]
@@ -120,6 +210,7 @@ async fn replaced_owner_cannot_seal() {
         .await
         .unwrap();
     let seals = over(&store).owned(FencingToken(token.0));
+    seals.allow(word("shrink-guard"), None).await.unwrap();
     seal(&seals, &mut Memo::new(), json!({"a": {"n": 1}}), vec![])
         .await
         .unwrap();
@@ -134,5 +225,7 @@ async fn replaced_owner_cannot_seal() {
     );
     let seen = [(SourceName("docs".into()), Revision("1".into()))].into();
     assert!(seals.seen(&seen).await.is_err());
+    let first = Some(IncarnationNo(1));
+    assert!(seals.allow(word("growth-guard"), first).await.is_err());
     assert_eq!(over(&store).latest().await.unwrap().unwrap().no().0, 1);
 }

@@ -165,8 +165,8 @@ impl<S: Store + ?Sized> Incarnations<S> {
             .announce(rows::topic(&self.partition)))
     }
 
-    /// Adds the expectation that the head has not changed.
-    fn expecting(&self, batch: Batch, head: Option<&Head>) -> Batch {
+    /// Adds the expectation that no incarnation was sealed since `head` was read. `None` means that there was none.
+    pub fn expecting(&self, batch: Batch, head: Option<&Head>) -> Batch {
         let found = head.map(|head| head.version);
         batch.expect(self.key::<HeadRow>(""), Expect::as_found(found))
     }

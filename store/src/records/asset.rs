@@ -15,6 +15,8 @@ use crate::record::Record;
 pub struct AssetRecord {
     /// Content and time with which the asset was last found in sync. `None` means never. Safe to lose.
     pub settled: Option<Settled>,
+    /// `true`: a later diff found production different from that content, and none has found it in sync since.
+    pub drifted: bool,
     /// A push that was admitted and whose outcome is not recorded. Written durably before the push starts.
     pub open: Option<OpenPush>,
     /// All edges that production may have: those of the content last found in sync, and of all pushes since.

@@ -89,7 +89,7 @@ impl Pause {
     }
 }
 
-/// The end of a pause or of a stop by an operator.
+/// The end of a pause, of a stop, or of a command that was repeated, by an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// The operator who ended it, and the reason.
@@ -116,6 +116,9 @@ pub struct Approval {
     /// The push that used the approval up. `None` means that it is unused.
     #[serde(default)]
     pub used: Option<Used>,
+    /// The operator who repeated the command before it was used, and when: the repeated one is in force instead.
+    #[serde(default)]
+    pub replaced: Option<Ended>,
 }
 
 impl Record for Approval {
@@ -142,6 +145,9 @@ pub struct Override {
     /// The push that used the override up. `None` means that it is unused.
     #[serde(default)]
     pub used: Option<Used>,
+    /// The operator who repeated the command before it was used, and when: the repeated one is in force instead.
+    #[serde(default)]
+    pub replaced: Option<Ended>,
 }
 
 impl Record for Override {
@@ -165,9 +171,9 @@ impl Approval {
         format!("{}/{}/{}", self.asset, self.change, self.at)
     }
 
-    /// Whether the approval can let a push through at `now`: it is unused and has not expired.
+    /// Whether the approval can let a push through at `now`: it is unused, not replaced, and has not expired.
     pub fn holds(&self, now: Timestamp) -> bool {
-        self.used.is_none() && now < self.until
+        self.used.is_none() && self.replaced.is_none() && now < self.until
     }
 }
 
@@ -177,8 +183,8 @@ impl Override {
         format!("{}/{}/{}/{}", self.asset, self.change, self.check, self.at)
     }
 
-    /// Whether the override can let a push through at `now`: it is unused and has not expired.
+    /// Whether the override can let a push through at `now`: it is unused, not replaced, and has not expired.
     pub fn holds(&self, now: Timestamp) -> bool {
-        self.used.is_none() && now < self.until
+        self.used.is_none() && self.replaced.is_none() && now < self.until
     }
 }

@@ -1,7 +1,9 @@
 //! Tests of each rule, on a partition that the test fills.
 
+mod gone;
 mod order;
 mod rules;
+mod version;
 
 use std::sync::Arc;
 

@@ -56,6 +56,37 @@ fn r16_a_provider_without_intent_that_differs_is_a_dead_end() {
 }
 
 #[test]
+fn r16_way_out_of_waiting_for_a_provider_without_a_pin_is_its_rollout() {
+    let view = partition(
+        &[("job", "db", Need::Order)],
+        vec![("db", differs("db", Effects::default()))],
+    );
+    view.not_yet(&id("db"));
+    let verdict = push(&view, "job", Effects::default());
+    assert_eq!(waits(&verdict), ["db"]);
+    let way_out = verdict.delays[0].dead_end().unwrap();
+    assert!(way_out.contains("look at that rollout"), "{way_out}");
+    assert!(!way_out.contains("into intent again"), "{way_out}");
+}
+
+#[test]
+fn r16_capacity_change_that_no_push_makes_is_a_dead_end() {
+    let edges = [("lb", "job", qps())];
+    let view = partition(&edges, vec![("job", differs("job", capacity(50, 80)))]);
+    view.not_yet(&id("job"));
+    let verdict = push(&view, "lb", capacity(40, 60));
+    assert_eq!(waits(&verdict), ["job"]);
+    let way_out = verdict.delays[0].dead_end().unwrap();
+    assert!(way_out.contains("look at that rollout"), "{way_out}");
+    let view = partition(&edges, vec![("lb", differs("lb", capacity(60, 40)))]);
+    view.cause(&id("lb"), None);
+    let verdict = push(&view, "job", capacity(100, 50));
+    assert_eq!(waits(&verdict), ["lb"]);
+    let way_out = verdict.delays[0].dead_end().unwrap();
+    assert!(way_out.contains("acknowledge"), "{way_out}");
+}
+
+#[test]
 fn r16_provider_whose_consumers_will_not_shrink_is_a_dead_end() {
     let view = partition(
         &[("lb", "job", qps())],

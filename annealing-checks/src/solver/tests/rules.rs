@@ -5,9 +5,9 @@ use std::sync::Arc;
 use futures::{executor::block_on, future::BoxFuture};
 use jiff::ToSpan;
 use plugin_sdk::{
-    BoxError, Change, CheckPlugin, CheckRequest, Diff, Effects, Observation, Observed,
-    PartitionView, Verdict,
-    observe::Link,
+    Change, CheckPlugin, CheckRequest, Diff, Effects, Observation, Observed, PartitionView,
+    Verdict,
+    observe::{self, Link},
     testing::{self, FakeView, NOW},
 };
 use prodspec_model::{AssetId, IncarnationNo, addons::Need};
@@ -153,7 +153,7 @@ fn r16_a_dropped_edge_counts_while_production_may_have_it() {
 struct Moves(Arc<FakeView>, Vec<Link>);
 
 impl PartitionView for Moves {
-    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, BoxError>> {
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, observe::Error>> {
         self.0.observe(asset)
     }
 

@@ -11,7 +11,10 @@ use prodspec_model::{
 };
 
 use super::{modelled, rig::*};
-use crate::kernel::{Branch, Event, amounts::Amounts, slot::SlotNo};
+use crate::kernel::{
+    Branch, Event,
+    state::{amounts::Amounts, numbers::SlotNo},
+};
 
 /// An asset that consumes capacity of `p`.
 pub(super) fn consumer(name: &str, size: u32) -> Asset {
@@ -147,6 +150,33 @@ fn r9_a_waiter_keeps_its_place_and_is_woken_when_a_level_falls() {
     rig.diffed("c", |asset| resizes(asset, 10, 40));
     takes(&mut rig, "c", 40);
     assert!(rig.push("c").is_some(), "5 + 40 + 40");
+}
+
+/// `b` and `c` wait for room. `b` is woken first, finds none yet, and stays before `c`.
+#[test]
+fn r9_a_waiter_that_was_woken_too_early_stays_first() {
+    let mut rig = rig();
+    usage(&mut rig, "a");
+    for name in NAMES {
+        rig.diffed(name, |asset| resizes(asset, 10, 70));
+    }
+    for name in NAMES {
+        takes(&mut rig, name, 70);
+    }
+    rig.pushed("a", Ok(Pushed::Done));
+    // The released claim still counts until `a` is diffed.
+    assert!(rig.is_diffing("b") && !rig.is_diffing("c"));
+    rig.diffed("b", |asset| resizes(asset, 10, 70));
+    takes(&mut rig, "b", 70);
+    assert!(rig.push("b").is_none());
+    // `c` is woken when `b` parks again, finds no room either, and is behind `b`.
+    if rig.is_diffing("c") {
+        rig.diffed("c", |asset| resizes(asset, 10, 70));
+        takes(&mut rig, "c", 70);
+    }
+    rig.diffed("a", |_| has(5));
+    assert!(rig.is_diffing("b"), "the first waiter is woken first");
+    assert!(!rig.is_diffing("c"));
 }
 
 #[test]

@@ -104,6 +104,32 @@ fn s9_suspended_owner_opens_no_breaker() {
     );
 }
 
+/// The machine sleeps a second time while the extended deadlines run.
+#[test]
+fn s9_owner_suspended_twice_opens_no_breaker() {
+    let mut rig = rig(100);
+    for _ in 0..2 {
+        rig.now.mono = rig.now.mono + Duration::from_secs(3_600);
+        rig.now.wall += Duration::from_secs(3_600);
+        rig.step(Event::Tick);
+    }
+    assert_eq!(rig.kernel.branches()[&Branch::DiffDeadline], 100);
+    assert_eq!(rig.kernel.branches().get(&Branch::BreakerOpened), None);
+}
+
+#[test]
+fn s9_suspended_owner_opens_no_breaker_for_pushes() {
+    let mut rig = rig(20);
+    for n in 0..20 {
+        rig.until_push(&name(n), |verdict| verdict).unwrap();
+    }
+    rig.now.mono = rig.now.mono + Duration::from_secs(3_600);
+    rig.now.wall += Duration::from_secs(3_600);
+    rig.step(Event::Tick);
+    assert_eq!(rig.kernel.branches()[&Branch::PushDeadline], 20);
+    assert_eq!(rig.kernel.branches().get(&Branch::BreakerOpened), None);
+}
+
 #[test]
 fn s9_an_asset_known_to_fail_does_not_probe_for_pushes() {
     let mut rig = rig(12);

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Command, Event, Record, Recovered, pins::policy_in, slot::SlotNo},
+    kernel::{Call, Command, Event, Record, Recovered, pin::policy_in, state::numbers::SlotNo},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -200,7 +200,7 @@ impl Chaos {
             let intent = table.intent(at).and_then(|(asset, _)| enforced(asset));
             Some((table.id(at)?, intent))
         };
-        let early = self.rig.kernel.early_pins.iter();
+        let early = self.rig.kernel.pins.early().iter();
         let early = early.filter_map(|(asset, pin)| match pin {
             Pin::At(at, _) => Some((asset.clone(), enforced(at.asset(asset)?)?)),
             _ => None,
@@ -329,10 +329,15 @@ impl Chaos {
             _ => {}
         }
         for _ in 0..dice.roll(3) {
-            verdict = verdict.claim(match dice.roll(5) {
+            verdict = verdict.claim(match dice.roll(6) {
                 0 | 1 => Claim::Exclusive("one".into()),
                 2 => Claim::AtMost("domain".into(), 1 + dice.roll(2)),
                 3 => Claim::Exclusive("two".into()),
+                4 => Claim::Amount {
+                    key: "room".into(),
+                    units: dice.roll(60).into(),
+                    limit: 100,
+                },
                 _ => Claim::Rate("rate".into(), Quota::new(dice.roll(3), dice.time())),
             });
         }
@@ -541,7 +546,7 @@ impl Chaos {
             let stands = matches!(pin_status.state, SyncState::InSync { .. });
             assert!(stands, "{asset}: {pin_status:?} {waits:#?}");
         }
-        assert!(kernel.claims.held().is_empty() && kernel.holds.is_empty());
+        assert!(kernel.claims.held().is_empty() && kernel.holds.pushes().is_empty());
         assert_eq!(kernel.attempts.iter().count(), 0, "{waits:#?}");
     }
 

@@ -27,15 +27,18 @@ impl Kernel {
             ("keys parked on", self.claims.waiting()),
             ("claims", self.claims.held().len()),
             ("rates", self.claims.rates.len()),
-            ("holds", self.holds.len() + self.hold_waiters.len()),
-            ("settle waiters", self.settle_waiters.len()),
-            ("settle log", self.settle_log.len()),
+            ("holds", self.holds.len()),
+            ("settle waiters", self.settle_waits.sizes().0),
+            ("settle log", self.settle_waits.sizes().1),
             ("edges", self.edges.len()),
             ("touched", self.edges.touched()),
-            ("early pins", self.early_pins.len()),
-            ("last settled", self.last_settled.referenced().count()),
-            ("pin_statuses", self.pin_statuses.len() + self.behind.len()),
-            ("unrecorded", self.unrecorded.len()),
+            ("early pins", self.pins.early().len()),
+            (
+                "last settled",
+                self.table.last_settled().referenced().count(),
+            ),
+            ("pin_statuses", self.pins.len() + self.census.behind().len()),
+            ("unrecorded", self.ledger.quiet()),
             (
                 "asked",
                 self.kinds.iter().map(|kind| kind.asked.len()).sum(),
@@ -271,4 +274,58 @@ fn s5_asset_that_comes_back_gets_higher_run_numbers() {
     rig.publish(vec![thing("a", 1)], &[]);
     let after = rig.diff("a").unwrap().run;
     assert!(after.n > before.n, "{before:?}, then {after:?}");
+}
+
+/// A provider's push relies on `c`, which is turned down meanwhile and removed from intent.
+#[test]
+fn asset_that_left_during_a_push_that_relies_on_it_is_forgotten_after_the_push() {
+    let mut rig = Rig::new(vec![thing("c", 1), thing("p", 1)]);
+    rig.in_sync("c");
+    rig.diffed("p", differs);
+    let stamp = rig.observe("c", Diff::in_sync()).stamp;
+    rig.checked("p", |mut verdict| {
+        verdict.relies_on.push(stamp);
+        verdict
+    });
+    rig.durable();
+    let push = rig.push("p").unwrap();
+    rig.publish(vec![turned(&thing("c", 1))], &[]);
+    rig.in_sync("c");
+    rig.publish(Vec::new(), &["c"]);
+    let gone = |rig: &Rig| {
+        let of = |record: &&Record| matches!(record, Record::Gone(asset) if *asset == id("c"));
+        rig.records.iter().filter(of).count()
+    };
+    assert_eq!(gone(&rig), 0, "the push relies on it");
+    let (run, answer) = (push.target.run, Ok(Pushed::Done));
+    rig.step(Event::PushDone { run, answer });
+    assert_eq!(gone(&rig), 1);
+    assert!(rig.kernel.table.find("c").is_none());
+}
+
+/// A check of `p` still asks about `c`, for which its plugin has no capacity, when `c` leaves.
+#[test]
+fn asset_that_left_with_a_queued_observation_is_forgotten_after_it() {
+    let config = crate::config::TypeConfig {
+        diffs: 1,
+        ..super::rig::kind()
+    };
+    let assets = vec![thing("c", 1), thing("p", 1), thing("q", 1)];
+    let mut rig = Rig::with(crate::config::Config::default(), config, assets);
+    for name in ["c", "p", "q"] {
+        rig.until_diff(name);
+        rig.in_sync(name);
+    }
+    rig.publish(vec![turned(&thing("c", 1))], &[]);
+    rig.in_sync("c");
+    rig.look_now("q");
+    let (ticket, asset) = (77, id("c"));
+    rig.step(Event::Observe { ticket, asset });
+    rig.publish(Vec::new(), &["c"]);
+    assert!(rig.kernel.table.find("c").is_some(), "it is asked about");
+    rig.in_sync("q");
+    if rig.is_diffing("c") {
+        rig.in_sync("c");
+    }
+    assert!(rig.kernel.table.find("c").is_none());
 }

@@ -3,7 +3,7 @@
 use plugin_sdk::{Claim, Pushed, Stamp, Verdict};
 
 use super::rig::*;
-use crate::kernel::{Event, Waiting, slot::SlotNo};
+use crate::kernel::{Event, Waiting, state::numbers::SlotNo};
 
 /// The assets that block an asset.
 fn behind(rig: &Rig, name: &str) -> Vec<String> {

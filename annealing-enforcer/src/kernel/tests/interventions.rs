@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use control_plane_store::records::{Outcome, Scope};
+use control_plane_store::records::{Decisions, Outcome, Scope};
 use plugin_sdk::{Pushed, Recheck, Verdict};
 use prodspec_model::Digest;
 
@@ -129,6 +129,128 @@ fn r12_an_approval_expires() {
     assert!(rig.push("a").is_none(), "it expired after a day");
     let next = rig.taken_over();
     assert_eq!(next.kernel.interventions(next.now).approvals, []);
+}
+
+/// Changes that do not converge after their approval was given twice: the second word stands for the first.
+#[test]
+fn r12_repeated_approval_is_for_one_push_over_a_takeover() {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    rig.diffed("a", destroys);
+    let check = rig.check("a").unwrap();
+    let change = check.change.digest;
+    rig.approve("a", change);
+    rig.pass(Duration::from_secs(1));
+    rig.approve("a", change);
+    let replaced = |rig: &Rig| {
+        let words = rig.words().approvals;
+        words.iter().filter(|word| word.replaced.is_some()).count()
+    };
+    assert_eq!(replaced(&rig), 1, "marked, not deleted");
+    let (run, answer) = (check.target.run, Ok(Verdict::proceed(rig.now.wall)));
+    rig.step(Event::CheckDone { run, answer });
+    rig.durable();
+    rig.pushed("a", Ok(Pushed::Done));
+    for mut next in [rig.taken_over(), rig] {
+        assert_eq!(next.kernel.interventions(next.now).approvals, []);
+        next.until_diff("a");
+        next.diffed("a", destroys);
+        if next.check_is_asked("a") {
+            next.checked("a", |verdict| verdict);
+        }
+        next.durable();
+        assert!(next.push("a").is_none(), "two words, one push");
+    }
+}
+
+#[test]
+fn r12_returned_approval_does_not_replace_a_newer_one() {
+    let (mut rig, change) = approved();
+    // The push is admitted and has not begun.
+    rig.pass(Duration::from_secs(1));
+    let newer = rig.now.wall + Duration::from_secs(3_600);
+    rig.say(Command::Approve {
+        asset: id("a"),
+        change,
+        until: Some(newer),
+        by: by(),
+    });
+    rig.pass(Duration::from_secs(60));
+    rig.durable();
+    assert!(rig.push("a").is_none(), "its evidence is too old");
+    for next in [rig.taken_over(), rig] {
+        let words = next.kernel.interventions(next.now).approvals;
+        let ends: Vec<_> = words.iter().map(|word| word.until).collect();
+        assert_eq!(ends, [newer]);
+    }
+}
+
+#[test]
+fn r12_repeated_override_is_for_one_push_over_a_takeover() {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    let hold = |verdict: Verdict| {
+        Verdict::delay(verdict.as_of, delay(Recheck::After(Duration::from_secs(5))))
+    };
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    rig.lift("a", check.change.digest, "test").unwrap();
+    rig.pass(Duration::from_secs(1));
+    rig.lift("a", check.change.digest, "test").unwrap();
+    let answer = Ok(hold(Verdict::proceed(rig.now.wall)));
+    rig.step(Event::CheckDone {
+        run: check.target.run,
+        answer,
+    });
+    rig.durable();
+    rig.pushed("a", Ok(Pushed::Done));
+    let next = rig.taken_over();
+    assert_eq!(next.kernel.interventions(next.now).overrides, []);
+}
+
+#[test]
+fn r12_an_override_expires() {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    rig.diffed("a", differs);
+    let check = rig.check("a").unwrap();
+    rig.lift("a", check.change.digest, "test").unwrap();
+    assert_eq!(rig.kernel.interventions(rig.now).overrides.len(), 1);
+    rig.now.wall += Duration::from_secs(24 * 3_600);
+    assert_eq!(rig.kernel.interventions(rig.now).overrides, []);
+    let next = rig.taken_over();
+    assert_eq!(next.kernel.interventions(next.now).overrides, []);
+}
+
+/// A record keeps only the first commands of a decision: the approval has to be among them.
+#[test]
+fn r12_decision_names_the_approval_first() {
+    let checks = vec!["x".into(), "y".into(), "z".into()];
+    let config = Config {
+        checks,
+        ..Config::default()
+    };
+    let mut rig = Rig::with(config, kind(), vec![thing("a", 0)]);
+    rig.diffed("a", destroys);
+    let check = rig.check("a").unwrap();
+    let change = check.change.digest;
+    rig.approve("a", change);
+    let mut verdict = Verdict::proceed(rig.now.wall);
+    for name in ["x", "y", "z"] {
+        rig.lift("a", change, name).unwrap();
+        let named = delay(Recheck::After(Duration::from_secs(5)));
+        verdict.delays.push(plugin_sdk::Delay {
+            check: name.into(),
+            ..named
+        });
+    }
+    let (run, answer) = (check.target.run, Ok(verdict));
+    rig.step(Event::CheckDone { run, answer });
+    let mut kept = Decisions::default();
+    for record in &rig.records {
+        if let Record::Decision(_, decision) = record {
+            kept.push(decision.clone());
+        }
+    }
+    let admitted = kept.read().find(|it| it.outcome == Outcome::Admitted);
+    assert_eq!(admitted.unwrap().allowed_by[0].word, "approval");
 }
 
 #[test]
@@ -303,6 +425,78 @@ fn r13_operator_ends_the_wait_for_an_unknown_push() {
         _ => false,
     });
     assert!(told, "the decision names the operator");
+}
+
+#[test]
+fn r13_confirmed_end_of_a_push_is_known_to_the_next_owner() {
+    let mut rig = cut_off();
+    rig.say(Command::PushIsOver {
+        asset: id("a"),
+        by: by(),
+    });
+    assert!(rig.is_diffing("a"));
+    // The owner dies before the diff has answered.
+    let mut next = rig.taken_over();
+    next.pass(Duration::from_secs(10));
+    assert!(next.is_diffing("a"), "the operator's command is not lost");
+}
+
+/// A rig whose plugin has room for one push, which `a` takes, while `b` waits for that room.
+fn full() -> Rig {
+    let config = TypeConfig {
+        pushes: 1,
+        ..kind()
+    };
+    let assets = vec![thing("a", 1), thing("b", 1)];
+    let mut rig = Rig::with(Config::default(), config, assets);
+    rig.until_push("a", |verdict| verdict).unwrap();
+    rig.diffed("b", differs);
+    assert!(!rig.check_is_asked("b"));
+    rig
+}
+
+#[test]
+fn look_now_diffs_an_asset_that_waits_for_push_capacity() {
+    let mut rig = full();
+    rig.look_now("b");
+    assert!(rig.is_diffing("b"));
+    rig.kernel.check_invariants(rig.now);
+}
+
+#[test]
+fn look_now_is_refused_while_pushes_are_held_back() {
+    let names: Vec<_> = (0..12).map(|n| format!("a{n:02}")).collect();
+    let mut rig = Rig::new(names.iter().map(|name| thing(name, 1)).collect());
+    let pushes: Vec<_> = names[..11]
+        .iter()
+        .map(|name| rig.until_push(name, |verdict| verdict).unwrap())
+        .collect();
+    for push in pushes {
+        let answer = Err(plugin_sdk::plugin::Error::transient("read-only"));
+        let run = push.target.run;
+        rig.step(Event::PushDone { run, answer });
+    }
+    rig.diffed("a11", differs);
+    assert!(!rig.check_is_asked("a11"), "the breaker for pushes is open");
+    let look = Command::LookNow {
+        asset: id("a11"),
+        by: by(),
+    };
+    let why = refused(&mut rig, look);
+    assert!(why.contains("held back"), "{why}");
+}
+
+#[test]
+fn look_now_is_refused_during_a_shutdown() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.step(Event::Drain);
+    let look = Command::LookNow {
+        asset: id("a"),
+        by: by(),
+    };
+    let why = refused(&mut rig, look);
+    assert!(why.contains("shutting down"), "{why}");
 }
 
 #[test]

@@ -7,10 +7,14 @@ use plugin_sdk::{Claim, Now};
 
 use crate::kernel::{
     Kernel,
-    attempt::{Attempt, AttemptNo, Phase},
-    pin_entry::PinNo,
-    registered::TypeNo,
-    slot::{Slot, SlotNo, State, flag},
+    state::{
+        attempt::{Attempt, Phase},
+        numbers::AttemptNo,
+        numbers::SlotNo,
+        numbers::TypeNo,
+        pin_entry::PinNo,
+        slot::{Slot, State, flag},
+    },
 };
 
 impl Kernel {
@@ -20,7 +24,11 @@ impl Kernel {
             .table
             .slots()
             .filter(|(at, _)| self.counts_as_unsettled(*at));
-        assert_eq!(self.unsettled, unsettled.count() as u32, "unsettled");
+        assert_eq!(
+            self.census.unsettled(),
+            unsettled.count() as u32,
+            "unsettled"
+        );
         for (at, slot) in self.table.slots() {
             self.check_slot(at, slot);
         }
@@ -53,13 +61,13 @@ impl Kernel {
         let policy = self.policy_of(at);
         assert_eq!(policy.is_some(), slot.has(flag::GOVERNED), "governed");
         let pinned = self.table.is_pinned(at);
-        assert_eq!(pinned, self.pin_statuses.contains_key(&at), "pin_status");
+        assert_eq!(pinned, self.pins.of(at).is_some(), "pin_status");
         if !pinned {
             assert_eq!(policy.as_ref(), self.table.follows(at), "default");
         }
         let there = |place| self.table.intent_by(at, place).map(|it| it.0.digest());
         let behind = policy.is_some() && there(slot.pin) != there(PinNo::NEWEST);
-        assert_eq!(behind, self.behind.contains(&at), "behind");
+        assert_eq!(behind, self.census.is_behind(at), "behind");
         let intended = self.table.has_intent(at);
         assert!(
             !(slot.has(flag::ORPHAN) && intended),
@@ -93,8 +101,8 @@ impl Kernel {
         let wakes = match it.phase {
             Phase::Queued => true,
             Phase::Permit => kind.permits.contains(&(at, it.generation)),
-            Phase::Journaling(number) => self.journaling.contains(&(number, at)),
-            _ => self.timers.contains(at, it.generation),
+            Phase::Journaling(number) => self.ledger.awaits(number, at),
+            _ => self.schedule.contains(at, it.generation),
         };
         assert!(wakes, "nothing wakes {:?}", it.phase);
         let working = matches!(
@@ -141,7 +149,24 @@ impl Kernel {
         let checking = checking
             .filter(|it| matches!(it.phase, Phase::Checking))
             .count();
-        assert_eq!(self.checking, checking as u32, "checking");
+        assert_eq!(self.settle_waits.checking(), checking as u32, "checking");
+    }
+
+    /// The claimed amounts are those of the pushes in flight, and the sums kept by key equal a recount.
+    fn check_amounts(&self) {
+        let mut claimed: BTreeMap<_, BTreeMap<SlotNo, u64>> = BTreeMap::new();
+        for it in self.attempts.iter() {
+            for claim in &it.claims {
+                if let Claim::Amount { key, units, .. } = claim
+                    && *units > 0
+                {
+                    let of = claimed.entry(key.clone()).or_default();
+                    let most = of.entry(it.slot).or_default();
+                    *most = (*most).max(*units);
+                }
+            }
+        }
+        assert_eq!(self.claims.amounts.recounted(), claimed, "amounts");
     }
 
     fn check_holdings(&self) {
@@ -152,8 +177,10 @@ impl Kernel {
                 *holds.entry(relied).or_default() += 1;
             }
             for claim in &it.claims {
-                let (Claim::Exclusive(key) | Claim::AtMost(key, _)) = claim else {
-                    panic!("a rate is kept as a claim");
+                let key = match claim {
+                    Claim::Exclusive(key) | Claim::AtMost(key, _) => key,
+                    Claim::Amount { .. } => continue,
+                    _ => panic!("a rate is kept as a claim"),
                 };
                 *claims
                     .entry(key.clone())
@@ -162,7 +189,8 @@ impl Kernel {
                     .or_default() += 1;
             }
         }
-        assert_eq!(self.holds, holds, "holds");
+        assert_eq!(*self.holds.pushes(), holds, "holds");
         assert_eq!(*self.claims.held(), claims, "claims");
+        self.check_amounts();
     }
 }

@@ -8,7 +8,7 @@ use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, Recheck, Verdict, plug
 use super::rig::{Rig, delay, differs, id, kind, seal, thing};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Branch, Event, Record, Recovered, Waiting, slot::Slot},
+    kernel::{Branch, Event, Record, Recovered, Waiting, state::slot::Slot},
 };
 
 #[test]

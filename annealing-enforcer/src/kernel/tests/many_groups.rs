@@ -4,7 +4,10 @@ use plugin_sdk::FencingToken;
 use prodspec_model::{Asset, AssetId, AssetRef, Incarnation, addons::RolloutPolicyRef};
 
 use super::rig::*;
-use crate::{config::Config, kernel::Recovered};
+use crate::{
+    config::Config,
+    kernel::{Recovered, recover::EXAMINED},
+};
 
 fn governed(name: &str, policy: &str, size: u32) -> Asset {
     let policy = AssetRef::to(id(policy));
@@ -63,4 +66,30 @@ fn r17_policy_not_named_at_its_own_head_governs_nothing() {
     // The head of `p` moved to an incarnation where `a` names `q`.
     let rig = taken_over(&latest, vec![(id("p"), second), (id("q"), first)]);
     assert_eq!(pin_of(&rig, "a"), "latest");
+}
+
+/// Each of 800 groups has its head at an incarnation of its own, in which the ten assets of its group changed.
+#[test]
+fn r17_takeover_examines_each_change_once_however_many_groups_there_are() {
+    const GROUPS: usize = 800;
+    let policy = |group: usize| format!("policy{group:03}");
+    let all = |group: usize, size| {
+        let names = (0..10).map(move |n| format!("group{group:03}/a{n}"));
+        names.map(move |name| governed(&name, &policy(group), size))
+    };
+    let assets = (0..GROUPS).flat_map(|group| all(group, 1)).collect();
+    let mut newest = seal(None, assets, &[]);
+    let mut heads = Vec::new();
+    for group in 0..GROUPS {
+        newest = seal(Some(&newest), all(group, 2).collect(), &[]);
+        heads.push((id(&policy(group)), newest.clone()));
+    }
+    let before = EXAMINED.get();
+    let rig = taken_over(&newest, heads);
+    let examined = EXAMINED.get() - before;
+    assert!(examined <= 2 * GROUPS * 10, "{examined} changes examined");
+    assert_eq!(
+        pin_of(&rig, "group007/a3"),
+        "at the head of `policy007`, its last completed rollout"
+    );
 }

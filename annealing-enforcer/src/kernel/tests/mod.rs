@@ -21,7 +21,7 @@ mod pins;
 mod planted;
 mod pushes;
 mod restarts;
-mod rig;
+pub(super) mod rig;
 mod status;
 mod survey;
 mod takeover;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Claim, FencingToken, Pin, Recheck, SyncState};
+use plugin_sdk::{Cause, Claim, FencingToken, Pin, Recheck, SyncState, observe};
 use prodspec_model::{Asset, AssetRef, Incarnation, Message, addons::RolloutPolicyRef};
 use serde::{Deserialize, Serialize};
 
 use super::rig::{Rig, delay, differs, id, kind, thing};
 use crate::{
     config::Config,
-    kernel::{AssetStatus, Branch, Event, Recovered, attempt::AttemptNo},
+    kernel::{AssetStatus, Branch, Event, Recovered, state::numbers::AttemptNo},
 };
 
 #[derive(Serialize, Deserialize)]
@@ -206,4 +206,20 @@ fn r15_orphan_that_became_modelled_only_is_listed_after_a_restart() {
     let found = next.kernel.explain(next.now, &id("a")).unwrap();
     assert_eq!(found.status, AssetStatus::Orphaned);
     is_left_alone(&mut next);
+}
+
+#[test]
+fn r16_observation_distinguishes_a_modelled_only_asset_from_one_that_is_gone() {
+    let mut rig = Rig::new(vec![thing("a", 1), idea("b", 1)]);
+    for (ticket, (name, why)) in [
+        ("b", observe::Error::ModelledOnly),
+        ("c", observe::Error::Gone),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (ticket, asset) = (ticket as u64, id(name));
+        rig.step(Event::Observe { ticket, asset });
+        assert_eq!(rig.replies[&ticket], Err(why), "{name}");
+    }
 }

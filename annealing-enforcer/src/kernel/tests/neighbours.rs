@@ -67,6 +67,11 @@ fn r16_observation_names_the_cause_of_the_neighbours_push() {
     });
     let seen = rig.observe("b", Diff::in_sync());
     assert_eq!(seen.cause, None, "no intent");
+    assert!(seen.not_yet, "its rollout brings it");
+    rig.publish(vec![thing("a", 2)], &["b"]);
+    let seen = rig.observe("b", Diff::in_sync());
+    assert_eq!(seen.cause, None, "an orphan");
+    assert!(!seen.not_yet, "no rollout brings it");
 }
 
 /// Observes `b` during the check of `a`, then runs `between`. Returns the push of `a`, if it is admitted.

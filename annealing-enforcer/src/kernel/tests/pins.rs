@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
+use control_plane_store::records::Scope;
 use plugin_sdk::{
-    Cause, FencingToken, Pin, PinEvent, PinStatus, Pushed, Recheck, SyncState, plugin,
+    Cause, FencingToken, Pin, PinEvent, PinStatus, Pushed, Recheck, SyncState, Verdict, plugin,
 };
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
     addons::{RolloutPolicyRef, Turndown},
 };
 
-use super::rig::{Rig, Thing, delay, differs, id, kind, seal, thing};
+use super::rig::{Rig, Thing, delay, destroys, differs, id, kind, seal, thing};
 use crate::{
     config::Config,
     kernel::{AssetStatus, Branch, Event, Record, Recovered},
@@ -505,4 +506,44 @@ fn r17_each_of_66000_groups_has_its_own_head() {
         Some(1),
         "not the newest: its group is at 1"
     );
+}
+
+/// The reason that the strategist is told for a target that is not in sync.
+fn held_for(rig: &Rig) -> Option<String> {
+    match pin_status(rig, "a").1 {
+        SyncState::OutOfSync { why, .. } => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn r63_strategist_is_told_what_holds_a_target() {
+    let mut rig = Rig::new(vec![governed("a", 1)]);
+    let first = rig.latest.clone();
+    pin(&mut rig, "a", at(&first));
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| {
+        Verdict::delay(verdict.as_of, delay(Recheck::After(Duration::from_secs(5))))
+    });
+    assert_eq!(held_for(&rig).as_deref(), Some("test: not now"));
+    rig.pause(Scope::Partition, None);
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| verdict);
+    assert_eq!(held_for(&rig).as_deref(), Some("paused by me: seen"));
+    rig.resume(Scope::Partition);
+    rig.diffed("a", destroys);
+    rig.checked("a", |verdict| verdict);
+    let unapproved = held_for(&rig).unwrap();
+    assert!(unapproved.contains("approve change"), "{unapproved}");
+    rig.look_now("a");
+    rig.until_push("a", |verdict| verdict).unwrap();
+    assert_eq!(held_for(&rig), None, "admitted");
+    let told = rig.feed.iter().flat_map(|event| match event {
+        PinEvent::Statuses(statuses) => statuses.as_slice(),
+        _ => &[],
+    });
+    let last = told.last().unwrap();
+    let cleared = matches!(&last.1.state, SyncState::OutOfSync { why: None, .. });
+    assert!(cleared, "the feed tells it too: {:?}", last.1.state);
 }

@@ -8,7 +8,7 @@ use prodspec_model::addons::Turndown;
 use super::rig::{Rig, differs, exclusive, id, kind, thing};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Branch, Event, Record, attempt::AttemptNo},
+    kernel::{Branch, Event, Record, state::numbers::AttemptNo},
 };
 
 #[test]

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use control_plane_store::records::AssetRecord;
-use plugin_sdk::{Diff, FencingToken, Guard, Stamp};
+use plugin_sdk::{Cause, Diff, FencingToken, Guard, Pin, Recheck, Stamp, SyncState, Verdict};
 use prodspec_model::{Asset, Message, TypeName};
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,11 @@ fn r13_push_may_rely_on_thousands_of_assets_with_long_ids() {
     let bytes = serde_json::to_vec(&record).unwrap().len();
     assert!(bytes < control_plane_store::limit::VALUE, "{bytes}");
     let next = rig.taken_over();
-    assert_eq!(next.kernel.holds.len(), 6_000, "each is held again");
+    assert_eq!(
+        next.kernel.holds.pushes().len(),
+        6_000,
+        "each is held again"
+    );
 }
 
 #[test]
@@ -175,4 +179,68 @@ fn l2_every_asset_is_diffed_by_a_series_of_short_owners() {
         }
     }
     assert_eq!(seen.len(), 200);
+}
+
+/// Drift that waits for its repair when its owner dies.
+#[test]
+fn r20_drift_is_known_to_the_next_owner() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.in_sync("a");
+    rig.in_sync("b");
+    rig.look_now("a");
+    rig.diffed("a", differs);
+    rig.checked("a", |verdict| {
+        Verdict::delay(
+            verdict.as_of,
+            delay(Recheck::After(Duration::from_secs(60))),
+        )
+    });
+    let mut next = rig.taken_over();
+    assert_eq!(next.kernel.unsettled(), 1, "the drift is known");
+    let looked = next.diff("a").expect("unsettled assets are diffed first");
+    assert!(!next.is_diffing("b"));
+    let (run, answer) = (looked.run, Ok(differs(&looked.asset)));
+    next.step(Event::DiffDone { run, answer });
+    let check = next.check("a").unwrap();
+    assert_eq!(check.cause, Cause::Drift, "it is drift and no edit");
+    let after = next.taken_over();
+    assert_eq!(after.kernel.unsettled(), 1, "and known to the owner after");
+}
+
+#[test]
+fn r20_repaired_drift_is_forgotten() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.look_now("a");
+    rig.until_push("a", |verdict| verdict).unwrap();
+    let mut crashed = rig.taken_over();
+    crashed.in_sync("a");
+    assert_eq!(crashed.taken_over().kernel.unsettled(), 0);
+}
+
+#[test]
+fn r20_drift_at_a_pin_is_known_to_the_next_owner() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    let first = rig.latest.clone();
+    rig.publish(vec![thing("a", 2)], &[]);
+    rig.step(Event::Pin {
+        asset: id("a"),
+        pin: Pin::At(first.clone(), Cause::Intent),
+    });
+    while rig.is_diffing("a") {
+        rig.in_sync("a");
+    }
+    rig.look_now("a");
+    rig.diffed("a", differs);
+    let next = rig.taken_over();
+    let statuses = next.kernel.pin_statuses();
+    let [(_, status)] = statuses.as_slice() else {
+        panic!("{statuses:?}");
+    };
+    let drifted = matches!(status.state, SyncState::OutOfSync { .. });
+    assert!(drifted, "{:?}", status.state);
+    let kept = next.taken_over().remembered("a").unwrap();
+    let settled = kept.settled.expect("it was in sync at its pin");
+    assert_eq!(settled.incarnation, first.no());
 }

@@ -7,7 +7,7 @@ use control_plane_store::records::{AssetRecord, By, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, PinEvent, Pushed, Recheck, Usage, Verdict, plugin,
+    Observation, Pin, PinEvent, Pushed, Recheck, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
@@ -32,7 +32,7 @@ impl Message for Thing {
     const TYPE: &'static str = "test.v1.Thing";
 }
 
-pub(super) fn id(text: &str) -> AssetId {
+pub(in crate::kernel) fn id(text: &str) -> AssetId {
     AssetId::new(text).unwrap()
 }
 
@@ -45,7 +45,11 @@ pub(super) fn thing(name: &str, size: u32) -> Asset {
 }
 
 /// The incarnation after `parent`, or the first one: with the assets `put` and without those `removed`.
-pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
+pub(in crate::kernel) fn seal(
+    parent: Option<&Incarnation>,
+    put: Vec<Asset>,
+    removed: &[&str],
+) -> Incarnation {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
     let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
     let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
@@ -96,7 +100,7 @@ pub(super) struct Rig {
     pub(super) sealed: BTreeMap<IncarnationNo, Incarnation>,
     pub(super) calls: Vec<Call>,
     pub(super) records: Vec<Record>,
-    pub(super) replies: BTreeMap<u64, Result<Observation, String>>,
+    pub(super) replies: BTreeMap<u64, Result<Observation, observe::Error>>,
     pub(super) usages: BTreeMap<u64, Usage>,
     pub(super) recorded: u64,
     pub(super) feed: Vec<PinEvent>,
@@ -443,6 +447,7 @@ impl Rig {
     pub(super) fn taken_over(&self) -> Self {
         let mut recovered = Recovered::nothing(self.latest.clone());
         let mut assets = BTreeMap::new();
+        let mut pins = BTreeMap::new();
         for record in &self.records {
             match record {
                 Record::Asset(asset, state) => {
@@ -450,12 +455,22 @@ impl Rig {
                 }
                 Record::Owned(owned) => recovered.owned = *owned,
                 Record::Floor(no) => recovered.floor = self.sealed.get(no).cloned(),
+                Record::Pin(asset, pin) => drop(pins.insert(asset.clone(), *pin)),
                 _ => {}
             }
         }
         recovered.assets = assets
             .into_iter()
             .filter_map(|(asset, state)| Some((asset, state?)))
+            .collect();
+        let restored = |pin: Pin| match pin {
+            Pin::Default => None,
+            Pin::NotYet => Some(Pin::NotYet),
+            Pin::At(no, cause) => Some(Pin::At(self.sealed[&no].clone(), cause)),
+        };
+        recovered.pins = pins
+            .into_iter()
+            .filter_map(|(asset, pin)| Some((asset, restored(pin)?)))
             .collect();
         recovered.interventions = self.words();
         recovered.named = self.sealed.clone();

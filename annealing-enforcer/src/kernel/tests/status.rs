@@ -16,7 +16,7 @@ use prodspec_model::{
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Event, Kernel, OTHERS, Reason, Status, slot::flag},
+    kernel::{Event, Kernel, OTHERS, Reason, Status, state::slot::flag},
 };
 
 impl Kernel {
@@ -105,6 +105,31 @@ fn r63_status_names_pauses_and_counts_what_they_hold() {
     let found = status(&rig);
     assert_eq!(found.pauses, []);
     assert!(!found.reasons.contains_key(&Reason::Paused));
+}
+
+#[test]
+fn r63_status_names_approvals_and_overrides() {
+    let mut rig = Rig::new(vec![thing("a", 0), thing("b", 1)]);
+    rig.pause(Scope::Partition, None);
+    rig.diffed("a", destroys);
+    rig.diffed("b", differs);
+    let change = |rig: &Rig, name| {
+        let explained = rig.kernel.explain(rig.now, &id(name)).unwrap();
+        explained.change.unwrap().digest
+    };
+    let (destroyed, delayed) = (change(&rig, "a"), change(&rig, "b"));
+    rig.approve("a", destroyed);
+    rig.lift("b", delayed, "test").unwrap();
+    let found = status(&rig);
+    let approvals = found.approvals.iter();
+    let approvals: Vec<_> = approvals.map(|it| (&it.asset, it.change, &it.by)).collect();
+    assert_eq!(approvals, [(&id("a"), destroyed, &by())]);
+    let overrides = found.overrides.iter();
+    let overrides: Vec<_> = overrides.map(|it| (&it.asset, it.check.as_str())).collect();
+    assert_eq!(overrides, [(&id("b"), "test")]);
+    rig.pass(Duration::from_secs(25 * 3600));
+    let found = status(&rig);
+    assert_eq!((found.approvals, found.overrides), (vec![], vec![]));
 }
 
 #[test]

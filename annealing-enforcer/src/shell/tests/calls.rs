@@ -7,7 +7,9 @@ use std::sync::{
 
 use control_plane_runtime::TokioRuntime;
 use futures::{FutureExt, future::BoxFuture};
-use plugin_sdk::{Mono, Now};
+use plugin_sdk::{
+    BoxError, CheckInfo, CheckPlugin, CheckRequest, Mono, Now, Verdict, service::CheckLayer,
+};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -16,10 +18,19 @@ use crate::{Plugin, shell::ProcessLease};
 /// Maximum time of a test: one that takes longer hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// A plugin whose diffs of some assets block their thread until `let_go` is called.
+/// The kind of call that blocks its thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Diff,
+    Check,
+    Push,
+}
+
+/// A plugin and a check whose calls of one kind, for some assets, block their thread until `let_go` is called.
 #[derive(Clone)]
 struct Blocking {
     production: Arc<InMemoryProduction>,
+    at: Stage,
     blocks: Vec<AssetId>,
     free: Arc<(Mutex<bool>, Condvar)>,
     entered: mpsc::UnboundedSender<AssetId>,
@@ -27,9 +38,14 @@ struct Blocking {
 
 impl Blocking {
     fn new(blocks: &[&str]) -> (Self, mpsc::UnboundedReceiver<AssetId>) {
+        Self::in_calls_of(Stage::Diff, blocks)
+    }
+
+    fn in_calls_of(at: Stage, blocks: &[&str]) -> (Self, mpsc::UnboundedReceiver<AssetId>) {
         let (entered, told) = mpsc::unbounded_channel();
         let plugin = Self {
             production: Arc::default(),
+            at,
             blocks: blocks
                 .iter()
                 .map(|name| testing::asset(name).id())
@@ -38,6 +54,17 @@ impl Blocking {
             entered,
         };
         (plugin, told)
+    }
+
+    /// Blocks the calling thread if calls of this kind for this asset do.
+    fn block(&self, at: Stage, asset: &AssetId) {
+        if self.at == at && self.blocks.contains(asset) {
+            let _ = self.entered.send(asset.clone());
+            let mut free = self.free.0.lock().unwrap();
+            while !*free {
+                free = self.free.1.wait(free).unwrap();
+            }
+        }
     }
 
     fn let_go(&self) {
@@ -49,18 +76,25 @@ impl Blocking {
 #[async_trait::async_trait]
 impl AssetPlugin for Blocking {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        if self.blocks.contains(&request.asset) {
-            let _ = self.entered.send(request.asset.clone());
-            let mut free = self.free.0.lock().unwrap();
-            while !*free {
-                free = self.free.1.wait(free).unwrap();
-            }
-        }
+        self.block(Stage::Diff, &request.asset);
         self.production.diff(request).await
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.block(Stage::Push, &request.asset);
         self.production.push(request).await
+    }
+}
+
+#[async_trait::async_trait]
+impl CheckPlugin for Blocking {
+    fn info(&self) -> CheckInfo {
+        CheckInfo::new("blocking")
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        self.block(Stage::Check, &request.asset);
+        Ok(request.proceed())
     }
 }
 
@@ -84,11 +118,32 @@ pub(super) async fn sealed_in(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s9_diffs_that_block_their_threads_stop_no_other_asset() {
+    stops_no_other_asset(Stage::Diff).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_checks_that_block_their_threads_stop_no_other_asset() {
+    stops_no_other_asset(Stage::Check).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_pushes_that_block_their_threads_stop_no_other_asset() {
+    stops_no_other_asset(Stage::Push).await;
+}
+
+/// The calls of three assets block three threads; the fourth asset settles meanwhile.
+async fn stops_no_other_asset(at: Stage) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let partition = sealed_in(&store, "test", &["a", "b", "c", "d"]).await;
-    let (plugin, mut entered) = Blocking::new(&["a", "b", "c"]);
+    let (plugin, mut entered) = Blocking::in_calls_of(at, &["a", "b", "c"]);
+    let check = plugin.clone();
     let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store)
         .asset_plugin::<testing::Thing>(plugin.clone())
+        .checks(|base| {
+            tower::ServiceBuilder::new()
+                .layer(CheckLayer::new(check))
+                .service(base)
+        })
         .build()
         .unwrap();
     let (handle, (stop, stopped)) = (enforcer.handle(), oneshot::channel::<()>());
@@ -106,7 +161,7 @@ async fn s9_diffs_that_block_their_threads_stop_no_other_asset() {
     };
     let in_time = tokio::time::timeout(HANGS, test).await;
     plugin.let_go();
-    assert!(in_time.is_ok(), "a blocking diff stops the partition");
+    assert!(in_time.is_ok(), "a blocking call stops the partition");
     drop(stop);
     running.await.unwrap().unwrap();
 }

@@ -328,6 +328,7 @@ impl World {
                 at: testing::NOW,
                 until: jiff::Timestamp::MAX,
                 used: None,
+                replaced: None,
             };
             let partition = &self.second.id().partition;
             let word = record::put(partition, &word.name(), &word).unwrap();

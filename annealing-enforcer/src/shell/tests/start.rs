@@ -70,10 +70,50 @@ async fn r5_unreadable_decisions_are_left_unchanged_and_enforcement_goes_on() {
     store.commit(damaged).await.unwrap();
     enforced(&store, 1, async |handle| {
         assert_eq!(handle.status().await.unwrap().unsettled, 0);
+        let old = || BTreeSet::from([IncarnationNo(7), IncarnationNo(8)]);
+        let free = handle.retire(old()).await.unwrap();
+        assert_eq!(free, old(), "retention goes on");
+        let explained = handle.explain(&a).await.unwrap();
+        assert_eq!(explained.chain[0].asset, a);
+        assert_eq!(explained.decisions, []);
+        let why = explained.unreadable.unwrap();
+        assert!(why.contains("a` is damaged"), "{why}");
     })
     .await;
     let row = store.get(&[key]).await.unwrap().pop().unwrap().unwrap();
     assert_eq!(&row.value[..], b"{[");
+}
+
+/// An asset of a type that no plugin of this process enforces.
+fn foreign(name: &str) -> Asset {
+    let text = format!(r#"{{"id":"{name}","type":"test.v1.Other","payload":{{}}}}"#);
+    Asset::try_from(text.as_str()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r5_decisions_of_assets_that_were_gone_before_a_crash_are_removed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let first = testing::incarnation(1, [testing::asset("a"), foreign("other")]);
+    let incarnations = Incarnations::new(store.clone(), first.id().partition.clone());
+    incarnations.seal(&first, None, Batch::new()).await.unwrap();
+    let partition = PartitionId::new("test").unwrap();
+    let key = |name| record::key(&partition, <Decisions as record::Record>::KIND, name);
+    let names = ["damaged", "gone", "other"];
+    let batch = Batch::new()
+        .put(key("damaged"), "{[")
+        .put(key("gone"), NEWER)
+        .put(key("other"), NEWER.replace(":7,", ":8,"));
+    store.commit(batch).await.unwrap();
+    enforced(&store, 1, async |handle| {
+        let old = [7, 8, 9].map(IncarnationNo);
+        handle.retire(old.into()).await.unwrap();
+        let free = handle.retire(old.into()).await.unwrap();
+        assert_eq!(free, [7, 9].map(IncarnationNo).into());
+    })
+    .await;
+    let rows = store.get(&names.map(key)).await.unwrap();
+    let kept: Vec<bool> = rows.iter().map(Option::is_some).collect();
+    assert_eq!(kept, [false, false, true], "only `other` is in intent");
 }
 
 /// A store where every seventh read fails.

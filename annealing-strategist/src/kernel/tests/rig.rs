@@ -13,8 +13,8 @@ use plugin_sdk::{
     AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, Pin, PinStatus, TargetSelection,
 };
 use prodspec_model::{
-    Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationId, IncarnationNo, Message,
-    PartitionId, Snapshot,
+    Asset, AssetBuilder, AssetId, AssetRef, Change, Incarnation, IncarnationId, IncarnationNo,
+    Message, PartitionId, Snapshot,
     addons::{PhysicalCluster, RolloutPolicyRef},
     incarnation::Header,
     rollout::RolloutPolicy,
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::plane::{Fed, Part, Plane};
 use crate::{
     config::Config,
-    group::{changed, governs},
+    group::{governs, members, policy_of},
     kernel::{
         Bug, Call, Command, Counts, Effects, Event, Heads, Kernel, Recovered, Refused, Step, View,
     },
@@ -131,6 +131,8 @@ pub(super) struct Rig {
     pub(super) replies: BTreeMap<u64, Result<(), Refused>>,
     /// The judgement of every health check. An error: the check fails.
     pub(super) health: Result<Judgement, String>,
+    /// The error of every selection. `None`: selections follow the policy.
+    pub(super) fails: Option<String>,
     /// Age of the evidence at each health check.
     pub(super) evidence: Duration,
     /// Time after which pushes happen by themselves. `None`: they do not.
@@ -181,6 +183,7 @@ impl Rig {
             calls: VecDeque::new(),
             replies: BTreeMap::new(),
             health: Ok(Judgement::Healthy),
+            fails: None,
             evidence: Duration::ZERO,
             lag: Some(Duration::from_secs(1)),
             pushes: BTreeSet::new(),
@@ -297,11 +300,12 @@ impl Rig {
             None => return false,
             Some(Call::Select(call, request)) => {
                 self.selected += 1;
-                let answer = futures::executor::block_on(policy::standard().select(*request));
-                Event::Selected {
-                    call,
-                    answer: answer.map_err(|error| error.to_string()),
-                }
+                let answer = match self.fails.clone() {
+                    Some(why) => Err(why),
+                    None => futures::executor::block_on(policy::standard().select(*request))
+                        .map_err(|error| error.to_string()),
+                };
+                Event::Selected { call, answer }
             }
             Some(Call::Judge(call, request)) => {
                 self.judged += 1;
@@ -486,9 +490,8 @@ fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Ker
     let heads = Heads::default();
     let live = newest.as_ref().filter(behind);
     let to = live.map(|rollout| plane.all[&rollout.to].clone());
-    let between = |before: Option<&Incarnation>, after: &Incarnation| {
-        changed(&policy, head, &heads, before, after)
-    };
+    let between =
+        |before: Option<&Incarnation>, after: &Incarnation| changed(&policy, head, before, after);
     let ours = |asset: &AssetId| {
         plane.rows.contains_key(asset)
             || plane.quarantine.contains_key(asset)
@@ -512,4 +515,23 @@ fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Ker
         policy: policy.clone(),
     };
     Kernel::recover(now, config.clone(), plane.types.clone(), recovered, out)
+}
+
+/// Returns the assets of the group that differ between two incarnations. Without `before`: all its assets.
+fn changed(
+    policy: &AssetId,
+    head: Option<&Incarnation>,
+    before: Option<&Incarnation>,
+    after: &Incarnation,
+) -> Vec<AssetId> {
+    let Some(before) = before else {
+        return members(policy, after);
+    };
+    let ours = |change: &Change| {
+        let was = change.before.as_ref().and_then(policy_of);
+        let heads = Heads::default();
+        was.as_ref() == Some(policy) || governs(policy, head, &heads, after, &change.id())
+    };
+    let changes = before.snapshot().diff(after.snapshot()).into_iter();
+    changes.filter(ours).map(|change| change.id()).collect()
 }

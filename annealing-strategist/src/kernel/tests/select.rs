@@ -218,6 +218,38 @@ fn r19_asset_that_checks_wait_for_moves_along() {
     assert!(waits.iter().any(told), "{waits:?}");
 }
 
+fn drawn(rig: &Rig) -> Option<String> {
+    rig.view().rollout.and_then(|rollout| rollout.drawn)
+}
+
+#[test]
+fn r19_view_names_what_drew_others_along() {
+    let assets = |size| {
+        vec![
+            consumer("a", "z", qps(), size),
+            thing("c", size),
+            thing("z", size),
+        ]
+    };
+    let mut rig = Rig::settled(canary(), assets(1));
+    assert_eq!(drawn(&rig), None);
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "z"]);
+    let edge = "1 wanted, 2 moved, tied by edges or checks of `a` and `z`";
+    assert_eq!(drawn(&rig).as_deref(), Some(edge));
+    // Checks find later that a target under way waits for another one.
+    rig.plane.delay(&id("a"), &[&id("c")]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "c", "z"]);
+    let check = "1 wanted, 2 moved, tied by edges or checks of `a` and `c`";
+    assert_eq!(drawn(&rig).as_deref(), Some(check));
+    rig.crash();
+    rig.run();
+    assert_eq!(drawn(&rig).as_deref(), Some(check));
+}
+
 #[test]
 fn r19_hold_also_stops_assets_that_checks_wait_for() {
     let assets = |size| vec![thing("a", size), thing("b", size), thing("c", size)];
@@ -375,6 +407,8 @@ pub(super) fn r19_closure_larger_than_a_step_moves_in_several_steps() {
     rig.run();
     assert_eq!(rig.at(2).len(), 5);
     assert_eq!(rig.counts().in_flight, 5);
+    let all = drawn(&rig).unwrap();
+    assert!(all.starts_with("1 wanted, 5 moved"), "{all}");
 }
 
 #[test]

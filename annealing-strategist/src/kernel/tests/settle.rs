@@ -6,12 +6,12 @@ use plugin_sdk::{Cause, HealthRequest, Judgement, Pin, PinStatus, SyncState, Wat
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
-    rollout::{Canary, OnUnhealthy, RolloutPolicy},
+    rollout::{Canary, Emergency, OnUnhealthy, RolloutPolicy},
 };
 
 use super::{
     pins::canary,
-    rig::{Idea, P, Rig, id, of_group, thing},
+    rig::{Idea, P, Rig, id, of_group, policy_asset, thing},
 };
 use crate::{
     kernel::{Call, Command, Event},
@@ -232,6 +232,16 @@ fn r21_health_is_checked_when_the_bake_ends_and_soon_again() {
 }
 
 #[test]
+fn r21_no_target_settles_in_the_future_after_a_restart() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.pass(Duration::from_secs(50));
+    rig.settle("a");
+    rig.crash();
+    let view = rig.view();
+    assert_eq!(view.targets[0].settled(), Some(view.now));
+}
+
+#[test]
 pub(super) fn r21_restart_under_a_fast_clock_does_not_shorten_a_bake() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
@@ -363,6 +373,35 @@ fn r21_neighbours_outside_the_group_are_checked_where_they_are() {
     rig.run();
     rig.settle("a");
     assert_eq!(names(&next_question(&mut rig).neighbours), ["free"]);
+}
+
+/// What the failed rollout broke is older than the first move of the rollout that fixes it.
+#[test]
+fn r21_a_fix_and_an_emergency_are_not_condemned_by_an_older_outage() {
+    let word = Emergency {
+        who: "me".into(),
+        why: "it burns".into(),
+    };
+    for emergency in [None, Some(word)] {
+        let mut rig = Rig::begun(canary(), &["a", "b"]);
+        let first = rig.now.wall;
+        rig.pass(5 * MINUTE);
+        rig.tell(Command::Abort).unwrap();
+        rig.pass(5 * MINUTE);
+        let policy = RolloutPolicy {
+            emergency,
+            ..canary()
+        };
+        let fix = vec![thing("a", 3), thing("b", 3), policy_asset(&policy)];
+        rig.put(fix);
+        rig.run();
+        let moved = rig.now.wall;
+        assert_eq!((rig.rollouts(), rig.at(3)[0]), (3, "a"));
+        rig.pass(MINUTE);
+        rig.settle("a");
+        let began = next_question(&mut rig).began;
+        assert_eq!((began, first < moved), (Some(moved), true));
+    }
 }
 
 #[test]

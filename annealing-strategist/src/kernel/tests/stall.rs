@@ -6,6 +6,7 @@ use prodspec_model::rollout::{OnStall, RolloutPolicy};
 
 use super::{
     pins::canary,
+    plane::Part,
     rig::{Rig, id, policy_asset},
 };
 use crate::kernel::Command;
@@ -65,6 +66,69 @@ fn r21_progress_deadline_continues_after_restarts() {
     assert_eq!((rig.at(2), flags(&rig)), (vec!["a", "b"], 1));
     rig.pass(25 * MINUTE);
     assert_eq!(flags(&rig), 2, "another stage");
+}
+
+#[test]
+fn r21_progress_before_a_restart_restarts_the_deadline() {
+    let one = RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(one, &["a", "b"]);
+    rig.pass(31 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.settle("a");
+    assert_eq!(rig.at(2), ["a", "b"]);
+    let stored = rig.plane.newest().unwrap().idle;
+    assert!(stored.is_some_and(|idle| idle.flagged), "older than `b`");
+    rig.crash();
+    rig.pass(29 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.pass(2 * MINUTE);
+    assert_eq!(flags(&rig), 2);
+}
+
+#[test]
+fn r21_a_crash_at_any_step_of_a_stall_does_not_lose_its_consequence() {
+    for (on_stall, word) in [
+        (OnStall::Stop, "stopped"),
+        (OnStall::RollBack, "rolled back"),
+    ] {
+        for part in [Part::Nothing, Part::Records, Part::SomeMoves, Part::All] {
+            for at in 1..4 {
+                let policy = RolloutPolicy {
+                    on_stall,
+                    ..canary()
+                };
+                let mut rig = Rig::begun(policy, &["a", "b"]);
+                rig.pass(29 * MINUTE);
+                (rig.made, rig.crash_at) = (0, Some((at, part)));
+                rig.pass(10 * MINUTE);
+                rig.lag = Some(Duration::from_secs(1));
+                rig.plane.restless.push(id("a"));
+                rig.pass(MINUTE);
+                assert_eq!(rig.state().word(), word, "a crash at step {at}, {part:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn r21_a_selection_that_always_fails_is_flagged_once() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.fails = Some("it is broken".to_owned());
+    rig.settle("a");
+    rig.pass(29 * MINUTE);
+    assert_eq!((rig.at(2), flags(&rig)), (vec!["a"], 0));
+    let why = "the selection failed: it is broken";
+    assert!(rig.view().waits.iter().any(|wait| wait.why == why));
+    rig.pass(2 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.pass(60 * MINUTE);
+    assert_eq!(flags(&rig), 1);
+    rig.fails = None;
+    rig.pass(MINUTE);
+    assert_eq!(rig.at(2), ["a", "b"]);
 }
 
 #[test]

@@ -6,14 +6,16 @@ use control_plane::{
         Named,
         kernel::{Explanation, Waiting},
     },
+    generation::{Refusal, SealOverride},
     model::AssetId,
     rollout::InRollout,
     sdk::Delay,
-    store::records::{Outcome, Pause},
+    store::records::Outcome,
 };
 
 use super::{
     Failure,
+    interventions::{allowed, paused, used},
     rollout::{LEFT_OUT, summary, word},
 };
 use crate::{
@@ -52,12 +54,14 @@ fn show_status(standing: &Standing) {
             say("the manifest has problems and is not followed:");
             say_all(generation.problems.iter());
         }
+        say_all(generation.refusals.iter().map(refused));
     }
     if let Some(stopped) = &status.stopped {
         say(format_args!(
             "STOPPED    enforcement {stopped}; inspect production, then run `clear`"
         ));
     }
+    say_all(status.guard_overrides.iter().map(overridden));
     for failure in &status.task_failures {
         say(format_args!("failed     {failure}"));
     }
@@ -75,6 +79,7 @@ fn show_status(standing: &Standing) {
             enforcement.assets, enforcement.unsettled
         ));
         say_all(enforcement.pauses.iter().map(paused));
+        say_all(allowed(&enforcement.approvals, &enforcement.overrides));
         for view in &standing.rollouts {
             say(format_args!("rollout    {}", summary(view)));
         }
@@ -83,14 +88,17 @@ fn show_status(standing: &Standing) {
     }
 }
 
-fn paused(pause: &Pause) -> String {
-    let until = match pause.until {
-        Some(until) => format!("until {until:.0}"),
-        None => "until an operator resumes it".into(),
-    };
+fn refused(refusal: &Refusal) -> String {
     format!(
-        "paused     {}, {until}, by {} since {:.0}",
-        pause.scope, pause.by, pause.at
+        "refused    by {}; if it is meant: override {0} --change {}",
+        refusal.guard, refusal.digest
+    )
+}
+
+fn overridden(word: &SealOverride) -> String {
+    format!(
+        "override   {} for {}, one seal until {:.0}, by {} since {:.0}",
+        word.guard, word.digest, word.until, word.by, word.at
     )
 }
 
@@ -208,6 +216,7 @@ fn show_whole(explained: &Explained) {
                 ));
             }
         }
+        show_interventions(link);
         if let Some(rollout) = rollouts.get(&link.asset) {
             show_rollout(rollout);
         }
@@ -225,6 +234,9 @@ fn show_whole(explained: &Explained) {
             end.asset, end.reason, end.way_out
         ));
     }
+    if let Some(why) = &enforced.unreadable {
+        say(format_args!("  the decisions cannot be read: {why}"));
+    }
     for decision in &enforced.decisions {
         say(format_args!(
             "  {:.0} @{} {}: {}",
@@ -233,7 +245,17 @@ fn show_whole(explained: &Explained) {
             decision.summary,
             became(&decision.outcome)
         ));
+        let words = decision.allowed_by.iter();
+        say_all(words.map(|word| format!("    {}", used(word))));
     }
+}
+
+/// Prints the commands of operators that apply to an asset.
+fn show_interventions(link: &Explanation) {
+    let words = &link.interventions;
+    let pauses = words.pauses.iter().map(paused);
+    let lines = pauses.chain(allowed(&words.approvals, &words.overrides));
+    say_all(lines.map(|line| format!("  {line}")));
 }
 
 /// Returns the outcome of a decision as text.

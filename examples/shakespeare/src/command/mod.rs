@@ -3,6 +3,7 @@
 pub mod ask;
 pub mod check;
 pub mod down;
+mod interventions;
 pub mod load;
 pub mod plan;
 pub mod processes;

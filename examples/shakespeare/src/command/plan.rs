@@ -2,8 +2,12 @@
 
 use control_plane::enforcer::Outcome;
 
-use super::Failure;
-use crate::{control::client::Control, place::Place, voice::say};
+use super::{Failure, interventions::allowed};
+use crate::{
+    control::client::Control,
+    place::Place,
+    voice::{say, say_all},
+};
 
 /// Prints what would happen to each asset that is not in sync, and the totals.
 ///
@@ -11,6 +15,9 @@ use crate::{control::client::Control, place::Place, voice::say};
 /// When no control plane is running.
 pub async fn plan(place: &Place) -> Result<(), Failure> {
     let plan = Control::find(place).await?.plan().await?;
+    if let Some(stopped) = &plan.stopped {
+        say(format_args!("STOPPED   enforcement {stopped}"));
+    }
     for prospect in &plan.assets {
         let change = prospect.change.as_ref();
         let what = change.map_or("", |change| change.summary.as_str());
@@ -22,6 +29,12 @@ pub async fn plan(place: &Place) -> Result<(), Failure> {
         if !prospect.why.is_empty() {
             say(format_args!("{:<9} {:<14}   {}", "", "", prospect.why));
         }
+        let words = allowed(&prospect.approvals, &prospect.overrides);
+        say_all(
+            words
+                .iter()
+                .map(|word| format!("{:<9} {:<14}   {word}", "", "")),
+        );
     }
     let counts = OUTCOMES.map(|it| format!("{} {}", plan.count(it), outcome(it)));
     say(format_args!(

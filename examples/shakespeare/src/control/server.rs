@@ -16,6 +16,7 @@ use control_plane::{
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
+    sdk::with_causes,
     store::records::Scope,
     strategist::GroupOutcome,
 };
@@ -238,7 +239,8 @@ async fn tell(
             digest,
             said,
         } => {
-            handle.override_guard(&guard, digest, by(said)?).await?;
+            let by = by(said)?;
+            handle.override_guard(&guard, digest, by, None).await?;
         }
         Word::Acknowledge { asset, said } => handle.acknowledge(&asset, by(said)?).await?,
         Word::PushIsOver { asset, said } => handle.push_is_over(&asset, by(said)?).await?,
@@ -308,7 +310,7 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         Self(match error {
             Error::Refused(problems) => Refusal::Problems(problems),
-            other => Refusal::Other(other.to_string()),
+            other => Refusal::Other(with_causes(&other)),
         })
     }
 }

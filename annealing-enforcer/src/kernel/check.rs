@@ -1,0 +1,96 @@
+//! Check: running the check stack for a push, and passing its verdict to admission.
+
+use plugin_sdk::{Now, Run, Verdict};
+
+use super::{
+    Kernel,
+    branch::Branch,
+    event::{Call, CheckCall, Effects, Target},
+    state::{attempt::Phase, numbers::AttemptNo, slot::flag},
+};
+use crate::bug::Bug;
+
+impl Kernel {
+    pub(super) fn start_check(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
+        let edges_seen = self.edges.count();
+        let Some(attempt) = self.attempts.at_mut(at) else {
+            return;
+        };
+        let slot = attempt.slot;
+        let (Some(change), Some(known)) = (attempt.change.clone(), self.table.known(slot)) else {
+            return;
+        };
+        let Some(asset) = attempt.incarnation.snapshot().get(known.id_str()) else {
+            return;
+        };
+        let reached = self.table.slot(slot).has(flag::REACHED);
+        let brought = match reached {
+            true => Vec::new(),
+            false => self.edges.brought(&asset),
+        };
+        let entry = self.table.slot_mut(slot);
+        // Observations of the asset raise its call number meanwhile; the answer of this check is recognised by this
+        // number.
+        entry.n += 1;
+        attempt.run = entry.n;
+        let run = Run {
+            slot: slot.bare(),
+            n: entry.n,
+            incarnation: attempt.incarnation.no(),
+        };
+        attempt.phase = Phase::Checking;
+        attempt.advance();
+        (attempt.check_started, attempt.prolonged) = (now.mono, false);
+        attempt.edges_seen = edges_seen;
+        attempt.settles_seen = self.settle_waits.check_started();
+        self.schedule.set(
+            now.mono + self.config.check_deadline,
+            at,
+            attempt.generation,
+        );
+        out.calls.push(Call::Check(CheckCall {
+            target: Target {
+                run,
+                plugin: entry.kind,
+                asset,
+                incarnation: attempt.incarnation.clone(),
+            },
+            change,
+            observed: attempt.observed.clone(),
+            cause: attempt.cause,
+            edges: self.edges.shared(),
+            latest: self.table.latest().clone(),
+            brought,
+        }));
+    }
+
+    pub(super) fn check_done(
+        &mut self,
+        now: Now,
+        run: Run,
+        answer: Result<Verdict, String>,
+        out: &mut Effects,
+    ) {
+        match self.awaiting(run, |phase| matches!(phase, Phase::Checking)) {
+            Some(at) => self.checked(now, at, answer, out),
+            None => self.count(Branch::Late),
+        }
+    }
+
+    /// Handles the end of an attempt's checks, or their passed deadline.
+    pub(super) fn checked(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        answer: Result<Verdict, String>,
+        out: &mut Effects,
+    ) {
+        self.settle_waits.check_ended();
+        let verdict = match answer {
+            Ok(verdict) => verdict,
+            Err(_) if self.planted(Bug::PushOnTimedOutCheck) => Verdict::proceed(now.wall),
+            Err(why) => super::admission::failed_check(now, why),
+        };
+        self.decide_admission(now, at, &verdict, out);
+    }
+}

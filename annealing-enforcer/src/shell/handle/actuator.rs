@@ -1,0 +1,50 @@
+//! What rollouts and generation ask of the enforcer: pins, steps, the feed of pin statuses, and new incarnations.
+
+use async_trait::async_trait;
+use control_plane_runtime::Runtime;
+use control_plane_store::Write;
+use futures::{StreamExt, channel::mpsc, stream::BoxStream};
+use plugin_sdk::{Actuation, Actuator, BoxError, Pin, PinEvent};
+use prodspec_model::{AssetId, Incarnation};
+
+use super::Handle;
+use crate::{
+    kernel::Event,
+    shell::{error::AskError, input::Input},
+};
+
+impl<R: Runtime> Handle<R> {
+    /// Moves the pin of an asset; returns once that is durable.
+    ///
+    /// # Errors
+    /// [`AskError::Retired`] when the incarnation is being removed; another error when the enforcer is not running.
+    pub async fn pin(&self, asset: &AssetId, pin: Pin<Incarnation>) -> Result<(), AskError> {
+        self.done(|reply| Input::Pin(asset.clone(), pin, reply))
+            .await
+    }
+
+    /// Hands a newly sealed incarnation to the enforcer, without waiting for the store's hint.
+    pub fn publish(&self, incarnation: Incarnation) {
+        // An enforcer that does not run reads the newest incarnation when it starts.
+        let _ = self
+            .inputs
+            .unbounded_send(Input::Kernel(Event::Publish(incarnation)));
+    }
+}
+
+#[async_trait]
+impl<R: Runtime> Actuator for Handle<R> {
+    type Write = Write;
+
+    async fn actuate(&self, step: Actuation<Write>) -> Result<(), BoxError> {
+        let done = self.done(|reply| Input::Actuate(Box::new(step), reply));
+        Ok(done.await?)
+    }
+
+    fn pin_events(&self) -> BoxStream<'static, PinEvent> {
+        let (follower, events) = mpsc::unbounded();
+        // An enforcer that has ended drops the follower, which ends the stream.
+        let _ = self.inputs.unbounded_send(Input::Feed(follower));
+        events.boxed()
+    }
+}

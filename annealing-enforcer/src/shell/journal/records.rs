@@ -1,0 +1,53 @@
+//! The write of each record of the kernel: its key and its value in the store.
+
+use control_plane_store::{
+    Error, Write,
+    record::{self, Record as Stored},
+    records::{AssetRecord, Floor, GroupHead, Orphaned, Taken},
+};
+use plugin_sdk::Pin;
+use prodspec_model::PartitionId;
+
+use crate::kernel::Record;
+
+/// Returns the write of a record. `None`: the record belongs to the history of decisions.
+///
+/// # Errors
+/// When the record is too large.
+pub(super) fn write(partition: &PartitionId, record: Record) -> Result<Option<Write>, Error> {
+    let write = match record {
+        Record::Asset(asset, state) => {
+            put_or_delete::<AssetRecord>(partition, asset.as_str(), state.as_ref())
+        }
+        Record::Orphan(asset, state) => {
+            put_or_delete::<Orphaned>(partition, asset.as_str(), state.as_ref())
+        }
+        Record::Pin(asset, pin) => {
+            let kept = Some(&pin).filter(|pin| **pin != Pin::Default);
+            put_or_delete(partition, asset.as_str(), kept)
+        }
+        Record::Head(policy, incarnation) => {
+            record::put(partition, policy.as_str(), &GroupHead { incarnation })
+        }
+        Record::Taken(incarnation) => record::put(partition, "", &Taken { incarnation }),
+        Record::Owned(owned) => record::put(partition, "", &owned),
+        Record::Floor(incarnation) => record::put(partition, "", &Floor { incarnation }),
+        Record::Pause(word) => record::put(partition, &word.scope.to_string(), &word),
+        Record::Approval(word) => record::put(partition, &word.name(), &word),
+        Record::Override(word) => record::put(partition, &word.name(), &word),
+        Record::Decision(..) | Record::Gone(_) => return Ok(None),
+    };
+    write.map(Some)
+}
+
+/// The write that leaves `state` in the store under `name`, or nothing.
+pub(super) fn put_or_delete<T: Stored>(
+    partition: &PartitionId,
+    name: &str,
+    state: Option<&T>,
+) -> Result<Write, Error> {
+    match state {
+        Some(state) => record::put(partition, name, state),
+        None => Ok(record::delete::<T>(partition, name)),
+    }
+}

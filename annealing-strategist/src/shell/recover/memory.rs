@@ -1,0 +1,238 @@
+//! Composes the stored data of each group.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use control_plane_runtime::Runtime;
+use plugin_sdk::{BoxError, PinStatus};
+use prodspec_model::{AssetId, Incarnation, Message, rollout::RolloutPolicy};
+
+use super::{
+    Group,
+    membership::Membership,
+    others_run,
+    records::{failed_by_group, heads_by_group, kept, newest_by_group, rows_by_group},
+};
+use crate::{
+    group::{examined, members, policy_of},
+    kernel::{Heads, Recovered},
+    record::{Quarantined, Rollout, State, TargetRecord},
+    shell::Strategist,
+};
+
+/// The stored data of all rollouts of the partition.
+pub(super) struct Memory {
+    latest: Incarnation,
+    heads: Heads,
+    newest: BTreeMap<AssetId, Rollout>,
+    /// The incarnations of rollouts that are live, or completed without the head having moved, by group.
+    to: BTreeMap<AssetId, Incarnation>,
+    /// The records of targets, by group.
+    rows: BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
+    /// The group whose live rollout holds an asset, by asset.
+    holders: BTreeMap<AssetId, AssetId>,
+    /// The quarantined contents, by group.
+    quarantine: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
+    /// The groups that quarantine a content of an asset, by asset.
+    failed_in: BTreeMap<AssetId, BTreeSet<AssetId>>,
+    membership: Membership,
+}
+
+impl Memory {
+    pub(super) async fn read<R: Runtime>(
+        strategist: &Strategist<R>,
+        latest: &Incarnation,
+    ) -> Result<Self, BoxError> {
+        let heads = Arc::new(heads_by_group(strategist).await?);
+        let newest = newest_by_group(strategist).await?;
+        let quarantine = failed_by_group(strategist).await?;
+        let mut failed_in: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
+        for (policy, failed) in &quarantine {
+            for (asset, _) in failed {
+                let groups = failed_in.entry(asset.clone()).or_default();
+                groups.insert(policy.clone());
+            }
+        }
+        let mut memory = Self {
+            latest: latest.clone(),
+            heads: heads.clone(),
+            newest,
+            to: BTreeMap::new(),
+            rows: rows_by_group(strategist).await?,
+            holders: BTreeMap::new(),
+            quarantine,
+            failed_in,
+            membership: Membership::new(heads),
+        };
+        memory.read_rolling(strategist).await?;
+        memory.compare().await;
+        memory.find_holders();
+        Ok(memory)
+    }
+
+    /// Loads the incarnations of rollouts that the heads of their groups have not reached.
+    async fn read_rolling<R: Runtime>(
+        &mut self,
+        strategist: &Strategist<R>,
+    ) -> Result<(), BoxError> {
+        for (policy, rollout) in &self.newest {
+            let head = self.heads.get(policy).map(Incarnation::no);
+            let behind = match rollout.state {
+                State::Completed => head.is_none_or(|head| head < rollout.to),
+                _ => !rollout.state.has_ended(),
+            };
+            if behind && let Some(to) = kept(&strategist.incarnations, rollout.to).await? {
+                self.to.insert(policy.clone(), to);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the incarnations that groups are at, from each to the next. Other tasks run between two of them.
+    async fn compare(&mut self) {
+        let all = self.heads.values().chain(self.to.values());
+        let all: Vec<Incarnation> = all.chain([&self.latest]).cloned().collect();
+        for changes in Incarnation::changes_step_by_step(all) {
+            self.membership.add(changes);
+            others_run().await;
+        }
+    }
+
+    /// Finds which live rollout holds which asset. An asset that an earlier rollout moved is held only while the group
+    /// governs it.
+    fn find_holders(&mut self) {
+        let rows = self.rows.values().flatten();
+        let holds = |(asset, row): &&(AssetId, TargetRecord)| {
+            let live = self.newest.get(&row.policy);
+            let live = live.filter(|newest| !newest.state.has_ended());
+            let governor = || self.membership.governor(&self.latest, asset);
+            live.is_some_and(|live| {
+                row.rollout == live.id || governor().as_ref() == Some(&row.policy)
+            })
+        };
+        let held = rows.filter(holds);
+        let holders = held.map(|(asset, row)| (asset.clone(), row.policy.clone()));
+        self.holders = holders.collect();
+    }
+
+    /// The heads of all groups that have one.
+    pub(super) fn heads(&self) -> Heads {
+        self.heads.clone()
+    }
+
+    /// Returns the policy assets of all groups, in the newest incarnation or on record.
+    pub(super) fn policies(&self) -> BTreeSet<AssetId> {
+        let all = self.latest.snapshot().iter();
+        let all = all.filter(|asset| asset.type_str() == RolloutPolicy::TYPE);
+        let mut policies: BTreeSet<AssetId> = all.map(|asset| asset.id()).collect();
+        policies.extend(self.heads.keys().chain(self.newest.keys()).cloned());
+        policies
+    }
+
+    /// Sorts pins by the groups that they belong to.
+    pub(super) fn pins_by_group(
+        &self,
+        pins: Vec<(AssetId, PinStatus)>,
+    ) -> BTreeMap<AssetId, Vec<(AssetId, PinStatus)>> {
+        examined(pins.len());
+        let mut sorted: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
+        for (asset, pin_status) in pins {
+            for policy in self.groups_of(&asset) {
+                let ours = sorted.entry(policy).or_default();
+                ours.push((asset.clone(), pin_status.clone()));
+            }
+        }
+        sorted
+    }
+
+    /// Returns the groups to which the pin of an asset belongs.
+    fn groups_of(&self, asset: &AssetId) -> BTreeSet<AssetId> {
+        if let Some(holder) = self.holders.get(asset) {
+            return [holder.clone()].into();
+        }
+        let governor = self.membership.governor(&self.latest, asset);
+        let named = self.latest.asset(asset).as_ref().and_then(policy_of);
+        let failed = match named {
+            // A group that the asset has left holds it away from failed content. That group lets it go.
+            None => self.failed_in.get(asset).cloned(),
+            Some(_) => None,
+        };
+        failed.into_iter().flatten().chain(governor).collect()
+    }
+
+    /// Composes the data of the group of `policy`, to which `pins` belong.
+    pub(super) async fn group<R: Runtime>(
+        &self,
+        strategist: &Strategist<R>,
+        pins: Vec<(AssetId, PinStatus)>,
+        policy: AssetId,
+    ) -> Result<Group, BoxError> {
+        let written = self.heads.get(&policy);
+        let newest = self.newest.get(&policy).cloned();
+        // A rollout in which all assets were new leaves pins, too: only a group that never had a rollout was adopted.
+        let first = Group::first_pin(&pins).filter(|_| written.is_none() && newest.is_none());
+        let adopted = match first {
+            Some(no) => kept(&strategist.incarnations, no).await?,
+            None => None,
+        };
+        let head = written.or(adopted.as_ref());
+        let to = self.to.get(&policy);
+        let candidates = match &adopted {
+            None => self.membership.named(&policy),
+            // The changes since an adopted head may not be in the membership.
+            Some(adopted) => [adopted, &self.latest]
+                .into_iter()
+                .flat_map(|at| members(&policy, at))
+                .collect(),
+        };
+        examined(candidates.len());
+        let between = |before: Option<&Incarnation>, after: &Incarnation| {
+            let mut all = match before {
+                None => members(&policy, after),
+                Some(before) => self.changed(&policy, &candidates, before, after),
+            };
+            // Without the assets that another group's rollout holds.
+            all.retain(|id| self.holders.get(id).is_none_or(|holder| *holder == policy));
+            all
+        };
+        let rolling = to.map(|to| between(head, to));
+        let pending = between(to.or(head), &self.latest);
+        let recovered = Recovered {
+            latest: self.latest.clone(),
+            newest,
+            rolling: rolling.unwrap_or_default(),
+            pending,
+            to: to.cloned(),
+            rows: self.rows.get(&policy).cloned().unwrap_or_default(),
+            quarantine: self.quarantine.get(&policy).cloned().unwrap_or_default(),
+            pins,
+            head: head.cloned(),
+            heads: self.heads.clone(),
+            policy,
+        };
+        Ok(Group {
+            recovered,
+            adopted: adopted.is_some(),
+        })
+    }
+
+    /// Returns those of `candidates` that belong to the group and differ between two incarnations.
+    fn changed(
+        &self,
+        policy: &AssetId,
+        candidates: &BTreeSet<AssetId>,
+        before: &Incarnation,
+        after: &Incarnation,
+    ) -> Vec<AssetId> {
+        let changed = |id: &&AssetId| {
+            let (was, is) = (before.asset(id), after.asset(id));
+            let differs = was.as_ref().map(|it| it.digest()) != is.map(|it| it.digest());
+            let named = || was.as_ref().and_then(policy_of);
+            let governor = || self.membership.governor(after, id);
+            differs && (named().as_ref() == Some(policy) || governor().as_ref() == Some(policy))
+        };
+        candidates.iter().filter(changed).cloned().collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! Reads the stored data of rollouts, group by group.
+//!
+//! `memory` composes the data of one group from `records`, which reads the store, and `membership`, which finds the
+//! group of an asset. The cost is the changes since the oldest head, however many groups there are.
+
+mod membership;
+mod memory;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::task::Poll;
+
+use control_plane_runtime::Runtime;
+use plugin_sdk::{BoxError, PinStatus};
+use prodspec_model::{AssetId, Incarnation};
+
+use super::Strategist;
+use crate::kernel::{Heads, Recovered};
+use memory::Memory;
+pub(super) use records::kept;
+
+/// One group with its stored data.
+pub(super) struct Group {
+    pub(super) recovered: Recovered,
+    /// Whether the group's head was never stored and was derived from the pins of its assets.
+    pub(super) adopted: bool,
+}
+
+/// All groups of the partition with their stored data.
+pub(super) struct Remembered {
+    pub(super) groups: Vec<Group>,
+    pub(super) heads: Heads,
+}
+
+/// Reads the stored data of all groups. Other tasks run between two groups, however many there are.
+pub(super) async fn remembered<R: Runtime>(
+    strategist: &Strategist<R>,
+    latest: &Incarnation,
+    pins: &[(AssetId, PinStatus)],
+) -> Result<Remembered, BoxError> {
+    let memory = Memory::read(strategist, latest).await?;
+    let all = [pins, &records::unenforced(strategist, latest, pins).await?].concat();
+    let mut pins = memory.pins_by_group(all);
+    let mut groups = Vec::new();
+    for policy in memory.policies() {
+        let pins = pins.remove(&policy).unwrap_or_default();
+        groups.push(memory.group(strategist, pins, policy).await?);
+        others_run().await;
+    }
+    let heads = memory.heads();
+    Ok(Remembered { groups, heads })
+}
+
+/// Lets other tasks of the thread run.
+async fn others_run() {
+    let mut waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

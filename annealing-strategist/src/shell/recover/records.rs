@@ -1,0 +1,136 @@
+//! Reads the records of rollouts from the store.
+
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+
+use control_plane_runtime::Runtime;
+use control_plane_store::{
+    Store,
+    incarnations::{self, Incarnations},
+    record::{self, Record},
+    records::GroupHead,
+};
+use plugin_sdk::{BoxError, Pin, PinStatus, SyncState};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
+
+use crate::{
+    record::{Quarantined, Rollout, TargetRecord, named as named_in},
+    shell::Strategist,
+};
+
+/// Reads the heads of groups, as far as retention has kept them.
+pub(super) async fn heads_by_group<R: Runtime>(
+    strategist: &Strategist<R>,
+) -> Result<BTreeMap<AssetId, Incarnation>, BoxError> {
+    let mut heads = BTreeMap::new();
+    for (policy, head) in named(all::<R, GroupHead>(strategist).await?) {
+        if let Some(head) = kept(&strategist.incarnations, head.incarnation).await? {
+            heads.insert(policy, head);
+        }
+    }
+    Ok(heads)
+}
+
+/// Reads the records of targets of each group, by asset.
+pub(super) async fn rows_by_group<R: Runtime>(
+    strategist: &Strategist<R>,
+) -> Result<BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>, BoxError> {
+    let mut rows: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
+    for (name, row) in all::<R, TargetRecord>(strategist).await? {
+        if let Some(asset) = named_in(&row.policy, &name) {
+            let ours = rows.entry(row.policy.clone()).or_default();
+            ours.push((asset, row));
+        }
+    }
+    Ok(rows)
+}
+
+/// Reads the pins of assets that are only modelled: enforcement does not report them.
+pub(super) async fn unenforced<R: Runtime>(
+    strategist: &Strategist<R>,
+    latest: &Incarnation,
+    told: &[(AssetId, PinStatus)],
+) -> Result<Vec<(AssetId, PinStatus)>, BoxError> {
+    let told: BTreeSet<&AssetId> = told.iter().map(|(id, _)| id).collect();
+    let mut at_hand = BTreeMap::new();
+    let mut found = Vec::new();
+    for (id, pin) in named(all::<R, Pin>(strategist).await?) {
+        if told.contains(&id) {
+            continue;
+        }
+        let mut pinned = None;
+        if let Some(no) = pin.incarnation() {
+            if let Entry::Vacant(unknown) = at_hand.entry(no) {
+                unknown.insert(kept(&strategist.incarnations, no).await?);
+            }
+            let at = at_hand.get(&no).and_then(Option::as_ref);
+            pinned = at.and_then(|at| at.asset(&id));
+        }
+        let known = latest.asset(&id).or_else(|| pinned.clone());
+        if known.is_some_and(|asset| strategist.types.is_modelled_only(asset.type_str())) {
+            let content = pinned.map(|asset| asset.digest());
+            let since = strategist.runtime.now().wall;
+            let state = SyncState::InSync { since };
+            let pin_status = PinStatus {
+                pin,
+                content,
+                state,
+            };
+            found.push((id, pin_status));
+        }
+    }
+    Ok(found)
+}
+
+/// Loads an incarnation. `None`: retention has removed it.
+pub(in crate::shell) async fn kept(
+    incarnations: &Incarnations<dyn Store>,
+    no: IncarnationNo,
+) -> Result<Option<Incarnation>, BoxError> {
+    match incarnations.load(no).await {
+        Ok(incarnation) => Ok(Some(incarnation)),
+        Err(incarnations::Error::Unknown(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads the newest rollout of each group.
+pub(in crate::shell) async fn newest_by_group<R: Runtime>(
+    strategist: &Strategist<R>,
+) -> Result<BTreeMap<AssetId, Rollout>, BoxError> {
+    let mut newest: BTreeMap<AssetId, Rollout> = BTreeMap::new();
+    for (_, rollout) in all::<R, Rollout>(strategist).await? {
+        let known = newest.get(&rollout.policy).map(|known| known.id);
+        if known.is_none_or(|known| known < rollout.id) {
+            newest.insert(rollout.policy.clone(), rollout);
+        }
+    }
+    Ok(newest)
+}
+
+/// Reads the quarantined contents of each group, by asset.
+pub(in crate::shell) async fn failed_by_group<R: Runtime>(
+    strategist: &Strategist<R>,
+) -> Result<BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>, BoxError> {
+    let mut failed_in: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
+    for (name, failed) in all::<R, Quarantined>(strategist).await? {
+        if let Some(asset) = named_in(&failed.policy, &name) {
+            let ours = failed_in.entry(failed.policy.clone()).or_default();
+            ours.push((asset, failed));
+        }
+    }
+    Ok(failed_in)
+}
+
+async fn all<R: Runtime, T: Record>(
+    strategist: &Strategist<R>,
+) -> Result<Vec<(String, T)>, BoxError> {
+    let all = record::load_all::<T>(&*strategist.store, &strategist.partition).await?;
+    let values = all.into_iter().map(|(name, stored)| (name, stored.value));
+    Ok(values.collect())
+}
+
+fn named<T>(all: Vec<(String, T)>) -> Vec<(AssetId, T)> {
+    all.into_iter()
+        .filter_map(|(name, value)| Some((AssetId::new(&name).ok()?, value)))
+        .collect()
+}
