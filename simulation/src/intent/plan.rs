@@ -62,8 +62,10 @@ pub struct Plan {
     /// The policy groups, by group number.
     pub groups: Vec<Group>,
     /// Ranks of the assets without a group, of the first and of the second group. Between them, edges of order lead to
-    /// lower ranks only.
+    /// lower ranks only, unless groups are [`Plan::mutual`].
     pub ranks: [usize; 3],
+    /// Whether groups may wait for each other.
+    pub mutual: bool,
 }
 
 impl Plan {
@@ -78,6 +80,7 @@ impl Plan {
             wishes: wishes.collect(),
             groups: Vec::new(),
             ranks: [0; 3],
+            mutual: false,
         };
         plan.wishes[schema].version = 9;
         group::choose(random, &mut plan, knit);
@@ -120,9 +123,10 @@ impl Plan {
     }
 
     /// Draws edges of order between trees and policy groups. An edge always leads to a tree with a lower root, so that
-    /// there are no cycles; the schema has none. If groups are `fluid`, assets that may join the same group get no such
-    /// edge, because a rollout also selects the assets for which its targets wait.
+    /// there are no cycles; the schema has none. If groups are `fluid` and not [`Plan::mutual`], assets that may join
+    /// the same group get no such edge, because a rollout also selects the assets for which its targets wait.
     pub fn put_in_order(&mut self, random: &mut Random, fluid: bool) {
+        let fluid = fluid && !self.mutual;
         let orders = [
             [0, 1, 2],
             [0, 2, 1],
@@ -143,14 +147,15 @@ impl Plan {
     }
 
     /// The asset that has to be in sync before `at` changes, if any. Between groups, edges lead to lower ranks only: if
-    /// two groups waited for each other, one could need an asset that the other selects only later, and only an edit
-    /// would end that. Within a group the rollout decides the order.
+    /// two groups wait for each other, one can need an asset that the other selects only later, and only an edit or a
+    /// rollback ends that. Within a group the rollout decides the order.
     pub fn order(&self, at: usize) -> Option<usize> {
         let wish = &self.wishes[at];
         let before = wish.order?;
         let rank = |group: Option<usize>| self.ranks[group.map_or(0, |group| group + 1)];
         let (group, its) = (wish.group, self.wishes[before].group);
-        let apart = rank(its) < rank(group) || (its.is_none() && group.is_none());
+        let lower = rank(its) < rank(group) || (self.mutual && its != group);
+        let apart = lower || (its.is_none() && group.is_none());
         (wish.ordered && apart && !wish.turndown && self.is_up(before)).then_some(before)
     }
 
