@@ -12,7 +12,7 @@ pub struct Key(pub Arc<str>);
 
 impl Key {
     /// The key under which the enforcer counts the consumers' use of `provider` in `unit`. See
-    /// [`PartitionView::usage`].
+    /// [`PartitionView::usage`](crate::PartitionView::usage).
     pub fn capacity(provider: &AssetId, unit: &str) -> Self {
         Self(format!("capacity of {provider} in {unit}").into())
     }

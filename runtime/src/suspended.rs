@@ -67,3 +67,27 @@ pub(crate) fn of_the_machine() -> Clocks {
 pub(crate) fn of_the_machine() -> Clocks {
     Arc::new(|| [Duration::ZERO; 2])
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+
+    /// Time since the machine started, suspended time included.
+    fn uptime() -> f64 {
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        uptime.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn s5_clock_with_suspended_time_covers_the_uptime_of_the_machine() {
+        // A container may show an uptime of its own, which is less.
+        let uptime = uptime();
+        let clocks = of_the_machine();
+        let [_, without] = clocks();
+        let [with, _] = clocks();
+        let (with, without) = (with.as_secs_f64(), without.as_secs_f64());
+        assert!(with >= uptime - 1.0, "{with} is below {uptime}");
+        assert!(0.0 < without && without <= with, "{without} and {with}");
+    }
+}

@@ -7,8 +7,10 @@ use super::{
     Kernel,
     branch::Branch,
     event::Effects,
-    state::numbers::SlotNo,
-    state::slot::{Class, Trigger, flag},
+    state::{
+        numbers::SlotNo,
+        slot::{Class, Trigger, flag},
+    },
 };
 
 impl Kernel {

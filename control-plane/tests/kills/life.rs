@@ -20,6 +20,8 @@ pub(crate) struct Life {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
     started: Instant,
+    /// `true` once it was asked to stop: from then on it may end by itself.
+    is_asked_to_stop: bool,
 }
 
 impl Life {
@@ -38,6 +40,7 @@ impl Life {
             process,
             lines: BufReader::new(out).lines(),
             started: Instant::now(),
+            is_asked_to_stop: false,
         }
     }
 
@@ -94,7 +97,7 @@ impl Life {
         let status = self.process.wait().await.unwrap();
         let killed = status.signal() == Some(Signal::KILL.as_raw());
         assert!(
-            killed || status.success(),
+            killed || (self.is_asked_to_stop && status.success()),
             "the process ended by itself: {status}"
         );
         match killed {
@@ -104,7 +107,8 @@ impl Life {
     }
 
     /// Asks the process to stop, with SIGTERM.
-    pub(crate) fn terminate(&self, laws: &mut Laws) {
+    pub(crate) fn terminate(&mut self, laws: &mut Laws) {
+        self.is_asked_to_stop = true;
         laws.asked_to_stop();
         let pid = self.process.id().and_then(|id| Pid::from_raw(id as i32));
         kill_process(pid.unwrap(), Signal::TERM).unwrap();

@@ -6,7 +6,13 @@
     reason = "a test"
 )]
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    hash::{BuildHasher, RandomState},
+    path::Path,
+    sync::Arc,
+};
 
 use control_plane_store::{
     Batch, Store,
@@ -24,10 +30,14 @@ const DATABASE: &str = "plane.sqlite3";
 const LOG: &str = "plane.sqlite3-wal";
 const ACKED: &str = "plane.acked";
 
-/// Environment variable that makes the tests try every byte and every length, which takes minutes.
+/// Environment variable with the distance of the positions that the tests try. 1 tries every byte and every length,
+/// which takes long.
 const EXHAUSTIVE: &str = "STORE_EXHAUSTIVE";
 
-/// Number of positions tried otherwise.
+/// Environment variable with the number that decides the first position. Without it, each run draws one and prints it.
+const OFFSET: &str = "STORE_OFFSET";
+
+/// Number of positions tried without [`EXHAUSTIVE`].
 const SAMPLES: usize = 250;
 
 /// A temporary directory, in memory where possible: these tests open hundreds of stores.
@@ -37,9 +47,22 @@ fn temporary() -> TempDir {
         .unwrap()
 }
 
+/// The positions of a file to try. They are equally far apart, and begin at another place in each run.
 fn positions(length: usize) -> impl Iterator<Item = usize> {
-    let every = std::env::var_os(EXHAUSTIVE).map_or((length / SAMPLES).max(1), |_| 1);
-    (0..length).step_by(every)
+    let every = setting(EXHAUSTIVE).unwrap_or(length / SAMPLES).max(1);
+    let offset = setting(OFFSET).unwrap_or_else(drawn);
+    eprintln!("every {every} of {length} positions, with {OFFSET}={offset}");
+    (offset % every..length).step_by(every)
+}
+
+fn setting(name: &str) -> Option<usize> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{name} must be a number, not `{text}`")))
+}
+
+fn drawn() -> usize {
+    usize::try_from(RandomState::new().hash_one(0) % 1_000_000).unwrap()
 }
 
 /// A directory as a killed process leaves it, and the incarnations that it acknowledged.
@@ -118,9 +141,14 @@ fn next(before: Option<&Incarnation>) -> Incarnation {
 /// Seals incarnations in a store that is then closed, and more in one that is copied while open, so that they are in
 /// its log only.
 fn killed() -> Left {
+    killed_after([3, 4])
+}
+
+/// The same, with the numbers of incarnations that the two processes seal.
+fn killed_after(counts: [usize; 2]) -> Left {
     let (at, dir) = (temporary(), temporary());
     let mut sealed: Vec<Incarnation> = Vec::new();
-    for count in [3, 4] {
+    for count in counts {
         let store = Arc::new(SqliteStore::open(at.path()).unwrap());
         let incarnations = Incarnations::new(store.clone(), "shakespeare".parse().unwrap());
         let mut head: Option<Head> = block_on(incarnations.head()).unwrap();
@@ -194,6 +222,16 @@ fn r5_every_flipped_byte_of_the_database_is_detected_or_harmless() {
     let left = closed();
     let (refused, all) = flips(&left, DATABASE);
     eprintln!("database: {refused} of {all} flips refused, the others lost no data");
+    assert!(refused > 0, "{refused} of {all}");
+}
+
+#[test]
+fn r5_every_flipped_byte_of_a_killed_database_is_detected_or_harmless() {
+    // Many pages of the database are not in the log, so the log does not repair them.
+    let left = killed_after([12, 1]);
+    assert!(!left.file(LOG).is_empty());
+    let (refused, all) = flips(&left, DATABASE);
+    eprintln!("database with a log: {refused} of {all} flips refused, the others lost no data");
     assert!(refused > 0, "{refused} of {all}");
 }
 

@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Claim, Delay, Guard, Key, Mono, Now, Observed};
 use prodspec_model::{Digest, Incarnation, IncarnationNo};
 
-use super::super::clock::wall_at;
 use super::{
     last_settled::Before,
     numbers::{AttemptNo, SlotNo},
     people::Waiver,
     pin_entry::PinNo,
 };
+use crate::kernel::clock::wall_at;
 
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]

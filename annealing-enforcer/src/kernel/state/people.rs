@@ -150,7 +150,7 @@ impl Waiver {
     }
 }
 
-/// The commands in force by the object that they name; see [`Words`].
+/// The commands in force, by the object that they name.
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct People {
     pauses: BTreeMap<Scope, Pause>,

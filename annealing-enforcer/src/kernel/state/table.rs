@@ -128,21 +128,7 @@ impl Table {
         } else {
             self.slots.reserve(more);
         }
-        let Self {
-            slots,
-            index,
-            hasher,
-            latest,
-            elsewhere,
-            ..
-        } = self;
-        index.reserve(more, |&at| {
-            hasher.hash_one(
-                id_of(slots, latest, elsewhere, at)
-                    .as_ref()
-                    .map_or("", Asset::id_str),
-            )
-        });
+        self.index_with(|index, hash_of| index.reserve(more, hash_of));
     }
 
     /// Adds a slot for `id`, which has none yet.
@@ -158,6 +144,15 @@ impl Table {
             }
             None => self.slots.push(slot),
         }
+        let hash = self.hasher.hash_one(id);
+        self.index_with(|index, hash_of| {
+            index.insert_unique(hash, at, hash_of);
+        });
+        at
+    }
+
+    /// Changes the index; `change` gets it with the function that hashes the id of a slot's asset.
+    fn index_with(&mut self, change: impl FnOnce(&mut HashTable<SlotNo>, &dyn Fn(&SlotNo) -> u64)) {
         let Self {
             slots,
             index,
@@ -166,14 +161,10 @@ impl Table {
             elsewhere,
             ..
         } = self;
-        index.insert_unique(hasher.hash_one(id), at, |&other| {
-            hasher.hash_one(
-                id_of(slots, latest, elsewhere, other)
-                    .as_ref()
-                    .map_or("", Asset::id_str),
-            )
+        change(index, &|&at| {
+            let asset = id_of(slots, latest, elsewhere, at);
+            hasher.hash_one(asset.as_ref().map_or("", Asset::id_str))
         });
-        at
     }
 
     /// Adds a slot for an asset that the newest incarnation does not have as an enforced one.

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 use control_plane::{
     model::addons::{DependsOn, Edge},
     prelude::*,
-    sdk::testing::InMemoryProduction,
+    sdk::{testing::InMemoryProduction, text::shown},
 };
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +105,9 @@ async fn main() -> Result<(), BoxError> {
     println!("  {}", pushed());
     write(20, 30)?;
     if let Err(refused) = handle.settle(within).await {
-        println!("  {}", refused.to_string().replace('\n', "\n  "));
+        for line in refused.to_string().lines() {
+            println!("  {}", shown(line));
+        }
     }
     Ok(())
 }

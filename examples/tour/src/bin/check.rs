@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use control_plane::{enforcer::kernel::Waiting, prelude::*, sdk::testing::InMemoryProduction};
+use control_plane::{
+    enforcer::kernel::Waiting,
+    prelude::*,
+    sdk::{testing::InMemoryProduction, text::shown},
+};
 use serde::{Deserialize, Serialize};
 
 /// The check: while the file exists, no push starts. The file names the person who handles the incident.
@@ -103,7 +107,7 @@ async fn main() -> Result<(), BoxError> {
         "at first: {}",
         handle.settle(Duration::from_secs(30)).await?
     );
-    println!("  production has {}", there());
+    println!("  production has {}", shown(&there()));
 
     println!("an incident opens, and the server is edited:");
     std::fs::write(&incident, "ann")?;
@@ -119,11 +123,12 @@ async fn main() -> Result<(), BoxError> {
         for delay in delays {
             println!(
                 "  the check `{}` delays the push: {}",
-                delay.check, delay.reason
+                delay.check,
+                shown(&delay.reason)
             );
         }
     }
-    println!("  production has {}", there());
+    println!("  production has {}", shown(&there()));
 
     println!("the incident is over:");
     std::fs::remove_file(&incident)?;
@@ -131,6 +136,6 @@ async fn main() -> Result<(), BoxError> {
         "  settled at {}",
         handle.settle(Duration::from_secs(30)).await?
     );
-    println!("  production has {}", there());
+    println!("  production has {}", shown(&there()));
     Ok(())
 }

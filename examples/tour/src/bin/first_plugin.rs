@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use control_plane::prelude::*;
+use control_plane::{prelude::*, sdk::text::shown};
 use serde::{Deserialize, Serialize};
 
 /// What an asset says about its notice. Any type that serde reads and writes will do.
@@ -133,7 +133,7 @@ async fn main() -> Result<(), BoxError> {
     println!("  settled at {}", handle.settle(within).await?);
     println!(
         "  the notice says: {}",
-        board.there(&door)?.unwrap_or_default()
+        shown(&board.there(&door)?.unwrap_or_default())
     );
     Ok(())
 }

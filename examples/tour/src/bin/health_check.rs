@@ -11,7 +11,9 @@ use std::{sync::Arc, time::Duration};
 use control_plane::{
     model::rollout::RolloutPolicy,
     prelude::*,
-    sdk::{Health, HealthRequest, HealthValidator, Judgement, testing::InMemoryProduction},
+    sdk::{
+        Health, HealthRequest, HealthValidator, Judgement, testing::InMemoryProduction, text::shown,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -120,11 +122,11 @@ async fn main() -> Result<(), BoxError> {
         let newest = handle.latest().await?.no();
         let outcome = handle.wait_rollout(&policy, newest, hour).await?;
         if let Some(rollout) = &outcome.rollout {
-            println!("  {}: {}", rollout.id, rollout.state);
+            println!("  {}: {}", rollout.id, shown(&rollout.state.to_string()));
         }
         for name in ["server/1", "server/2", "server/3"] {
             let there = production.payload(&AssetId::new(name)?);
-            println!("  {name}: {}", there.unwrap_or_default());
+            println!("  {name}: {}", shown(&there.unwrap_or_default()));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 use control_plane::{
     model::{Revision, SourceName},
     prelude::*,
-    sdk::{document::Node, testing::InMemoryProduction},
+    sdk::{document::Node, testing::InMemoryProduction, text::shown},
 };
 use futures::stream::{BoxStream, StreamExt, unfold};
 use serde::{Deserialize, Serialize};
@@ -126,7 +126,9 @@ async fn main() -> Result<(), BoxError> {
     println!("a row is spoiled:");
     table.put("row 1", json!({"name": "mail", "size": "huge"}));
     if let Err(refused) = handle.settle(within).await {
-        println!("  {}", refused.to_string().replace('\n', "\n  "));
+        for line in refused.to_string().lines() {
+            println!("  {}", shown(line));
+        }
     }
     println!("  in force: {}", handle.latest().await?.id());
     Ok(())
