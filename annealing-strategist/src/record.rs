@@ -242,8 +242,9 @@ impl Record for TargetRecord {
     const KIND: &'static str = "target";
 }
 
-/// The failed contents of one asset. They are not rolled out again until other content arrives or an operator
-/// retries. Named by group and asset.
+/// The failed contents of one asset, and those that waited in a rollout that failed. They are not rolled out again until
+/// other content arrives or an operator retries. Contents that only waited are also released when a rollout completes
+/// that fixes all that failed. Named by group and asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantined {
     /// The policy asset of the group in which the contents failed.
@@ -259,6 +260,8 @@ pub struct Failed {
     pub rollout: RolloutId,
     /// Digest of the content that failed.
     pub content: Digest,
+    /// Whether the rollout had moved the asset, or one that it is tied to by an edge. If not, the content only waited.
+    pub reached: bool,
 }
 
 impl Quarantined {
@@ -270,10 +273,10 @@ impl Quarantined {
         }
     }
 
-    /// Adds `content`, which failed in `rollout`.
-    pub(crate) fn add(&mut self, rollout: RolloutId, content: Digest) {
-        self.failed.retain(|failed| failed.content != content);
-        self.failed.push(Failed { rollout, content });
+    /// Adds a content that failed.
+    pub(crate) fn add(&mut self, failed: Failed) {
+        self.failed.retain(|other| other.content != failed.content);
+        self.failed.push(failed);
         if self.failed.len() > QUARANTINED {
             self.failed.remove(0);
         }
@@ -281,14 +284,25 @@ impl Quarantined {
 
     /// Whether `content` is recorded as failed in `rollout`.
     pub(crate) fn failed_in(&self, rollout: RolloutId, content: Digest) -> bool {
-        let failed = Failed { rollout, content };
-        self.failed.contains(&failed)
+        let mut all = self.failed.iter();
+        all.any(|failed| failed.rollout == rollout && failed.content == content)
+    }
+
+    /// Returns the rollouts that had reached the asset when they failed.
+    pub(crate) fn reached_in(&self) -> impl Iterator<Item = RolloutId> {
+        let reached = self.failed.iter().filter(|failed| failed.reached);
+        reached.map(|failed| failed.rollout)
+    }
+
+    /// Returns the record of `content` if it failed in a rollout other than `own`.
+    pub(crate) fn find(&self, content: Digest, own: Option<RolloutId>) -> Option<&Failed> {
+        let mut failed = self.failed.iter();
+        failed.find(|failed| failed.content == content && Some(failed.rollout) != own)
     }
 
     /// Whether `content` is recorded as failed in a rollout other than `own`.
     pub(crate) fn has(&self, content: Digest, own: Option<RolloutId>) -> bool {
-        let mut failed = self.failed.iter();
-        failed.any(|failed| failed.content == content && Some(failed.rollout) != own)
+        self.find(content, own).is_some()
     }
 }
 

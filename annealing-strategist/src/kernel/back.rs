@@ -1,12 +1,12 @@
 //! R22: the rollback. Every pin that moved returns to its previous place, settled or not, in reverse order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, RolloutId, Selection, SyncState, Target};
-use prodspec_model::{AssetId, Digest, rollout::OnUnhealthy};
+use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, Selection, SyncState, Target};
+use prodspec_model::{AssetId, rollout::OnUnhealthy};
 
 use super::{Bug, Effects, Kernel, Record, Step, live::Live};
-use crate::record::{By, Quarantined, State, TargetRecord};
+use crate::record::{By, Failed, Quarantined, State, TargetRecord};
 
 impl Kernel {
     /// The updated targets are unhealthy: rolls back or stops, as the policy says.
@@ -29,10 +29,16 @@ impl Kernel {
         live.drop_target(place);
         live.left_out.push(asset.clone());
         live.left_out.sort();
-        let (id, content) = (live.rollout.id, live.to.asset(&asset).map(|it| it.digest()));
+        let (rollout, content) = (live.rollout.id, live.to.asset(&asset).map(|it| it.digest()));
         let mut step = Step::default();
         if let Some(content) = content {
-            step.records.push(self.has_failed_with(&asset, id, content));
+            let reached = true;
+            let failed = Failed {
+                rollout,
+                content,
+                reached,
+            };
+            step.records.push(self.has_failed_with(&asset, failed));
         }
         step.records.push(Record::Target(asset.clone(), None));
         let goes = self.stays(&asset);
@@ -45,12 +51,12 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// Quarantines a content that failed in the rollout `id`, and returns the record to store.
-    fn has_failed_with(&mut self, asset: &AssetId, id: RolloutId, content: Digest) -> Record {
+    /// Quarantines a content of an asset, and returns the record to store.
+    fn has_failed_with(&mut self, asset: &AssetId, failed: Failed) -> Record {
         let new = || Quarantined::of(self.policy.clone());
-        let failed = self.quarantine.entry(asset.clone()).or_insert_with(new);
-        failed.add(id, content);
-        Record::Quarantine(asset.clone(), Some(failed.clone()))
+        let quarantined = self.quarantine.entry(asset.clone()).or_insert_with(new);
+        quarantined.add(failed);
+        Record::Quarantine(asset.clone(), Some(quarantined.clone()))
     }
 
     /// R17: the newest incarnation reverts what the live rollout has moved: rolls back at once. The content is not
@@ -111,14 +117,66 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// Quarantines all content of the rollout, including that of targets that have not moved yet.
+    /// Quarantines all content of the rollout. That of targets that it has not reached only waits for a fix.
     fn quarantine(&mut self, step: &mut Step) {
         let Some(live) = &self.live else { return };
-        let (id, targets, to) = (live.rollout.id, live.targets.clone(), live.to.clone());
-        for asset in targets.iter().filter_map(|target| to.asset(&target.asset)) {
-            let record = self.has_failed_with(&asset.id(), id, asset.digest());
-            step.records.push(record);
+        let (rollout, targets, to) = (live.rollout.id, live.targets.clone(), live.to.clone());
+        let reached = live.reached();
+        for (place, target) in (0..).zip(targets.iter()) {
+            let Some(asset) = to.asset(&target.asset) else {
+                continue;
+            };
+            let failed = Failed {
+                rollout,
+                content: asset.digest(),
+                reached: reached.binary_search(&place).is_ok(),
+            };
+            step.records.push(self.has_failed_with(&asset.id(), failed));
         }
+    }
+
+    /// R22: a rollout completes. Releases the content of assets that have other content now. If the rollout has thereby
+    /// fixed all content that failed in an earlier one, releases the content that only waited there, too.
+    pub(super) fn mend(&mut self, live: &Live, step: &mut Step) {
+        let changed = self.quarantine.iter().filter(|(id, quarantined)| {
+            let there = live.to.asset(id);
+            there.is_none_or(|asset| !quarantined.has(asset.digest(), None))
+        });
+        let mended: Vec<AssetId> = changed.map(|(id, _)| id.clone()).collect();
+        let mut fixed = BTreeSet::new();
+        for asset in mended {
+            let quarantined = self.quarantine.remove(&asset);
+            // A revert fixes nothing: it is no target.
+            let quarantined = quarantined.filter(|_| live.place(&asset).is_some());
+            fixed.extend(quarantined.iter().flat_map(Quarantined::reached_in));
+            step.records.push(Record::Quarantine(asset, None));
+        }
+        let others = self.quarantine.values();
+        let failing: BTreeSet<_> = others.flat_map(Quarantined::reached_in).collect();
+        fixed.retain(|rollout| !failing.contains(rollout));
+        let rest = self.release_content(|failed| fixed.contains(&failed.rollout), step);
+        self.pending.extend(rest);
+    }
+
+    /// Releases contents from quarantine. Returns the assets concerned.
+    pub(super) fn release_content(
+        &mut self,
+        is_over: impl Fn(&Failed) -> bool,
+        step: &mut Step,
+    ) -> Vec<AssetId> {
+        let mut concerned = Vec::new();
+        self.quarantine.retain(|asset, quarantined| {
+            let before = quarantined.failed.len();
+            quarantined.failed.retain(|failed| !is_over(failed));
+            let left = quarantined.failed.len();
+            if left < before {
+                let kept = (left > 0).then(|| quarantined.clone());
+                step.records.push(Record::Quarantine(asset.clone(), kept));
+                concerned.push(asset.clone());
+            }
+            left > 0
+        });
+        concerned
     }
 
     /// Returns the place to which the pin of an asset goes when it is rolled back.
@@ -228,6 +286,14 @@ impl Kernel {
 }
 
 impl Live {
+    /// Returns the places of the targets that moved, and of those that wait for them by an edge, in ascending order. If
+    /// none has moved: all.
+    fn reached(&self) -> Vec<u32> {
+        let rows = (0..).zip(&self.rows);
+        let moved = rows.filter(|(_, row)| row.is_some() || !self.has_moved());
+        self.closure.close_back(moved.map(|(place, _)| place))
+    }
+
     /// Turns to the way back: the targets that moved wait to be sent back, the last one first.
     pub(super) fn turn_back(&mut self, only_settled: bool, first_first: bool) {
         self.take_over_inherited();

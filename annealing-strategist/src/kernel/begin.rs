@@ -316,9 +316,11 @@ impl Kernel {
         for asset in found.left_out.iter().take(10) {
             let new = self.latest.asset(asset).map(|new| new.digest());
             let failed = self.quarantine.get(asset).zip(new);
-            let why = match failed.is_some_and(|(failed, new)| failed.has(new, None)) {
-                true => "its content failed before",
-                false => "it waits for an asset whose content failed before",
+            let failed = failed.and_then(|(failed, new)| failed.find(new, None));
+            let why = match failed.map(|failed| failed.reached) {
+                Some(true) => "its content failed before",
+                Some(false) => "its content was part of a rollout that failed",
+                None => "it waits for an asset whose content failed before",
             };
             rollout.note(at, format!("leaves out `{asset}`: {why}"), None);
         }

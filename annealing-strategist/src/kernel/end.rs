@@ -52,15 +52,7 @@ impl Kernel {
         live.rollout.keep_verdict();
         let mut step = Step::default();
         step.records.push(live.rollout.record());
-        let changed = self.quarantine.iter().filter(|(id, quarantined)| {
-            let there = live.to.asset(id);
-            there.is_none_or(|asset| !quarantined.has(asset.digest(), None))
-        });
-        let mended: Vec<AssetId> = changed.map(|(id, _)| id.clone()).collect();
-        for asset in mended {
-            self.quarantine.remove(&asset);
-            step.records.push(Record::Quarantine(asset, None));
-        }
+        self.mend(&live, &mut step);
         self.release(&live, &mut step);
         step.head = Some(live.to.clone());
         self.head = Some(live.to.clone());

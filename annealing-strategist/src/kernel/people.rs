@@ -4,8 +4,8 @@
 use plugin_sdk::{Now, RolloutId};
 use serde::{Deserialize, Serialize};
 
-use super::{Effects, Kernel, Record, Step};
-use crate::record::{By, State};
+use super::{Effects, Kernel, Step};
+use crate::record::{By, Failed, State};
 
 /// A command of an operator to the live rollout of a policy group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,23 +172,12 @@ impl Kernel {
     /// Releases the content that failed in this rollout, or in any rollout if `id` is `None`.
     fn forgive(&mut self, id: Option<RolloutId>, out: &mut Effects) {
         let mut step = Step::default();
-        let over = self.live.is_none();
-        let mut gone = Vec::new();
-        self.quarantine.retain(|asset, quarantined| {
-            let before = quarantined.failed.len();
-            quarantined
-                .failed
-                .retain(|failed| id.is_some_and(|id| failed.rollout != id));
-            let left = quarantined.failed.len();
-            if left < before {
-                let kept = (left > 0).then(|| quarantined.clone());
-                step.records.push(Record::Quarantine(asset.clone(), kept));
-                gone.push(asset.clone());
-                // The targets of a live rollout are fixed already.
-                over.then(|| self.pending.insert(asset.clone()));
-            }
-            left > 0
-        });
+        let ours = |failed: &Failed| id.is_none_or(|id| failed.rollout == id);
+        let gone = self.release_content(ours, &mut step);
+        // The targets of a live rollout are fixed already.
+        if self.live.is_none() {
+            self.pending.extend(gone.iter().cloned());
+        }
         self.look = true;
         out.steps.push(step);
         self.let_go(&gone, out);

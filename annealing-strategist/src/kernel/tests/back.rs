@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use plugin_sdk::{Cause, Judgement, Pin, Progress};
 use prodspec_model::{
-    IncarnationNo,
-    rollout::{OnUnhealthy, RolloutPolicy},
+    AssetRef, IncarnationNo,
+    addons::{DependsOn, Edge, Need},
+    rollout::{Canary, OnUnhealthy, RolloutPolicy},
 };
 
 use super::{
@@ -192,6 +193,93 @@ pub(super) fn r22_failed_content_is_quarantined_until_an_operator_retries() {
     assert_eq!((rig.head(), rig.state()), (Some(3), &State::Completed));
     assert_eq!(rig.plane.content(&id("a")), Some(thing("a", 2).digest()));
     assert!(rig.plane.quarantine.is_empty() && rig.plane.pins.is_empty());
+}
+
+#[test]
+fn r22_completed_fix_releases_the_content_that_only_waited() {
+    let mut rig = rolled_back();
+    let failed = |rig: &Rig| rig.kernel.view(rig.now).left_out;
+    assert_eq!(
+        failed(&rig),
+        [id("a"), id("b")],
+        "`b` waited when `a` failed"
+    );
+    rig.put(vec![thing("c", 1)]);
+    rig.pass(HOUR);
+    assert_eq!(failed(&rig), [id("a"), id("b")], "an unrelated edit");
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.put(vec![thing("a", 3)]);
+    rig.pass(HOUR);
+    assert_eq!(rig.state().word(), "rolled back");
+    assert_eq!(failed(&rig), [id("a"), id("b")], "a fix that fails");
+    rig.health = Ok(Judgement::Healthy);
+    rig.put(vec![thing("a", 4)]);
+    rig.pass(HOUR);
+    assert_eq!((failed(&rig), rig.state()), (vec![], &State::Completed));
+    assert_eq!(rig.plane.content(&id("b")), Some(thing("b", 2).digest()));
+    assert!(rig.plane.quarantine.is_empty() && rig.plane.pins.is_empty());
+    assert_eq!(rig.rollouts(), 6, "`b` has a rollout of its own");
+}
+
+#[test]
+fn r22_fix_of_a_part_of_the_failed_content_releases_nothing() {
+    let two = RolloutPolicy {
+        canary: Some(Canary {
+            count: 2,
+            bake_secs: 600,
+        }),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(two, &["a", "b", "c", "d"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.pass(HOUR);
+    rig.health = Ok(Judgement::Healthy);
+    rig.put(vec![thing("a", 3)]);
+    rig.pass(HOUR);
+    assert_eq!(rig.state(), &State::Completed);
+    assert_eq!(rig.view().left_out, ["b", "c", "d"].map(id));
+    rig.put(vec![thing("b", 3)]);
+    rig.pass(HOUR);
+    assert_eq!(
+        (rig.state(), rig.view().left_out),
+        (&State::Completed, vec![])
+    );
+}
+
+#[test]
+fn r22_revert_of_the_failed_content_releases_nothing() {
+    let mut rig = rolled_back();
+    rig.put(vec![thing("a", 1), thing("c", 1)]);
+    rig.pass(HOUR);
+    assert_eq!(rig.state(), &State::Completed);
+    assert_eq!(rig.view().left_out, [id("b")]);
+    rig.put(vec![thing("c", 2)]);
+    rig.pass(HOUR);
+    assert_eq!(rig.view().left_out, [id("b")]);
+}
+
+#[test]
+fn r22_content_tied_to_what_moved_counts_as_failed() {
+    let edge = Edge {
+        provider: AssetRef::to(id("a")),
+        need: Need::Version,
+    };
+    let consumer = |size| {
+        let edges = vec![edge.clone()];
+        let asset = of_group(Some(P), "b", size).addon(&DependsOn { edges });
+        asset.unwrap().build().unwrap()
+    };
+    let assets = |size| vec![thing("a", size), consumer(size), thing("c", size)];
+    let mut rig = Rig::settled(canary(), assets(1));
+    rig.lag = None;
+    rig.put(assets(2));
+    rig.run();
+    assert_eq!(rig.at(2), ["a"]);
+    rig.plane.fail_push(&id("a"));
+    rig.run();
+    let reached = |name| rig.plane.quarantine[&id(name)].failed[0].reached;
+    assert_eq!(["a", "b", "c"].map(reached), [true, true, false]);
 }
 
 #[test]
