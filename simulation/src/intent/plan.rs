@@ -123,10 +123,10 @@ impl Plan {
     }
 
     /// Draws edges of order between trees and policy groups. An edge always leads to a tree with a lower root, so that
-    /// there are no cycles; the schema has none. If groups are `fluid` and not [`Plan::mutual`], assets that may join
-    /// the same group get no such edge, because a rollout also selects the assets for which its targets wait.
+    /// there are no cycles; the schema has none. If groups are `fluid`, assets that may join the same group get no
+    /// such edge, because a rollout also selects the assets for which its targets wait. If they are [`Plan::mutual`],
+    /// the assets of a group wait for those of the other one.
     pub fn put_in_order(&mut self, random: &mut Random, fluid: bool) {
-        let fluid = fluid && !self.mutual;
         let orders = [
             [0, 1, 2],
             [0, 2, 1],
@@ -138,7 +138,14 @@ impl Plan {
         self.ranks = orders[random.below(orders.len())];
         for at in 2..self.schema() {
             let meet = |other: usize| fluid && self.wishes[at].loose && self.wishes[other].loose;
-            let lower = |other: &usize| self.root(*other) < self.root(at) && !meet(*other);
+            let group = self.wishes[at].group.filter(|_| self.mutual);
+            let across = |other: usize| {
+                let its = self.wishes[other].group;
+                group.is_none() || (its.is_some() && its != group)
+            };
+            let lower = |other: &usize| {
+                self.root(*other) < self.root(at) && !meet(*other) && across(*other)
+            };
             let fits: Vec<usize> = (2..self.schema()).filter(lower).collect();
             let wish = &mut self.wishes[at];
             wish.order = random.pick(&fits).filter(|_| random.per_mille(600));
@@ -190,5 +197,37 @@ impl Plan {
     /// Number of the schema: the asset whose version limits the versions of others.
     pub fn schema(&self) -> usize {
         self.wishes.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether assets of each group wait for assets of the other one.
+    fn wait_for_each_other(seed: u64, mutual: bool) -> bool {
+        let mut random = Random::new(seed);
+        let mut plan = Plan::choose(&mut random, 0);
+        plan.mutual = mutual;
+        plan.put_in_order(&mut random, false);
+        let waits = |one: usize, other: usize| {
+            let before = |at| plan.order(at).map(|before| (at, before));
+            let mut edges = (0..plan.wishes.len()).filter_map(before);
+            edges.any(|(at, before)| {
+                plan.wishes[at].group == Some(one) && plan.wishes[before].group == Some(other)
+            })
+        };
+        waits(0, 1) && waits(1, 0)
+    }
+
+    #[test]
+    fn only_mutual_groups_wait_for_each_other() {
+        let count = |mutual| {
+            (0..100)
+                .filter(|seed| wait_for_each_other(*seed, mutual))
+                .count()
+        };
+        assert_eq!(count(false), 0);
+        assert!(count(true) > 10, "{}", count(true));
     }
 }
