@@ -273,8 +273,10 @@ impl Quarantined {
         }
     }
 
-    /// Adds a content that failed.
-    pub(crate) fn add(&mut self, failed: Failed) {
+    /// Adds a content that failed. Once reached, it never counts as one that only waited.
+    pub(crate) fn add(&mut self, mut failed: Failed) {
+        let before = self.find(failed.content, None);
+        failed.reached |= before.is_some_and(|before| before.reached);
         self.failed.retain(|other| other.content != failed.content);
         self.failed.push(failed);
         if self.failed.len() > QUARANTINED {

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use jiff::Timestamp;
 use plugin_sdk::{BoxError, FencingToken};
-use prodspec_gen::{Regeneration, Seal, SealOverride, Sealer, StoreSealer, overrides::InForce};
+use prodspec_gen::{
+    Regeneration, Remarks, Seal, SealOverride, Sealer, StoreSealer, overrides::InForce,
+};
 use prodspec_model::{Incarnation, IncarnationNo, Revision, SourceName};
 use tokio::sync::watch;
 
@@ -68,6 +70,10 @@ struct HandedOver<R> {
 impl<R: Runtime> Sealer for HandedOver<R> {
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError> {
         self.durable.latest().await
+    }
+
+    async fn remarks(&self) -> Result<Option<Remarks>, BoxError> {
+        self.durable.remarks().await
     }
 
     async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError> {

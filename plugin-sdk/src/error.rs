@@ -105,6 +105,22 @@ impl PluginError {
         unknown Unknown "Makes an [`Unknown`](Self::Unknown) error: the call may or may not have taken effect.";
     }
 
+    /// Returns a plugin's own error from the error of a stack. Any other error, such as a layer's timeout, gets the class
+    /// `otherwise`.
+    ///
+    /// ```
+    /// use plugin_sdk::{BoxError, plugin::Error};
+    /// let own: BoxError = Error::permanent("no such cell").into();
+    /// assert_eq!(Error::of(own, Error::transient), Error::permanent("no such cell"));
+    /// assert_eq!(Error::of("too late".into(), Error::transient), Error::transient("too late"));
+    /// ```
+    pub fn of(error: BoxError, otherwise: fn(String) -> Self) -> Self {
+        match error.downcast::<Self>() {
+            Ok(own) => *own,
+            Err(other) => otherwise(other.to_string()),
+        }
+    }
+
     /// Makes a [`Fenced`](Self::Fenced) error: the provider has seen a newer owner, or a newer call of this owner. If
     /// the newer token is known, use [`fenced_by`](Self::fenced_by).
     pub fn fenced(message: impl Into<String>) -> Self {

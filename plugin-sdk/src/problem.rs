@@ -31,7 +31,6 @@ pub enum Severity {
 /// assert_eq!(problem.to_string(), "manifest.yaml#0:12:5: replicas: must be at least 1 (says manifest)");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Problem {
     /// The document of the problem, such as `manifest.yaml#0`. Empty when unknown.
     pub document: String,

@@ -13,6 +13,7 @@ use prodspec_model::{
 use crate::{
     memo::Draft,
     overrides::{InForce, SealOverride, UsedBySeal},
+    remarks::Remarks,
 };
 
 /// An incarnation that is to be sealed, with its changes against its parent.
@@ -28,6 +29,8 @@ pub struct Seal {
     pub removed: Vec<AssetId>,
     /// The overrides that the guards used. The commit of the seal must mark them as used.
     pub spent: Vec<SealOverride>,
+    /// The warnings of external validators about the incarnation. They are kept with it.
+    pub warnings: Problems,
 }
 
 impl Seal {
@@ -53,7 +56,17 @@ impl Seal {
             put: draft.put.clone(),
             removed: draft.removed.clone(),
             spent,
+            warnings: Problems::none(),
         }
+    }
+
+    /// What is kept of the warnings of external validators.
+    pub(crate) fn remarks(&self) -> Remarks {
+        let remarks = Remarks {
+            content: self.header.digest,
+            warnings: self.warnings.clone(),
+        };
+        remarks.bounded()
     }
 
     /// The mark of the overrides that this seal uses up.
@@ -70,6 +83,9 @@ impl Seal {
 pub trait Sealer: Send + Sync + 'static {
     /// The incarnation in force, which is the newest. `None`: nothing is sealed yet.
     async fn latest(&self) -> Result<Option<Incarnation>, BoxError>;
+
+    /// What external validators said about the content that was sealed last. `None`: nothing is sealed yet.
+    async fn remarks(&self) -> Result<Option<Remarks>, BoxError>;
 
     /// The overrides that are in force at `now`. A record that cannot be read is set aside, and the others count.
     async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError>;
@@ -99,6 +115,7 @@ pub struct InMemory(Mutex<Kept>);
 struct Kept {
     sealed: Vec<Incarnation>,
     overrides: Vec<SealOverride>,
+    remarks: Option<Remarks>,
     seen: BTreeMap<SourceName, Revision>,
 }
 
@@ -141,6 +158,10 @@ impl Sealer for InMemory {
         Ok(self.kept().sealed.last().cloned())
     }
 
+    async fn remarks(&self) -> Result<Option<Remarks>, BoxError> {
+        Ok(self.kept().remarks.clone())
+    }
+
     async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError> {
         let mut overrides = self.all_overrides();
         overrides.retain(|word| word.holds(now));
@@ -174,6 +195,7 @@ impl Sealer for InMemory {
             return Err(Superseded.into());
         }
         let used = seal.mark();
+        kept.remarks = Some(seal.remarks());
         let incarnation = Incarnation::new(seal.header, seal.snapshot);
         kept.sealed.push(incarnation.clone());
         let spent = kept.overrides.iter_mut();

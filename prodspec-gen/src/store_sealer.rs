@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     overrides::{InForce, SealOverride},
+    remarks::Remarks,
     seal::{Seal, Sealer, Superseded},
 };
 
@@ -163,6 +164,19 @@ impl Sealer for StoreSealer {
         Ok(Some(latest))
     }
 
+    async fn remarks(&self) -> Result<Option<Remarks>, BoxError> {
+        let load = record::load::<Remarks>(&*self.store, &self.partition, "").await;
+        match load {
+            Ok(stored) => Ok(stored.map(|stored| stored.value)),
+            // They decide nothing: generation goes on without them.
+            Err(error @ Error::Damaged { .. }) => {
+                let head = self.incarnations.head().await?;
+                Ok(head.map(|head| unreadable(&head, &error)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn overrides(&self, now: Timestamp) -> Result<InForce, BoxError> {
         let mut in_force = InForce::default();
         for word in self.words().await? {
@@ -202,7 +216,8 @@ impl Sealer for StoreSealer {
         if after.map(|head| head.no) != seal.header.parent {
             return Err(Superseded.into());
         }
-        let with = self.spending(&seal).await?;
+        let remarks = record::put(&self.partition, "", &seal.remarks())?;
+        let with = self.spending(&seal).await?.write(remarks);
         let incarnation = Incarnation::new(seal.header, seal.snapshot);
         let sealed = self.incarnations.seal(&incarnation, after.as_ref(), with);
         let head = sealed.await?;
@@ -218,6 +233,17 @@ impl Sealer for StoreSealer {
         self.store.commit(self.batch().write(seen)).await?;
         self.at_hand().seen = sources.clone();
         Ok(())
+    }
+}
+
+/// The remarks about the content in force when theirs cannot be read.
+fn unreadable(head: &Head, error: &Error) -> Remarks {
+    let why = with_causes(error);
+    let message =
+        format!("what external validators warned of is not known until the next seal: {why}");
+    Remarks {
+        content: head.digest,
+        warnings: Problem::new(message).by("store").warning().into(),
     }
 }
 

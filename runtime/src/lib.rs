@@ -6,9 +6,13 @@ use futures::{channel::oneshot, future::BoxFuture};
 use plugin_sdk::{Mono, Now};
 
 pub use call::{NoAnswer, call};
+pub use panic::{Panic, catch_panic, catch_panic_in};
+pub use supervised::{Make, Reports, SupervisedTask};
 pub use tokio_runtime::TokioRuntime;
 
 mod call;
+mod panic;
+mod supervised;
 mod suspended;
 mod tokio_runtime;
 

@@ -13,10 +13,6 @@ use crate::tree::{File, Tree};
 /// its circle is gone; never add one.
 pub const TOLERATED: &[(&str, &[&str])] = &[
     ("annealing-checks/src/calendar", &["builder", "check"]),
-    (
-        "annealing-enforcer/src/shell",
-        &["halt", "handle", "journal_writer", "ownership", "retire"],
-    ),
     ("annealing-strategist/src", &["config", "kernel"]),
     ("annealing-strategist/src/shell", &["groups", "waiting"]),
     (
@@ -145,7 +141,7 @@ fn imports(tree: &Tree, root: &str) -> Imports {
                 continue;
             };
             let (from, to) = (&of[parted], &path[parted]);
-            if modules.contains(&path[..=parted].to_vec()) {
+            if modules.contains(&path[..=parted]) {
                 let folder = std::iter::once(root).chain(of[..parted].iter().map(String::as_str));
                 let folder = folder.collect::<Vec<_>>().join("/");
                 let of_folder = imports.entry(folder).or_default();

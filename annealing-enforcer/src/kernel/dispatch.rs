@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Kernel {
-    /// Time at which the kernel needs an [`Event::Tick`] if no other event comes before. `None`: no time.
+    /// Time at which the kernel needs an [`Event::Tick`](super::Event::Tick) if no other event comes before. `None`: no time.
     pub fn next_wake(&self, now: Now) -> Option<Mono> {
         if !self.may_start(now) {
             return self.schedule.next_timer();

@@ -11,7 +11,7 @@ use futures::{
 use plugin_sdk::{FencingToken, Mono};
 use prodspec_model::PartitionId;
 
-use super::{Enforcer, Error, ProcessLease, input::Input, phase::Phase};
+use super::{ProcessLease, enforcer::Enforcer, error::Error, input::Input, phase::Phase};
 use crate::kernel::Event;
 
 impl<R: Runtime> Enforcer<R> {

@@ -13,8 +13,12 @@ use plugin_sdk::{
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 
 use super::{
-    Enforcer, Handle, ProcessLease, TERM, WhileOwner, phase::SharedPhase, pulse::Pulse,
-    supervised::TaskFailures,
+    ProcessLease, TERM,
+    enforcer::{Enforcer, WhileOwner},
+    handle::Handle,
+    phase::SharedPhase,
+    pulse::Pulse,
+    task_failures::TaskFailures,
 };
 use crate::{
     config::{Config, TypeConfig},

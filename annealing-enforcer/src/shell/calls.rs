@@ -4,17 +4,13 @@
 
 use std::{
     collections::BTreeMap,
-    panic::AssertUnwindSafe,
     sync::Arc,
     task::{Context, Poll},
 };
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Runtime, catch_panic_in};
 use control_plane_store::limit;
-use futures::{
-    FutureExt,
-    future::{AbortHandle, Abortable, BoxFuture},
-};
+use futures::future::{AbortHandle, Abortable, BoxFuture};
 use plugin_sdk::{
     AssetPlugin, CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Mono, Now,
     PushRequest, Pushed, Run, plugin,
@@ -163,18 +159,8 @@ impl<R: Runtime> Calls<R> {
                 return not_started;
             }
             tracing::info!(asset = %request.asset, incarnation = %request.incarnation, ?cause, turndown, "push");
-            let call = async {
-                match stack {
-                    Some(stack) => stack
-                        .call(request)
-                        .await
-                        .map_err(|error| class_of(error, plugin::Error::unknown)),
-                    None => registered.change(request).await,
-                }
-            };
-            let answer = AssertUnwindSafe(call).catch_unwind().await;
-            let answer = answer
-                .unwrap_or_else(|_| Err(plugin::Error::unknown("the plugin panicked in push")));
+            let push = async |request| registered.change(request).await;
+            let answer = call(stack, request, push, "push", plugin::Error::unknown).await;
             fenced(&events, token, answer.as_ref().err());
             Event::PushDone { run, answer }
         };
@@ -232,8 +218,7 @@ impl<R: Runtime> Calls<R> {
         };
         let checks = self.checks.clone();
         let answer = async move {
-            let call = async { checks.call(request).await };
-            let answer = AssertUnwindSafe(call).catch_unwind().await;
+            let answer = catch_panic_in(checks.call(request)).await;
             let answer = answer.unwrap_or_else(|_| Err("a check panicked".into()));
             Event::CheckDone {
                 run,
@@ -283,23 +268,36 @@ impl<R> Drop for Calls<R> {
     }
 }
 
-/// Calls the diff through its layers, if there are any. A panic is returned as a transient failure.
+/// Calls the diff of a plugin through its layers, if there are any.
 pub(super) async fn diff(
     stack: Option<Stack<DiffRequest, Diff>>,
     plugin: Arc<dyn AssetPlugin>,
     request: DiffRequest,
 ) -> Result<Diff, plugin::Error> {
+    let diff = async |request| plugin.diff(request).await;
+    call(stack, request, diff, "diff", plugin::Error::transient).await
+}
+
+/// Makes one call of a plugin, through its layers if there are any. A panic, and an error that is not the plugin's own,
+/// such as a layer's, are returned in the class `otherwise`.
+async fn call<Q, A>(
+    stack: Option<Stack<Q, A>>,
+    request: Q,
+    plugin: impl AsyncFnOnce(Q) -> Result<A, plugin::Error>,
+    name: &str,
+    otherwise: fn(String) -> plugin::Error,
+) -> Result<A, plugin::Error> {
     let call = async {
         match stack {
             Some(stack) => {
                 let answer = stack.call(request).await;
-                answer.map_err(|error| class_of(error, plugin::Error::transient))
+                answer.map_err(|error| plugin::Error::of(error, otherwise))
             }
-            None => plugin.diff(request).await,
+            None => plugin(request).await,
         }
     };
-    let answer = AssertUnwindSafe(call).catch_unwind().await;
-    answer.unwrap_or_else(|_| Err(plugin::Error::transient("the plugin panicked in diff")))
+    let answer = catch_panic_in(call).await;
+    answer.unwrap_or_else(|_| Err(otherwise(format!("the plugin panicked in {name}"))))
 }
 
 /// Ends the ownership if `error` says that production has seen a newer token.
@@ -311,13 +309,5 @@ fn fenced(events: &OwnedSender, token: FencingToken, error: Option<&plugin::Erro
         && seen.0 <= limit::VERSION
     {
         let _ = events.send(Input::Fenced(*seen));
-    }
-}
-
-/// Returns a plugin's own error unchanged, and any other error, such as a layer's, in the class `otherwise`.
-fn class_of(error: plugin_sdk::BoxError, otherwise: fn(String) -> plugin::Error) -> plugin::Error {
-    match error.downcast::<plugin::Error>() {
-        Ok(own) => *own,
-        Err(other) => otherwise(other.to_string()),
     }
 }

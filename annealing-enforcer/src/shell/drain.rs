@@ -10,9 +10,9 @@ use futures::{
 };
 
 use super::{
-    End, Error,
+    error::Error,
     input::Input,
-    ownership::{Ownership, Turn},
+    ownership::{End, Ownership, Turn},
 };
 use crate::kernel::Event;
 

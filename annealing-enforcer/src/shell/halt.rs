@@ -15,7 +15,7 @@ use futures::{
 use plugin_sdk::FencingToken;
 use prodspec_model::PartitionId;
 
-use super::{End, Enforcer, Error, input::Input, phase::Phase};
+use super::{enforcer::Enforcer, error::Error, input::Input, ownership::End, phase::Phase};
 
 /// The wait before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(200);

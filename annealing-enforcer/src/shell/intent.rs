@@ -17,7 +17,7 @@ use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
 use plugin_sdk::Pin;
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
-use super::{Error, input::Input};
+use super::{error::Error, input::Input};
 use crate::kernel::{Event, Interventions, Recovered};
 
 /// The period at which the newest incarnation is looked up even without a hint: hints may be lost.

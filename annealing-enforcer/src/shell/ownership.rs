@@ -1,12 +1,8 @@
 //! One ownership of a partition: feeds inputs to the kernel and performs the kernel's effects.
 
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
-use control_plane_runtime::{Kernel as _, Runtime};
+use control_plane_runtime::{Kernel as _, Runtime, catch_panic};
 use futures::{
     FutureExt, StreamExt,
     channel::{
@@ -18,15 +14,14 @@ use futures::{
 use plugin_sdk::{FencingToken, Mono, Now, plugin};
 
 use super::{
-    End, Error,
     askers::Askers,
     calls::Calls,
+    error::Error,
     feed,
     input::{Input, Refused, Reply, Settle},
     journal::Entry,
     pulse::Pulse,
     retired::Retired,
-    supervised::panic_message,
     telemetry,
 };
 use crate::kernel::{Command, Effects, Event, Kernel};
@@ -36,6 +31,20 @@ const CLOCK_EVERY: usize = 16;
 
 /// Maximum number of inputs taken in one turn, before other tasks of the executor run.
 const BATCH: usize = 2048;
+
+/// Why an ownership ended.
+pub(super) enum End {
+    /// The caller of [`Enforcer::run`](crate::Enforcer::run) shuts it down.
+    Shutdown,
+    /// Another process owns the partition.
+    Lost,
+    /// Production has seen this token: it is newer than this ownership's, or the store gave it out twice.
+    Fenced(FencingToken),
+    /// An invariant did not hold; the text says which.
+    Violated(String),
+    /// An operator cleared the stop: enforcement starts again under a new token.
+    Again,
+}
 
 /// The result of one turn of the loop.
 pub(super) enum Turn {
@@ -333,9 +342,8 @@ impl<R: Runtime> Ownership<R> {
 
     /// One step of the kernel. `Err`: an invariant does not hold, or the kernel panicked; no effect was performed.
     pub(super) fn kernel_step(&mut self, now: Now, event: Event) -> Result<(), String> {
-        let step = AssertUnwindSafe(|| self.kernel.step(now, event, &mut self.effects));
-        catch_unwind(step)
-            .map_err(|panic| format!("the kernel panicked: {}", panic_message(&*panic)))?;
+        catch_panic(|| self.kernel.step(now, event, &mut self.effects))
+            .map_err(|panic| format!("the kernel panicked: {panic}"))?;
         self.effects.violation.take().map_or(Ok(()), Err)
     }
 

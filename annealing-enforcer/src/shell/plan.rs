@@ -21,9 +21,10 @@ use prodspec_model::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Enforcer, Error,
     blocked::Blocked,
     calls::{Calls, diff},
+    enforcer::Enforcer,
+    error::Error,
     intent::Intent,
     lease::LeaseEnd,
     owned_sender::OwnedSender,

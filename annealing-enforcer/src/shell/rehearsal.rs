@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
 use plugin_sdk::{FencingToken, Mono, PinEvent, RehearsedRollouts};
 use prodspec_model::Incarnation;
 
-use super::{Error, askers::Askers, calls::Calls, input::Input};
+use super::{askers::Askers, calls::Calls, error::Error, input::Input};
 use crate::{
     config::{Config, TypeConfig},
     kernel::{Call, Effects, Event, Kernel, Recovered},

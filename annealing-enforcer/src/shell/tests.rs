@@ -19,7 +19,7 @@ use prodspec_model::{
     incarnation::Header,
 };
 
-use super::{AskError, Handle, Input, ProcessLease, Settle};
+use super::{AskError, Handle, ProcessLease, Settle, input::Input};
 use crate::{Command, Enforcer};
 
 mod calls;

@@ -286,11 +286,14 @@ impl Kernel {
 }
 
 impl Live {
-    /// Returns the places of the targets that moved, and of those that wait for them by an edge, in ascending order. If
-    /// none has moved: all.
+    /// Returns the places of the targets that this or an earlier rollout moved, and of those that wait for them by an
+    /// edge, in ascending order. If none has moved: all.
     fn reached(&self) -> Vec<u32> {
-        let rows = (0..).zip(&self.rows);
-        let moved = rows.filter(|(_, row)| row.is_some() || !self.has_moved());
+        let none = !self.has_moved() && self.inherited.is_empty();
+        let all = (0..).zip(self.targets.iter().zip(&self.rows));
+        let moved = all.filter(|(_, (target, row))| {
+            none || row.is_some() || self.inherited.contains_key(&target.asset)
+        });
         self.closure.close_back(moved.map(|(place, _)| place))
     }
 

@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::call::{StackService, call, ready};
 use crate::{
     diff::{Diff, DiffRequest},
-    error::{BoxError, PluginError},
+    error::PluginError,
     push::{AssetPlugin, PushRequest, Pushed},
 };
 
@@ -81,24 +81,15 @@ where
 {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, PluginError> {
         let diff = call(self, request).await;
-        diff.map_err(|error| class_of(error, PluginError::transient))
+        diff.map_err(|error| PluginError::of(error, PluginError::transient))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, PluginError> {
         let ready = ready::<_, PushRequest, _>(self).await;
-        let mut service = ready.map_err(|error| class_of(error, PluginError::transient))?;
+        let mut service = ready.map_err(|error| PluginError::of(error, PluginError::transient))?;
         service
             .call(request)
             .await
-            .map_err(|error| class_of(error.into(), PluginError::unknown))
-    }
-}
-
-/// Converts an error of a service: a plugin's own error stays as it is, any other error, such as a layer's timeout,
-/// gets the class `otherwise`.
-fn class_of(error: BoxError, otherwise: fn(String) -> PluginError) -> PluginError {
-    match error.downcast::<PluginError>() {
-        Ok(own) => *own,
-        Err(other) => otherwise(other.to_string()),
+            .map_err(|error| PluginError::of(error.into(), PluginError::unknown))
     }
 }

@@ -13,7 +13,7 @@ use futures::{
     stream::{BoxStream, SelectAll, StreamExt, select_all},
 };
 use plugin_sdk::{Candidate, Mono, Problem, Problems};
-use prodspec_model::{Digest, Incarnation, SourceName};
+use prodspec_model::{Incarnation, SourceName};
 use tokio::sync::{mpsc, watch};
 
 pub use handle::Handle;
@@ -24,6 +24,7 @@ use crate::{
     memo::{Draft, Memo, Readings, Refused},
     overrides::{Refusal, SealOverride},
     pipeline::Pipeline,
+    remarks::Remarks,
     seal::Sealer,
     status::Status,
 };
@@ -83,9 +84,9 @@ pub struct Regeneration<R> {
     refused: Option<Candidate>,
     spent: Vec<SealOverride>,
     /// The warnings of external validators about the draft.
-    remarks: Problems,
-    /// Their warnings about the sealed content with this digest. They are not asked about the same content again.
-    in_force: Option<(Digest, Problems)>,
+    warnings: Problems,
+    /// Their warnings about the content that was sealed last. They are not asked about the same content again.
+    remarks: Option<Remarks>,
     work: Option<BoxFuture<'static, Finished>>,
     wake: Option<Mono>,
     asked: mpsc::Receiver<()>,
@@ -105,8 +106,8 @@ impl<R: Runtime> Regeneration<R> {
             draft: None,
             refused: None,
             spent: Vec::new(),
-            remarks: Problems::none(),
-            in_force: None,
+            warnings: Problems::none(),
+            remarks: None,
             work: None,
             wake: None,
             runtime,
@@ -244,11 +245,12 @@ impl<R: Runtime> Regeneration<R> {
             Finished::Read { readings, latest } => {
                 self.readings = readings;
                 match latest {
-                    Ok(latest) => {
+                    Ok((latest, remarks)) => {
                         let header = latest.as_ref().map(|latest| latest.header().clone());
                         self.status
                             .send_modify(|status| status.incarnation = header);
                         self.latest = latest;
+                        self.remarks = remarks.or(self.remarks.take());
                     }
                     Err(error) => {
                         let problems = failed("cannot read the incarnation in force", &*error);
@@ -268,7 +270,7 @@ impl<R: Runtime> Regeneration<R> {
             Finished::Validated(Ok(judged)) => {
                 let refused = self.refused.is_some() || judged.problems.any_error();
                 self.spent = judged.used;
-                self.remarks = judged.problems.clone();
+                self.warnings = judged.problems.clone();
                 self.set_refusals(judged.refusals);
                 self.add_problems(judged.problems);
                 self.add_problems(judged.set_aside);
@@ -302,7 +304,10 @@ impl<R: Runtime> Regeneration<R> {
     fn take_sealed(&mut self, incarnation: Incarnation) {
         let header = incarnation.header().clone();
         tracing::info!(incarnation = %header.id, assets = header.assets, "sealed an incarnation");
-        self.in_force = Some((header.digest, std::mem::take(&mut self.remarks)));
+        self.remarks = Some(Remarks {
+            content: header.digest,
+            warnings: std::mem::take(&mut self.warnings),
+        });
         self.status
             .send_modify(|status| status.incarnation = Some(header));
         self.latest = Some(incarnation);
@@ -327,11 +332,11 @@ impl<R: Runtime> Regeneration<R> {
     /// Reports the warnings of external validators about the incarnation in force again.
     fn repeat_remarks(&self) {
         let latest = self.latest.as_ref().map(|latest| latest.header().digest);
-        match &self.in_force {
-            Some((digest, remarks)) if Some(*digest) == latest => {
-                self.add_problems(remarks.clone());
-            }
-            _ => {}
+        if let Some(remarks) = &self.remarks
+            && Some(remarks.content) == latest
+            && !self.pipeline.0.external.is_empty()
+        {
+            self.add_problems(remarks.warnings.clone());
         }
     }
 

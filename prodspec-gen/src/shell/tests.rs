@@ -5,6 +5,7 @@ use std::{sync::Mutex, time::Duration};
 use control_plane_runtime::TokioRuntime;
 use futures::channel::mpsc as hints;
 use plugin_sdk::{BoxError, Candidate, ExternalValidator, Reading, SourceOfTruth};
+use prodspec_model::Digest;
 use serde_json::{Value as Json, json};
 
 use super::*;
@@ -81,13 +82,20 @@ fn start(
     content: Json,
     change: impl FnOnce(crate::pipeline::Builder) -> crate::pipeline::Builder,
 ) -> World {
+    start_with(content, Arc::new(InMemory::new()), change)
+}
+
+fn start_with(
+    content: Json,
+    seals: Arc<InMemory>,
+    change: impl FnOnce(crate::pipeline::Builder) -> crate::pipeline::Builder,
+) -> World {
     let source = Edited::new(content);
     let builder = Pipeline::builder(prodspec_model::PartitionId::new("test").unwrap())
         .source(source.clone())
         .generator(testing::Items)
         .validators(crate::validators::standard())
         .asset_type(plugin_sdk::AssetType::<testing::Item>::new());
-    let seals = Arc::new(InMemory::new());
     let runtime = TokioRuntime::current();
     let (regeneration, handle) =
         Regeneration::new(runtime, change(builder).build().unwrap(), seals.clone());
@@ -420,9 +428,27 @@ async fn r3_external_warnings_stay_while_their_content_is_in_force() {
     assert_eq!(said, "warning: few (says board)");
     let unchanged = world.handle.next_run().await.problems.to_string();
     assert_eq!(unchanged, said);
+    // A restart with unchanged content asks no validator and forgets no warning.
+    let restarted = start_with(manifest(2), world.seals.clone(), |builder| {
+        builder.external_validator(Board(|_| panic!("asked")), Duration::from_secs(5))
+    });
+    let status = restarted.run().await;
+    assert_eq!(status.problems.to_string(), said);
+    assert_eq!(status.incarnation.unwrap().id.no.0, 1);
     world.source.set(Ok(manifest(3)));
     assert!(world.handle.next_run().await.problems.is_empty());
     assert!(world.handle.next_run().await.problems.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r3_warnings_of_removed_external_validators_are_not_repeated() {
+    let outside: Answer = |_| Some(Ok(Problem::new("few").warning().into()));
+    let world = start(manifest(2), |builder| {
+        builder.external_validator(Board(outside), Duration::from_secs(5))
+    });
+    assert_eq!(world.run().await.problems.len(), 1);
+    let restarted = start_with(manifest(2), world.seals.clone(), |builder| builder);
+    assert!(restarted.run().await.problems.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -666,6 +692,7 @@ async fn next_run_builds_on_the_incarnation_of_another_sealer() {
         put: vec![],
         removed: vec![],
         spent: vec![],
+        warnings: Problems::none(),
     };
     world.seals.seal(seal).await.unwrap();
     let status = world.handle.next_run().await;

@@ -14,14 +14,15 @@ use crate::{
     memo::{Draft, Readings, Refused},
     overrides::{InForce, SealOverride},
     pipeline::External,
-    seal::Seal,
+    remarks::Remarks,
+    seal::{Seal, Sealer},
 };
 
 /// The result of a piece of work.
 pub(super) enum Finished {
     Read {
         readings: Readings,
-        latest: Result<Option<Incarnation>, BoxError>,
+        latest: Result<Latest, BoxError>,
     },
     Generated {
         drafted: Result<Draft, Refused>,
@@ -35,10 +36,14 @@ pub(super) enum Finished {
     Recorded(Result<(), BoxError>),
 }
 
+/// The incarnation in force, with what external validators said about it if that was not known.
+pub(super) type Latest = (Option<Incarnation>, Option<Remarks>);
+
 impl<R: Runtime> Regeneration<R> {
     pub(super) fn read(&self) -> BoxFuture<'static, Finished> {
         let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
         let seals = Arc::clone(&self.seals);
+        let known = self.remarks.as_ref().map(|remarks| remarks.content);
         Box::pin(async move {
             let reads = pipeline
                 .0
@@ -48,7 +53,7 @@ impl<R: Runtime> Regeneration<R> {
             let readings = join_all(reads).await;
             Finished::Read {
                 readings: readings.into_iter().collect(),
-                latest: seals.latest().await,
+                latest: latest(&*seals, known).await,
             }
         })
     }
@@ -108,7 +113,8 @@ impl<R: Runtime> Regeneration<R> {
     pub(super) fn seal(&self) -> Option<BoxFuture<'static, Finished>> {
         let partition = self.pipeline.partition();
         let now = self.runtime.now().wall;
-        let seal = Seal::of(partition, self.draft.as_ref()?, self.spent.clone(), now);
+        let mut seal = Seal::of(partition, self.draft.as_ref()?, self.spent.clone(), now);
+        seal.warnings = self.warnings.clone();
         let seals = Arc::clone(&self.seals);
         Some(Box::pin(
             async move { Finished::Sealed(seals.seal(seal).await) },
@@ -122,6 +128,17 @@ impl<R: Runtime> Regeneration<R> {
             Finished::Recorded(seals.seen(&sources).await)
         }))
     }
+}
+
+/// Loads the incarnation in force; and what external validators said about it, unless that is `known`.
+async fn latest(seals: &dyn Sealer, known: Option<Digest>) -> Result<Latest, BoxError> {
+    let latest = seals.latest().await?;
+    let content = latest.as_ref().map(|latest| latest.header().digest);
+    let remarks = match content == known {
+        true => None,
+        false => seals.remarks().await?,
+    };
+    Ok((latest, remarks))
 }
 
 /// Asks an external validator about `candidate`, in a task of its own, because it can block its thread.

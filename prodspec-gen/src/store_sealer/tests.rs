@@ -203,6 +203,31 @@ async fn r4_unreadable_override_is_set_aside_and_told() {
 }
 
 #[tokio::test]
+async fn r3_warnings_are_kept_with_the_seal_and_unreadable_ones_stop_nothing() {
+    let store = MemoryStore::new();
+    let seals = over(&store);
+    let readings: Readings = [(
+        SourceName("docs".into()),
+        Ok(testing::items(json!({"a": {"n": 1}}))),
+    )]
+    .into();
+    let pipeline = testing::builder().build().unwrap();
+    let draft = Memo::new().draft(&pipeline, readings, None).unwrap();
+    let mut first = Seal::of(&partition(), &draft, vec![], NOW);
+    first.warnings = Problem::new("few").warning().into();
+    let remarks = first.remarks();
+    seals.latest().await.unwrap();
+    let sealed = seals.seal(first).await.unwrap();
+    assert_eq!(over(&store).remarks().await.unwrap(), Some(remarks));
+    let damaged = Batch::new().put("remarks/test", "{");
+    store.commit(damaged).await.unwrap();
+    let told = over(&store).remarks().await.unwrap().unwrap();
+    assert_eq!(told.content, sealed.header().digest);
+    let said = told.warnings.to_string();
+    assert!(said.contains("`remarks/test`"), "{said}");
+}
+
+#[tokio::test]
 async fn replaced_owner_cannot_seal() {
     let store = MemoryStore::new();
     let token = store

@@ -31,6 +31,9 @@ impl State {
         match rollout.state {
             How::RollingBack { .. } => {
                 *back = before.or(Some((rollout.id.0, to, now)));
+                if before.is_none() {
+                    self.has_failed(group, to);
+                }
                 self.all_failed(group, to);
             }
             How::RolledBack { .. } => {
@@ -44,23 +47,36 @@ impl State {
     /// Records that the new content of a rollout has failed, also for targets that it has not reached. Only for groups
     /// without edges: an edge may bring an asset's content for another reason.
     fn all_failed(&mut self, group: usize, to: u32) {
-        let Some(head) = self.judge.groups[group].head else {
-            return;
-        };
         let plain = self.plan.groups[group].loose && self.scenario.is_calm();
         if !plain || self.is_forgiven(group) {
             return;
         }
         self.judge.look("not reached");
-        for at in 0..self.plan.wishes.len() {
-            let there = self.mark_at(to, at);
-            let new = there.is_some() && there != self.mark_at(head, at);
+        for (at, mark) in self.brought_by(group, to) {
             let pinned = self.judge.eyes[at].pinned;
-            let reached = pinned.is_some_and(|(no, _)| no == to);
-            if new && !reached && self.follows(at, group) {
-                self.judge.eyes[at].failed = there;
+            if self.follows(at, group) && pinned.is_none_or(|(no, _)| no != to) {
+                let before = self.judge.eyes[at].failed.replace(mark);
+                if before != Some(mark) {
+                    self.waited(group, at, mark);
+                }
             }
         }
+    }
+
+    /// The contents that a rollout to `to` brings: asset numbers, each with a mark. An asset that names no policy at `to`
+    /// still belongs to the group in which it was.
+    pub(super) fn brought_by(&self, group: usize, to: u32) -> Vec<(usize, u64)> {
+        let Some(head) = self.judge.groups[group].head else {
+            return Vec::new();
+        };
+        let group_at = |no: u32, at: usize| self.plan_at(no).and_then(|plan| plan.wishes[at].group);
+        let all = 0..self.plan.wishes.len();
+        let ours = all.filter(|at| group_at(to, *at).or(group_at(head, *at)) == Some(group));
+        let new = ours.filter_map(|at| {
+            let there = self.mark_at(to, at);
+            Some((at, there.filter(|_| there != self.mark_at(head, at))?))
+        });
+        new.collect()
     }
 
     /// R22: once a rollout is recorded as rolled back, no asset is pinned to its incarnation. Pins that moved under an

@@ -13,6 +13,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod waited;
 mod whole;
 mod words;
 
@@ -31,7 +32,7 @@ pub use stop::Stops;
 pub use words::Word;
 
 /// Names of all the conditions that the judge checks.
-pub const LOOKS: [&str; 36] = [
+pub const LOOKS: [&str; 37] = [
     "L1",
     "L2",
     "R6",
@@ -62,6 +63,7 @@ pub const LOOKS: [&str; 36] = [
     "not reached",
     "once",
     "order",
+    "released",
     "room",
     "soon",
     "stopped",

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use plugin_sdk::{Cause, Pin};
 use prodspec_model::{Message, addons::Turndown};
 
-use super::Call;
+use super::{Call, waited::FailedRollout};
 use crate::{
     executor::Instant,
     intent::{Bad, Plan},
@@ -70,6 +70,8 @@ pub struct GroupEye {
     pub(super) completed: u64,
     /// Time of the last completion.
     pub(super) completed_at: Instant,
+    /// The rollouts that failed and were not fixed since.
+    pub(super) failed: Vec<FailedRollout>,
 }
 
 impl Eye {
@@ -157,6 +159,7 @@ impl State {
             eye.arrived_once |= there.is_some() && there == has;
             eye.failed = eye.failed.filter(|failed| there == Some(*failed));
         }
+        self.release_waited(group, head);
     }
 
     /// R18: a push does not apply content that the resource has already.

@@ -18,7 +18,7 @@ use super::{
     error::AskError,
     input::{Input, Refused, Reply},
     phase::SharedPhase,
-    supervised::TaskFailures,
+    task_failures::TaskFailures,
 };
 
 /// A handle to an enforcer, for questions and commands while it runs. Cheap to clone.

@@ -1,8 +1,8 @@
 //! Makes the kernel's records durable: one batch is in flight, and entries that arrive meanwhile fill the next one.
 
-use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Runtime, catch_panic_in};
 use control_plane_store::{
     Error, Store, Write,
     journal::{Journal, Outcome, Ticket},
@@ -18,7 +18,6 @@ use crate::{
     shell::{
         input::{Input, Reply, Retiring},
         owned_sender::OwnedSender,
-        supervised,
     },
 };
 
@@ -98,11 +97,8 @@ impl<R: Runtime> JournalWriter<R> {
     pub(crate) async fn run(self) {
         let events = self.events.clone();
         // Without a journal writer no push would start any more: the enforcer has to end with the reason.
-        if let Err(panic) = AssertUnwindSafe(self.write()).catch_unwind().await {
-            let why = format!(
-                "the task that writes to it panicked: {}",
-                supervised::panic_message(&*panic)
-            );
+        if let Err(panic) = catch_panic_in(self.write()).await {
+            let why = format!("the task that writes to it panicked: {panic}");
             let _ = events.send(Input::Stopped(why));
         }
     }

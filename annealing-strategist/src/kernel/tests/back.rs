@@ -259,6 +259,36 @@ fn r22_revert_of_the_failed_content_releases_nothing() {
     assert_eq!(rig.view().left_out, [id("b")]);
 }
 
+/// `a` and `b` fail. The newer rollout takes over `b` with its content, and fails before it moves `b`.
+#[test]
+fn r22_content_that_failed_before_does_not_only_wait_in_a_later_rollout() {
+    let stop = RolloutPolicy {
+        on_unhealthy: OnUnhealthy::Stop,
+        ..one_by_one()
+    };
+    let mut rig = Rig::begun(stop.clone(), &["a", "b"]);
+    rig.settle("a");
+    rig.plane.fail_push(&id("b"));
+    rig.run();
+    assert_eq!((rig.state().word(), rig.at(2)), ("stopped", vec!["a", "b"]));
+    rig.tell(Command::Retry).unwrap();
+    rig.plane.fail_push(&id("b"));
+    rig.run();
+    let held = RolloutPolicy {
+        hold: Some("wait".into()),
+        ..stop
+    };
+    rig.put(vec![thing("a", 3), thing("b", 3), policy_asset(&held)]);
+    rig.run();
+    rig.tell(Command::RollBack).unwrap();
+    assert_eq!(rig.rollouts(), 3);
+    let reached = |name| {
+        let failed = rig.plane.quarantine[&id(name)].failed.iter();
+        failed.map(|failed| failed.reached).collect::<Vec<_>>()
+    };
+    assert_eq!(["a", "b"].map(reached), [[true, true], [true, true]]);
+}
+
 #[test]
 fn r22_content_tied_to_what_moved_counts_as_failed() {
     let edge = Edge {

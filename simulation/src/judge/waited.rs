@@ -1,0 +1,51 @@
+//! R22: content that only waited in a failed rollout may come again when a fix of what failed has completed.
+
+use crate::world::State;
+
+/// The contents of a failed rollout: asset numbers, each with the mark of the new content.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FailedRollout {
+    /// Contents that the rollout had brought when it began to go back.
+    reached: Vec<(usize, u64)>,
+    /// Contents that waited for their turn, and had not failed before.
+    waited: Vec<(usize, u64)>,
+}
+
+impl State {
+    /// Records that a rollout to `to` begins to go back.
+    pub(super) fn has_failed(&mut self, group: usize, to: u32) {
+        let mut reached = self.brought_by(group, to);
+        let pinned = |at: usize| self.judge.eyes[at].pinned.map(|(no, _)| no);
+        reached.retain(|(at, _)| pinned(*at) == Some(to));
+        let waited = Vec::new();
+        let failed = FailedRollout { reached, waited };
+        self.judge.groups[group].failed.push(failed);
+    }
+
+    /// Records that a content waited for its turn in the newest failed rollout.
+    pub(super) fn waited(&mut self, group: usize, at: usize, mark: u64) {
+        let failed = self.judge.groups[group].failed.last_mut();
+        let reached = |failed: &FailedRollout| failed.reached.iter().any(|(had, _)| *had == at);
+        if let Some(failed) = failed.filter(|failed| !reached(failed)) {
+            failed.waited.push((at, mark));
+        }
+    }
+
+    /// The group has completed a rollout to `head`. Content that only waited in an earlier one counts as failed no longer
+    /// if all that the earlier one had brought is different now.
+    pub(super) fn release_waited(&mut self, group: usize, head: u32) {
+        let all = std::mem::take(&mut self.judge.groups[group].failed);
+        let stays = |(at, mark): &(usize, u64)| self.mark_at(head, *at) == Some(*mark);
+        let (left, fixed): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|failed| failed.reached.is_empty() || failed.reached.iter().any(stays));
+        self.judge.groups[group].failed = left;
+        for (at, mark) in fixed.into_iter().flat_map(|failed| failed.waited) {
+            let eye = &mut self.judge.eyes[at];
+            if eye.failed == Some(mark) {
+                self.judge.look("released");
+                self.judge.eyes[at].failed = None;
+            }
+        }
+    }
+}
