@@ -69,14 +69,19 @@ impl State {
         let Some(head) = self.judge.groups[group].head else {
             return Vec::new();
         };
-        let group_at = |no: u32, at: usize| self.plan_at(no).and_then(|plan| plan.wishes[at].group);
         let all = 0..self.plan.wishes.len();
-        let ours = all.filter(|at| group_at(to, *at).or(group_at(head, *at)) == Some(group));
+        let group_of = |at: usize| self.group_at(to, at).or(self.group_at(head, at));
+        let ours = all.filter(|at| group_of(*at) == Some(group));
         let new = ours.filter_map(|at| {
             let there = self.mark_at(to, at);
             Some((at, there.filter(|_| there != self.mark_at(head, at))?))
         });
         new.collect()
+    }
+
+    /// The group whose policy an asset names at an incarnation.
+    pub(super) fn group_at(&self, incarnation: u32, at: usize) -> Option<usize> {
+        self.plan_at(incarnation)?.wishes[at].group
     }
 
     /// R22: once a rollout is recorded as rolled back, no asset is pinned to its incarnation. Pins that moved under an

@@ -5,6 +5,8 @@ use crate::world::State;
 /// The contents of a failed rollout: asset numbers, each with the mark of the new content.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailedRollout {
+    /// The incarnation to which the rollout moved.
+    to: u32,
     /// Contents that the rollout had brought when it began to go back.
     reached: Vec<(usize, u64)>,
     /// Contents that waited for their turn, and had not failed before.
@@ -18,7 +20,11 @@ impl State {
         let pinned = |at: usize| self.judge.eyes[at].pinned.map(|(no, _)| no);
         reached.retain(|(at, _)| pinned(*at) == Some(to));
         let waited = Vec::new();
-        let failed = FailedRollout { reached, waited };
+        let failed = FailedRollout {
+            to,
+            reached,
+            waited,
+        };
         self.judge.groups[group].failed.push(failed);
     }
 
@@ -32,13 +38,17 @@ impl State {
     }
 
     /// The group has completed a rollout to `head`. Content that only waited in an earlier one counts as failed no longer
-    /// if all that the earlier one had brought is different now.
+    /// if all that the earlier one had brought is different now. The name of the policy is a part of the content.
     pub(super) fn release_waited(&mut self, group: usize, head: u32) {
         let all = std::mem::take(&mut self.judge.groups[group].failed);
-        let stays = |(at, mark): &(usize, u64)| self.mark_at(head, *at) == Some(*mark);
-        let (left, fixed): (Vec<_>, Vec<_>) = all
-            .into_iter()
-            .partition(|failed| failed.reached.is_empty() || failed.reached.iter().any(stays));
+        let stays = |to: u32, (at, mark): &(usize, u64)| {
+            let same_policy = self.group_at(head, *at) == self.group_at(to, *at);
+            same_policy && self.mark_at(head, *at) == Some(*mark)
+        };
+        let (left, fixed): (Vec<_>, Vec<_>) = all.into_iter().partition(|failed| {
+            let mut reached = failed.reached.iter();
+            failed.reached.is_empty() || reached.any(|content| stays(failed.to, content))
+        });
         self.judge.groups[group].failed = left;
         for (at, mark) in fixed.into_iter().flat_map(|failed| failed.waited) {
             let eye = &mut self.judge.eyes[at];
