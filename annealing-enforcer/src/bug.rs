@@ -34,6 +34,8 @@ pub enum Bug {
     NoCureUnderEdit,
     /// Compare a provider with production at its consumer's incarnation instead of its own pin (R16).
     JudgeAtConsumer,
+    /// Leave the record of a repeated approval or override in force beside the newer one (R12).
+    KeepRepeated,
     /// Give ownership up without waiting for pushes under way.
     NoDrain,
     /// Start pushes while shutting down.

@@ -38,4 +38,7 @@ pub enum Bug {
     NeverBack,
     /// A rollout that an operator paused or aborted goes on.
     IgnorePause,
+    /// R21: after a takeover, a bake also ends when the time since the rollout began on the former owner's wall clock is
+    /// long enough.
+    WallClockBase,
 }

@@ -146,6 +146,7 @@ fn plan() -> Plan {
         wishes: (0..ALL).map(wish).collect(),
         groups: Vec::new(),
         ranks: [0; 3],
+        mutual: false,
     }
 }
 

@@ -51,6 +51,9 @@ pub struct Scenario {
     pub knit: u32,
     /// Seeds with edges of order across trees and policy groups, per thousand seeds.
     pub ordered: u32,
+    /// Whether policy groups may wait for each other. Then rollouts may have no way forward, so L1 is not judged, and
+    /// operators roll back what is stuck. Repairs and rollbacks have to end all the same.
+    pub mutual: bool,
     /// Whether operators also move pins that belong to the strategist.
     pub meddling: bool,
     /// How often the last edit brings bad content, per thousand seeds.
@@ -122,6 +125,7 @@ impl Scenario {
             away: None,
             knit: 300,
             ordered: 400,
+            mutual: false,
             meddling: false,
             stubborn: 200,
             #[cfg(feature = "planted-bugs")]

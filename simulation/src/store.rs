@@ -81,7 +81,7 @@ impl ProcessStore {
         state.commits += 1;
         let commits = state.commits;
         state.committed.insert(node, commits);
-        state.remember_open(&writes);
+        state.remember_open(&writes, begun);
         // A commit that was overtaken may be acknowledged long after it was made: take its begin as its time.
         let overtaken = version < state.version;
         state.version = version.max(state.version);
@@ -166,8 +166,8 @@ impl Store for ProcessStore {
 }
 
 impl State {
-    /// Updates the judge's list of durably open pushes from an acknowledged commit.
-    fn remember_open(&mut self, writes: &[Write]) {
+    /// Updates the judge's list of durably open pushes from an acknowledged commit, made after `begun`.
+    fn remember_open(&mut self, writes: &[Write], begun: Instant) {
         let prefix = format!("{}/{}/", AssetRecord::KIND, partition());
         for write in writes {
             let (key, record) = match write {
@@ -181,7 +181,10 @@ impl State {
             match record.and_then(|record| record.open) {
                 Some(open) => {
                     let open = (open.change, open.incarnation.0, open.token.0);
-                    self.judge.open.insert(number(asset), open);
+                    let before = self.judge.open.insert(number(asset), open);
+                    if before != Some(open) {
+                        self.judge.opened.insert(number(asset), begun);
+                    }
                 }
                 None => {
                     self.judge.open.remove(&number(asset));

@@ -152,6 +152,7 @@ impl World {
             let mut plan = Plan::choose(&mut random, scenario.knit);
             // A separate stream, so that other seeds do not change.
             let mut order = Random::new(seed ^ ORDER);
+            plan.mutual = scenario.mutual;
             if order.per_mille(scenario.ordered) {
                 plan.put_in_order(&mut order, scenario.rates.of(Fault::EditGroup) > 0);
             }

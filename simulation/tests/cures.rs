@@ -26,6 +26,10 @@ fn by_hand(seed: u64) -> Scenario {
         (Fault::EditResizes, 100),
         (Fault::EditBad, 300),
         (Fault::EditMends, 200),
+        (Fault::EditMovesEdge, 200),
+        (Fault::EditRemoves, 100),
+        (Fault::EditAdds, 200),
+        (Fault::EditTurnsDown, 100),
     ]);
     scenario.store_faults = [0; 6];
     scenario.enforcers = 1;
@@ -48,6 +52,13 @@ fn turning_back(seed: u64) -> Scenario {
     scenario
 }
 
+/// A scenario with manual changes and rollbacks, in which policy groups wait for each other.
+fn mutual(seed: u64) -> Scenario {
+    let mut scenario = by_hand(seed);
+    scenario.mutual = true;
+    scenario
+}
+
 /// The first seed with a violation when `plant` removes a guard, and the violated invariant.
 fn first_violation(plant: impl Fn(&mut Scenario)) -> Option<(u64, &'static str)> {
     (0..PATIENCE).find_map(|seed| {
@@ -66,6 +77,29 @@ fn r6_manual_changes_are_repaired_during_edits() {
     assert!(sum.counts["judged cured under an edit"] > 10);
     assert!(sum.counts["judged back"] > 10);
     assert_eq!(sum.counts["people ended a rollback"], 0);
+}
+
+#[test]
+fn r6_r22_hold_with_groups_that_wait_for_each_other() {
+    let sum = run_all(2100, 20, mutual, |_| false);
+    assert!(sum.violations.is_empty(), "{:?}", sum.violations);
+    assert!(sum.counts["judged cured"] > 100);
+    assert!(sum.counts["judged cured under an edit"] > 10);
+    assert!(sum.counts["judged back"] > 10);
+    // Only operators end some of these rollouts, and none of their rollbacks.
+    assert!(sum.counts["people ended a rollout"] > 0);
+    assert_eq!(sum.counts["people ended a rollback"], 0);
+    let seen = first_violation(|scenario| {
+        scenario.mutual = true;
+        scenario.patient_order = true;
+    });
+    assert!(matches!(seen, Some((_, "R6"))), "{seen:?}");
+    let seen = first_violation(|scenario| {
+        scenario.mutual = true;
+        scenario.stubborn = 1000;
+        scenario.planted_in_rollouts = Some(Bug::NeverBack);
+    });
+    assert!(matches!(seen, Some((_, "R22"))), "{seen:?}");
 }
 
 #[test]

@@ -187,6 +187,37 @@ fn r16_a_forgotten_edge_is_caught() {
     assert_caught(Bug::ForgetVanishedEdge, "S4");
 }
 
+/// Sets frequent turndowns whose pushes fail, and restarts between approvals of one change.
+fn turning_down(seed: u64) -> Scenario {
+    let mut scenario = Scenario::choose(seed);
+    scenario.rates = Rates::only(&[
+        (Fault::EditTurnsDown, 900),
+        (Fault::EditAdds, 600),
+        (Fault::EditRemoves, 600),
+        (Fault::Transient, 300),
+        (Fault::Crash, 600),
+    ]);
+    scenario.store_faults = [0; 6];
+    scenario.enforcers = 1;
+    scenario.edit_every = Duration::from_secs(10);
+    scenario.trouble_every = Duration::from_secs(10);
+    scenario
+}
+
+#[test]
+fn r12_a_repeated_approval_that_lets_two_pushes_through_is_caught() {
+    let calm = run_all(1300, 10, turning_down, |_| false);
+    assert!(calm.violations.is_empty(), "{:?}", calm.violations);
+    assert!(calm.counts["judged R12"] >= 3 * calm.seeds);
+    let seen = (0..PATIENCE).find_map(|seed| {
+        let mut scenario = turning_down(seed);
+        scenario.planted = Some(Bug::KeepRepeated);
+        let found = run(seed, &scenario).violation?;
+        Some(found.invariant)
+    });
+    assert_eq!(seen, Some("R12"));
+}
+
 /// Sets frequent moves of pins by operators, during slow calls and late messages.
 fn repinned(scenario: &mut Scenario) {
     scenario.rates = Rates::only(&[

@@ -304,6 +304,31 @@ fn r21_bakes_that_are_cut_short_are_caught() {
     assert!(matches!(seen, Some("R18" | "R21")), "{seen:?}");
 }
 
+/// A scenario with wall clocks that jump, and changes of the owner before a bake can end.
+fn jumping(seed: u64) -> Scenario {
+    let faults = [
+        (Fault::ClockHour, 500),
+        (Fault::Crash, 100),
+        (Fault::Stop, 300),
+    ];
+    let mut scenario = busy(seed, &faults);
+    scenario.enforcers = 2;
+    scenario
+}
+
+#[test]
+fn r21_bakes_measured_by_a_wall_clock_are_caught() {
+    assert_hold(&["whole"], 1170..1190, jumping);
+    // Most of these bakes ended after a clock had jumped and the owner had changed, so that one seed would prove little.
+    let caught = |seed: &u64| {
+        let mut scenario = jumping(*seed);
+        scenario.planted_in_rollouts = Some(Bug::WallClockBase);
+        let found = run(*seed, &scenario).violation;
+        found.is_some_and(|it| matches!(it.invariant, "R18" | "R21"))
+    };
+    assert_eq!((0..PATIENCE).filter(caught).take(3).count(), 3);
+}
+
 #[test]
 fn r18_a_first_turnup_that_is_not_gradual_is_caught() {
     assert_eq!(

@@ -19,6 +19,7 @@ use super::{
         slot::{Class, Trigger, flag},
     },
 };
+use crate::bug::Bug;
 
 /// Maximum number of names that a refusal lists.
 const NAMED: usize = 8;
@@ -182,7 +183,8 @@ impl Kernel {
 
     /// Puts an approval or an override in force. One for the same change that is unused is replaced.
     fn let_through(&mut self, word: Waiver, out: &mut Effects) {
-        if let Some(older) = self.people.heed(word.clone()) {
+        let older = self.people.heed(word.clone());
+        if let Some(older) = older.filter(|_| !self.planted(Bug::KeepRepeated)) {
             self.record_word(older, out);
         }
         self.record_word(word, out);

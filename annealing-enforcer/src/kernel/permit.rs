@@ -26,7 +26,8 @@ const FRESH: Duration = Duration::from_secs(25);
 const MANY_PUSHES: u32 = 10;
 
 impl Kernel {
-    /// Whether the asset still sleeps, because checks named a time before which they will not let this change pass.
+    /// Whether the asset still sleeps, because checks named a time before which they will not let this change pass for
+    /// this cause.
     pub(super) fn sleeps_on(
         &mut self,
         now: Now,
@@ -35,12 +36,13 @@ impl Kernel {
         out: &mut Effects,
     ) -> bool {
         let it = self.attempts.at_mut(at);
-        let asleep = it.and_then(|it| Some((it.slot, it.asleep.take()?)));
-        let Some((slot, mut asleep)) = asleep else {
+        let asleep = it.and_then(|it| Some((it.slot, it.cause, it.asleep.take()?)));
+        let Some((slot, cause, mut asleep)) = asleep else {
             return false;
         };
         let turn = self.claims.rates.moved_up(slot, now.mono);
-        if asleep.change != change.digest || !asleep.lasts(now, turn) {
+        let is_same = asleep.change == change.digest && asleep.cause == cause;
+        if !is_same || !asleep.lasts(now, turn) {
             return false;
         }
         self.count(Branch::Asleep);

@@ -198,6 +198,7 @@ impl Kernel {
             let change = change.digest;
             attempt.asleep = Some(super::state::attempt::Asleep {
                 change,
+                cause: attempt.cause,
                 until: then,
                 at_latest: now.mono + until(now, then),
                 delays: delays.clone(),

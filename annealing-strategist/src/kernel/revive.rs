@@ -108,9 +108,17 @@ impl Kernel {
         };
         let closure = Closure::of(&targets, before, &to, &self.types);
         let from = self.group.head().cloned();
+        let at = self.resumed(at, &rollout);
         let promoted = rollout.promoted.unwrap_or(0);
         let targets = Targets::new(targets, closure, promoted);
         Live::new(at, rollout, from, to, targets, left_out)
+    }
+
+    /// Returns the time at which this owner begins to watch the rollout: `at`, unless a test leaves that guard out.
+    fn resumed(&self, at: Timestamp, rollout: &Rollout) -> Timestamp {
+        let by_wall = rollout.started_at.checked_add(rollout.watched);
+        let by_wall = by_wall.ok().filter(|_| self.planted(Bug::WallClockBase));
+        by_wall.map_or(at, |by_wall| at.min(by_wall))
     }
 
     /// Restores the record of a target, as far as its pin confirms it.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use annealing_enforcer::{
-    Command, Handle,
+    AskError, Command, Handle,
     store::records::{By, Scope},
 };
 use control_plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{Cause, Pin};
-use prodspec_model::{Incarnation, TypeName};
+use prodspec_model::{Digest, Incarnation, TypeName};
 
 use super::{Fault, words};
 use crate::{
@@ -115,6 +115,35 @@ fn tell(world: &World, handle: Handle<NodeRuntime>, command: Command) {
     });
 }
 
+/// Approves a destructive change. Operators repeat it until the resource is gone.
+fn approve(world: &World, handle: Handle<NodeRuntime>, at: usize, change: Digest) {
+    let number = {
+        let mut state = world.state();
+        let now = state.now;
+        state.judge.approvals.give(at, change, now)
+    };
+    let approve = Command::Approve {
+        asset: id(at),
+        change,
+        until: None,
+        by: by("the removal is intended"),
+    };
+    let says = world.clone();
+    world.spawn(async move {
+        let clock = NodeRuntime::new(says.executor.clone(), NodeId::WORLD);
+        let deadline = clock.now().mono + PATIENCE;
+        let answer = timeout_at(&clock, deadline, handle.tell(approve)).await;
+        let mut state = says.state();
+        let now = state.now;
+        match answer {
+            Some(Ok(())) => state.judge.approvals.heard(number, now),
+            Some(Err(AskError::Refused { .. })) => state.judge.approvals.refused(number),
+            // It may have taken effect.
+            _ => {}
+        }
+    });
+}
+
 /// Moves a pin. The judge expects the enforcer to follow it once the move was acknowledged.
 async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<Incarnation>) {
     let governed = world.state().plan.wishes[at].pool;
@@ -166,14 +195,7 @@ pub async fn care(world: World) {
         };
         for process in handles {
             for (at, change) in unapproved.clone() {
-                world.state().judge.approved(at, change);
-                let approve = Command::Approve {
-                    asset: id(at),
-                    change,
-                    until: None,
-                    by: by("the removal is intended"),
-                };
-                tell(&world, process.handle.clone(), approve);
+                approve(&world, process.handle.clone(), at, change);
             }
             if healed {
                 put_right(&world, &process.handle);

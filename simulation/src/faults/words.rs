@@ -91,6 +91,7 @@ impl State {
             is_stuck(view) && outside.any(|asset| out(number(asset.as_str())))
         };
         match &rollout.state {
+            Rolls::Running if self.plan.mutual && is_stuck(view) => Some(Command::RollBack),
             // It may wait for an asset that it cannot move and that keeps its content. Only edges cause that.
             Rolls::Running if outside(&|at| self.is_out_of_reach(at, rollout.to.0)) => {
                 Some(Command::RollBack)

@@ -62,8 +62,10 @@ pub struct Plan {
     /// The policy groups, by group number.
     pub groups: Vec<Group>,
     /// Ranks of the assets without a group, of the first and of the second group. Between them, edges of order lead to
-    /// lower ranks only.
+    /// lower ranks only, unless groups are [`Plan::mutual`].
     pub ranks: [usize; 3],
+    /// Whether groups may wait for each other.
+    pub mutual: bool,
 }
 
 impl Plan {
@@ -78,6 +80,7 @@ impl Plan {
             wishes: wishes.collect(),
             groups: Vec::new(),
             ranks: [0; 3],
+            mutual: false,
         };
         plan.wishes[schema].version = 9;
         group::choose(random, &mut plan, knit);
@@ -120,8 +123,9 @@ impl Plan {
     }
 
     /// Draws edges of order between trees and policy groups. An edge always leads to a tree with a lower root, so that
-    /// there are no cycles; the schema has none. If groups are `fluid`, assets that may join the same group get no such
-    /// edge, because a rollout also selects the assets for which its targets wait.
+    /// there are no cycles; the schema has none. If groups are `fluid`, assets that may join the same group get no
+    /// such edge, because a rollout also selects the assets for which its targets wait. If they are [`Plan::mutual`],
+    /// the assets of a group wait for those of the other one.
     pub fn put_in_order(&mut self, random: &mut Random, fluid: bool) {
         let orders = [
             [0, 1, 2],
@@ -134,7 +138,14 @@ impl Plan {
         self.ranks = orders[random.below(orders.len())];
         for at in 2..self.schema() {
             let meet = |other: usize| fluid && self.wishes[at].loose && self.wishes[other].loose;
-            let lower = |other: &usize| self.root(*other) < self.root(at) && !meet(*other);
+            let group = self.wishes[at].group.filter(|_| self.mutual);
+            let across = |other: usize| {
+                let its = self.wishes[other].group;
+                group.is_none() || (its.is_some() && its != group)
+            };
+            let lower = |other: &usize| {
+                self.root(*other) < self.root(at) && !meet(*other) && across(*other)
+            };
             let fits: Vec<usize> = (2..self.schema()).filter(lower).collect();
             let wish = &mut self.wishes[at];
             wish.order = random.pick(&fits).filter(|_| random.per_mille(600));
@@ -143,14 +154,15 @@ impl Plan {
     }
 
     /// The asset that has to be in sync before `at` changes, if any. Between groups, edges lead to lower ranks only: if
-    /// two groups waited for each other, one could need an asset that the other selects only later, and only an edit
-    /// would end that. Within a group the rollout decides the order.
+    /// two groups wait for each other, one can need an asset that the other selects only later, and only an edit or a
+    /// rollback ends that. Within a group the rollout decides the order.
     pub fn order(&self, at: usize) -> Option<usize> {
         let wish = &self.wishes[at];
         let before = wish.order?;
         let rank = |group: Option<usize>| self.ranks[group.map_or(0, |group| group + 1)];
         let (group, its) = (wish.group, self.wishes[before].group);
-        let apart = rank(its) < rank(group) || (its.is_none() && group.is_none());
+        let lower = rank(its) < rank(group) || (self.mutual && its != group);
+        let apart = lower || (its.is_none() && group.is_none());
         (wish.ordered && apart && !wish.turndown && self.is_up(before)).then_some(before)
     }
 
@@ -185,5 +197,37 @@ impl Plan {
     /// Number of the schema: the asset whose version limits the versions of others.
     pub fn schema(&self) -> usize {
         self.wishes.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether assets of each group wait for assets of the other one.
+    fn wait_for_each_other(seed: u64, mutual: bool) -> bool {
+        let mut random = Random::new(seed);
+        let mut plan = Plan::choose(&mut random, 0);
+        plan.mutual = mutual;
+        plan.put_in_order(&mut random, false);
+        let waits = |one: usize, other: usize| {
+            let before = |at| plan.order(at).map(|before| (at, before));
+            let mut edges = (0..plan.wishes.len()).filter_map(before);
+            edges.any(|(at, before)| {
+                plan.wishes[at].group == Some(one) && plan.wishes[before].group == Some(other)
+            })
+        };
+        waits(0, 1) && waits(1, 0)
+    }
+
+    #[test]
+    fn only_mutual_groups_wait_for_each_other() {
+        let count = |mutual| {
+            (0..100)
+                .filter(|seed| wait_for_each_other(*seed, mutual))
+                .count()
+        };
+        assert_eq!(count(false), 0);
+        assert!(count(true) > 10, "{}", count(true));
     }
 }

@@ -9,9 +9,13 @@ use crate::{
 };
 
 impl State {
-    /// L1: production matches `latest`, and no push has arrived for two drift periods.
+    /// L1: production matches `latest`, and no push has arrived for two drift periods. Not judged if policy groups may
+    /// wait for each other.
     pub fn judge_rest(&mut self, latest: &Incarnation) {
         self.judge.look("L1");
+        if self.plan.mutual {
+            return;
+        }
         let assets: Vec<Asset> = latest.snapshot().iter().collect();
         for asset in &assets {
             let at = number(asset.id_str());

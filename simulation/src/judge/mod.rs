@@ -1,6 +1,7 @@
 //! The judge: checks the invariants. It observes production, sealed incarnations, commands, answers of checks and
 //! acknowledged commits, but never the enforcer's own state.
 
+mod approvals;
 mod cure;
 mod ending;
 mod excuse;
@@ -9,6 +10,8 @@ mod pins;
 mod push;
 mod rollout;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod waited;
 mod whole;
@@ -20,6 +23,7 @@ use prodspec_model::Digest;
 
 use crate::{executor::Instant, production::Push, world::State};
 
+pub use approvals::Approvals;
 pub use cure::Cures;
 pub use excuse::EXCUSES;
 pub use push::Call;
@@ -124,10 +128,12 @@ pub struct Judge {
     pub shown: BTreeMap<(u32, usize), u64>,
     /// Pins that operators moved, by asset number.
     pub pins: BTreeMap<usize, Pinned>,
-    /// Approvals by asset and change: the number of approvals, and the number of pushes that began with them.
-    pub approved: BTreeMap<(usize, Digest), (u64, u64)>,
+    /// Approvals of destructive changes.
+    pub approvals: Approvals,
     /// Durable records of open pushes, by asset: change, incarnation and token.
     pub open: BTreeMap<usize, (Digest, u32, u64)>,
+    /// Start of the commit that opened the last push of each asset. The push was decided before.
+    pub opened: BTreeMap<usize, Instant>,
     /// Processes that were told to stop, and their pushes.
     pub stops: Stops,
     /// Number of pushes that began, without follow-ups.
@@ -148,7 +154,7 @@ pub struct Judge {
     moved: Vec<usize>,
     /// Commands of operators to rollouts.
     pub words: Vec<Word>,
-    /// Time of the last jump of a wall clock: a bake that continues in another process after it is measured wrong.
+    /// Time of the last jump of a wall clock: samples read after it may be taken for older or newer than they are.
     pub jumped: Option<Instant>,
     /// Time of the newest owner's first call.
     pub owned: Instant,
@@ -170,8 +176,9 @@ impl Judge {
             known: BTreeMap::new(),
             shown: BTreeMap::new(),
             pins: BTreeMap::new(),
-            approved: BTreeMap::new(),
+            approvals: Approvals::default(),
             open: BTreeMap::new(),
+            opened: BTreeMap::new(),
             stops: Stops::default(),
             begun: 0,
             looked: BTreeMap::new(),
@@ -212,14 +219,8 @@ impl Judge {
         number == Some(moves.begun)
     }
 
-    /// Records that an operator approves a destructive change.
-    pub fn approved(&mut self, at: usize, change: Digest) {
-        let (said, _) = self.approved.entry((at, change)).or_default();
-        *said += 1;
-    }
-
-    /// Whether a bake since `since` may be measured wrong: a wall clock has jumped, and the jump or the change of the
-    /// owner came after `since`.
+    /// Whether samples since `since` may be read with a wrong time: a wall clock has jumped, and the jump or the change of
+    /// the owner came after `since`.
     fn is_shaky(&self, since: Instant) -> bool {
         self.jumped
             .is_some_and(|jumped| since <= jumped.max(self.owned))

@@ -198,21 +198,19 @@ impl State {
     fn judge_removal(&mut self, at: usize, call: &Call<'_>) {
         self.judge.look("S3");
         let asked = call.asset.has_addon(Turndown::TYPE);
-        let words = call
-            .change
-            .and_then(|change| self.judge.approved.get_mut(&(at, change)));
-        let approved = words.is_some();
-        if let Some((said, begun)) = words.filter(|_| call.turndown) {
-            *begun += 1;
-            let (said, begun) = (*said, *begun);
+        let approvals = &self.judge.approvals;
+        let approved = call.change.filter(|change| approvals.has(at, *change));
+        if let Some(change) = approved.filter(|_| call.turndown) {
             self.judge.look("R12");
-            if begun > said {
+            let decided = self.judge.opened.get(&at).copied().unwrap_or_default();
+            if !self.judge.approvals.spend(at, change, decided) {
                 self.violated(
                     "R12",
-                    format!("asset/{at:02} is turned down {begun} times with {said} approvals"),
+                    format!("asset/{at:02} is turned down again without another approval"),
                 );
             }
         }
+        let approved = approved.is_some();
         if call.turndown != asked || (call.turndown && !approved) {
             self.violated(
                 "S3",

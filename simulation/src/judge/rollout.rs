@@ -27,6 +27,8 @@ pub struct Eye {
     pub(super) left: Option<(u64, Instant, Instant)>,
     /// Time of the newest sample that was read and healthy; `None` if the last one read was unhealthy.
     pub(super) seen: Option<Instant>,
+    /// The value of [`Eye::seen`] when the content before was replaced.
+    pub(super) seen_before: Option<Instant>,
     /// Mark of the content from which the asset was rolled back.
     pub(super) failed: Option<u64>,
     /// Whether an operator gave the command to retry or to abort since the asset last moved forward. Then the asset may
@@ -80,6 +82,16 @@ impl Eye {
             true => self.seen.max(Some(at)),
             false => None,
         };
+    }
+
+    /// Records that the asset has the content with the mark `there`, or none.
+    pub(super) fn gets(&mut self, there: Option<u64>, now: Instant) {
+        let before = self.arrived.map(|(mark, _)| mark);
+        if before != there {
+            self.left = self.arrived.map(|(mark, since)| (mark, since, now));
+            self.seen_before = self.seen;
+            self.arrived = there.map(|mark| (mark, now));
+        }
     }
 
     /// Time at which the asset got the content with this mark; `None` unless that is its current content or the one
@@ -205,12 +217,7 @@ impl State {
     pub(super) fn arrived(&mut self, at: usize) {
         let now = self.now;
         let there = self.production.resources[at].content.map(|it| it.mark);
-        let eye = &mut self.judge.eyes[at];
-        let before = eye.arrived.map(|(mark, _)| mark);
-        if before != there {
-            eye.left = eye.arrived.map(|(mark, since)| (mark, since, now));
-            eye.arrived = there.map(|mark| (mark, now));
-        }
+        self.judge.eyes[at].gets(there, now);
     }
 
     /// R17, R18, R21, R22: judges a push of a governed asset that brings other content than the push before.

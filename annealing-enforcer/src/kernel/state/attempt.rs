@@ -104,6 +104,8 @@ pub(in crate::kernel) struct Attempt {
 #[derive(Debug, Clone)]
 pub(in crate::kernel) struct Asleep {
     pub(in crate::kernel) change: Digest,
+    /// The cause of the delayed push. Checks may let the same change pass for another one.
+    pub(in crate::kernel) cause: Cause,
     pub(in crate::kernel) until: Timestamp,
     /// The same time on the monotonic clock: setting the wall clock back does not prolong the wait.
     pub(in crate::kernel) at_latest: Mono,

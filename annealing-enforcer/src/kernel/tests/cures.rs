@@ -93,6 +93,21 @@ fn r6_drift_under_a_held_edit_is_repaired_to_the_content_settled_last() {
 }
 
 #[test]
+fn r6_a_wait_of_an_edit_for_a_time_does_not_hold_the_same_change_as_a_repair() {
+    let mut rig = held_edit();
+    production_has(&mut rig, 7);
+    // The edit is taken back, so that intent is the content settled last.
+    rig.publish(vec![thing("a", 1)], &[]);
+    production_has(&mut rig, 7);
+    wait_for_monday(&mut rig);
+    rig.pass(PERIOD);
+    production_has(&mut rig, 7);
+    let check = rig.check("a").expect("the repair is checked");
+    assert_eq!(check.cause, Cause::Drift);
+    assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
+}
+
+#[test]
 fn r6_production_that_has_the_edit_already_is_not_reverted() {
     let mut rig = held_edit();
     rig.pass(PERIOD);

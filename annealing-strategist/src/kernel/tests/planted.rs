@@ -7,7 +7,7 @@ use crate::kernel::Bug;
 
 #[test]
 fn without_a_guard_a_test_of_its_rule_fails() {
-    let guards: [(Bug, fn()); 12] = [
+    let guards: [(Bug, fn()); 13] = [
         (
             Bug::UpdatedAtAnyPin,
             settle::r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated,
@@ -52,6 +52,10 @@ fn without_a_guard_a_test_of_its_rule_fails() {
         (
             Bug::TrustRows,
             crash::crash_at_or_within_any_step_does_not_change_the_result,
+        ),
+        (
+            Bug::WallClockBase,
+            settle::r21_restart_under_a_fast_clock_does_not_shorten_a_bake,
         ),
     ];
     for (bug, test) in guards {

@@ -242,7 +242,7 @@ fn r21_no_target_settles_in_the_future_after_a_restart() {
 }
 
 #[test]
-fn r21_restart_under_a_fast_clock_does_not_shorten_a_bake() {
+pub(super) fn r21_restart_under_a_fast_clock_does_not_shorten_a_bake() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
     for _ in 0..3 {
