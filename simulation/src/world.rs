@@ -113,6 +113,8 @@ pub struct State {
     pub newest: BTreeMap<Key, Version>,
     /// Processes that cannot reach the store now.
     pub cut_off: BTreeSet<NodeId>,
+    /// Start of the present outage of the store.
+    pub unreachable_since: Option<Instant>,
     /// Start of the last acknowledged heartbeat of each process.
     pub beats: BTreeMap<NodeId, Instant>,
     /// Time at which each paused process last resumed.
@@ -179,6 +181,7 @@ impl World {
             version: Version(0),
             newest: BTreeMap::new(),
             cut_off: BTreeSet::new(),
+            unreachable_since: None,
             beats: BTreeMap::new(),
             woken: BTreeMap::new(),
             still_clocks: 0,

@@ -34,18 +34,24 @@ pub(super) fn disturb(world: &World) {
     }
 }
 
-/// Makes the store unreachable for all processes, for the duration `long`.
+/// Makes the store unreachable for all processes, for the duration `long`. The end of a shorter outage ends a longer one
+/// that began before it.
 pub fn go_away(world: &World, long: Duration) {
     world.note("unreachable", None, [long.as_secs(), 0]);
-    world.state().store.set_unreachable(true);
-    let since = world.state().now;
+    let mut state = world.state();
+    state.store.set_unreachable(true);
+    let now = state.now;
+    state.unreachable_since.get_or_insert(now);
+    drop(state);
     let back = world.clone();
     world.spawn(async move {
         back.sleep(long).await;
         back.note("reachable", None, [0, 0]);
         let mut state = back.state();
         state.store.set_unreachable(false);
-        state.words_waited(since);
+        if let Some(since) = state.unreachable_since.take() {
+            state.words_waited(since);
+        }
     });
 }
 
