@@ -82,7 +82,8 @@ pub struct TypeConfig {
     pub observe_only: bool,
     /// `true`: the plugin answers from memory, without waiting and without blocking its thread. Its calls then run
     /// inside the enforcer's loop and cost no task. A plugin that declares this and blocks nevertheless stops the loop,
-    /// and with it the heartbeat of the partition. Default `false`: calls run outside the loop.
+    /// and with it the heartbeat of the partition. A diff that is not ready at once is called a second time, outside of
+    /// the loop. Default `false`: calls run outside the loop.
     pub in_memory: bool,
     /// Maximum number of concurrent diffs. Default 256.
     pub diffs: u32,

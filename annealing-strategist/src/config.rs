@@ -25,7 +25,7 @@ pub struct Config {
     pub head_lag: u32,
     /// The guard to leave out, for tests that show that each guard is needed. `None`: all guards are in place.
     #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::kernel::Bug>,
+    pub planted: Option<crate::bug::Bug>,
 }
 
 impl Default for Config {

@@ -4,6 +4,7 @@
 //! events and performs its effects. Enforcement is behind a port, the [`Actuator`](plugin_sdk::Actuator). Two tower
 //! stacks can be configured: [policy layers](policy) and [validators](health).
 
+mod bug;
 pub mod config;
 mod group;
 pub mod health;

@@ -175,6 +175,35 @@ pub struct Entry {
 }
 
 impl Rollout {
+    /// Creates a rollout that starts at `at` and has moved nothing.
+    pub(crate) fn new(
+        id: RolloutId,
+        policy: AssetId,
+        from: Option<IncarnationNo>,
+        to: IncarnationNo,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            policy,
+            from,
+            to,
+            state: State::Running,
+            started_at: at,
+            moved_at: None,
+            drawn: None,
+            ended_at: None,
+            stage: None,
+            promoted: None,
+            health: None,
+            verdicts: Vec::new(),
+            watched: Duration::ZERO,
+            unknown: None,
+            idle: None,
+            history: Vec::new(),
+        }
+    }
+
     /// Adds an entry to the history. Beyond 100 entries the oldest one is removed; entries of operators are removed
     /// only while they are more than half of the history. Long texts are cut.
     pub(crate) fn note(&mut self, at: Timestamp, what: impl Into<String>, mut by: Option<By>) {

@@ -13,26 +13,18 @@ use crate::tree::{File, Tree};
 /// its circle is gone; never add one.
 pub const TOLERATED: &[(&str, &[&str])] = &[
     ("annealing-checks/src/calendar", &["builder", "check"]),
-    ("annealing-strategist/src", &["config", "kernel"]),
-    ("annealing-strategist/src/shell", &["groups", "waiting"]),
     (
         "benches/src",
         &["ours", "peers", "report", "scenarios", "shared"],
     ),
     ("control-plane/src", &["handle", "plane", "status"]),
+    ("examples/testbed/src/production", &["cell", "client"]),
     (
-        "examples/shakespeare/src",
-        &[
-            "command", "control", "health", "metrics", "model", "place", "plane", "plugins",
-        ],
-    ),
-    ("examples/shakespeare/src/production", &["cell", "client"]),
-    (
-        "examples/shakespeare/src/production/balancer",
+        "examples/testbed/src/production/balancer",
         &["control", "table"],
     ),
     (
-        "examples/shakespeare/src/production/cell",
+        "examples/testbed/src/production/cell",
         &["fence", "front", "job", "peers", "proxy", "state", "task"],
     ),
     ("plugin-sdk/src", &["asset_type", "validate"]),

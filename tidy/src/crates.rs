@@ -23,9 +23,10 @@ const ENGINES: [&str; 5] = [
     "annealing-workflow",
 ];
 const BACKENDS: [&str; 2] = ["control-plane-store-sqlite", "control-plane-store-postgres"];
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "anneal",
     "embedded",
+    "testbed",
     "shakespeare",
     "tour",
     "simulation",
@@ -200,7 +201,7 @@ fn rank(name: &str) -> Option<u8> {
         name if BACKENDS.contains(&name) => 4,
         name if ENGINES.contains(&name) => 5,
         "control-plane" => 6,
-        "benches" => 8,
+        "shakespeare" | "benches" => 8,
         name if PROGRAMS.contains(&name) => 7,
         _ => return None,
     })

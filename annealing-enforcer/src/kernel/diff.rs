@@ -158,6 +158,18 @@ impl Kernel {
         true
     }
 
+    /// Handles several answers with one epilogue: time and queues are looked at once for all of them.
+    pub(super) fn diffs_done(
+        &mut self,
+        now: Now,
+        all: Vec<(Run, Result<Diff, plugin::Error>)>,
+        out: &mut Effects,
+    ) {
+        for (run, answer) in all {
+            self.diff_done(now, run, answer, out);
+        }
+    }
+
     pub(super) fn diff_done(
         &mut self,
         now: Now,
@@ -204,7 +216,7 @@ impl Kernel {
 
     /// Handles the finding of a diff of an asset without a push in flight.
     fn found(&mut self, now: Now, slot: SlotNo, at: AttemptNo, diff: Diff, out: &mut Effects) {
-        if self.table.intent(slot).is_none() && !self.planted(Bug::RemoveOrphan) {
+        if !self.table.has_intent(slot) && !self.planted(Bug::RemoveOrphan) {
             self.report_not_enforced(now, slot, out);
             return self.finish(now, slot);
         }

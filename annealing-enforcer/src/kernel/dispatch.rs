@@ -5,6 +5,7 @@ use plugin_sdk::{Mono, Now};
 use super::{
     Kernel,
     event::Effects,
+    publish::AHEAD,
     state::{
         attempt::Phase,
         numbers::AttemptNo,
@@ -148,9 +149,13 @@ impl Kernel {
         if self.kinds[kind.index()].breaker.is_open() && self.start_probe(now, kind, out) {
             return true;
         }
-        let mut any = false;
+        let mut started = 0;
         self.start_observations(now, kind, out);
         while self.kinds[kind.index()].queued > 0 && self.may_diff(now, kind) {
+            if started % AHEAD == 0 {
+                let ready = &self.kinds[kind.index()].ready;
+                self.table.read_ahead(ready.first(AHEAD));
+            }
             let table = &self.table;
             let stale = |slot: SlotNo, class| {
                 let slot = table.slot(slot);
@@ -165,9 +170,9 @@ impl Kernel {
             };
             self.kinds[kind.index()].queued -= 1;
             self.start_diff(now, slot, out);
-            any = true;
+            started += 1;
         }
-        any
+        started > 0
     }
 
     /// Ends the attempt of an asset. The asset is idle then, or queued again if a rerun was requested.

@@ -42,6 +42,8 @@ pub enum Event {
         /// The finding of the diff, or its error.
         answer: Result<Diff, plugin::Error>,
     },
+    /// Several diffs of attempts or observations ended together, each as in [`Event::DiffDone`].
+    DiffsDone(Vec<(Run, Result<Diff, plugin::Error>)>),
     /// A run of the check stack ended.
     CheckDone {
         /// The check call that ended.

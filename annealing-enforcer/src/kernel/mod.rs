@@ -92,6 +92,7 @@ impl control_plane_runtime::Kernel for Kernel {
         self.schedule.step(now);
         match event {
             Event::DiffDone { run, answer } => self.diff_done(now, run, answer, out),
+            Event::DiffsDone(all) => self.diffs_done(now, all, out),
             Event::CheckDone { run, answer } => self.check_done(now, run, answer, out),
             Event::PushDone { run, answer } => self.push_done(now, run, answer, out),
             Event::PushNotStarted { run, continuation } => {

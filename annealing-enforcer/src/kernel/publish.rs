@@ -17,6 +17,9 @@ use super::{
 };
 use crate::bug::Bug;
 
+/// Number of assets whose contents are read ahead together.
+pub(super) const AHEAD: usize = 64;
+
 /// A known asset that the newer incarnation has at another location, with other content, or not at all. A modelled-only
 /// asset counts as absent.
 struct Touched {
@@ -58,11 +61,15 @@ impl Kernel {
         // A caller may wait for this incarnation although it changes nothing.
         out.settled_changed = true;
         self.table.reserve(new.len());
-        for location in new {
-            if self.add(now, location, out).is_none() {
-                unknown.extend(newer.snapshot().at(location));
+        for lot in new.chunks(AHEAD) {
+            newer.snapshot().read_ahead(lot.iter().copied());
+            for location in lot {
+                if self.add(now, *location, out).is_none() {
+                    unknown.extend(newer.snapshot().at(*location));
+                }
             }
         }
+        self.table.index_added();
         for asset in unknown {
             self.heads_have(now, &asset, out);
         }
@@ -114,19 +121,14 @@ impl Kernel {
         (touched, new, unknown)
     }
 
-    /// Adds an asset that has no slot yet.
-    pub(super) fn add(
-        &mut self,
-        now: Now,
-        location: Location,
-        out: &mut Effects,
-    ) -> Option<SlotNo> {
+    /// Adds an asset that has no slot yet. The caller indexes all added assets together.
+    fn add(&mut self, now: Now, location: Location, out: &mut Effects) -> Option<SlotNo> {
         let latest = self.table.latest().clone();
         let asset = latest.snapshot().at(location)?;
         let kind = self.kind_of(asset.type_str())?;
         let slot = self
             .table
-            .insert(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
+            .insert_later(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
         self.claims.amounts.next_round();
         self.pin_new(now, slot, &asset, out);
         let counts = self.counts_as_unsettled(slot);

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::records::{AssetRecord, Orphaned};
 use plugin_sdk::{FencingToken, Now, Pin, SyncState};
-use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons};
+use prodspec_model::{
+    Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons, snapshot::Location,
+};
 
 use super::{
     Kernel, Recovered,
     branch::Branch,
     event::{Effects, Record},
     pin::policy_in,
+    publish::AHEAD,
     state::{
         numbers::AttemptNo,
         numbers::SlotNo,
@@ -326,19 +329,26 @@ impl Kernel {
         let latest = self.table.latest().clone();
         self.table.reserve(latest.snapshot().len());
         let empty = prodspec_model::Snapshot::empty();
-        for place in empty.diff_locations(latest.snapshot()) {
-            let Some((at, asset)) = place
-                .after
-                .and_then(|at| Some((at, latest.snapshot().at(at)?)))
-            else {
-                continue;
-            };
-            if let Some(kind) = self.kind_of(asset.type_str()) {
-                let slot = Slot::new(kind, Some(at), latest.no());
-                let slot = self.table.insert(asset.id_str(), slot);
-                if let Some(policy) = policy_in(&asset) {
-                    self.govern(slot, &policy);
-                }
+        let places = empty.diff_locations(latest.snapshot());
+        let places: Vec<Location> = places.into_iter().filter_map(|place| place.after).collect();
+        for lot in places.chunks(AHEAD) {
+            latest.snapshot().read_ahead(lot.iter().copied());
+            for location in lot {
+                self.recover_asset(&latest, *location);
+            }
+        }
+        self.table.index_added();
+    }
+
+    fn recover_asset(&mut self, latest: &Incarnation, location: Location) {
+        let Some(asset) = latest.snapshot().at(location) else {
+            return;
+        };
+        if let Some(kind) = self.kind_of(asset.type_str()) {
+            let slot = Slot::new(kind, Some(location), latest.no());
+            let slot = self.table.insert_later(asset.id_str(), slot);
+            if let Some(policy) = policy_in(&asset) {
+                self.govern(slot, &policy);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use control_plane_runtime::{Runtime, catch_panic_in};
+use control_plane_runtime::{Runtime, catch_panic, catch_panic_in};
 use control_plane_store::limit;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use plugin_sdk::{
@@ -84,36 +84,29 @@ impl<R: Runtime> Calls<R> {
     }
 
     fn diff(&mut self, target: Target) -> Option<Event> {
-        let Target {
-            run,
-            plugin,
-            asset,
-            incarnation,
-        } = target;
-        let registered = self.registry.at(plugin)?;
-        let in_memory = registered.config.in_memory;
-        let registered = registered.plugin.clone();
-        if let Some(why) = self.blocked.refuses(Some(plugin)) {
+        let (run, kind) = (target.run, target.plugin);
+        let registered = self.registry.at(kind)?;
+        if let Some(why) = self.blocked.refuses(Some(kind)) {
             let answer = Err(plugin::Error::transient(why));
             return Some(Event::DiffDone { run, answer });
         }
-        let named = Named::of(Some(plugin), "diff", &asset);
-        let request = DiffRequest {
-            asset: asset.id(),
-            incarnation: incarnation.id().clone(),
-            token: self.token,
-            run,
-            reader: IncarnationReader::at(incarnation, asset),
-        };
+        if registered.config.in_memory && self.diffs.is_none() {
+            let request = diff_request(&target, self.token);
+            if let Some(answer) = diff_in_place(&*registered.plugin, request) {
+                fenced(&self.events, self.token, answer.as_ref().err());
+                return Some(Event::DiffDone { run, answer });
+            }
+        }
+        let (plugin, stack) = (registered.plugin.clone(), self.diffs.clone());
         let (events, token) = (self.events.clone(), self.token);
-        let stack = self.diffs.clone();
-        let in_place = in_memory && stack.is_none();
+        let named = Named::of(Some(kind), "diff", &target.asset);
+        let request = diff_request(&target, token);
         let answer = async move {
-            let answer = diff(stack, registered, request).await;
+            let answer = diff(stack, plugin, request).await;
             fenced(&events, token, answer.as_ref().err());
             Event::DiffDone { run, answer }
         };
-        self.start(run, Box::pin(answer), named, in_place)
+        self.start(run, Box::pin(answer), named, false)
     }
 
     fn push(&mut self, push: PushCall) -> Option<Event> {
@@ -268,6 +261,35 @@ impl<R> Drop for Calls<R> {
     }
 }
 
+fn diff_request(target: &Target, token: FencingToken) -> DiffRequest {
+    let (asset, incarnation) = (&target.asset, &target.incarnation);
+    DiffRequest {
+        asset: asset.id(),
+        incarnation: incarnation.id().clone(),
+        token,
+        run: target.run,
+        reader: IncarnationReader::at(incarnation.clone(), asset.clone()),
+    }
+}
+
+/// Calls a diff in place. `None`: the answer is not there at once, and this call is dropped.
+fn diff_in_place(
+    plugin: &dyn AssetPlugin,
+    request: DiffRequest,
+) -> Option<Result<Diff, plugin::Error>> {
+    let mut unheard = Context::from_waker(std::task::Waker::noop());
+    match catch_panic(|| plugin.diff(request).as_mut().poll(&mut unheard)) {
+        Ok(Poll::Ready(answer)) => Some(answer),
+        Ok(Poll::Pending) => None,
+        Err(_) => Some(Err(panicked("diff", plugin::Error::transient))),
+    }
+}
+
+/// The error, in the class `class`, for a call in which the plugin panicked.
+fn panicked(call: &str, class: fn(String) -> plugin::Error) -> plugin::Error {
+    class(format!("the plugin panicked in {call}"))
+}
+
 /// Calls the diff of a plugin through its layers, if there are any.
 pub(super) async fn diff(
     stack: Option<Stack<DiffRequest, Diff>>,
@@ -297,7 +319,7 @@ async fn call<Q, A>(
         }
     };
     let answer = catch_panic_in(call).await;
-    answer.unwrap_or_else(|_| Err(otherwise(format!("the plugin panicked in {name}"))))
+    answer.unwrap_or_else(|_| Err(panicked(name, otherwise)))
 }
 
 /// Ends the ownership if `error` says that production has seen a newer token.

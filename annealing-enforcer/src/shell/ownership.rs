@@ -11,7 +11,7 @@ use futures::{
     },
     future::{AbortHandle, BoxFuture},
 };
-use plugin_sdk::{FencingToken, Mono, Now, plugin};
+use plugin_sdk::{Diff, FencingToken, Mono, Now, Run, plugin};
 
 use super::{
     askers::Askers,
@@ -26,7 +26,8 @@ use super::{
 };
 use crate::kernel::{Command, Effects, Event, Kernel};
 
-/// Answers that are there at once are processed with one reading of the clock; after this many events it is read again.
+/// Answers that are there at once are processed with one reading of the clock; after this many events, and before all
+/// diffs that ended together, it is read again.
 const CLOCK_EVERY: usize = 16;
 
 /// Maximum number of inputs taken in one turn, before other tasks of the executor run.
@@ -308,14 +309,14 @@ impl<R: Runtime> Ownership<R> {
         if self.violation.is_some() {
             return;
         }
-        let mut next = Some(event);
-        let mut ready = VecDeque::new();
+        let mut ready = VecDeque::from([event]);
+        let mut diffs = Vec::new();
         let mut now = self.runtime.now();
         for turn in 1.. {
-            let Some(event) = next.take().or_else(|| ready.pop_front()) else {
+            let Some(event) = ready.pop_front().or_else(|| together(&mut diffs)) else {
                 return;
             };
-            if turn % CLOCK_EVERY == 0 {
+            if turn % CLOCK_EVERY == 0 || matches!(event, Event::DiffsDone(_)) {
                 now = self.runtime.now();
             }
             self.telemetry.ended(&event);
@@ -331,7 +332,10 @@ impl<R: Runtime> Ownership<R> {
             }
             self.askers.answer(&mut self.effects);
             for call in self.effects.calls.drain(..) {
-                ready.extend(self.calls.perform(now, call));
+                match self.calls.perform(now, call) {
+                    Some(Event::DiffDone { run, answer }) => diffs.push((run, answer)),
+                    other => ready.extend(other),
+                }
             }
             if std::mem::take(&mut self.effects.settled_changed) {
                 self.telemetry.settled(&self.kernel);
@@ -375,4 +379,9 @@ impl<R: Runtime> Ownership<R> {
             }
         }
     }
+}
+
+/// Takes all diffs that ended, if there are any, as one event.
+fn together(diffs: &mut Vec<(Run, Result<Diff, plugin::Error>)>) -> Option<Event> {
+    (!diffs.is_empty()).then(|| Event::DiffsDone(std::mem::take(diffs)))
 }

@@ -53,6 +53,10 @@ impl Telemetry {
             Event::PushDone { answer: Ok(_), .. } => self.pushed.increment(1),
             Event::PushDone { .. } => self.push_failed.increment(1),
             Event::DiffDone { answer: Err(_), .. } => self.diff_failed.increment(1),
+            Event::DiffsDone(all) => {
+                let failed = all.iter().filter(|(_, answer)| answer.is_err());
+                self.diff_failed.increment(failed.count() as u64);
+            }
             Event::CheckDone { answer: Err(_), .. } => self.check_failed.increment(1),
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use plugin_sdk::{Now, SelectRequest, Selection, Until};
 use prodspec_model::AssetId;
 
-use super::{Bug, Effects, Kernel, Record, Step, live::Live};
+use super::{Bug, Effects, Kernel, Record, Step, state::live::Live};
 use crate::{
     policy::{Gate, gate},
     record::State,
@@ -14,7 +14,7 @@ use crate::{
 impl Kernel {
     /// All targets are settled: ends the rollout if its last gate is open.
     pub(super) fn arrived(&mut self, now: Now, out: &mut Effects) {
-        if self.live.as_ref().is_some_and(|live| live.back.is_some()) {
+        if self.live.as_ref().is_some_and(|live| live.is_going_back()) {
             return self.went_back(now, out);
         }
         match self.request(now) {
@@ -45,18 +45,19 @@ impl Kernel {
         let Some(mut live) = self.live.take() else {
             return;
         };
-        live.rollout.state = State::Completed;
-        live.rollout.ended_at = Some(at);
-        live.rollout.stage = None;
-        live.rollout.note(at, "completed", None);
-        live.rollout.keep_verdict();
+        live.end(at, State::Completed);
+        live.keep_verdict();
         let mut step = Step::default();
-        step.records.push(live.rollout.record());
-        self.mend(&live, &mut step);
+        step.records.push(live.record());
+        let is_target = |asset: &AssetId| live.targets().place(asset).is_some();
+        let rest = self
+            .quarantine
+            .mend(live.to(), is_target, &mut step.records);
+        self.pending.add(rest);
         self.release(&live, &mut step);
-        step.head = Some(live.to.clone());
-        self.head = Some(live.to.clone());
-        self.drop_pins(&live.to, &mut step);
+        step.head = Some(live.to().clone());
+        self.group.move_head(live.to().clone());
+        self.drop_pins(live.to(), &mut step);
         out.steps.push(step);
         self.let_others_go(out);
         self.ended(live, out);
@@ -64,18 +65,22 @@ impl Kernel {
 
     /// Forgets the records of the rollout's targets: it no longer holds them.
     pub(super) fn release(&self, live: &Live, step: &mut Step) {
-        let moved = live.held().map(|(asset, _)| asset);
-        let all: BTreeSet<&AssetId> = moved.chain(live.inherited.keys()).collect();
+        let all: BTreeSet<&AssetId> = live.moved().map(|(asset, _)| asset).collect();
         let forget = |asset: &AssetId| Record::Target(asset.clone(), None);
         step.records.extend(all.into_iter().map(forget));
     }
 
     /// Ends the live rollout, so that the next one may begin.
     pub(super) fn ended(&mut self, live: Live, out: &mut Effects) {
-        let released: Vec<AssetId> = live.targets.iter().map(|t| t.asset.clone()).collect();
+        let released: Vec<AssetId> = live
+            .targets()
+            .all()
+            .iter()
+            .map(|t| t.asset.clone())
+            .collect();
         self.let_go(&released, out);
         out.released.extend(released);
-        self.last = Some(live.rollout);
-        self.look = true;
+        self.past.keep(live.into_rollout());
+        self.pending.look();
     }
 }

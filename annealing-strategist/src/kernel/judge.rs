@@ -1,23 +1,10 @@
 //! R21, validate: checks the health of the updated targets repeatedly, and takes in the verdicts.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
-use plugin_sdk::{
-    Finding, Health, HealthRequest, IncarnationReader, Judgement, Now, Progress, Watched,
-};
-use prodspec_model::{Asset, AssetId, Message, addons::Turndown, rollout::FirstTurnup};
+use plugin_sdk::{Finding, Health, Judgement, Now};
+use prodspec_model::rollout::FirstTurnup;
 
-use super::{
-    Bug, Call, Effects, Kernel,
-    closure::{Before, declared},
-    live::Live,
-    verdict::reasons,
-};
-use crate::{
-    group::{members, policy_of},
-    policy::target_of,
-};
+use super::{Bug, Call, Effects, Kernel, state::verdict::reasons};
 
 impl Kernel {
     /// Asks for a verdict when it is time.
@@ -25,27 +12,20 @@ impl Kernel {
         let validated = self.is_validated();
         let Some(live) = &mut self.live else { return };
         if !validated {
-            live.judge_at = None;
+            live.judging.rest();
             return;
         }
-        if live.judging.is_some() {
+        if !live.judging.is_due(now.mono, self.config.validate_every) {
             return;
         }
-        match live.judge_at {
-            // The first check comes one interval after the first move.
-            None => live.judge_at = Some(now.mono + self.config.validate_every),
-            Some(at) if at <= now.mono => {
-                let call = self.call();
-                let Some(request) = self.health_request(now) else {
-                    return;
-                };
-                if let Some(live) = &mut self.live {
-                    live.judging = Some((call, now));
-                }
-                out.calls.push(Call::Judge(call, Box::new(request)));
-            }
-            Some(_) => {}
+        let call = self.call();
+        let Some(request) = self.health_request(now) else {
+            return;
+        };
+        if let Some(live) = &mut self.live {
+            live.judging.ask(call, now);
         }
+        out.calls.push(Call::Judge(call, Box::new(request)));
     }
 
     /// Whether the live rollout has targets whose health has to be checked.
@@ -54,117 +34,10 @@ impl Kernel {
             return false;
         };
         let gradual = || {
-            let policy = self.policy().unwrap_or_default();
+            let policy = self.group.rollout_policy().unwrap_or_default();
             policy.first_turnup == FirstTurnup::Gradual
         };
-        live.is_watched() && live.has_begun() && (live.from.is_some() || gradual())
-    }
-
-    fn health_request(&self, now: Now) -> Option<HealthRequest> {
-        let live = self.live.as_ref()?;
-        let (mut updated, mut under_way) = (Vec::new(), Vec::new());
-        let (mut last_settled, mut first_moved) = (None, None);
-        for (target, row) in live.targets.iter().zip(&live.rows) {
-            let (role, since) = match target.progress {
-                Progress::Waiting => continue,
-                Progress::Updated { at } => {
-                    last_settled = last_settled.max(Some(at));
-                    (&mut updated, at)
-                }
-                Progress::InFlight { since } | Progress::Drifted { since } => {
-                    first_moved = Some(first_moved.map_or(since, |first| since.min(first)));
-                    (&mut under_way, since)
-                }
-            };
-            let new = || live.to.asset(&target.asset);
-            if row.is_some() && new().is_some_and(|new| self.serves(&new)) {
-                role.push(self.watched(now, &target.asset, since));
-            }
-        }
-        let since = last_settled.or(first_moved)?;
-        let neighbours = self.neighbours(live).into_iter();
-        let decisive = live.selection.validate.iter();
-        let decisive = decisive.filter_map(|place| live.targets.get(*place as usize));
-        let decisive: BTreeSet<&AssetId> = decisive.map(|target| &target.asset).collect();
-        let decides = |it: &&Watched| decisive.contains(&it.asset);
-        let decisive = (!decisive.is_empty()).then(|| {
-            let settled = updated.iter().filter(decides);
-            settled.map(|it| it.asset.clone()).collect()
-        });
-        Some(HealthRequest {
-            rollout: live.rollout.id,
-            from: live.from.as_ref().map(|from| from.id().clone()),
-            to: live.to.id().clone(),
-            stage: live.rollout.stage.clone(),
-            policy: self.latest.asset(&self.policy).map(|it| it.digest()),
-            began: live.rollout.moved_at,
-            updated,
-            under_way,
-            neighbours: neighbours.map(|id| self.watched(now, &id, since)).collect(),
-            decisive,
-            now: now.wall,
-            reader: IncarnationReader::new(live.to.clone()),
-        })
-    }
-
-    fn watched(&self, now: Now, asset: &AssetId, since: Timestamp) -> Watched {
-        Watched {
-            asset: asset.clone(),
-            // The signals of production follow the wall clock.
-            since: self.clock.to_wall(now, since),
-        }
-    }
-
-    /// Whether an asset with this content can have signals: it is enforced, and not being turned down.
-    pub(super) fn serves(&self, asset: &Asset) -> bool {
-        !self.types.is_modelled_only(asset.type_str()) && !asset.has_addon(Turndown::TYPE)
-    }
-
-    /// Returns the assets that the updated targets may affect: the group's other assets in the same failure domains,
-    /// and assets tied to the updated targets by an edge. Assets that are not in production yet are left out.
-    fn neighbours(&self, live: &Live) -> Vec<AssetId> {
-        let moved = |id: &AssetId| {
-            let place = live.place(id);
-            place.is_some_and(|place| !live.targets[place].is_waiting())
-        };
-        let hurt = || live.targets.iter().filter(|target| !target.is_waiting());
-        let domains = hurt().flat_map(|target| target.domains.iter());
-        let domains: BTreeSet<_> = domains.collect();
-        let everywhere = hurt().any(|target| target.domains.is_empty());
-        let near = |id: &AssetId| {
-            let target = live.to.asset(id).map(|asset| target_of(&asset));
-            target.is_some_and(|target| target.domains.iter().any(|of| domains.contains(of)))
-        };
-        let mut members = members(&self.policy, &live.to);
-        members.retain(|id| everywhere || near(id));
-        let tied = hurt().flat_map(|target| {
-            let edges = declared(live.to.asset(&target.asset).as_ref());
-            let consumers = live.to.snapshot().referrers(target.asset.as_str());
-            edges
-                .into_iter()
-                .map(|edge| edge.provider.id)
-                .chain(consumers)
-        });
-        let all: BTreeSet<AssetId> = tied.chain(members).collect();
-        let hurt = |id: &AssetId| !moved(id) && *id != self.policy && self.is_there(live, id);
-        all.into_iter().filter(hurt).collect()
-    }
-
-    /// Whether an asset that the rollout has not moved is in production and has signals.
-    fn is_there(&self, live: &Live, asset: &AssetId) -> bool {
-        let newest = self.latest.asset(asset);
-        let at = match newest.as_ref().and_then(policy_of) {
-            _ if self.governs(&self.latest, asset) => {
-                return match self.before(asset) {
-                    Before::Asset(asset) => self.serves(&asset),
-                    Before::Nothing => false,
-                    Before::Unknown => live.to.asset(asset).is_none_or(|it| self.serves(&it)),
-                };
-            }
-            Some(other) => self.heads.get(&other).and_then(|head| head.asset(asset)),
-            None => newest,
-        };
-        at.is_some_and(|it| self.serves(&it))
+        live.is_watched() && live.targets().has_begun() && (live.from().is_some() || gradual())
     }
 
     pub(super) fn judged(
@@ -177,13 +50,12 @@ impl Kernel {
         let every = self.config.validate_every;
         let ignored = self.planted(Bug::IgnoreUnhealthy);
         let Some(live) = &mut self.live else { return };
-        let Some((_, when)) = live.judging.filter(|(asked, _)| *asked == call) else {
+        let Some(when) = live.judging.answered(call) else {
             return;
         };
         let (clock, asked) = (self.clock, self.clock.at(when));
-        live.judging = None;
-        live.judged = Some(asked);
-        live.judge_at = Some(now.mono + live.until_next_look(asked, every));
+        let awaited = live.selecting.awaited(asked);
+        live.judging.plan(now.mono, asked, awaited, every);
         if !live.is_watched() {
             return;
         }
@@ -197,11 +69,11 @@ impl Kernel {
         let at = self.clock.at(now);
         let bad = (health.judgement == Judgement::Unhealthy && !ignored).then(|| reasons(&health));
         let deadline = self.config.unknown_deadline;
-        let news = live.rollout.hear(at, health, deadline);
+        let news = live.hear(at, health, deadline);
         if news {
-            out.steps.push(live.rollout.record().into());
+            out.steps.push(live.record().into());
         }
-        live.look_again(bad.is_some());
+        live.selecting.look_again(bad.is_some());
         if let Some(why) = bad {
             self.fail(now, why, out);
         }

@@ -1,13 +1,13 @@
 //! A rollout as operators see it: its state, its progress, and what it waits for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use plugin_sdk::{Direction, PinStatus, Progress, SyncState, Target, Wait};
+use plugin_sdk::{Progress, Target, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-use super::{Kernel, live::Live};
+use super::{Kernel, state::live::Live};
 use crate::record::{Rollout, State};
 
 /// The present state of one policy group.
@@ -65,22 +65,19 @@ pub struct Counts {
     pub drifted: usize,
 }
 
-/// Maximum number of assets under way that are named, and of assets that one of them waits for.
-const SHOWN: usize = 5;
-
 impl Kernel {
     /// Returns the newest rollout: the live one, or the last one. `None`: the group never had one.
     pub fn newest(&self) -> Option<&Rollout> {
-        let live = self.live.as_ref().map(|live| &live.rollout);
-        live.or(self.last.as_ref())
+        let live = self.live.as_ref().map(Live::rollout);
+        live.or(self.past.last())
     }
 
     /// Whether the group has taken in incarnation `at`, and none of its pins moves until an operator gives a command
     /// or newer intent arrives.
     pub fn rests(&self, at: IncarnationNo) -> bool {
         let live = self.live.as_ref();
-        let rests = |live: &Live| matches!(live.rollout.state, State::Stopped { .. });
-        self.latest.no() >= at && live.is_none_or(rests)
+        let rests = |live: &Live| matches!(live.state(), State::Stopped { .. });
+        self.group.latest().no() >= at && live.is_none_or(rests)
     }
 
     /// Returns the state of the group at rest. Call it if the group [rests](Self::rests).
@@ -95,10 +92,15 @@ impl Kernel {
 
     fn left_out(&self) -> Vec<AssetId> {
         match &self.live {
-            Some(live) => live.left_out.clone(),
+            Some(live) => live.left_out().to_vec(),
             None => {
-                let ours = |id: &&AssetId| self.governs(&self.latest, id);
-                self.left_out.iter().filter(ours).cloned().collect()
+                let ours = |id: &&AssetId| self.governs(self.group.latest(), id);
+                self.pending
+                    .left_out()
+                    .iter()
+                    .filter(ours)
+                    .cloned()
+                    .collect()
             }
         }
     }
@@ -106,12 +108,12 @@ impl Kernel {
     /// Returns the present state of the group.
     pub fn view(&self, now: plugin_sdk::Now) -> View {
         let live = self.live.as_ref();
-        let targets = live.map(|live| live.on_the_way().to_vec());
+        let targets = live.map(|live| live.targets().on_the_way().to_vec());
         let targets = targets.unwrap_or_default();
         let under_way = live.filter(|live| live.is_moving());
         View {
-            policy: self.policy.clone(),
-            head: self.head.as_ref().map(|head| head.no()),
+            policy: self.group.policy().clone(),
+            head: self.group.head().map(|head| head.no()),
             rollout: self.newest().cloned(),
             live: live.is_some(),
             counts: Counts::of(&targets),
@@ -121,82 +123,6 @@ impl Kernel {
             targets,
             left_out: self.left_out(),
             now: self.clock.at(now),
-        }
-    }
-
-    fn waits(&self, live: &Live) -> Vec<Wait> {
-        let mut waits = live.selection.waits.clone();
-        let back = live.direction() == Direction::Back;
-        let under_way = |target: &&Target| target.is_under_way() || back && target.is_waiting();
-        let names = live.on_the_way().iter().filter(under_way);
-        let names = names.map(|target| self.under_way(live, &target.asset));
-        let names: Vec<String> = names.take(SHOWN).collect();
-        if !names.is_empty() {
-            waits.push(Wait {
-                why: format!("under way: {}", names.join(", ")),
-                until: plugin_sdk::Until::Settled,
-            });
-        }
-        waits
-    }
-
-    /// Returns the assets that `asset` waits for and that the rollout does not move.
-    fn waits_outside(&self, asset: &AssetId) -> impl Iterator<Item = &AssetId> {
-        let waits_for = match self.pins.get(asset).map(|pin_status| &pin_status.state) {
-            Some(SyncState::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
-            _ => &[],
-        };
-        let moved = |id: &AssetId| self.owns(&self.latest, id) && !self.is_left_running(id);
-        waits_for.iter().filter(move |id| !moved(id))
-    }
-
-    /// Whether the asset is absent from the incarnation at its pin, and left running.
-    fn is_left_running(&self, asset: &AssetId) -> bool {
-        let gone =
-            |it: &PinStatus| it.content.is_none() && matches!(it.state, SyncState::InSync { .. });
-        self.pins.get(asset).is_some_and(gone)
-    }
-
-    fn held(&self, live: &Live) -> BTreeMap<AssetId, String> {
-        let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
-        let held = under_way.filter_map(|target| {
-            let why = self.held_by(&target.asset)?;
-            Some((target.asset.clone(), why.to_owned()))
-        });
-        held.collect()
-    }
-
-    /// Returns the reason why an operator or a check holds the push of an asset.
-    fn held_by(&self, asset: &AssetId) -> Option<&str> {
-        match self.pins.get(asset).map(|pin_status| &pin_status.state) {
-            Some(SyncState::OutOfSync { why, .. }) => why.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn outside(&self, live: &Live) -> Vec<AssetId> {
-        let under_way = live.on_the_way().iter().filter(|t| t.is_under_way());
-        let outside = under_way.flat_map(|target| self.waits_outside(&target.asset));
-        let outside: BTreeSet<&AssetId> = outside.collect();
-        outside.into_iter().cloned().collect()
-    }
-
-    /// Describes an asset under way, and what it waits for outside the rollout.
-    fn under_way(&self, live: &Live, asset: &AssetId) -> String {
-        let others = self.waits_outside(asset);
-        let others = others.map(|id| {
-            let why = match () {
-                () if live.left_out.contains(id) => ", which is left out",
-                () if self.is_left_running(id) => ", which is gone from intent, and left running",
-                () => "",
-            };
-            format!("`{id}`{why}")
-        });
-        let mut others: Vec<String> = others.take(SHOWN).collect();
-        others.extend(self.held_by(asset).map(str::to_owned));
-        match others.is_empty() {
-            true => asset.to_string(),
-            false => format!("{asset} (waits for {})", others.join(" and ")),
         }
     }
 }

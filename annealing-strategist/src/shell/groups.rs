@@ -12,10 +12,11 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 use super::{
     Strategist,
     handle::Reply,
+    kernels::{Kernels, unknown},
     logged::Logged,
     recover::Group,
     steps::Work,
-    waiting::{Waiting, unknown},
+    waiting::Waiting,
 };
 use crate::{
     group::{examined, policy_of},
@@ -27,9 +28,6 @@ use crate::{
 
 /// The pin statuses to report to each group, by its policy asset.
 type Pending = BTreeMap<AssetId, Vec<(AssetId, PinStatus)>>;
-
-/// The kernels of all groups, by policy asset.
-pub(super) type Kernels = BTreeMap<AssetId, Kernel>;
 
 /// All policy groups, with the data that they share.
 pub(super) struct Groups<R> {

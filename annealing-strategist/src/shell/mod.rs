@@ -4,6 +4,7 @@ mod build;
 mod calls;
 mod groups;
 mod handle;
+mod kernels;
 mod logged;
 mod recover;
 mod rehearsal;

@@ -2,7 +2,11 @@
 
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use super::{groups::Kernels, handle::Reply, steps::Work};
+use super::{
+    handle::Reply,
+    kernels::{Kernels, unknown},
+    steps::Work,
+};
 use crate::kernel::{GroupOutcome, Refused};
 
 /// The state of the group at rest, or an error if there is no such group.
@@ -42,11 +46,4 @@ impl Waiting {
             work.push(Work::tell(reply, answer));
         }
     }
-}
-
-/// The error for a group that does not exist.
-pub(super) fn unknown(policy: &AssetId, kernels: &Kernels) -> Refused {
-    let known: Vec<&str> = kernels.keys().map(AssetId::as_str).collect();
-    let known = known.join(", ");
-    Refused(format!("no policy group `{policy}`; there are: {known}"))
 }

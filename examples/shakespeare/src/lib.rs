@@ -1,27 +1,18 @@
 //! The article's Shakespeare service: a manifest, production made of real processes, and a control plane that keeps
 //! production equal to the manifest. It is a library beside its program, so that tests and the demo can use the parts.
+//! Production itself, load, metrics, the commands and the demo's judge come from the crate `testbed`.
 //!
-//! - [`plane`]: assembles the control plane, with the alerts of `alerts` and the health rule of `health`.
+//! - [`plane`]: assembles the control plane, with the health rule of `health`. Start reading there.
 //! - [`model`]: the manifest, its assets, and the generator that makes the assets.
 //! - [`plugins`]: for each asset type, how an asset is compared with production and pushed.
-//! - [`metrics`]: scrapes the counters of production's processes.
-//! - [`control`]: the socket on which the running control plane takes questions and commands.
-//! - [`command`]: the commands of the program. [`demo`]: a scripted session, judged from outside.
-//! - [`voice`]: all output to the terminal.
-//! - [`place`]: the layout of the state directory.
-//! - [`production`]: cells, frontends and balancers. It uses no other module of this crate.
+//! - [`demo`]: a scripted session, judged from outside.
 
-mod alerts;
-pub mod command;
-pub mod control;
 pub mod demo;
 mod health;
-pub mod metrics;
 pub mod model;
-pub mod place;
 pub mod plane;
 #[cfg(feature = "planted-faults")]
 mod planted;
 pub mod plugins;
-pub mod production;
-pub mod voice;
+
+pub use plane::Shakespeare;

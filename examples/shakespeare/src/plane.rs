@@ -5,36 +5,49 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use control_plane::{
     BuildError,
     checks::{MonitoringLayer, monitoring::Monitoring},
-    generation::format::Limits,
     prelude::{
         Config, ControlPlane, DependencySolverLayer, HealthLayer, Plugin, PushRequest, Scope,
         ServiceBuilder, Store, YamlFile, validators,
     },
     strategist,
 };
+use testbed::{
+    alerts::{AlertFile, CLUSTER},
+    cells::Cells,
+    manifest,
+    metrics::Scraper,
+    place::Place,
+    service::Service,
+    voice::say,
+};
 
 use crate::{
-    alerts::{AlertFile, CLUSTER},
     health,
-    metrics::Scraper,
-    model::{self, FrontendJob, GlobalBalancer, LoadBalancer, ShakespeareModel},
-    place::Place,
-    plugins::{Balancers, Cells, GlobalBalancers, Jobs, Schemas},
-    voice::say,
+    model::{self, FrontendJob, GlobalBalancer, LoadBalancer, Manifest, ShakespeareModel},
+    plugins::{Balancers, GlobalBalancers, Jobs, Schemas},
 };
 
 /// How long one reading of the alerts file is used. It is short, so that an edit saved after an alert meets that alert.
 const ALERTS: Duration = Duration::from_millis(200);
 
-/// Assembles the control plane for the state directory `place`. Missing cells are started as processes of `program`.
-///
-/// # Errors
-/// When the builder refuses the configuration. That would be a defect of this function.
-pub fn build(
-    place: &Place,
-    program: PathBuf,
-    store: impl Store,
-) -> Result<ControlPlane, BuildError> {
+/// The service, as the commands of the testbed know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Shakespeare;
+
+impl Service for Shakespeare {
+    const MANIFEST: &'static str = Manifest::DEFAULT;
+    const POLICY: &'static str = model::POLICY;
+
+    fn plane(
+        place: &Place,
+        program: PathBuf,
+        store: impl Store,
+    ) -> Result<ControlPlane, BuildError> {
+        build(place, program, store)
+    }
+}
+
+fn build(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPlane, BuildError> {
     let cells = Cells::new(program, place.clone());
     let metrics = Arc::new(Scraper::start(place.cells()));
     let alerts = Monitoring::new(AlertFile(place.alerts()))
@@ -43,7 +56,7 @@ pub fn build(
     let (jobs, balancers) = (Jobs::new(cells.clone()), Balancers::new(cells.clone()));
     let builder = ControlPlane::builder(model::PARTITION)
         .store(store)
-        .source(source(YamlFile::watch(place.manifest())))
+        .source(manifest::source(YamlFile::watch(place.manifest())))
         .generator(ShakespeareModel)
         .validators(validators::standard())
         .asset_type(model::job_type())
@@ -84,15 +97,6 @@ pub fn build(
     #[cfg(feature = "planted-faults")]
     let builder = crate::planted::plant(builder);
     builder.build()
-}
-
-/// Returns `file` as a manifest source: with the name, the end marker and the size limit that every manifest has.
-pub fn source(file: YamlFile) -> YamlFile {
-    let limits = Limits {
-        bytes: model::MANIFEST_LIMIT,
-        ..Limits::default()
-    };
-    file.named(model::SOURCE).with_end_marker().limits(limits)
 }
 
 /// Timing of enforcement. With a dozen assets on one machine, frequent diffs and short waits cost little.

@@ -1,5 +1,5 @@
-//! Faults that can be planted in the control plane and in production, to test that the demo notices them. A fault needs
-//! the feature `planted-faults`, and an environment variable that names it:
+//! Faults that can be planted in the control plane, to test that the demo notices them. A fault needs the feature
+//! `planted-faults`, and an environment variable that names it; the testbed has faults of production, the same way:
 //!
 //! ```text
 //! SHAKESPEARE_PLANTED=canary-skipped cargo run -p shakespeare --features planted-faults -- demo
@@ -39,10 +39,6 @@ enum Planted {
     WavesIgnored,
     /// An operator's `promote` command is ignored.
     PromoteIgnored,
-    /// A balancer acknowledges a lower limit while more requests are still in flight.
-    LimitToldEarly,
-    /// A balancer counts one error for each request that it answers, although the client saw no error.
-    BalancerErrs,
 }
 
 impl Planted {
@@ -51,16 +47,6 @@ impl Planted {
         let name = std::env::var(VARIABLE).ok()?;
         Self::from_str(&name, false).ok()
     }
-}
-
-/// Returns true if balancers shall acknowledge a lower limit too early.
-pub(crate) fn limit_told_early() -> bool {
-    Planted::named() == Some(Planted::LimitToldEarly)
-}
-
-/// Returns true if balancers shall count errors that no client sees.
-pub(crate) fn balancer_errs() -> bool {
-    Planted::named() == Some(Planted::BalancerErrs)
 }
 
 /// Adds the fault that the environment names to the control plane, if it names one.
@@ -79,8 +65,6 @@ pub(crate) fn plant(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
                 .layer(control_plane::checks::DependencySolverLayer::standard())
                 .service(base)
         }),
-        // These two faults are in production, not in the control plane.
-        Planted::LimitToldEarly | Planted::BalancerErrs => builder,
         _ => careless(builder, fault),
     }
 }

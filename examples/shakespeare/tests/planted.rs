@@ -11,11 +11,20 @@
 
 use std::process::Command;
 
-/// Plays `step` with a planted fault, and expects that only the step with this title fails.
+/// Plays `step` with a fault planted in the control plane, and expects that only the step with this title fails.
 fn noticed(fault: &str, step: &str, title: &str) {
+    planted("SHAKESPEARE_PLANTED", fault, step, title);
+}
+
+/// The same for a fault planted in production.
+fn noticed_in_production(fault: &str, step: &str, title: &str) {
+    planted("TESTBED_PLANTED", fault, step, title);
+}
+
+fn planted(variable: &str, fault: &str, step: &str, title: &str) {
     let played = Command::new(env!("CARGO_BIN_EXE_shakespeare"))
         .args(["demo", "--seed", "1", "--only", step])
-        .env("SHAKESPEARE_PLANTED", fault)
+        .env(variable, fault)
         .output()
         .unwrap();
     let said = String::from_utf8(played.stdout).unwrap();
@@ -81,10 +90,10 @@ fn ignored_promotion_is_noticed() {
 
 #[test]
 fn limit_acknowledged_too_early_is_noticed() {
-    noticed("limit-told-early", "halved", "job and balancer halved");
+    noticed_in_production("limit-told-early", "halved", "job and balancer halved");
 }
 
 #[test]
 fn errors_in_a_balancers_own_counters_are_noticed() {
-    noticed("balancer-errs", "halved", "job and balancer halved");
+    noticed_in_production("balancer-errs", "halved", "job and balancer halved");
 }

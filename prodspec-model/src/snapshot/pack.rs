@@ -139,6 +139,13 @@ impl Packs {
             .unwrap_or_default()
     }
 
+    /// A byte made of the first four cache lines of a block. Reading it brings them into the caches.
+    pub(super) fn first_lines(&self, at: Location) -> u8 {
+        let tail = self.tail(at);
+        let lines = [0, 64, 128, 192].map(|line| tail.get(line).copied().unwrap_or_default());
+        lines.into_iter().fold(0, |all, line| all ^ line)
+    }
+
     pub(super) fn node(&self, at: Location) -> Node<'_> {
         Node::read(self.tail(at))
     }

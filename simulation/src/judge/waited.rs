@@ -5,8 +5,6 @@ use crate::world::State;
 /// The contents of a failed rollout: asset numbers, each with the mark of the new content.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailedRollout {
-    /// The incarnation to which the rollout moved.
-    to: u32,
     /// Contents that the rollout had brought when it began to go back.
     reached: Vec<(usize, u64)>,
     /// Contents that waited for their turn, and had not failed before.
@@ -20,11 +18,7 @@ impl State {
         let pinned = |at: usize| self.judge.eyes[at].pinned.map(|(no, _)| no);
         reached.retain(|(at, _)| pinned(*at) == Some(to));
         let waited = Vec::new();
-        let failed = FailedRollout {
-            to,
-            reached,
-            waited,
-        };
+        let failed = FailedRollout { reached, waited };
         self.judge.groups[group].failed.push(failed);
     }
 
@@ -38,17 +32,16 @@ impl State {
     }
 
     /// The group has completed a rollout to `head`. Content that only waited in an earlier one counts as failed no longer
-    /// if all that the earlier one had brought is different now. The name of the policy is a part of the content.
+    /// if all that the earlier one had brought is different now, or has left the group.
     pub(super) fn release_waited(&mut self, group: usize, head: u32) {
         let all = std::mem::take(&mut self.judge.groups[group].failed);
-        let stays = |to: u32, (at, mark): &(usize, u64)| {
-            let same_policy = self.group_at(head, *at) == self.group_at(to, *at);
-            same_policy && self.mark_at(head, *at) == Some(*mark)
+        let stays = |(at, mark): &(usize, u64)| {
+            let ours = self.group_at(head, *at) == Some(group);
+            ours && self.mark_at(head, *at) == Some(*mark)
         };
-        let (left, fixed): (Vec<_>, Vec<_>) = all.into_iter().partition(|failed| {
-            let mut reached = failed.reached.iter();
-            failed.reached.is_empty() || reached.any(|content| stays(failed.to, content))
-        });
+        let (left, fixed): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|failed| failed.reached.is_empty() || failed.reached.iter().any(stays));
         self.judge.groups[group].failed = left;
         for (at, mark) in fixed.into_iter().flat_map(|failed| failed.waited) {
             let eye = &mut self.judge.eyes[at];

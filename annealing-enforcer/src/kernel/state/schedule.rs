@@ -48,6 +48,13 @@ impl Ready {
         self.queues.iter().flatten().map(|entry| entry.slot)
     }
 
+    /// Returns the first assets of the highest class that has any, `most` at most, outdated entries included.
+    pub(in crate::kernel) fn first(&self, most: usize) -> impl Iterator<Item = SlotNo> {
+        let queue = self.queues.iter().find(|queue| !queue.is_empty());
+        let first = queue.into_iter().flatten().take(most);
+        first.map(|entry| entry.slot)
+    }
+
     pub(in crate::kernel) fn push(&mut self, class: Class, slot: SlotNo, now: Mono) {
         self.queues[class as usize].push_back(Entry {
             slot,

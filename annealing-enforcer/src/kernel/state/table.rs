@@ -12,6 +12,7 @@ use prodspec_model::{
 };
 
 use super::{
+    added::Added,
     last_settled::LastSettled,
     numbers::SlotNo,
     pin_entry::{Name, PinEntry, PinNo, is_unused},
@@ -27,6 +28,8 @@ pub(in crate::kernel) struct Table {
     /// A call number above those of all assets whose slots were given up.
     calls: u32,
     index: HashTable<SlotNo>,
+    /// Slots that the index lacks yet.
+    added: Added,
     hasher: DefaultHashBuilder,
     /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
@@ -60,6 +63,7 @@ impl Table {
             calls: 0,
             types,
             index: HashTable::new(),
+            added: Added::default(),
             hasher: DefaultHashBuilder::default(),
             latest,
             pins: vec![None],
@@ -115,24 +119,52 @@ impl Table {
     }
 
     pub(in crate::kernel) fn find(&self, id: &str) -> Option<SlotNo> {
+        debug_assert!(self.added.is_empty(), "the index is not complete");
         let hash = self.hasher.hash_one(id);
         self.index
             .find(hash, |&at| self.with_id(at, |known| known == id))
             .copied()
     }
 
-    /// Reserves room for `more` assets at once.
+    /// Reserves slots for `more` assets at once.
     pub(in crate::kernel) fn reserve(&mut self, more: usize) {
         if more > self.slots.len() {
             self.slots.reserve_exact(more);
         } else {
             self.slots.reserve(more);
         }
-        self.index_with(|index, hash_of| index.reserve(more, hash_of));
+        self.added.reserve(more);
     }
 
     /// Adds a slot for `id`, which has none yet.
-    pub(in crate::kernel) fn insert(&mut self, id: &str, mut slot: Slot) -> SlotNo {
+    pub(in crate::kernel) fn insert(&mut self, id: &str, slot: Slot) -> SlotNo {
+        let at = self.put(slot);
+        let hash = self.hasher.hash_one(id);
+        self.index_with(|index, hash_of| {
+            index.insert_unique(hash, at, hash_of);
+        });
+        at
+    }
+
+    /// Adds a slot for `id`, which has none yet. [`Table::find`] finds it after [`Table::index_added`].
+    pub(in crate::kernel) fn insert_later(&mut self, id: &str, slot: Slot) -> SlotNo {
+        let at = self.put(slot);
+        self.added.push(self.hasher.hash_one(id), at);
+        at
+    }
+
+    /// Takes the slots into the index that [`Table::insert_later`] added.
+    pub(in crate::kernel) fn index_added(&mut self) {
+        let added = std::mem::take(&mut self.added);
+        self.index_with(|index, hash_of| {
+            index.reserve(added.len(), hash_of);
+            for (hash, at) in added.in_bucket_order(index.num_buckets()) {
+                index.insert_unique(hash, at, hash_of);
+            }
+        });
+    }
+
+    fn put(&mut self, mut slot: Slot) -> SlotNo {
         let at = self.next_place();
         // Providers refuse calls with a lower number than the last one that they saw, whatever slot it came from.
         slot.n = self.calls;
@@ -144,10 +176,6 @@ impl Table {
             }
             None => self.slots.push(slot),
         }
-        let hash = self.hasher.hash_one(id);
-        self.index_with(|index, hash_of| {
-            index.insert_unique(hash, at, hash_of);
-        });
         at
     }
 
@@ -263,6 +291,12 @@ impl Table {
 
     fn with_id<T>(&self, at: SlotNo, then: impl FnOnce(&str) -> T) -> T {
         then(self.known(at).as_ref().map_or("", Asset::id_str))
+    }
+
+    /// Brings the contents of several assets into the caches that are read soon.
+    pub(in crate::kernel) fn read_ahead(&self, slots: impl Iterator<Item = SlotNo>) {
+        let places = slots.filter_map(|at| self.slot(at).location);
+        self.latest.snapshot().read_ahead(places);
     }
 
     /// Returns the asset's intent at its pin. `None`: it has no intent, and is left alone.

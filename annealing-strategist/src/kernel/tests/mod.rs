@@ -9,7 +9,7 @@ mod pins;
 mod plane;
 #[cfg(feature = "planted-bugs")]
 mod planted;
-mod rig;
+pub(super) mod rig;
 mod select;
 mod settle;
 mod stall;

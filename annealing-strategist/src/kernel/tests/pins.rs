@@ -145,12 +145,12 @@ fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it(
     rig.put(vec![of_group(Some(other), "a", 2).build().unwrap()]);
     rig.run();
     let ungoverned = || vec![of_group(None, "a", 3).build().unwrap()];
-    let later = seal(Some(&rig.kernel.latest), ungoverned(), &[]);
+    let later = seal(Some(rig.kernel.group.latest()), ungoverned(), &[]);
     assert!(
         rig.kernel.governs(&later, &id("a")),
         "no other head is known"
     );
-    let heads = [(id(other), rig.kernel.latest.clone())].into();
+    let heads = [(id(other), rig.kernel.group.latest().clone())].into();
     rig.step(Event::Heads(std::sync::Arc::new(heads)));
     assert!(!rig.kernel.governs(&later, &id("a")));
     rig.put(ungoverned());

@@ -56,15 +56,15 @@ impl Message for Idea {
     const TYPE: &'static str = "test.v1.Idea";
 }
 
-pub(super) fn id(text: &str) -> AssetId {
+pub(in crate::kernel) fn id(text: &str) -> AssetId {
     AssetId::new(text).unwrap()
 }
 
 /// The policy asset of the group under test.
-pub(super) const P: &str = "policy/p";
+pub(in crate::kernel) const P: &str = "policy/p";
 
 /// Returns an asset governed by `policy`, in the cluster named before the `/` of its name, if there is one.
-pub(super) fn of_group(policy: Option<&str>, name: &str, size: u64) -> AssetBuilder {
+pub(in crate::kernel) fn of_group(policy: Option<&str>, name: &str, size: u64) -> AssetBuilder {
     let mut asset = Asset::builder(id(name)).payload(&Thing { size }).unwrap();
     if let Some(policy) = policy {
         let policy = AssetRef::to(id(policy));
@@ -79,17 +79,21 @@ pub(super) fn of_group(policy: Option<&str>, name: &str, size: u64) -> AssetBuil
     }
 }
 
-pub(super) fn thing(name: &str, size: u64) -> Asset {
+pub(in crate::kernel) fn thing(name: &str, size: u64) -> Asset {
     of_group(Some(P), name, size).build().unwrap()
 }
 
-pub(super) fn policy_asset(policy: &RolloutPolicy) -> Asset {
+pub(in crate::kernel) fn policy_asset(policy: &RolloutPolicy) -> Asset {
     let asset = Asset::builder(id(P)).payload(policy).unwrap();
     asset.build().unwrap()
 }
 
 /// Returns an incarnation that follows `parent`.
-pub(super) fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
+pub(in crate::kernel) fn seal(
+    parent: Option<&Incarnation>,
+    put: Vec<Asset>,
+    removed: &[&str],
+) -> Incarnation {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
     let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
     let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
@@ -236,7 +240,7 @@ impl Rig {
             .extend(out.steps.into_iter().filter(|step| !step.is_empty()));
         self.calls.extend(out.calls);
         self.replies.extend(out.replies);
-        let latest = self.kernel.latest.clone();
+        let latest = self.kernel.group.latest().clone();
         // Like the shell: an asset of another group is no longer reported to this one.
         for asset in out.released {
             if !self.kernel.has(&asset) {

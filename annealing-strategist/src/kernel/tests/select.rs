@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Wait};
+use plugin_sdk::{Cause, Pin, Wait};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo,
     addons::{DependsOn, Edge, Need},
@@ -13,11 +13,7 @@ use super::{
     pins::canary,
     rig::{P, Rig, config, id, of_group, thing},
 };
-use crate::{
-    config::Config,
-    kernel::{Command, Pin},
-    record::State,
-};
+use crate::{config::Config, kernel::Command, record::State};
 
 #[test]
 pub(super) fn r18_the_policy_is_read_at_each_call() {

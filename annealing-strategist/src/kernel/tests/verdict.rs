@@ -88,7 +88,7 @@ fn r21_reason_names_five_findings_and_counts_the_rest() {
         finding.judgement = Judgement::Unhealthy;
         finding.summary = "bad".to_owned();
     }
-    let said = super::super::verdict::reasons(&all);
+    let said = super::super::state::verdict::reasons(&all);
     assert!(said.ends_with("errors: bad; and 995 more"), "{said}");
     rig.put(vec![thing("a", 2)]);
     rig.health = Ok(Judgement::Unhealthy);

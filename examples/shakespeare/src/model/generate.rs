@@ -14,7 +14,7 @@ use control_plane::{
 use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
 
 use super::{
-    GLOBAL_CELL, POLICY, SOURCE,
+    POLICY, SOURCE,
     manifest::{Cluster, Manifest, Placed},
     payload::{
         DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share,
@@ -24,6 +24,7 @@ use super::{
 };
 
 use control_plane::model::addons as prodspec;
+use testbed::production::GLOBAL_CELL;
 
 /// Generator that makes the assets of the Shakespeare service from its manifest.
 #[derive(Debug, Clone, Copy)]

@@ -33,14 +33,10 @@ use control_plane::{model::rollout::RolloutPolicy, prelude::AssetType};
 
 /// Id of the partition that contains all assets of the service.
 pub const PARTITION: &str = "shakespeare";
-/// Name of the source of truth, also its file name.
-pub const SOURCE: &str = "manifest.yaml";
-/// Maximum size of the manifest, in bytes.
-pub const MANIFEST_LIMIT: u64 = 1 << 20;
+/// Name of the source of truth, the only one of the generator.
+pub const SOURCE: &str = testbed::manifest::NAME;
 /// Id of the policy asset that governs jobs and balancers.
 pub const POLICY: &str = "rollout";
-/// Name of the global balancer's cell. No cluster may have this name.
-pub const GLOBAL_CELL: &str = "global";
 
 /// Returns the asset type of jobs, with their intended capacity and their validation.
 pub fn job_type() -> AssetType<FrontendJob> {

@@ -5,8 +5,7 @@ use control_plane::{
     sdk::Capacity,
 };
 use serde::{Deserialize, Serialize};
-
-use crate::{plugins::SCHEMA_VERSIONS, production::api::JobSpec};
+use testbed::production::{api::JobSpec, database::SCHEMA_VERSIONS};
 
 /// Maximum number of tasks of one job.
 const MOST_REPLICAS: u32 = 100;

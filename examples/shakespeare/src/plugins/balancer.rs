@@ -4,18 +4,16 @@ use control_plane::prelude::{
     Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Transition,
     Turndown, async_trait, plugin,
 };
+use testbed::{
+    cells::{Cells, caller, pushed, unchanged, unseen},
+    production::{
+        JOB,
+        api::{BalancerSpec, BalancerView, State},
+    },
+};
 
-use super::{
-    Cells,
-    cells::{caller, unchanged, unseen},
-    differs, fields, in_sync,
-    job::JOB,
-    leaves, misread, pushed, under_way,
-};
-use crate::{
-    model::{LoadBalancer, balancer_unit, cluster_of, job_unit},
-    production::api::{BalancerSpec, BalancerView, State},
-};
+use super::{differs, fields, in_sync, leaves, misread, under_way};
+use crate::model::{LoadBalancer, balancer_unit, cluster_of, job_unit};
 
 /// Asset plugin for the balancers of clusters.
 #[derive(Debug, Clone)]

@@ -6,16 +6,16 @@ use control_plane::prelude::{
     Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Transition,
     async_trait, plugin,
 };
+use testbed::{
+    cells::{Cells, caller, pushed, unchanged, unseen},
+    production::{
+        GLOBAL_CELL,
+        api::{BalancerSpec, BalancerView, State},
+    },
+};
 
-use super::{
-    Cells,
-    cells::{caller, unchanged, unseen},
-    differs, fields, in_sync, misread, pushed, under_way,
-};
-use crate::{
-    model::{GLOBAL_CELL, GlobalBalancer, balancer_unit, cluster_of},
-    production::api::{BalancerSpec, BalancerView, State},
-};
+use super::{differs, fields, in_sync, misread, under_way};
+use crate::model::{GlobalBalancer, balancer_unit, cluster_of};
 
 /// Asset plugin for the global balancer. It supports no turndown, because the service needs this balancer.
 #[derive(Debug, Clone)]

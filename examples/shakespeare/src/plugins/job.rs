@@ -4,19 +4,16 @@ use control_plane::prelude::{
     Asset, AssetPlugin, Diff, DiffRequest, Effects, Observed, PushRequest, Pushed, Turndown,
     async_trait, plugin,
 };
-
-use super::{
-    Cells,
-    cells::{caller, unchanged, unseen},
-    differs, fields, in_sync, leaves, misread, pushed, under_way,
-};
-use crate::{
-    model::{FrontendJob, cluster_of, job_unit},
-    production::api::{JobSpec, JobView, State},
+use testbed::{
+    cells::{Cells, caller, pushed, unchanged, unseen},
+    production::{
+        JOB,
+        api::{JobSpec, JobView, State},
+    },
 };
 
-/// Name of the job in its cell.
-pub(crate) const JOB: &str = "frontend";
+use super::{differs, fields, in_sync, leaves, misread, under_way};
+use crate::model::{FrontendJob, cluster_of, job_unit};
 
 /// Asset plugin for jobs.
 #[derive(Debug, Clone)]

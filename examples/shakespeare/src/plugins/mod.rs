@@ -6,29 +6,19 @@
 //! serve. A balancer that is changing has both an old and a new capacity, so its diff reports "in progress".
 
 mod balancer;
-mod cells;
 mod global;
 mod job;
 mod schema;
 
-use std::time::Duration;
-
 pub use balancer::Balancers;
-pub use cells::Cells;
 pub use global::GlobalBalancers;
-pub(crate) use job::JOB;
 pub use job::Jobs;
-pub use schema::{SCHEMA_VERSIONS, Schemas};
+pub use schema::Schemas;
 
-use control_plane::prelude::Message;
 use control_plane::prelude::{
-    Asset, Change, Diff, Effects, FieldChange, Observed, Pushed, addons::Turndown, plugin,
+    Asset, Change, Diff, Effects, FieldChange, Message, Observed, addons::Turndown, plugin,
 };
-
-use crate::production::api::Progress;
-
-/// Delay before the enforcer checks work in progress again.
-const AGAIN: Duration = Duration::from_millis(100);
+use testbed::cells::AGAIN;
 
 fn under_way() -> Diff {
     Diff::InProgress {
@@ -48,15 +38,6 @@ fn differs(
     observed: Observed,
 ) -> Diff {
     Diff::differs(Change::new(asset, summary, fields, effects)).observed(observed)
-}
-
-fn pushed(progress: Progress) -> Pushed {
-    match progress {
-        Progress::Done => Pushed::Done,
-        Progress::InProgress => Pushed::InProgress {
-            check_again_in: AGAIN,
-        },
-    }
 }
 
 /// Returns true if intent asks for a turndown of the asset.

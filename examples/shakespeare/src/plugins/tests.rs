@@ -3,12 +3,10 @@ use control_plane::{
     prelude::{Transition, addons},
 };
 use std::net::SocketAddr;
+use testbed::production::api::{BalancerSpec, BalancerView, JobSpec, JobView, State};
 
 use super::*;
-use crate::{
-    model::{DatabaseSchema, LoadBalancer},
-    production::api::{BalancerSpec, BalancerView, JobSpec, JobView, State},
-};
+use crate::model::{DatabaseSchema, LoadBalancer};
 
 fn asset(id: &str) -> Asset {
     // The tests pass the compared values as arguments, so any valid payload will do.

@@ -1,14 +1,12 @@
 //! The control plane is killed in the middle of a change: the next process finishes the change and repeats no part of
 //! it.
 
-use super::{
-    super::{
-        broken::{Held, ensure},
-        evidence, eyes,
-    },
-    Session,
+use testbed::{
+    judge::{Held, broken::ensure, evidence, observe},
+    production::GLOBAL_CELL,
 };
-use crate::model::GLOBAL_CELL;
+
+use super::Session;
 
 /// Maximum pause before a kill during a change, in milliseconds.
 const MIDDLE: usize = 1000;
@@ -42,7 +40,7 @@ pub(super) async fn plane_killed(session: &mut Session) -> Held<String> {
     expected.push((name.clone(), "balancer".into()));
     expected.push((GLOBAL_CELL.into(), "balancer".into()));
     evidence::asked_once_each(&place, &mark, &expected)?;
-    let migrated = eyes::migrations_to(&place, session.manifest.schema)?;
+    let migrated = observe::migrations_to(&place, session.manifest.schema)?;
     ensure(migrated.len() == 1, || {
         format!("the schema was migrated at {migrated:?}, not once")
     })?;

@@ -1,18 +1,19 @@
 //! The steps of the demo, one module per kind. Each step begins and ends with production equal to the manifest.
 
 mod crash;
-mod cuts;
-mod drift;
-mod kills;
 mod limited;
 mod policy;
 mod promoted;
 mod removal;
 mod resize;
-mod turnup;
 mod versions;
 
-use super::{Held, Session, dice::Dice};
+use testbed::judge::{
+    Dice, Held, play,
+    trials::{cuts, drift, kills, turnup},
+};
+
+use super::{Manifest, Session};
 
 /// A step of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -79,8 +80,37 @@ impl Step {
         begin.chain(free.concat()).chain(end).collect()
     }
 
-    /// Returns the title of the step in the table, at most 29 characters.
-    pub(super) fn title(self) -> &'static str {
+    async fn perform(self, session: &mut Session) -> Held<String> {
+        match self {
+            Self::TurnUp => turnup::turn_up(session).await,
+            Self::KillFrontends => kills::frontends(session).await,
+            Self::KillBalancer => kills::balancer(session).await,
+            Self::ScaledByHand => drift::scaled_by_hand(session).await,
+            Self::CellKilled => drift::cell_killed(session).await,
+            Self::Halved => resize::halved(session).await,
+            Self::Doubled => resize::doubled(session).await,
+            Self::Cut => cuts::cut(session).await,
+            Self::Removed => removal::removed(session).await,
+            Self::TooManyRemoved => removal::too_many(session).await,
+            Self::TurnedDown => removal::turned_down(session).await,
+            Self::PlaneKilled => crash::plane_killed(session).await,
+            Self::VersionTwo => versions::two(session).await,
+            Self::VersionThree => versions::three(session).await,
+            Self::VersionFour => versions::four(session).await,
+            Self::KilledMidRollout => crash::mid_rollout(session).await,
+            Self::PolicyChanged => policy::changed(session).await,
+            Self::Promoted => promoted::promoted(session).await,
+            Self::Limited => limited::limited(session).await,
+            Self::Emergency => policy::emergency(session).await,
+            Self::Client => session.judge_client().await,
+            Self::Capacity => turnup::capacity(session),
+            Self::Down => turnup::down(session).await,
+        }
+    }
+}
+
+impl play::Step<Manifest> for Step {
+    fn title(self) -> &'static str {
         match self {
             Self::TurnUp => "turned up from nothing",
             Self::KillFrontends => "kill -9 of frontends",
@@ -108,40 +138,12 @@ impl Step {
         }
     }
 
-    /// Plays the step and waits until its rollout is over. Returns the evidence as text, or the failed expectation.
-    pub(super) async fn play(self, session: &mut Session) -> Held<String> {
+    /// Plays the step and waits until its rollout is over.
+    async fn play(self, session: &mut Session) -> Held<String> {
         let evidence = self.perform(session).await?;
         if !matches!(self, Self::Client | Self::Capacity | Self::Down) {
-            session.rests().await?;
+            session.town.rests().await?;
         }
         Ok(evidence)
-    }
-
-    async fn perform(self, session: &mut Session) -> Held<String> {
-        match self {
-            Self::TurnUp => turnup::turn_up(session).await,
-            Self::KillFrontends => kills::frontends(session).await,
-            Self::KillBalancer => kills::balancer(session).await,
-            Self::ScaledByHand => drift::scaled_by_hand(session).await,
-            Self::CellKilled => drift::cell_killed(session).await,
-            Self::Halved => resize::halved(session).await,
-            Self::Doubled => resize::doubled(session).await,
-            Self::Cut => cuts::cut(session).await,
-            Self::Removed => removal::removed(session).await,
-            Self::TooManyRemoved => removal::too_many(session).await,
-            Self::TurnedDown => removal::turned_down(session).await,
-            Self::PlaneKilled => crash::plane_killed(session).await,
-            Self::VersionTwo => versions::two(session).await,
-            Self::VersionThree => versions::three(session).await,
-            Self::VersionFour => versions::four(session).await,
-            Self::KilledMidRollout => crash::mid_rollout(session).await,
-            Self::PolicyChanged => policy::changed(session).await,
-            Self::Promoted => promoted::promoted(session).await,
-            Self::Limited => limited::limited(session).await,
-            Self::Emergency => policy::emergency(session).await,
-            Self::Client => session.judge_client().await,
-            Self::Capacity => turnup::capacity(session),
-            Self::Down => turnup::down(session).await,
-        }
     }
 }

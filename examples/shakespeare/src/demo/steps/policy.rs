@@ -3,18 +3,15 @@
 use std::{fs, time::Duration};
 
 use control_plane::model::rollout::Emergency;
-
-use super::{
-    super::{
-        broken::{Held, broken, ensure, until},
-        evidence, eyes,
-    },
-    Session,
+use testbed::judge::{
+    Held,
+    broken::{broken, ensure, until},
+    evidence, observe,
 };
+
+use super::Session;
 use crate::model::Canary;
 
-/// Longer than a change takes to begin if it is not held.
-const SOME_TIME: Duration = Duration::from_secs(4);
 /// A bake that is longer than the session, in seconds.
 const FOR_EVER: u64 = 600;
 
@@ -36,13 +33,12 @@ async fn held_then_reversed(session: &mut Session) -> Held<String> {
         manifest.version = version;
         manifest.rollout.hold = Some("a launch".into());
     })?;
-    stays(
-        session,
-        "rollout status --once",
-        "on hold: a launch",
-        || evidence::nothing_asked(&place, &mark),
-    )
-    .await?;
+    session
+        .town
+        .stays("rollout status --once", "on hold: a launch", || {
+            evidence::nothing_asked(&place, &mark)
+        })
+        .await?;
     session.edit(|manifest| {
         manifest.rollout.hold = None;
         manifest.rollout.domains.reverse();
@@ -74,9 +70,9 @@ async fn shortened(session: &mut Session) -> Held<String> {
     })?;
     let job = (first.clone(), evidence::job_resource());
     until("the canary is updated", async || {
-        let (manifest, cell) = (&session.manifest, eyes::cell(&place, &first).await?);
-        match manifest.clusters.get(&first) {
-            Some(wanted) => eyes::job_is(&cell, manifest, wanted).await,
+        let cell = observe::cell(&place, &first).await?;
+        match session.wanted().clusters.get(&first) {
+            Some(wanted) => observe::job_is(&cell, &wanted.job).await,
             None => broken(format_args!("there is no cluster {first}")),
         }
     })
@@ -86,10 +82,12 @@ async fn shortened(session: &mut Session) -> Held<String> {
         manifest.rollout.hold = Some("look at it first".into());
     })?;
     let held = "on hold: look at it first";
-    stays(session, "rollout status --once", held, || {
-        evidence::asked_once_each(&place, &mark, std::slice::from_ref(&job))
-    })
-    .await?;
+    session
+        .town
+        .stays("rollout status --once", held, || {
+            evidence::asked_once_each(&place, &mark, std::slice::from_ref(&job))
+        })
+        .await?;
     session.edit(|manifest| manifest.rollout = usual)?;
     session.arrives().await?;
     let bakes = session.one_by_one(&mark)?;
@@ -111,13 +109,12 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     let Some(first) = session.manifest.rollout.domains.first().cloned() else {
         return broken("the policy lists no cluster");
     };
-    stays(
-        session,
-        &format!("explain job/{first}"),
-        "LatencyHigh",
-        || evidence::nothing_asked(&place, &mark),
-    )
-    .await?;
+    session
+        .town
+        .stays(&format!("explain job/{first}"), "LatencyHigh", || {
+            evidence::nothing_asked(&place, &mark)
+        })
+        .await?;
     session.edit(|manifest| {
         manifest.rollout.emergency = Some(Emergency {
             who: "jane".into(),
@@ -127,40 +124,18 @@ pub(super) async fn emergency(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     evidence::asked_once_each(&place, &mark, &session.every_job())?;
     let apart = evidence::first_to_last_asked(&place, &mark)?;
-    let least = Duration::from_secs(session.least_bake());
+    let least = Duration::from_secs(session.wanted().pace.bake);
     ensure(apart < least, || {
         format!(
             "an emergency took {apart:?} from the first job to the last, expected less than {least:?}"
         )
     })?;
     fs::remove_file(place.alerts())?;
-    session.rests().await?;
+    session.town.rests().await?;
     session.edit(|manifest| manifest.rollout.emergency = None)?;
     session.requests_pass(50).await?;
     Ok(format!(
         "under the alert no changes; as an emergency all jobs within {:.1} s, under the same alert (journals)",
         apart.as_secs_f64()
     ))
-}
-
-/// Expects that `evidence` holds for some time, and that the command `question` prints `words`. The second part shows
-/// that the change is held, and not only slow.
-async fn stays(
-    session: &Session,
-    question: &str,
-    words: &str,
-    evidence: impl Fn() -> Held,
-) -> Held {
-    tokio::time::sleep(SOME_TIME).await;
-    evidence()?;
-    until(
-        "the control plane reports what the change waits for",
-        async || {
-            let question: Vec<&str> = question.split(' ').collect();
-            let said = session.town.command(&question).await?;
-            ensure(said.contains(words), || said)
-        },
-    )
-    .await?;
-    evidence()
 }

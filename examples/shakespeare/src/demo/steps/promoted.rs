@@ -1,17 +1,17 @@
 //! Waves with a very long bake, each of which an operator promotes.
 
-use super::{
-    super::{
-        broken::{Held, ensure, until},
+use testbed::{
+    judge::{
+        Held,
+        broken::{ensure, until},
         evidence::{self, Mark},
-        eyes,
+        observe,
     },
-    Session,
-};
-use crate::{
-    model::{Rollout, Wave},
     production::{api::Line, clock::now_micros},
 };
+
+use super::Session;
+use crate::model::{Rollout, Wave};
 
 /// A bake that is longer than the session, in seconds.
 const FOR_EVER: u64 = 600;
@@ -54,7 +54,7 @@ pub(super) async fn promoted(session: &mut Session) -> Held<String> {
             format!("{early} jobs were changed before the promotion, expected {size}")
         })?;
     }
-    session.rests().await?;
+    session.town.rests().await?;
     session.edit(|manifest| manifest.rollout = usual)?;
     session.requests_pass(50).await?;
     Ok(format!(
@@ -88,9 +88,9 @@ async fn has(session: &Session, mark: &Mark, size: usize) -> Held {
         format!("expected {size} changes, the journals have {asked:?}")
     })?;
     for line in asked {
-        let cell = eyes::cell(place, &line.cell).await?;
-        if let Some(wanted) = session.manifest.clusters.get(&line.cell) {
-            eyes::job_is(&cell, &session.manifest, wanted).await?;
+        let cell = observe::cell(place, &line.cell).await?;
+        if let Some(wanted) = session.wanted().clusters.get(&line.cell) {
+            observe::job_is(&cell, &wanted.job).await?;
         }
     }
     Ok(())

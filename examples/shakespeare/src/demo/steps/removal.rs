@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
-        broken::{Held, broken, ensure, until},
-        evidence, eyes,
+use testbed::{
+    judge::{
+        Held,
+        broken::{broken, ensure, until},
+        digest_in, evidence, observe,
     },
-    Session,
-};
-use crate::{
-    command::processes,
-    model::{Cluster, Turndown},
+    processes,
     production::api::Caller,
 };
+
+use super::Session;
+use crate::model::{Cluster, Turndown};
 
 /// Longer than the drift period of the control plane.
 const SOME_TIME: Duration = Duration::from_secs(3);
@@ -26,7 +26,7 @@ const VISITORS: [&str; 2] = ["ap", "sa"];
 pub(super) async fn removed(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let name = session.some_cluster()?;
-    let family = eyes::family(&place, &name).await?;
+    let family = observe::family(&place, &name).await?;
     let mark = evidence::mark(&place)?;
     let before = session.manifest.clone();
     session.edit(|manifest| {
@@ -36,10 +36,10 @@ pub(super) async fn removed(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     listed(session, &[&name]).await?;
     tokio::time::sleep(SOME_TIME).await;
-    ensure(family == eyes::family(&place, &name).await?, || {
+    ensure(family == observe::family(&place, &name).await?, || {
         format!("{name} is not running as before")
     })?;
-    serves(session, &name).await?;
+    observe::serves(&place, &name).await?;
     let acknowledged = session.dice.below(2) == 0;
     if acknowledged {
         for kind in ["balancer", "job"] {
@@ -51,7 +51,7 @@ pub(super) async fn removed(session: &mut Session) -> Held<String> {
     session.edit(|manifest| *manifest = before)?;
     session.arrives().await?;
     session.town.accepts().await?;
-    ensure(family == eyes::family(&place, &name).await?, || {
+    ensure(family == observe::family(&place, &name).await?, || {
         format!("{name} was not adopted as it was")
     })?;
     let of_cluster = evidence::asked(&place, &mark)?;
@@ -74,10 +74,10 @@ pub(super) async fn too_many(session: &mut Session) -> Held<String> {
         }
     })?;
     session.arrives().await?;
-    session.rests().await?;
+    session.town.rests().await?;
     let mut families = Vec::new();
     for name in VISITORS {
-        families.push(eyes::family(&place, name).await?);
+        families.push(observe::family(&place, name).await?);
     }
     let mark = evidence::mark(&place)?;
     session.edit(|manifest| {
@@ -96,7 +96,7 @@ pub(super) async fn too_many(session: &mut Session) -> Held<String> {
     session.arrives().await?;
     listed(session, &VISITORS).await?;
     for (name, family) in VISITORS.iter().zip(&families) {
-        ensure(*family == eyes::family(&place, name).await?, || {
+        ensure(*family == observe::family(&place, name).await?, || {
             format!("{name} is not running as before")
         })?;
     }
@@ -112,7 +112,7 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mut pids = Vec::new();
     for name in VISITORS {
-        pids.extend(eyes::family(&place, name).await?);
+        pids.extend(observe::family(&place, name).await?);
     }
     let mark = evidence::mark(&place)?;
     let turndown = Turndown {
@@ -127,17 +127,23 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     })?;
     // The policy turns the clusters down one after the other.
     for name in VISITORS {
-        wants_approval(session, name).await?;
+        session
+            .town
+            .wants_approval(&format!("balancer/{name}"))
+            .await?;
         let asked = evidence::asked(&place, &mark)?;
         ensure(asked.iter().all(|line| line.cell != name), || {
             format!("{name} was changed without an approval: {asked:?}")
         })?;
         for kind in ["balancer", "job"] {
-            approve(session, &format!("{kind}/{name}")).await?;
+            session
+                .town
+                .approve(&format!("{kind}/{name}"), "merged into eu")
+                .await?;
         }
     }
     gone(session, &pids).await?;
-    session.rests().await?;
+    session.town.rests().await?;
     session.edit(|manifest| {
         for name in VISITORS {
             manifest.clusters.remove(name);
@@ -145,7 +151,7 @@ pub(super) async fn turned_down(session: &mut Session) -> Held<String> {
     })?;
     session.town.accepts().await?;
     session.arrives().await?;
-    session.rests().await?;
+    session.town.rests().await?;
     ensure(session.town.orphans().await?.is_empty(), || {
         "a cluster is listed as orphaned after its turndown".into()
     })?;
@@ -168,56 +174,19 @@ fn visitor(turndown: Option<Turndown>) -> Cluster {
 
 /// Waits until `status` lists exactly the jobs and balancers of these clusters as orphans.
 async fn listed(session: &Session, clusters: &[&str]) -> Held {
-    let mut wanted: Vec<String> = clusters
-        .iter()
-        .flat_map(|name| [format!("balancer/{name}"), format!("job/{name}")])
-        .collect();
-    wanted.sort();
-    until("the orphans are listed", async || {
-        let mut orphans = session.town.orphans().await?;
-        orphans.sort();
-        ensure(orphans == wanted, || {
-            format!("the listed orphans are {orphans:?}")
-        })
-    })
-    .await
-}
-
-/// Expects that a cluster's balancer answers a direct request.
-async fn serves(session: &Session, name: &str) -> Held {
-    let cell = eyes::cell(&session.town.place, name).await?;
-    let address = eyes::balancer(&cell).await?.address;
-    let answer = crate::production::load::once(address).await;
-    ensure(!answer.failed(), || format!("{name} answers {answer:?}"))
-}
-
-/// Waits until the control plane reports that the balancer of a cluster waits for an approval.
-async fn wants_approval(session: &Session, name: &str) -> Held {
-    let asset = format!("balancer/{name}");
-    until("`explain` asks for an approval", async || {
-        let said = session.town.command(&["explain", &asset]).await?;
-        ensure(said.contains("approve change"), || said)
-    })
-    .await
-}
-
-async fn approve(session: &Session, asset: &str) -> Held {
-    until("the turndown is approved", async || {
-        let signed = ["--who", "jane", "--why", "merged into eu"];
-        let command = [&["approve", asset][..], &signed].concat();
-        session.town.command(&command).await.map(|_| ())
-    })
-    .await
+    let assets = |name: &&str| [format!("balancer/{name}"), format!("job/{name}")];
+    let wanted: Vec<String> = clusters.iter().flat_map(assets).collect();
+    session.town.lists_orphans(wanted).await
 }
 
 async fn gone(session: &Session, pids: &[u32]) -> Held {
     let place = &session.town.place;
     until("the clusters are turned down", async || {
         for name in VISITORS {
-            let cell = eyes::cell(place, name).await?;
+            let cell = observe::cell(place, name).await?;
             let there = cell.identity(&Caller::default()).await?.jobs;
             ensure(there.is_empty(), || format!("{name} has {there:?}"))?;
-            ensure(eyes::balancer(&cell).await.is_err(), || {
+            ensure(observe::balancer(&cell).await.is_err(), || {
                 format!("{name} has a balancer")
             })?;
         }
@@ -227,24 +196,4 @@ async fn gone(session: &Session, pids: &[u32]) -> Held {
         })
     })
     .await
-}
-
-/// Returns the last sequence of 64 hexadecimal digits in a text.
-fn digest_in(text: &str) -> Option<String> {
-    let digest = |word: &&str| word.len() == 64;
-    let mut words = text.split(|c: char| !c.is_ascii_hexdigit()).filter(digest);
-    words.next_back().map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digest_is_found_in_a_text() {
-        let digest = "0f".repeat(32);
-        let text = format!("override shrink-guard for {digest}\"");
-        assert_eq!(digest_in(&text), Some(digest));
-        assert_eq!(digest_in("none, abc"), None);
-    }
 }

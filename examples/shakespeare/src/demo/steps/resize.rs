@@ -1,16 +1,14 @@
 //! A job and the balancers that use it change their sizes in one edit: the control plane finds the safe order.
 
-use super::{
-    super::{
-        broken::{Held, ensure},
-        evidence, eyes,
+use testbed::{
+    judge::{Held, Pressure, broken::ensure, evidence, observe},
+    production::{
+        GLOBAL_CELL,
+        api::{Change, Line},
     },
-    Session,
 };
-use crate::{
-    model::GLOBAL_CELL,
-    production::api::{Change, Line},
-};
+
+use super::Session;
 
 /// Maximum pause before the control plane is killed during a change, in milliseconds.
 const MIDDLE: usize = 700;
@@ -50,7 +48,7 @@ async fn resize(
     // Keep a shrinking cluster full: without requests, every limit would be in force at once.
     let pressure = match order[0] {
         "job" => None,
-        _ => Some(session.fill(&name, size(limit)).await?),
+        _ => Some(Pressure::fill(&place, &name, size(limit)).await?),
     };
     let target = name.clone();
     session.edit(|manifest| {
@@ -83,8 +81,8 @@ async fn resize(
         pressure.judge(&lines, session.attempts()).await?;
     }
     // A rollout that is unhealthy by its counters would roll back, so check production again after the rollout.
-    session.rests().await?;
-    eyes::production_is(&place, &session.manifest).await?;
+    session.town.rests().await?;
+    observe::production_is(&place, &session.wanted()).await?;
     session.requests_pass(50).await?;
     let crashed = match crashes {
         0 => String::new(),

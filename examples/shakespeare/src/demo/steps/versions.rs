@@ -3,19 +3,18 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
-        broken::{Held, broken, ensure, until},
+use testbed::{
+    judge::{
+        Held, Wanted,
+        broken::{broken, ensure, until},
         evidence::{self, Mark},
-        eyes,
+        observe,
     },
-    Session,
-};
-use crate::{
-    model::{GLOBAL_CELL, Manifest},
     place::Place,
-    production::api::By,
+    production::{GLOBAL_CELL, api::By},
 };
+
+use super::Session;
 
 /// The defective version.
 const BAD: &str = "3";
@@ -50,7 +49,7 @@ async fn goes_out(session: &mut Session, version: &str) -> Held<String> {
 pub(super) async fn three(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
-    let mut wanted = session.manifest.clone();
+    let mut wanted = session.wanted();
     let Some(canary) = session.manifest.rollout.domains.first().cloned() else {
         return broken("the policy lists no cluster");
     };
@@ -58,20 +57,20 @@ pub(super) async fn three(session: &mut Session) -> Held<String> {
     session.edit(|manifest| manifest.version = BAD.into())?;
     went_back(&place, &mark, &canary, &wanted).await?;
     until("production is rolled back", async || {
-        eyes::production_is(&place, &wanted).await
+        observe::production_is(&place, &wanted).await
     })
     .await?;
-    session.rests().await?;
+    session.town.rests().await?;
     let after = evidence::mark(&place)?;
     session.edit(|manifest| manifest.global.max_capacity += 8)?;
-    wanted.global = session.manifest.global.clone();
+    wanted.global_capacity = session.manifest.global.max_capacity;
     until("the other edit arrives", async || {
-        eyes::production_is(&place, &wanted).await
+        observe::production_is(&place, &wanted).await
     })
     .await?;
-    session.rests().await?;
+    session.town.rests().await?;
     tokio::time::sleep(SOME_TIME).await;
-    eyes::production_is(&place, &wanted).await?;
+    observe::production_is(&place, &wanted).await?;
     let global = (GLOBAL_CELL.to_owned(), "balancer".to_owned());
     evidence::asked_once_each(&place, &after, &[global])?;
     never_elsewhere(&place, &mark, &canary)?;
@@ -87,7 +86,7 @@ pub(super) async fn three(session: &mut Session) -> Held<String> {
 }
 
 /// Waits until the control plane has changed the canary's job to the bad version and back, once each.
-async fn went_back(place: &Place, mark: &Mark, canary: &str, wanted: &Manifest) -> Held {
+async fn went_back(place: &Place, mark: &Mark, canary: &str, wanted: &Wanted) -> Held {
     let expected = [BAD, &wanted.version];
     until("the bad version is rolled back", async || {
         let asked = evidence::asked(place, mark)?;

@@ -1,0 +1,55 @@
+//! The stored data of a policy group, from which a kernel takes over.
+
+use plugin_sdk::PinStatus;
+use prodspec_model::{AssetId, Incarnation};
+
+use crate::{
+    group::Heads,
+    record::{Quarantined, Rollout, TargetRecord},
+};
+
+/// All stored data of a policy group.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The policy asset that names the group.
+    pub policy: AssetId,
+    /// The newest incarnation in force.
+    pub latest: Incarnation,
+    /// The incarnation whose rollout completed last. `None`: no rollout has completed.
+    pub head: Option<Incarnation>,
+    /// The heads of all policy groups of the partition.
+    pub heads: Heads,
+    /// The group's newest rollout. `None`: it never had one.
+    pub newest: Option<Rollout>,
+    /// The incarnation of that rollout, if it is live, or completed without the head having moved.
+    pub to: Option<Incarnation>,
+    /// The group's assets that differ between the head and the incarnation of that rollout.
+    pub rolling: Vec<AssetId>,
+    /// The group's assets that differ between that incarnation, or the head, and the newest incarnation.
+    pub pending: Vec<AssetId>,
+    /// The stored records of the group's targets.
+    pub rows: Vec<(AssetId, TargetRecord)>,
+    /// The quarantined contents, by asset.
+    pub quarantine: Vec<(AssetId, Quarantined)>,
+    /// The group's assets with a pin of their own.
+    pub pins: Vec<(AssetId, PinStatus)>,
+}
+
+impl Recovered {
+    /// Creates the data of a group that was never rolled out. All its assets are `pending`.
+    pub fn nothing(policy: AssetId, latest: Incarnation, pending: Vec<AssetId>) -> Self {
+        Self {
+            policy,
+            latest,
+            head: None,
+            heads: Heads::default(),
+            newest: None,
+            to: None,
+            rolling: Vec::new(),
+            pending,
+            rows: Vec::new(),
+            quarantine: Vec::new(),
+            pins: Vec::new(),
+        }
+    }
+}

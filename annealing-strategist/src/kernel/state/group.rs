@@ -1,0 +1,154 @@
+//! The policy group: its policy, the newest incarnation, and the heads that decide which assets it governs (R17).
+
+use plugin_sdk::{Cause, Pin};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
+
+use crate::group::{Heads, governs, headed_by, policy_of};
+
+/// One policy group, as of the newest incarnation.
+#[derive(Debug)]
+pub(in crate::kernel) struct Group {
+    policy: AssetId,
+    latest: Incarnation,
+    head: Option<Incarnation>,
+    /// The heads of all groups, including this one's as the other groups see it.
+    heads: Heads,
+}
+
+impl Group {
+    pub(in crate::kernel) fn new(
+        policy: AssetId,
+        latest: Incarnation,
+        head: Option<Incarnation>,
+        heads: Heads,
+    ) -> Self {
+        Self {
+            policy,
+            latest,
+            head,
+            heads,
+        }
+    }
+
+    /// Returns the policy asset that names the group.
+    pub(in crate::kernel) fn policy(&self) -> &AssetId {
+        &self.policy
+    }
+
+    /// Returns the newest incarnation.
+    pub(in crate::kernel) fn latest(&self) -> &Incarnation {
+        &self.latest
+    }
+
+    /// Returns the incarnation whose rollout completed last. `None`: no rollout has completed.
+    pub(in crate::kernel) fn head(&self) -> Option<&Incarnation> {
+        self.head.as_ref()
+    }
+
+    /// Takes in a newer incarnation. Returns whether it changes the policy asset.
+    pub(in crate::kernel) fn take(&mut self, latest: Incarnation) -> bool {
+        let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
+        let changes = policy(&self.latest) != policy(&latest);
+        self.latest = latest;
+        changes
+    }
+
+    /// Moves the head of this group.
+    pub(in crate::kernel) fn move_head(&mut self, head: Incarnation) {
+        self.head = Some(head);
+    }
+
+    /// Takes in the heads of all groups.
+    pub(in crate::kernel) fn hear(&mut self, heads: Heads) {
+        self.heads = heads;
+    }
+
+    /// R17: whether the group governs an asset as of `newest`, even if another group's rollout still holds the asset.
+    pub(in crate::kernel) fn names(&self, newest: &Incarnation, asset: &AssetId) -> bool {
+        governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
+    }
+
+    /// Returns the group that an asset names in the newest incarnation, or else another group at whose head it names
+    /// that group.
+    pub(in crate::kernel) fn named_by(&self, asset: &AssetId) -> Option<AssetId> {
+        let newest = self.latest.asset(asset);
+        let named = newest.as_ref().and_then(policy_of);
+        named.or_else(|| headed_by(&self.heads, &self.policy, asset))
+    }
+
+    /// Returns the head of the group of `policy`. `None`: it has none.
+    pub(in crate::kernel) fn head_of(&self, policy: &AssetId) -> Option<&Incarnation> {
+        self.heads.get(policy)
+    }
+
+    /// Returns the newest incarnation or the head, if `no` is the number of either.
+    pub(in crate::kernel) fn at(&self, no: IncarnationNo) -> Option<&Incarnation> {
+        let all = [Some(&self.latest), self.head.as_ref()];
+        all.into_iter().flatten().find(|of| of.no() == no)
+    }
+
+    /// Returns the content of an asset at the head.
+    pub(in crate::kernel) fn content_at_head(&self, asset: &AssetId) -> Option<Digest> {
+        let there = self.head.as_ref()?.asset(asset);
+        there.map(|asset| asset.digest())
+    }
+
+    /// Returns the pin to where an asset's default puts it now.
+    pub(in crate::kernel) fn default_pin(&self, asset: &AssetId, cause: Cause) -> Pin {
+        match &self.head {
+            Some(head) if head.asset(asset).is_some() => Pin::At(head.no(), cause),
+            // The asset is new. It is left alone and listed, never removed.
+            _ => Pin::NotYet,
+        }
+    }
+
+    /// Returns the policy at the newest incarnation. It is read at every use.
+    pub(in crate::kernel) fn rollout_policy(&self) -> Result<RolloutPolicy, String> {
+        let Some(asset) = self.latest.asset(&self.policy) else {
+            return Err(format!(
+                "{} has no policy asset `{}`; restore it, or let its assets refer to another",
+                self.latest.id(),
+                self.policy
+            ));
+        };
+        asset
+            .payload()
+            .map_err(|error| format!("the policy `{}` cannot be read: {error}", self.policy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::rig::{P, id, of_group, policy_asset, seal, thing};
+
+    #[test]
+    fn r17_policy_is_read_at_the_newest_incarnation() {
+        let policy = RolloutPolicy::default();
+        let first = seal(None, vec![policy_asset(&policy), thing("a", 1)], &[]);
+        let mut group = Group::new(id(P), first.clone(), None, Heads::default());
+        assert!(group.rollout_policy().is_ok());
+        let second = seal(Some(&first), vec![thing("a", 2)], &[]);
+        assert!(!group.take(second.clone()), "the policy is the same");
+        assert!(group.take(seal(Some(&second), Vec::new(), &[P])));
+        let missing = group.rollout_policy().unwrap_err();
+        assert!(missing.contains("restore it"), "{missing}");
+    }
+
+    #[test]
+    fn r17_asset_without_a_policy_belongs_to_the_group_whose_head_names_it() {
+        let first = seal(None, vec![thing("a", 1)], &[]);
+        let bare = of_group(None, "a", 1).build().unwrap();
+        let second = seal(Some(&first), vec![bare], &[]);
+        let mut group = Group::new(id(P), second.clone(), None, Heads::default());
+        assert!(!group.names(&second, &id("a")));
+        group.move_head(first.clone());
+        assert!(group.names(&second, &id("a")));
+        assert_eq!(group.named_by(&id("a")), None, "no other group names it");
+        let head = group.at(first.no()).map(Incarnation::no);
+        assert_eq!(head, Some(first.no()));
+        let goes = group.default_pin(&id("a"), Cause::Intent);
+        assert_eq!(goes, Pin::At(first.no(), Cause::Intent));
+        assert_eq!(group.default_pin(&id("b"), Cause::Intent), Pin::NotYet);
+    }
+}

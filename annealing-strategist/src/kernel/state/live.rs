@@ -1,0 +1,517 @@
+//! The live rollout: its record, its targets, and what it has to do with the rest of the group.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use plugin_sdk::{Direction, Health, Mono, Progress, RolloutId};
+use prodspec_model::{AssetId, Incarnation};
+
+use super::{judging::Judging, selecting::Selecting, targets::Targets, watch::Watch};
+use crate::{
+    kernel::event::Record,
+    record::{By, Lasting, Rollout, State, TargetRecord},
+};
+
+/// Number of targets above which selections for single events are spaced out, by [`APART`] for each further target:
+/// the cost of a selection grows with the number of targets, and each of them may settle on its own.
+const FEW: usize = 1000;
+
+const APART: Duration = Duration::from_micros(10);
+
+/// A live rollout, with all that its kernel remembers of it.
+#[derive(Debug)]
+pub(in crate::kernel) struct Live {
+    rollout: Rollout,
+    from: Option<Incarnation>,
+    to: Incarnation,
+    targets: Targets,
+    /// Records of assets that an earlier rollout moved and whose pins this one took over.
+    inherited: BTreeMap<AssetId, TargetRecord>,
+    /// Assets of the group whose content failed before, or that wait for one of those. They stay where they are.
+    left_out: Vec<AssetId>,
+    /// Targets that left the group before they moved and have not come back. Another rollout may hold them.
+    away: BTreeSet<AssetId>,
+    /// Whether the rollout holds an asset that belongs to another group now.
+    keeps_others: bool,
+    /// Whether pins move for the cause `Emergency`.
+    emergency: bool,
+    pub(in crate::kernel) selecting: Selecting,
+    pub(in crate::kernel) judging: Judging,
+    pub(in crate::kernel) watch: Watch,
+}
+
+impl Live {
+    /// Creates a rollout from `from` to `to`, as of `at`. It holds nothing from earlier rollouts.
+    pub(in crate::kernel) fn new(
+        at: Timestamp,
+        rollout: Rollout,
+        from: Option<Incarnation>,
+        to: Incarnation,
+        targets: Targets,
+        left_out: Vec<AssetId>,
+    ) -> Self {
+        Self {
+            watch: Watch::new(at, rollout.watched),
+            rollout,
+            from,
+            to,
+            targets,
+            inherited: BTreeMap::new(),
+            left_out,
+            away: BTreeSet::new(),
+            keeps_others: false,
+            emergency: false,
+            selecting: Selecting::new(),
+            judging: Judging::default(),
+        }
+    }
+
+    /// Returns the record of the rollout.
+    pub(in crate::kernel) fn rollout(&self) -> &Rollout {
+        &self.rollout
+    }
+
+    pub(in crate::kernel) fn id(&self) -> RolloutId {
+        self.rollout.id
+    }
+
+    pub(in crate::kernel) fn state(&self) -> &State {
+        &self.rollout.state
+    }
+
+    /// Returns the record of the rollout, to be stored.
+    pub(in crate::kernel) fn record(&self) -> Record {
+        self.rollout.record()
+    }
+
+    /// Returns the incarnation that the group had before. `None`: this is the first turnup.
+    pub(in crate::kernel) fn from(&self) -> Option<&Incarnation> {
+        self.from.as_ref()
+    }
+
+    /// Returns the incarnation that is rolled out.
+    pub(in crate::kernel) fn to(&self) -> &Incarnation {
+        &self.to
+    }
+
+    pub(in crate::kernel) fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// Returns the targets to change their records and ties. Progress is set on the rollout itself, because it
+    /// resets the stall deadline.
+    pub(in crate::kernel) fn targets_mut(&mut self) -> &mut Targets {
+        &mut self.targets
+    }
+
+    /// Whether the rollout goes back.
+    pub(in crate::kernel) fn is_going_back(&self) -> bool {
+        self.targets.direction() == Direction::Back
+    }
+
+    /// Whether the state lets pins move.
+    pub(in crate::kernel) fn is_moving(&self) -> bool {
+        matches!(
+            self.rollout.state,
+            State::Running | State::RollingBack { .. }
+        )
+    }
+
+    /// Whether health is checked in this state.
+    pub(in crate::kernel) fn is_watched(&self) -> bool {
+        matches!(self.rollout.state, State::Running | State::Paused)
+    }
+
+    /// Whether the rollout's time has to be stored: it is checked or moving, and has begun.
+    pub(in crate::kernel) fn is_timed(&self) -> bool {
+        (self.is_watched() || self.is_moving()) && self.targets.has_begun()
+    }
+
+    /// Returns when the rollout has something to do if nothing else happens. `None`: it has not.
+    pub(in crate::kernel) fn next_wake(&self) -> Option<Mono> {
+        let (select, judge) = (self.selecting.next_wake(), self.judging.next_wake());
+        let watch = self.watch.next_wake(self.is_timed());
+        [select, judge, watch].into_iter().flatten().min()
+    }
+
+    /// Adds an entry to the history.
+    pub(in crate::kernel) fn note(
+        &mut self,
+        at: Timestamp,
+        what: impl Into<String>,
+        by: Option<By>,
+    ) {
+        self.rollout.note(at, what, by);
+    }
+
+    /// Enters another state, and asks for another selection.
+    pub(in crate::kernel) fn enter(
+        &mut self,
+        at: Timestamp,
+        state: State,
+        what: impl Into<String>,
+        by: Option<By>,
+    ) {
+        self.rollout.state = state;
+        self.rollout.note(at, what, by);
+        self.selecting.look_again(true);
+    }
+
+    /// Ends the rollout.
+    pub(in crate::kernel) fn end(&mut self, at: Timestamp, state: State) {
+        let what = state.word();
+        self.rollout.state = state;
+        self.rollout.ended_at = Some(at);
+        self.rollout.stage = None;
+        self.rollout.note(at, what, None);
+    }
+
+    /// Ends the rollout because `by` takes over.
+    pub(in crate::kernel) fn superseded(&mut self, at: Timestamp, by: RolloutId) {
+        self.rollout.state = State::Superseded { by };
+        self.rollout.ended_at = Some(at);
+        self.rollout.note(at, format!("superseded by {by}"), None);
+    }
+
+    /// Returns the record of a rollout that has ended.
+    pub(in crate::kernel) fn into_rollout(self) -> Rollout {
+        self.rollout
+    }
+
+    /// Lets the targets that have settled so far pass their gates.
+    pub(in crate::kernel) fn promote(&mut self) {
+        self.rollout.promoted = Some(self.targets.order());
+    }
+
+    /// Notes the wall clock's time of the first move. Returns whether this is the first.
+    pub(in crate::kernel) fn moves_at(&mut self, wall: Timestamp) -> bool {
+        let first = self.rollout.moved_at.is_none();
+        self.rollout.moved_at.get_or_insert(wall);
+        first
+    }
+
+    /// Notes why targets move that were not selected.
+    pub(in crate::kernel) fn note_drawn(&mut self, at: Timestamp, drawn: String) {
+        self.rollout.note(at, drawn.clone(), None);
+        self.rollout.drawn = Some(drawn);
+    }
+
+    /// Notes the stage. Returns whether it is another one.
+    pub(in crate::kernel) fn enter_stage(&mut self, at: Timestamp, stage: Option<&str>) -> bool {
+        if stage == self.rollout.stage.as_deref() {
+            return false;
+        }
+        self.rollout.stage = stage.map(str::to_owned);
+        if let Some(stage) = stage {
+            self.rollout.note(at, stage, None);
+        }
+        true
+    }
+
+    /// R21: takes in a verdict. Returns whether the record has to be stored for it.
+    pub(in crate::kernel) fn hear(
+        &mut self,
+        at: Timestamp,
+        health: Health,
+        deadline: Duration,
+    ) -> bool {
+        self.rollout.hear(at, health, deadline)
+    }
+
+    /// Keeps the newest verdict among those that operators can look up later.
+    pub(in crate::kernel) fn keep_verdict(&mut self) {
+        self.rollout.keep_verdict();
+    }
+
+    /// Forgets what is known of health, and the check under way: it was asked for before.
+    pub(in crate::kernel) fn forget_health(&mut self) {
+        (self.rollout.health, self.rollout.unknown) = (None, None);
+        self.judging.cancel();
+    }
+
+    /// Advances the watched time.
+    pub(in crate::kernel) fn watched_until(&mut self, at: Timestamp) {
+        self.rollout.watched = self.watch.watched(at);
+    }
+
+    /// R21: notes whether the rollout is idle. Returns whether it has been idle for `deadline`, once each time.
+    pub(in crate::kernel) fn note_idle(&mut self, is_idle: bool, deadline: Duration) -> bool {
+        if !is_idle {
+            self.rollout.idle = None;
+            return false;
+        }
+        let watched = self.rollout.watched;
+        let began = Lasting {
+            since: watched,
+            flagged: false,
+        };
+        let idle = self.rollout.idle.get_or_insert(began);
+        let news = !idle.flagged && watched.saturating_sub(idle.since) >= deadline;
+        idle.flagged |= news;
+        news
+    }
+
+    /// Restores since when the rollout is idle.
+    pub(in crate::kernel) fn restore_idle(&mut self, idle: Option<Lasting>) {
+        self.rollout.idle = idle;
+    }
+
+    /// Returns the time until the rollout is flagged after being idle for `deadline`. `None`: it makes progress, or was
+    /// flagged.
+    pub(in crate::kernel) fn until_flagged(&self, deadline: Duration) -> Option<Duration> {
+        let idle = self.rollout.idle.filter(|idle| !idle.flagged)?;
+        let gone = self.rollout.watched.saturating_sub(idle.since);
+        Some(deadline.saturating_sub(gone))
+    }
+
+    /// Asks for another selection, but spaces selections out if there are many targets. For events about single
+    /// targets.
+    pub(in crate::kernel) fn look_soon(&mut self, now: Mono, void: bool) {
+        let many = self.targets.all().len().saturating_sub(FEW);
+        let apart = match self.targets.all_settled() {
+            true => Duration::ZERO,
+            false => APART.saturating_mul(u32::try_from(many).unwrap_or(u32::MAX)),
+        };
+        self.selecting.look_soon(now, apart, void);
+    }
+
+    /// Sets the progress of a target on the way forward.
+    pub(in crate::kernel) fn set_progress(&mut self, place: usize, progress: Progress) {
+        if self.targets.set_progress(place, progress) {
+            self.got_on(progress);
+        }
+    }
+
+    /// Sets the progress of a target on the way back. Returns whether it goes back.
+    pub(in crate::kernel) fn set_back(&mut self, asset: &AssetId, progress: Progress) -> bool {
+        let goes_back = self.targets.set_back(asset, progress);
+        if goes_back {
+            self.got_on(progress);
+        }
+        goes_back
+    }
+
+    /// Notes that a target has settled. Returns the record to store, if its pin has moved.
+    pub(in crate::kernel) fn settle(
+        &mut self,
+        place: usize,
+        at: Timestamp,
+    ) -> Option<TargetRecord> {
+        self.got_on(Progress::Updated { at });
+        self.targets.settle(place, at, self.watch.watched(at))
+    }
+
+    /// Resets the stall deadline: a move or a settling is progress.
+    fn got_on(&mut self, progress: Progress) {
+        if !matches!(progress, Progress::Drifted { .. }) {
+            self.rollout.idle = None;
+        }
+    }
+
+    /// Turns to the way back. The assets that an earlier rollout moved go back, too.
+    pub(in crate::kernel) fn turn_back(&mut self, only_settled: bool, first_first: bool) {
+        self.take_over_inherited();
+        self.targets.turn_back(only_settled, first_first);
+        self.selecting.turn_back();
+    }
+
+    /// Gives a record to each target that an earlier rollout moved and this one has not moved yet.
+    fn take_over_inherited(&mut self) {
+        for (asset, taken) in &self.inherited {
+            let place = self.targets.place(asset);
+            if let Some(place) = place.filter(|place| self.targets.row(*place).is_none()) {
+                let row = TargetRecord {
+                    rollout: self.rollout.id,
+                    updated_at: None,
+                    order: 0,
+                    back_at: None,
+                    ..taken.clone()
+                };
+                self.targets.set_row(place, row);
+            }
+        }
+    }
+
+    /// Continues without a target, which stays where it is. Places change, so the last selection is dropped.
+    pub(in crate::kernel) fn leave_behind(&mut self, place: usize) {
+        let asset = self.targets.remove(place).asset;
+        self.selecting.forget();
+        self.left_out.push(asset);
+        self.left_out.sort();
+    }
+
+    /// Returns the assets that stay where they are, because their content failed before or they wait for one of those.
+    pub(in crate::kernel) fn left_out(&self) -> &[AssetId] {
+        &self.left_out
+    }
+
+    /// Takes over the pin of an asset that an earlier rollout moved.
+    pub(in crate::kernel) fn inherit(&mut self, asset: AssetId, row: TargetRecord) {
+        self.inherited.insert(asset, row);
+    }
+
+    /// Returns the records of assets that an earlier rollout moved and whose pins this one took over.
+    pub(in crate::kernel) fn inherited(&self) -> &BTreeMap<AssetId, TargetRecord> {
+        &self.inherited
+    }
+
+    /// Returns the records of all assets that this or an earlier rollout moved. An asset may come twice: the record
+    /// from the earlier rollout first.
+    pub(in crate::kernel) fn moved(&self) -> impl Iterator<Item = (&AssetId, &TargetRecord)> {
+        self.inherited.iter().chain(self.targets.held())
+    }
+
+    /// R22: returns the places of the targets that this or an earlier rollout moved, and of those that wait for them by
+    /// an edge, in ascending order. If none has moved: all.
+    pub(in crate::kernel) fn reached(&self) -> Vec<u32> {
+        let none = !self.targets.has_moved() && self.inherited.is_empty();
+        let moved = (0..).zip(self.targets.with_rows());
+        let moved = moved.filter(|(_, (target, row))| {
+            none || row.is_some() || self.inherited.contains_key(&target.asset)
+        });
+        let places = moved.map(|(place, _)| place);
+        self.targets.closure().close_back(places)
+    }
+
+    /// Notes that an asset belongs to another group now. Returns whether it was inherited from an earlier rollout.
+    pub(in crate::kernel) fn leaves(&mut self, asset: &AssetId) -> bool {
+        if self.targets.place(asset).is_some() {
+            self.away.insert(asset.clone());
+        }
+        self.inherited.remove(asset).is_some()
+    }
+
+    /// Notes that an asset belongs to the group again.
+    pub(in crate::kernel) fn comes_back(&mut self, asset: &AssetId) {
+        self.away.remove(asset);
+    }
+
+    /// Whether a target has left the group before it moved.
+    pub(in crate::kernel) fn is_away(&self, asset: &AssetId) -> bool {
+        self.away.contains(asset)
+    }
+
+    /// Notes that the rollout holds an asset that belongs to another group now.
+    pub(in crate::kernel) fn keep_others(&mut self) {
+        self.keeps_others = true;
+    }
+
+    /// Whether the rollout holds, or held, an asset that belongs to another group now.
+    pub(in crate::kernel) fn keeps_others(&self) -> bool {
+        self.keeps_others
+    }
+
+    /// Takes in whether an emergency is declared. Returns whether that is new, on the way forward.
+    pub(in crate::kernel) fn hear_emergency(&mut self, declared: bool) -> bool {
+        self.emergency &= declared;
+        let news = declared && !self.emergency && !self.is_going_back();
+        self.emergency |= news;
+        news
+    }
+
+    /// Whether pins move for the cause `Emergency`.
+    pub(in crate::kernel) fn is_emergency(&self) -> bool {
+        self.emergency
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::Pin;
+    use prodspec_model::IncarnationNo;
+
+    use super::*;
+    use crate::{
+        kernel::{
+            state::closure::Closure,
+            tests::rig::{P, id, seal, thing},
+        },
+        policy::target_of,
+    };
+
+    const AT: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn live(names: &[&str]) -> Live {
+        let assets: Vec<_> = names.iter().map(|name| thing(name, 1)).collect();
+        let targets = assets.iter().map(target_of).collect();
+        let to = seal(None, assets, &[]);
+        let rollout = Rollout::new(RolloutId(2), id(P), None, to.no(), AT);
+        let targets = Targets::new(targets, Closure::default(), 0);
+        Live::new(AT, rollout, None, to, targets, Vec::new())
+    }
+
+    fn row(rollout: u64) -> TargetRecord {
+        TargetRecord {
+            policy: id(P),
+            rollout: RolloutId(rollout),
+            moved_at: Duration::from_secs(rollout),
+            updated_at: None,
+            order: 3,
+            was: Pin::NotYet,
+            back_at: None,
+        }
+    }
+
+    #[test]
+    fn r21_idle_rollout_is_flagged_once_until_it_makes_progress() {
+        let (mut live, deadline) = (live(&["a"]), Duration::from_secs(60));
+        assert!(!live.note_idle(true, deadline));
+        live.watched_until(AT + Duration::from_secs(59));
+        assert_eq!(live.until_flagged(deadline), Some(Duration::from_secs(1)));
+        live.watched_until(AT + deadline);
+        assert!(live.note_idle(true, deadline) && !live.note_idle(true, deadline));
+        live.set_progress(0, Progress::Drifted { since: AT });
+        assert!(live.rollout().idle.is_some(), "a drift is no progress");
+        live.set_progress(0, Progress::InFlight { since: AT });
+        assert!(live.rollout().idle.is_none());
+    }
+
+    #[test]
+    fn r22_inherited_assets_go_back_with_the_rollout() {
+        let mut live = live(&["a", "b"]);
+        live.inherit(id("a"), row(1));
+        assert_eq!(live.reached(), [0], "`b` has not moved");
+        live.turn_back(false, false);
+        let taken = live.targets().row(0).unwrap();
+        assert_eq!((taken.rollout, taken.order), (RolloutId(2), 0));
+        assert_eq!(live.moved().count(), 2, "both records are known");
+        assert!(live.is_going_back() && live.targets().back(&id("b")).is_none());
+    }
+
+    #[test]
+    fn r22_nothing_moved_means_that_all_content_was_reached() {
+        assert_eq!(live(&["a", "b"]).reached(), [0, 1]);
+    }
+
+    #[test]
+    fn r17_asset_that_left_is_away_until_it_comes_back() {
+        let mut live = live(&["a"]);
+        live.inherit(id("b"), row(1));
+        assert!(!live.leaves(&id("a")) && live.is_away(&id("a")));
+        assert!(live.leaves(&id("b")) && !live.is_away(&id("b")));
+        live.comes_back(&id("a"));
+        assert!(!live.is_away(&id("a")));
+    }
+
+    #[test]
+    fn r22_emergency_is_news_once_and_not_on_the_way_back() {
+        let mut live = live(&["a"]);
+        assert!(live.hear_emergency(true) && !live.hear_emergency(true));
+        assert!(live.is_emergency());
+        assert!(!live.hear_emergency(false) && !live.is_emergency());
+        live.turn_back(false, false);
+        assert!(!live.hear_emergency(true) && !live.is_emergency());
+    }
+
+    #[test]
+    fn r22_target_left_behind_is_left_out() {
+        let mut live = live(&["a", "b"]);
+        live.leave_behind(1);
+        assert_eq!(live.left_out(), [id("b")]);
+        assert_eq!(live.targets().all().len(), 1);
+        assert_eq!(live.to().no(), IncarnationNo(1));
+    }
+}

@@ -1,0 +1,17 @@
+//! The commands of a program with a control plane, one module per command. They are the same for every service.
+
+mod ask;
+mod check;
+mod cli;
+mod down;
+mod interventions;
+mod load;
+mod plan;
+mod rollout;
+mod run;
+mod running;
+mod start;
+mod tell;
+
+pub use cli::Command;
+pub use start::start;

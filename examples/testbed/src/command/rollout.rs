@@ -1,0 +1,317 @@
+//! `rollout`: shows the rollout, live in a terminal and line by line elsewhere, and passes on commands of operators.
+
+use std::time::Duration;
+
+use control_plane::{
+    model::AssetId,
+    sdk::{Judgement, Progress, Target, Until, Wait},
+    strategist::{Command, Entry, Rollout, State, View},
+};
+
+use tokio::time::Instant;
+
+use super::tell::{self, Signed};
+use crate::{
+    control::{Rolling, Word, client::Control},
+    place::Place,
+    program::{Failure, Several},
+    voice::{Screen, is_watched, say, say_all, say_json},
+};
+
+/// Maximum of `rollout wait --within`, in seconds: one day.
+const LONGEST_WAIT: u64 = 24 * 3600;
+/// Pause between two questions to the control plane.
+const REST: Duration = Duration::from_millis(300);
+/// Without an answer for this long, the live view warns that its content may be out of date.
+const SILENT: Duration = Duration::from_secs(3);
+/// Without an answer for this long, following a rollout fails. A restart takes less time.
+const GONE: Duration = Duration::from_secs(60);
+/// Maximum number of history entries shown per rollout.
+const RECENT: usize = 12;
+/// Why an asset is left out, and what an operator can do.
+pub(super) const LEFT_OUT: &str = "its content, or that of an asset it waits for, failed in an earlier rollout; change \
+     the content, or run `rollout retry`";
+/// Maximum number of earlier rollouts shown per policy group.
+const EARLIER: usize = 5;
+
+/// The subcommands of `rollout`: to show it, to wait for it, and the operator's commands.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum Verb {
+    /// Show the rollout: live in a terminal until Ctrl-C, elsewhere a line for each change until the rollout is over.
+    Status {
+        /// Print everything once, as JSON.
+        #[arg(long)]
+        json: bool,
+        /// Print the text once and exit, even in a terminal.
+        #[arg(long)]
+        once: bool,
+    },
+    /// Wait until the rollout of the current manifest is over. Fails unless the rollout completed.
+    Wait {
+        /// Maximum time to wait, in seconds.
+        #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(..=LONGEST_WAIT))]
+        within: u64,
+    },
+    /// Start no more updates. Updates in flight go on, and health is still watched.
+    Pause(Signed),
+    /// Go on after a pause.
+    Resume(Signed),
+    /// Accept the updates that have settled so far: go on without their bake and health verdict.
+    Promote(Signed),
+    /// Stop the rollout and leave every asset where it is.
+    Abort(Signed),
+    /// Try again the content of a rollout that was stopped or rolled back.
+    Retry(Signed),
+    /// Roll back every asset that the rollout has moved.
+    Rollback(Signed),
+}
+
+/// Performs a subcommand of `rollout`; without one, shows the rollout.
+///
+/// # Errors
+/// When no control plane is running, or it refuses the command.
+pub(super) async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
+    let (command, signed) = match verb {
+        None => return status(place, false, false).await,
+        Some(Verb::Status { json, once }) => return status(place, json, once).await,
+        Some(Verb::Wait { within }) => return wait_for_end(place, within).await,
+        Some(Verb::Pause(signed)) => (Command::Pause, signed),
+        Some(Verb::Resume(signed)) => (Command::Resume, signed),
+        Some(Verb::Promote(signed)) => (Command::Promote, signed),
+        Some(Verb::Abort(signed)) => (Command::Abort, signed),
+        Some(Verb::Retry(signed)) => (Command::Retry, signed),
+        Some(Verb::Rollback(signed)) => (Command::RollBack, signed),
+    };
+    let said = signed.into();
+    tell::tell(place, Word::Rollout { command, said }).await
+}
+
+async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
+    let within = Duration::from_secs(within);
+    let rested = Control::find(place).await?.rolled_out(within).await?;
+    let ended = rested.rollout.as_ref().map(outcome);
+    let mut lines: Vec<String> = ended.into_iter().collect();
+    lines.extend(rested.left_out.iter().map(left_out));
+    match rested.released {
+        true => {
+            let completed = |rollout: &Rollout| rollout.state == State::Completed;
+            if !rested.rollout.is_some_and(|rollout| completed(&rollout)) {
+                lines.push("all assets follow the manifest".into());
+            }
+            say_all(lines);
+            Ok(())
+        }
+        false => {
+            let mut lines = lines.into_iter();
+            let first = lines.next().unwrap_or_default();
+            let rest = lines.collect();
+            Err(Several { first, rest }.into())
+        }
+    }
+}
+
+async fn status(place: &Place, json: bool, once: bool) -> Result<(), Failure> {
+    let control = Control::find(place).await?;
+    let rolling = control.rollouts().await?;
+    if json {
+        say_json(&rolling)?;
+    } else if once {
+        say_all(lines(&rolling));
+    } else if is_watched() {
+        live(place, control, rolling).await?;
+    } else {
+        log(place, control, rolling).await?;
+    }
+    Ok(())
+}
+
+/// Redraws the view when something changes. Reconnects after a restart of the control plane.
+async fn live(
+    place: &Place,
+    mut control: Control,
+    mut rolling: Vec<Rolling>,
+) -> Result<(), Failure> {
+    let mut screen = Screen::default();
+    let (mut heard, mut unheard) = (Instant::now(), String::new());
+    loop {
+        let mut now = lines(&rolling);
+        let silent = heard.elapsed();
+        if silent > SILENT {
+            let secs = silent.as_secs();
+            now.insert(
+                0,
+                format!("no answer for {secs} s ({unheard}); below is the last known state"),
+            );
+        }
+        screen.show(&now)?;
+        tokio::time::sleep(REST).await;
+        match tokio::time::timeout(SILENT, control.rollouts()).await {
+            Ok(Ok(news)) => (rolling, heard) = (news, Instant::now()),
+            Ok(Err(error)) => {
+                unheard = error.to_string();
+                control = Control::find(place).await.unwrap_or(control);
+            }
+            Err(late) => unheard = late.to_string(),
+        }
+    }
+}
+
+/// Prints each new line until no rollout is under way. Reconnects after a restart of the control plane.
+async fn log(
+    place: &Place,
+    mut control: Control,
+    mut rolling: Vec<Rolling>,
+) -> Result<(), Failure> {
+    let mut said = Vec::new();
+    let mut heard = Instant::now();
+    loop {
+        let now = lines(&rolling);
+        for line in now.iter().filter(|line| !said.contains(*line)) {
+            say(line);
+        }
+        said = now;
+        if !rolling.iter().any(|rolling| rolling.view.live) {
+            return Ok(());
+        }
+        tokio::time::sleep(REST).await;
+        match control.rollouts().await {
+            Ok(news) => (rolling, heard) = (news, Instant::now()),
+            Err(error) if heard.elapsed() > GONE => return Err(error.into()),
+            Err(_) => control = Control::find(place).await.unwrap_or(control),
+        }
+    }
+}
+
+/// Returns all lines of the view. They contain no elapsed times, so a line changes only when the rollout changes.
+fn lines(rolling: &[Rolling]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for Rolling { view, past } in rolling {
+        for old in &past[past.len().saturating_sub(EARLIER)..] {
+            lines.push(format!("earlier  {}", outcome(old)));
+        }
+        lines.push(summary(view));
+        lines.extend(view.rollout.iter().filter(|_| view.live).filter_map(drawn));
+        lines.extend(view.targets.iter().map(|it| target(view, it)));
+        lines.extend(view.waits.iter().map(wait));
+        lines.extend(view.left_out.iter().map(left_out));
+        if let Some(rollout) = &view.rollout {
+            lines.extend(verdict(rollout));
+            let history = &rollout.history;
+            let recent = &history[history.len().saturating_sub(RECENT)..];
+            lines.extend(recent.iter().map(entry));
+        }
+    }
+    if lines.is_empty() {
+        lines.push("no asset is governed by a rollout policy yet".into());
+    }
+    lines
+}
+
+/// Returns the id and state of a rollout.
+fn outcome(rollout: &Rollout) -> String {
+    format!("{} {}", rollout.id, rollout.state)
+}
+
+fn left_out(asset: &AssetId) -> String {
+    format!("  left out   {asset}: {LEFT_OUT}")
+}
+
+/// Returns a policy group as one line.
+pub(super) fn summary(view: &View) -> String {
+    let Some(rollout) = &view.rollout else {
+        return format!("{}: no rollout yet", view.policy);
+    };
+    let mut line = outcome(rollout);
+    if let Some(stage) = rollout.stage.as_ref().filter(|_| view.live) {
+        line.push_str(&format!(", {stage}"));
+    }
+    let from = rollout.from.map_or("nothing".into(), |no| format!("@{no}"));
+    line.push_str(&format!(", {from} to @{}", rollout.to));
+    if view.live {
+        let counts = view.counts;
+        for (many, what) in [
+            (counts.updated, "updated"),
+            (counts.in_flight, "in flight"),
+            (counts.drifted, "drifted"),
+            (counts.waiting, "waiting"),
+        ] {
+            if many > 0 {
+                line.push_str(&format!(", {many} {what}"));
+            }
+        }
+    }
+    line
+}
+
+/// Returns the progress of a target as a short text.
+pub(super) fn word(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Waiting => "waiting",
+        Progress::InFlight { .. } => "in flight",
+        Progress::Updated { .. } => "updated",
+        Progress::Drifted { .. } => "drifted",
+    }
+}
+
+fn target(view: &View, target: &Target) -> String {
+    let since = match target.progress {
+        Progress::Waiting => String::new(),
+        Progress::InFlight { since } | Progress::Drifted { since } => format!(" since {since:.0}"),
+        Progress::Updated { at } => format!(" at {at:.0}"),
+    };
+    let asset = target.asset.as_str();
+    match view.held.get(&target.asset) {
+        Some(why) => format!("  {:<10} {asset}{since}: {why}", "held"),
+        None => format!("  {:<10} {asset}{since}", word(target.progress)),
+    }
+}
+
+/// Returns a line about targets that were selected only because of their edges to other selected targets.
+fn drawn(rollout: &Rollout) -> Option<String> {
+    let drawn = rollout.drawn.as_ref()?;
+    Some(format!("  added      {drawn}"))
+}
+
+fn wait(wait: &Wait) -> String {
+    // `wait.why` already contains the times.
+    let until = match wait.until {
+        Until::Person => " (until an operator gives a command)",
+        _ => "",
+    };
+    format!("  waits      {}{until}", wait.why)
+}
+
+/// Returns lines about the last health verdict and its findings.
+fn verdict(rollout: &Rollout) -> Vec<String> {
+    let Some(health) = &rollout.health else {
+        return vec![];
+    };
+    let word = match health.judgement {
+        Judgement::Healthy if health.findings.is_empty() => {
+            "no settled target to judge yet, and no unhealthy target in flight"
+        }
+        Judgement::Healthy => "healthy",
+        Judgement::Unknown => "unknown",
+        Judgement::Unhealthy => "unhealthy",
+    };
+    let mut lines = vec![format!("  health     {word}, as of {:.0}", health.as_of)];
+    for finding in &health.findings {
+        lines.push(format!(
+            "             {}: {}",
+            finding.validator, finding.summary
+        ));
+    }
+    lines
+}
+
+/// Returns an entry of a rollout's history as one line.
+pub(super) fn entry(entry: &Entry) -> String {
+    let by = entry.by.as_ref();
+    let by = by.map(|by| format!(" ({}: {})", by.who, by.why));
+    format!(
+        "  {:.0}  {}{}",
+        entry.at,
+        entry.what,
+        by.unwrap_or_default()
+    )
+}

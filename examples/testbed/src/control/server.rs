@@ -1,0 +1,324 @@
+//! The server of the control socket: translates between HTTP and [`Handle`]. It makes no decisions.
+
+use std::{io, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State, connect_info::Connected},
+    http::StatusCode,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+    serve::IncomingStream,
+};
+use control_plane::{
+    By, DryRun, Error, Explained, Given, Handle,
+    enforcer::Plan,
+    model::{AssetId, Digest},
+    prelude::{Timestamp, YamlFile},
+    sdk::with_causes,
+    store::records::Scope,
+    strategist::GroupOutcome,
+};
+use tokio::{net::UnixListener, sync::watch};
+
+use super::{Refusal, Rolling, Said, Standing, Word};
+use crate::{
+    manifest,
+    place::Place,
+    production::clock::now_micros,
+    socket::{Socket, User},
+};
+
+/// A signal that tells the control plane to stop. Clones share the signal.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    /// Creates a signal that is not yet given.
+    pub fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Gives the signal: the control plane stops.
+    pub fn now(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Waits until the signal is given.
+    pub async fn wait(&self) {
+        // This fails only when all senders are dropped, and `self` holds one.
+        let _ = self.0.subscribe().wait_for(|stop| *stop).await;
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The running server. Dropping it stops the server and removes the socket.
+#[derive(Debug)]
+pub struct Server {
+    _socket: Socket,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts the server on the control socket of `place`. Commands to a rollout are for that of `policy`.
+    ///
+    /// # Errors
+    /// When the socket cannot be created, for instance because another control plane listens on it.
+    pub fn start(place: &Place, handle: Handle, stop: Stop, policy: AssetId) -> io::Result<Self> {
+        let (listener, socket) = Socket::listen(&place.control())?;
+        let router = Router::new()
+            .route("/status", get(status))
+            .route("/rollouts", get(rollouts))
+            .route("/rolled-out/{within}", get(rolled_out))
+            .route("/plan", get(plan))
+            .route("/explain", get(explain_all))
+            .route("/explain/{*asset}", get(explain))
+            .route("/check", post(check))
+            .route("/tell", post(tell))
+            .layer(DefaultBodyLimit::max(manifest::LIMIT as usize))
+            .layer(middleware::from_fn(known))
+            .with_state(Shared {
+                handle,
+                stop,
+                policy,
+            })
+            .into_make_service_with_connect_info::<Peer>();
+        let serving = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(%error, "the control socket failed and takes no commands; restart the control plane");
+            }
+        });
+        Ok(Self {
+            _socket: socket,
+            serving,
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// State shared by all request handlers.
+#[derive(Clone)]
+struct Shared {
+    handle: Handle,
+    stop: Stop,
+    policy: AssetId,
+}
+
+/// The user of the process at the other end of a connection; none if the operating system does not tell it.
+#[derive(Debug, Clone, Copy)]
+struct Peer(Option<User>);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(User::of(stream.io()).ok())
+    }
+}
+
+/// Refuses requests of other users before they are parsed.
+async fn known(
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let own = User::own();
+    match peer {
+        Some(user) if user.may_speak_to(own) => next.run(request).await,
+        _ => {
+            let peer = peer.map_or_else(
+                || "a process without a user".into(),
+                |user| user.to_string(),
+            );
+            let why = format!("this control plane answers {own} only; refused a request of {peer}");
+            tracing::warn!("{why}");
+            (StatusCode::FORBIDDEN, Json(Refusal::Other(why))).into_response()
+        }
+    }
+}
+
+/// Returns the record of who gave a command: the user of the calling process, with the name that the request gives.
+fn spoken(peer: Peer, said: Said) -> Result<By, Refusal> {
+    let Some(user) = peer.0 else {
+        return Err(Refusal::Other(
+            "the command is refused: the user of the calling process is unknown".into(),
+        ));
+    };
+    Ok(By::new(user.speaking(said.who.as_deref()), said.why))
+}
+
+type Answer<T> = Result<Json<T>, Refused>;
+
+async fn status(State(shared): State<Shared>) -> Answer<Standing> {
+    let status = shared.handle.status().await?;
+    // Rollouts fail before the first incarnation, and without ownership of the partition. The status contains the
+    // reason.
+    let rollouts = shared.handle.rollouts().await.unwrap_or_default();
+    Ok(Json(Standing { status, rollouts }))
+}
+
+async fn rollouts(State(shared): State<Shared>) -> Answer<Vec<Rolling>> {
+    let mut all = Vec::new();
+    for view in shared.handle.rollouts().await? {
+        let newest = view.rollout.as_ref().map(|rollout| rollout.id);
+        let mut past = shared.handle.past_rollouts(&view.policy).await?;
+        past.retain(|rollout| Some(rollout.id) != newest);
+        all.push(Rolling { view, past });
+    }
+    Ok(Json(all))
+}
+
+/// Reads the manifest now and answers when its rollout is over, after `within` seconds at the latest.
+async fn rolled_out(State(shared): State<Shared>, Path(within): Path<u32>) -> Answer<GroupOutcome> {
+    let status = shared.handle.generation().await?.next_run().await;
+    if status.problems.any_error() {
+        return Err(Refusal::Problems(status.problems).into());
+    }
+    let newest = shared.handle.latest().await?.no();
+    let within = Duration::from_secs(within.into());
+    let ended = shared.handle.wait_rollout(&shared.policy, newest, within);
+    Ok(Json(ended.await?))
+}
+
+async fn plan(State(shared): State<Shared>) -> Answer<Plan> {
+    Ok(Json(shared.handle.plan().await?))
+}
+
+async fn explain_all(State(shared): State<Shared>) -> Answer<Vec<Explained>> {
+    Ok(Json(shared.handle.explain_all().await?))
+}
+
+async fn explain(State(shared): State<Shared>, Path(asset): Path<String>) -> Answer<Explained> {
+    let asset = AssetId::new(&asset).map_err(|error| Refusal::Other(error.to_string()))?;
+    Ok(Json(shared.handle.explain(&asset).await?))
+}
+
+/// Returns the incarnation that the manifest in the body would give.
+async fn check(State(shared): State<Shared>, body: axum::body::Bytes) -> Answer<DryRun> {
+    let file = manifest::source(YamlFile::new(manifest::NAME));
+    let reading = file.parse(&body).map_err(Refusal::Problems)?;
+    let given = Given::new(manifest::NAME, reading);
+    Ok(Json(shared.handle.dry_run(&[&given]).await?))
+}
+
+async fn tell(
+    State(Shared {
+        handle,
+        stop,
+        policy,
+    }): State<Shared>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Json(word): Json<Word>,
+) -> Answer<()> {
+    let by = |said: Said| spoken(peer, said);
+    match word {
+        Word::Approve {
+            asset,
+            change,
+            said,
+        } => {
+            let change = present(&handle, &asset, change).await?;
+            handle.approve(&asset, change, by(said)?, None).await?;
+        }
+        Word::OverrideCheck {
+            check,
+            asset,
+            change,
+            said,
+        } => {
+            let change = present(&handle, &asset, change).await?;
+            let by = by(said)?;
+            let lifted = handle.override_check(&asset, change, &check, by, None);
+            lifted.await?;
+        }
+        Word::OverrideGuard {
+            guard,
+            digest,
+            said,
+        } => {
+            let by = by(said)?;
+            handle.override_guard(&guard, digest, by, None).await?;
+        }
+        Word::Acknowledge { asset, said } => handle.acknowledge(&asset, by(said)?).await?,
+        Word::PushIsOver { asset, said } => handle.push_is_over(&asset, by(said)?).await?,
+        Word::ClearStop { said } => handle.clear_stop(by(said)?).await?,
+        Word::Pause {
+            asset,
+            seconds,
+            said,
+        } => {
+            let until = seconds.map(in_seconds);
+            handle.pause(scope(asset), by(said)?, until).await?;
+        }
+        Word::Resume { asset, said } => handle.resume(scope(asset), by(said)?).await?,
+        Word::Rollout { command, said } => {
+            handle.tell_rollout(&policy, command, by(said)?).await?;
+        }
+        Word::Stop => stop.now(),
+    }
+    Ok(Json(()))
+}
+
+fn in_seconds(seconds: u64) -> Timestamp {
+    let then = now_micros().saturating_add(seconds.saturating_mul(1_000_000));
+    let then = i64::try_from(then).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(then).unwrap_or(Timestamp::MAX)
+}
+
+fn scope(asset: Option<AssetId>) -> Scope {
+    asset.map_or(Scope::Partition, Scope::Asset)
+}
+
+/// Returns the digest given by the operator, or else that of the asset's pending change.
+async fn present(
+    handle: &Handle,
+    asset: &AssetId,
+    named: Option<Digest>,
+) -> Result<Digest, Refused> {
+    if let Some(digest) = named {
+        return Ok(digest);
+    }
+    let explained = handle.explain(asset).await?;
+    let first = explained
+        .enforced()
+        .and_then(|enforced| enforced.chain.first());
+    let change = first.and_then(|first| first.change.as_ref());
+    change.map(|change| change.digest).ok_or_else(|| {
+        Refused(Refusal::Other(format!(
+            "{asset} has no pending change: see `explain {asset}`"
+        )))
+    })
+}
+
+/// A refusal as an HTTP answer.
+struct Refused(Refusal);
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self(match error {
+            Error::Refused(problems) => Refusal::Problems(problems),
+            other => Refusal::Other(with_causes(&other)),
+        })
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (StatusCode::CONFLICT, Json(self.0)).into_response()
+    }
+}
