@@ -150,7 +150,8 @@ impl Waiver {
     }
 }
 
-/// The commands in force, by the object that they name.
+/// The commands in force, by the object that they name. Approvals and overrides that have expired stay until they are
+/// repeated: the clock of this owner may be fast, and to the next one they may be in force.
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct People {
     pauses: BTreeMap<Scope, Pause>,
@@ -164,13 +165,16 @@ impl People {
         until.unwrap_or_else(|| now.checked_add(HOLDS).unwrap_or(Timestamp::MAX))
     }
 
-    /// Takes in all commands of `words` that are in force at `now`.
+    /// Takes in the pauses of `words` that are in force at `now`, and the approvals and overrides that are neither used
+    /// nor replaced.
     pub(in crate::kernel) fn remember(&mut self, words: Interventions, now: Timestamp) {
         let pauses = words.pauses.into_iter().filter(|word| word.holds(now));
         pauses.for_each(|word| self.pause_in(word));
-        let approvals = words.approvals.into_iter().filter(|word| word.holds(now));
+        let approvals = words.approvals.into_iter();
+        let approvals = approvals.filter(|word| word.used.is_none() && word.replaced.is_none());
         approvals.for_each(|word| drop(self.heed(Waiver::Approval(word))));
-        let overrides = words.overrides.into_iter().filter(|word| word.holds(now));
+        let overrides = words.overrides.into_iter();
+        let overrides = overrides.filter(|word| word.used.is_none() && word.replaced.is_none());
         overrides.for_each(|word| drop(self.heed(Waiver::Override(word))));
     }
 
@@ -224,11 +228,9 @@ impl People {
         word
     }
 
-    /// Drops commands that have expired. Their records stay.
+    /// Drops pauses that have expired. Their records stay.
     pub(in crate::kernel) fn expire(&mut self, now: Timestamp) {
         self.pauses.retain(|_, pause| pause.holds(now));
-        self.approvals.retain(|_, word| word.holds(now));
-        self.overrides.retain(|_, word| word.holds(now));
     }
 
     /// Returns a pause in force that covers an asset of a type.

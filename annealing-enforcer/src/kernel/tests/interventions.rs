@@ -163,6 +163,34 @@ fn r12_repeated_approval_is_for_one_push_over_a_takeover() {
 }
 
 #[test]
+fn r12_approval_that_expired_under_a_fast_clock_is_replaced_too() {
+    let month = Duration::from_secs(30 * 86_400);
+    for taken_over in [false, true] {
+        let (mut rig, change) = given();
+        rig.now.wall += month;
+        if taken_over {
+            rig = rig.taken_over();
+            rig.until_diff("a");
+            rig.diffed("a", destroys);
+        }
+        rig.approve("a", change);
+        rig.now.wall -= month;
+        let words = rig.words().approvals.into_iter();
+        let in_force = words.filter(|word| word.holds(rig.now.wall)).count();
+        assert_eq!(in_force, 1, "{taken_over}");
+    }
+}
+
+/// A rig in which a change of `a` waits for its checks and was approved.
+fn given() -> (Rig, Digest) {
+    let mut rig = Rig::new(vec![thing("a", 0)]);
+    rig.diffed("a", destroys);
+    let change = rig.check("a").unwrap().change.digest;
+    rig.approve("a", change);
+    (rig, change)
+}
+
+#[test]
 fn r12_returned_approval_does_not_replace_a_newer_one() {
     let (mut rig, change) = approved();
     // The push is admitted and has not begun.
