@@ -377,3 +377,46 @@ async fn s9_loop_that_does_not_answer_loses_only_its_own_partition() {
     );
     assert!(answers.is_ok(), "the other loop goes on");
 }
+
+/// A plugin whose first diff never ends, or panics. The others find nothing to do.
+#[derive(Clone)]
+struct First {
+    diffs: Arc<AtomicU32>,
+    panics: bool,
+}
+
+#[async_trait::async_trait]
+impl AssetPlugin for First {
+    async fn diff(&self, _: DiffRequest) -> Result<Diff, plugin::Error> {
+        if self.diffs.fetch_add(1, Ordering::SeqCst) == 0 {
+            assert!(!self.panics, "on purpose");
+            return std::future::pending().await;
+        }
+        Ok(Diff::in_sync())
+    }
+
+    async fn push(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
+        panic!("nothing differs")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn diff_in_place_that_is_not_ready_or_panics_is_made_again() {
+    for panics in [false, true] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let partition = sealed_in(&store, "one", &["a"]).await;
+        let diffs = Arc::default();
+        let plugin = First { diffs, panics };
+        let runtime = TokioRuntime::current();
+        let enforcer = Enforcer::builder(runtime, partition, store)
+            .asset_plugin::<testing::Thing>(Plugin::new(plugin.clone()).in_memory())
+            .build()
+            .unwrap();
+        let handle = enforcer.handle();
+        let running = tokio::spawn(enforcer.run(std::future::pending()));
+        let all = Settle::All(IncarnationNo(1));
+        handle.wait_settled(all, HANGS).await.unwrap();
+        assert_eq!(plugin.diffs.load(Ordering::SeqCst), 2, "panics: {panics}");
+        running.abort();
+    }
+}
