@@ -1,6 +1,5 @@
 //! The data of the kernel. Each type owns one piece of it, with its invariants; transitions are outside, in `kernel`.
 
-pub(super) mod added;
 pub(super) mod amounts;
 pub(super) mod attempt;
 pub(super) mod breaker;
@@ -8,6 +7,7 @@ pub(super) mod census;
 pub(super) mod claims;
 pub(super) mod edges;
 pub(super) mod holds;
+mod index;
 pub(super) mod last_settled;
 pub(super) mod ledger;
 pub(super) mod numbers;

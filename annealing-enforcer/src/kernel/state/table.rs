@@ -1,18 +1,14 @@
 //! The table of assets by slot and by id, and of the incarnations at which they are pinned.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    hash::BuildHasher,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
 use plugin_sdk::{Cause, Pin};
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationNo, TypeName, snapshot::Location,
 };
 
 use super::{
-    added::Added,
+    index::Index,
     last_settled::LastSettled,
     numbers::SlotNo,
     pin_entry::{Name, PinEntry, PinNo, is_unused},
@@ -27,10 +23,7 @@ pub(in crate::kernel) struct Table {
     free: Vec<SlotNo>,
     /// A call number above those of all assets whose slots were given up.
     calls: u32,
-    index: HashTable<SlotNo>,
-    /// Slots that the index lacks yet.
-    added: Added,
-    hasher: DefaultHashBuilder,
+    index: Index,
     /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
     latest: Incarnation,
@@ -62,9 +55,7 @@ impl Table {
             free: Vec::new(),
             calls: 0,
             types,
-            index: HashTable::new(),
-            added: Added::default(),
-            hasher: DefaultHashBuilder::default(),
+            index: Index::default(),
             latest,
             pins: vec![None],
             places: BTreeMap::new(),
@@ -119,11 +110,8 @@ impl Table {
     }
 
     pub(in crate::kernel) fn find(&self, id: &str) -> Option<SlotNo> {
-        debug_assert!(self.added.is_empty(), "the index is not complete");
-        let hash = self.hasher.hash_one(id);
         self.index
-            .find(hash, |&at| self.with_id(at, |known| known == id))
-            .copied()
+            .find(id, |at| self.with_id(at, |known| known == id))
     }
 
     /// Reserves slots for `more` assets at once.
@@ -133,35 +121,26 @@ impl Table {
         } else {
             self.slots.reserve(more);
         }
-        self.added.reserve(more);
+        self.index.reserve(more);
     }
 
     /// Adds a slot for `id`, which has none yet.
     pub(in crate::kernel) fn insert(&mut self, id: &str, slot: Slot) -> SlotNo {
         let at = self.put(slot);
-        let hash = self.hasher.hash_one(id);
-        self.index_with(|index, hash_of| {
-            index.insert_unique(hash, at, hash_of);
-        });
+        self.index_with(|index, hash_of| index.insert(id, at, hash_of));
         at
     }
 
     /// Adds a slot for `id`, which has none yet. [`Table::find`] finds it after [`Table::index_added`].
     pub(in crate::kernel) fn insert_later(&mut self, id: &str, slot: Slot) -> SlotNo {
         let at = self.put(slot);
-        self.added.push(self.hasher.hash_one(id), at);
+        self.index.insert_later(id, at);
         at
     }
 
     /// Takes the slots into the index that [`Table::insert_later`] added.
     pub(in crate::kernel) fn index_added(&mut self) {
-        let added = std::mem::take(&mut self.added);
-        self.index_with(|index, hash_of| {
-            index.reserve(added.len(), hash_of);
-            for (hash, at) in added.in_bucket_order(index.num_buckets()) {
-                index.insert_unique(hash, at, hash_of);
-            }
-        });
+        self.index_with(|index, hash_of| index.take_added(hash_of));
     }
 
     fn put(&mut self, mut slot: Slot) -> SlotNo {
@@ -180,18 +159,11 @@ impl Table {
     }
 
     /// Changes the index; `change` gets it with the function that hashes the id of a slot's asset.
-    fn index_with(&mut self, change: impl FnOnce(&mut HashTable<SlotNo>, &dyn Fn(&SlotNo) -> u64)) {
-        let Self {
-            slots,
-            index,
-            hasher,
-            latest,
-            elsewhere,
-            ..
-        } = self;
-        change(index, &|&at| {
+    fn index_with(&mut self, change: impl FnOnce(&mut Index, &dyn Fn(&Index, SlotNo) -> u64)) {
+        let (slots, latest, elsewhere) = (&self.slots, &self.latest, &self.elsewhere);
+        change(&mut self.index, &|index, at| {
             let asset = id_of(slots, latest, elsewhere, at);
-            hasher.hash_one(asset.as_ref().map_or("", Asset::id_str))
+            index.hash(asset.as_ref().map_or("", Asset::id_str))
         });
     }
 
@@ -210,10 +182,7 @@ impl Table {
     /// Gives up the slot of an asset that is in no incarnation in use. Its number is reused for another asset.
     pub(in crate::kernel) fn give_up(&mut self, at: SlotNo) {
         let Some(asset) = self.known(at) else { return };
-        let hash = self.hasher.hash_one(asset.id_str());
-        if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
-            entry.remove();
-        }
+        self.index.remove(asset.id_str(), at);
         self.elsewhere.remove(&at);
         self.last_settled.forget(at);
         self.set_place(at, PinNo::NEWEST);
