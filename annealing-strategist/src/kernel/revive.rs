@@ -87,11 +87,11 @@ impl Kernel {
         );
         let found = self.candidates(&to, failed.then_some(rollout.id));
         let own = |id: &AssetId| rows.get(id).filter(|row| row.rollout == rollout.id);
-        // Assets that an earlier rollout moved are part of this one, even if they already have the new content,
-        // unless they are left out.
-        let taken_over =
-            |id: &AssetId| self.governs(&to, id) && found.left_out.binary_search(id).is_err();
-        let moved = rows.keys().filter(|id| own(id).is_some() || taken_over(id));
+        // Assets that an earlier rollout moved are part of this one, even if they already have the new content. None of
+        // them is left out: that took its record. What is tied to left out assets now may not have been tied when the
+        // rollout began, because contents that assets are held to may not be loaded any more.
+        let moved = rows.keys();
+        let moved = moved.filter(|id| own(id).is_some() || self.governs(&to, id));
         let moved: Vec<Asset> = moved.filter_map(|id| to.asset(id)).collect();
         let mut targets = found.targets;
         targets.extend(moved.iter().map(|asset| self.target(asset)));

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use plugin_sdk::Judgement;
-use prodspec_model::{Digest, rollout::RolloutPolicy};
+use plugin_sdk::{Judgement, Pin};
+use prodspec_model::{
+    Asset, AssetRef, Digest,
+    addons::{DependsOn, Edge, Need, PhysicalCluster},
+    rollout::{OnUnhealthy, RolloutPolicy},
+};
 
 use super::{
     pins::canary,
     plane::Part,
-    rig::{Rig, id, thing},
+    rig::{P, Rig, id, of_group, thing},
 };
 use crate::kernel::Command;
 
@@ -140,4 +144,65 @@ pub(super) fn r22_rollback_continues_after_a_crash_at_any_step() {
             assert!(rig.plane.pins.is_empty(), "{:?}", rig.plane.pins);
         }
     }
+}
+
+/// Returns a consumer of the capacity of `p`.
+fn consumer(name: &str, size: u64, cluster: &str) -> Asset {
+    let unit = "qps".into();
+    let edges = vec![Edge {
+        provider: AssetRef::to(id("p")),
+        need: Need::Capacity { unit },
+    }];
+    let cluster = cluster.to_owned();
+    let asset = of_group(Some(P), name, size).addon(&DependsOn { edges });
+    let asset = asset.unwrap().addon(&PhysicalCluster { cluster });
+    asset.unwrap().build().unwrap()
+}
+
+/// `q` failed with a smaller use of `p`, and stays out. A rollout moved `b`, stopped, and a newer one took `b` over. The
+/// incarnation at which `b` is pinned is not loaded after the restart.
+#[test]
+fn r22_asset_that_was_taken_over_goes_back_after_a_restart() {
+    let policy = RolloutPolicy {
+        max_in_flight: Some(1),
+        on_unhealthy: OnUnhealthy::Stop,
+        ..RolloutPolicy::default()
+    };
+    let first = consumer("b", 4, "x");
+    let mut rig = Rig::settled(
+        policy,
+        vec![
+            thing("a", 1),
+            thing("p", 10),
+            first.clone(),
+            consumer("q", 6, "x"),
+        ],
+    );
+    rig.lag = None;
+    rig.put(vec![consumer("q", 5, "x")]);
+    rig.run();
+    rig.plane.fail_push(&id("q"));
+    rig.run();
+    rig.tell(Command::RollBack).unwrap();
+    rig.settle("q");
+    assert_eq!(rig.state().word(), "rolled back");
+    rig.put(vec![thing("a", 2), consumer("b", 4, "y")]);
+    rig.run();
+    rig.settle("a");
+    rig.plane.fail_push(&id("b"));
+    rig.run();
+    assert_eq!((rig.state().word(), rig.at(3)), ("stopped", vec!["a", "b"]));
+    rig.put(vec![thing("a", 3), consumer("b", 4, "z")]);
+    rig.run();
+    assert_eq!((rig.at(4), rig.at(3)), (vec!["a"], vec!["b"]));
+    rig.crash();
+    rig.run();
+    assert_eq!(rig.view().left_out, [id("q")]);
+    rig.tell(Command::RollBack).unwrap();
+    for name in ["b", "a", "b"] {
+        rig.settle(name);
+    }
+    assert_eq!(rig.state().word(), "rolled back");
+    assert_eq!(rig.plane.content(&id("b")), Some(first.digest()));
+    assert_eq!(rig.pin("b"), Pin::Default);
 }
