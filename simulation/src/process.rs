@@ -96,7 +96,7 @@ async fn tell(world: World, node: NodeId, handle: Handle<NodeRuntime>) {
         {
             let held_up = views.iter().flat_map(words::held_up).collect();
             world.state().views = views;
-            if world.state().quiet {
+            if world.state().healed {
                 explain(&world, &handle, held_up).await;
             }
         }

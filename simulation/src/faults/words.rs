@@ -93,7 +93,7 @@ impl State {
         match &rollout.state {
             Rolls::Running if self.plan.mutual && is_stuck(view) => Some(Command::RollBack),
             // It may wait for an asset that it cannot move and that keeps its content. Only edges cause that.
-            Rolls::Running if outside(&|at| self.is_out_of_reach(at, rollout.to.0)) => {
+            Rolls::Running if outside(&|at| self.waits_out_of_reach(at, rollout.to.0)) => {
                 Some(Command::RollBack)
             }
             // An asset that was new in the rollout stays in production, is left alone, and may use an asset that is
@@ -108,6 +108,13 @@ impl State {
             _ if !view.live && !stubborn => (!view.left_out.is_empty()).then_some(Command::Retry),
             _ => None,
         }
+    }
+
+    /// Whether a rollout to `to` cannot move an asset, or one for which that asset waits by an order. Operators see the
+    /// whole chain, with its dead end, in the explanation of a target.
+    fn waits_out_of_reach(&self, at: usize, to: u32) -> bool {
+        let mut chain = std::iter::successors(Some(at), |at| self.plan.order(*at));
+        chain.any(|at| self.is_out_of_reach(at, to))
     }
 
     /// Counts a rollout under way that operators have to end, once.
