@@ -18,6 +18,8 @@ pub enum Bug {
     SelectTwice,
     /// R22: failed content is not quarantined.
     NoQuarantine,
+    /// R22: each rollout that completes releases all failed content, fixed or not.
+    AnyEditReleases,
     /// R22: the first target that moved goes back first.
     BackFirstFirst,
     /// R17: any newer incarnation supersedes a failed rollout.

@@ -353,4 +353,8 @@ fn r22_failed_content_that_is_rolled_out_again_is_caught() {
         first_violation(&faults, planted(Bug::NoQuarantine)),
         Some("R22")
     );
+    assert_eq!(
+        first_violation(&faults, planted(Bug::AnyEditReleases)),
+        Some("R22")
+    );
 }

@@ -222,7 +222,7 @@ fn r22_completed_fix_releases_the_content_that_only_waited() {
 }
 
 #[test]
-fn r22_fix_of_a_part_of_the_failed_content_releases_nothing() {
+pub(super) fn r22_fix_of_a_part_of_the_failed_content_releases_nothing() {
     let two = RolloutPolicy {
         canary: Some(Canary {
             count: 2,

@@ -34,6 +34,10 @@ fn without_a_guard_a_test_of_its_rule_fails() {
             back::r22_failed_content_is_quarantined_until_an_operator_retries,
         ),
         (
+            Bug::AnyEditReleases,
+            back::r22_fix_of_a_part_of_the_failed_content_releases_nothing,
+        ),
+        (
             Bug::BackFirstFirst,
             back::r22_every_moved_target_goes_back_settled_or_not_last_first,
         ),
