@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Command, Event, Record, Recovered, pin::policy_in, state::numbers::SlotNo},
+    kernel::{
+        Call, Command, Event, Record, Recovered, Target, pin::policy_in, state::numbers::SlotNo,
+    },
 };
 
 #[derive(Serialize, Deserialize)]
@@ -284,9 +286,12 @@ impl Chaos {
             _ => self.rig.calls.remove(at),
         };
         let event = match call {
-            Call::Diff(target) => Event::DiffDone {
-                run: target.run,
-                answer: a_diff(dice, &target.asset),
+            Call::Diff(target) => match dice.roll(3) {
+                0 => self.together(dice, target),
+                _ => Event::DiffDone {
+                    run: target.run,
+                    answer: a_diff(dice, &target.asset),
+                },
             },
             Call::Check(check) => {
                 let answer = self.verdict(dice, &check.change);
@@ -302,6 +307,21 @@ impl Chaos {
             Call::Abandon(_) => return,
         };
         self.step(event);
+    }
+
+    /// Answers all diffs under way together, `first` among them.
+    fn together(&mut self, dice: &mut Dice, first: Target) -> Event {
+        let mut all = vec![first];
+        self.rig.calls.retain(|call| match call {
+            Call::Diff(target) => {
+                all.push(target.clone());
+                false
+            }
+            _ => true,
+        });
+        let answers = all.into_iter();
+        let answers = answers.map(|target| (target.run, a_diff(dice, &target.asset)));
+        Event::DiffsDone(answers.collect())
     }
 
     fn verdict(&mut self, dice: &mut Dice, change: &Change) -> Result<Verdict, String> {

@@ -7,7 +7,7 @@ use crate::kernel::Bug;
 
 #[test]
 fn without_a_guard_a_test_of_its_rule_fails() {
-    let guards: [(Bug, fn()); 13] = [
+    let guards: [(Bug, fn()); 14] = [
         (
             Bug::UpdatedAtAnyPin,
             settle::r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated,
