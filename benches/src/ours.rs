@@ -24,6 +24,7 @@ use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, plugin};
 use prodspec_model::{
     Asset, Incarnation, IncarnationId, IncarnationNo, PartitionId, Snapshot, incarnation::Header,
 };
+use tokio::{sync::oneshot, task::JoinHandle};
 use tower::ServiceBuilder;
 
 use crate::{
@@ -45,6 +46,15 @@ struct Seen {
     diffs: AtomicU64,
     started: Mutex<Option<Instant>>,
     watched: AtomicU64,
+}
+
+impl Right {
+    /// Returns when the newest diff started, and forgets it.
+    fn started(&self) -> Result<Instant, Error> {
+        let started = self.0.started.lock();
+        let started = started.unwrap_or_else(PoisonError::into_inner).take();
+        Ok(started.ok_or("nothing was diffed")?)
+    }
 }
 
 #[async_trait]
@@ -69,10 +79,19 @@ impl AssetPlugin for Right {
     }
 }
 
-/// A running enforcer, its store and its newest intent.
-struct World {
-    plugin: Right,
+/// A running enforcer, and the sender that ends it.
+struct Owner {
     handle: Handle<TokioRuntime>,
+    task: JoinHandle<Result<(), annealing_enforcer::Error>>,
+    end: oneshot::Sender<()>,
+}
+
+/// A partition with its store, its owner and its newest intent.
+struct World {
+    drift_period: Duration,
+    store: Arc<dyn Store>,
+    plugin: Right,
+    owner: Option<Owner>,
     incarnations: Arc<Incarnations<dyn Store>>,
     latest: Incarnation,
     head: Head,
@@ -81,23 +100,38 @@ struct World {
 impl World {
     /// Starts an enforcer of an empty partition and waits until it is settled.
     async fn new(drift_period: Duration) -> Result<Self, Error> {
-        let runtime = TokioRuntime::current();
-        let partition = PartitionId::new("benches")?;
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let partition = PartitionId::new("benches")?;
+        let incarnations = Arc::new(Incarnations::new(store.clone(), partition));
         let latest = incarnation(None, Snapshot::empty())?;
         let head = incarnations.seal(&latest, None, Batch::new()).await?;
-        let plugin = Right::default();
+        let mut world = Self {
+            drift_period,
+            store,
+            plugin: Right::default(),
+            owner: None,
+            incarnations,
+            latest,
+            head,
+        };
+        world.start()?;
+        world.settled().await?;
+        Ok(world)
+    }
+
+    /// Starts an enforcer of the partition.
+    fn start(&mut self) -> Result<(), Error> {
         let calendar = Calendar::builder("America/New_York")
             .weekly("Mon-Fri 09:00-17:00")
             .build()?;
-        let enforcer = Enforcer::builder(runtime, partition, store)
+        let partition = PartitionId::new("benches")?;
+        let enforcer = Enforcer::builder(TokioRuntime::current(), partition, self.store.clone())
             .config(Config {
-                drift_period,
+                drift_period: self.drift_period,
                 ..Config::default()
             })
-            .incarnations(incarnations.clone())
-            .asset_plugin::<JobType>(Plugin::new(plugin.clone()).in_memory())
+            .incarnations(self.incarnations.clone())
+            .asset_plugin::<JobType>(Plugin::new(self.plugin.clone()).in_memory())
             .checks(|base| {
                 ServiceBuilder::new()
                     .layer(DependencySolverLayer::standard())
@@ -110,16 +144,25 @@ impl World {
             })
             .build()?;
         let handle = enforcer.handle();
-        tokio::spawn(enforcer.run(std::future::pending()));
-        let world = Self {
-            plugin,
-            handle,
-            incarnations,
-            latest,
-            head,
-        };
-        world.settled().await?;
-        Ok(world)
+        let (end, ended) = oneshot::channel();
+        let task = tokio::spawn(enforcer.run(async { drop(ended.await) }));
+        self.owner = Some(Owner { handle, task, end });
+        Ok(())
+    }
+
+    /// Shuts the enforcer down.
+    async fn stop(&mut self) -> Result<(), Error> {
+        if let Some(owner) = self.owner.take() {
+            // The enforcer may have ended already.
+            let _ = owner.end.send(());
+            owner.task.await??;
+        }
+        Ok(())
+    }
+
+    fn handle(&self) -> Result<&Handle<TokioRuntime>, Error> {
+        let owner = self.owner.as_ref();
+        Ok(&owner.ok_or("the partition has no owner")?.handle)
     }
 
     /// Seals the next incarnation, with `put` added or changed, and does not publish it yet.
@@ -138,7 +181,7 @@ impl World {
     }
 
     async fn settled(&self) -> Result<(), Error> {
-        self.handle
+        self.handle()?
             .wait_settled(Settle::All(self.latest.no()), HOUR)
             .await?;
         Ok(())
@@ -148,7 +191,7 @@ impl World {
     async fn burst(&mut self, n: usize, phase: &str) -> Result<(Sample, Meter), Error> {
         let next = self.seal(jobs(n)?).await?;
         let meter = Meter::start()?;
-        self.handle.publish(next);
+        self.handle()?.publish(next);
         self.settled().await?;
         let diffs = self.plugin.0.diffs.load(Ordering::Relaxed);
         if diffs < n as u64 {
@@ -231,17 +274,28 @@ pub(crate) fn latency(n: usize) -> Result<Vec<Sample>, Error> {
             let changed = assets::job(shuffled(event, n), 2 + event as u64)?;
             let next = world.seal(vec![changed]).await?;
             let sealed = now();
-            world.handle.publish(next);
+            world.handle()?.publish(next);
             world.settled().await?;
-            let started = world
-                .plugin
-                .0
-                .started
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            latencies.push(started.ok_or("nothing was diffed")? - sealed);
+            latencies.push(world.plugin.started()? - sealed);
         }
         Ok(vec![meter.stop("all", EVENTS)?.latencies(latencies)])
+    })
+}
+
+/// Measures the time from the start of a new owner of `n` settled assets to its first diff, of an asset whose intent has
+/// changed since the owner before. The new owner finds the incarnations in memory.
+pub(crate) fn takeover(n: usize) -> Result<Vec<Sample>, Error> {
+    runtime()?.block_on(async {
+        let mut world = World::new(HOUR).await?;
+        world.burst(n, "all").await?;
+        world.stop().await?;
+        world.seal(vec![assets::job(shuffled(0, n), 2)?]).await?;
+        world.plugin.0.watched.store(1, Ordering::Relaxed);
+        let meter = Meter::start()?;
+        let began = now();
+        world.start()?;
+        world.settled().await?;
+        let first = world.plugin.started()? - began;
+        Ok(vec![meter.stop("all", n)?.latencies(vec![first])])
     })
 }

@@ -2,6 +2,7 @@
 
 mod enforce_burst;
 pub(crate) mod event_latency;
+mod first_diff;
 mod idle;
 mod preview;
 mod select;
@@ -15,10 +16,11 @@ use crate::{Error, measure::Sample};
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 7] = [
+static SCENARIOS: [&Scenario; 8] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
+    &first_diff::SCENARIO,
     &snapshot::SCENARIO,
     &select::SCENARIO,
     &preview::SCENARIO,
