@@ -11,6 +11,7 @@ use super::{
     state::{
         numbers::SlotNo,
         numbers::TypeNo,
+        pin_entry::PinNo,
         slot::{Class, Slot, State, Trigger, flag},
         table::Elsewhere,
     },
@@ -283,9 +284,13 @@ impl Kernel {
         }
     }
 
-    /// Ends the attempt of an orphan, except while the outcome of a push is open.
+    /// Ends the attempt of an orphan, except while the outcome of a push is open. R11: what a run under way has found is
+    /// void, even if the asset comes back into intent.
     fn leave_alone(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot(slot);
+        if let Some(it) = self.attempts.at_mut(entry.attempt) {
+            it.pin = PinNo::REPINNED;
+        }
         match entry.state {
             State::Running => {}
             _ if entry.in_flight() => {}

@@ -35,7 +35,7 @@ pub(in crate::kernel) struct Attempt {
     /// The newest incarnation when the diff started. If the intent changes later, the finding is void.
     pub(in crate::kernel) latest: IncarnationNo,
     /// The slot's pin and push counter when the diff started. The finding holds only for these. The pin is
-    /// [`PinNo::REPINNED`] if it moved since.
+    /// [`PinNo::REPINNED`] if it moved since, or the asset left intent.
     pub(in crate::kernel) pin: PinNo,
     pub(in crate::kernel) seq: u32,
     pub(in crate::kernel) diff_started: Mono,

@@ -238,6 +238,25 @@ fn r11_push_is_not_admitted_when_its_asset_left_intent() {
 }
 
 #[test]
+fn r11_asset_that_left_intent_and_came_back_is_diffed_again_before_a_push() {
+    for admitted in [false, true] {
+        let mut rig = checked_at_own();
+        if admitted {
+            rig.checked("a", |verdict| verdict);
+        }
+        rig.publish(Vec::new(), &["a"]);
+        rig.publish(vec![thing("a", 9)], &[]);
+        if !admitted {
+            rig.checked("a", |verdict| verdict);
+        }
+        rig.durable();
+        assert!(rig.push("a").is_none(), "its intent had ended: {admitted}");
+        let next = rig.diff("a").expect("diffed again");
+        assert_eq!(next.incarnation.no(), rig.latest.no());
+    }
+}
+
+#[test]
 fn r8_an_admitted_push_does_not_begin_when_its_pin_has_moved() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
     let first = rig.latest.clone();
