@@ -5,6 +5,7 @@ mod amounts;
 mod breakers;
 mod chaos;
 mod churn;
+mod commands;
 mod corners;
 mod cures;
 mod evidence;

@@ -9,6 +9,7 @@ mod pins;
 mod plane;
 #[cfg(feature = "planted-bugs")]
 mod planted;
+mod quarantine;
 pub(super) mod rig;
 mod select;
 mod settle;
