@@ -161,7 +161,8 @@ pub trait PartitionView: Send + Sync {
     /// If the asset is gone, if no plugin enforces its type, or if it cannot be compared with production.
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, Error>>;
 
-    /// The providers that `asset` depends on. `at` is the incarnation that is pushed.
+    /// The providers that `asset` depends on. `at` is the incarnation that is pushed. For the asset that is pushed, an
+    /// order that `at` has dropped does not count: it would delay the push that removes it.
     fn providers(&self, asset: &AssetId, at: IncarnationNo) -> Vec<Link>;
 
     /// The consumers that depend on `asset`. `at` is the incarnation that is pushed.

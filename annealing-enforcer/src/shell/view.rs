@@ -10,7 +10,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo,
-    addons::{DependsOn, Edge},
+    addons::{DependsOn, Edge, Need},
 };
 
 use super::{input::Input, owned_sender::OwnedSender};
@@ -91,11 +91,14 @@ impl PartitionView for View {
         })
     }
 
-    /// The providers at the incarnation being pushed, not those of a newer incarnation.
+    /// The providers at the incarnation being pushed, not those of a newer incarnation, and those that production may
+    /// still use. An order is between pushes, so one that the incarnation being pushed has dropped no longer counts:
+    /// dropping it is how an operator ends a wait that no push can end.
     fn providers(&self, asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
         let own = declared(self.at.asset(asset)).into_iter();
-        let own: BTreeSet<Edge> = own.chain(self.edges.of(asset).cloned()).collect();
-        own.into_iter().map(link).collect()
+        let used = self.edges.of(asset).filter(|edge| edge.need != Need::Order);
+        let all: BTreeSet<Edge> = own.chain(used.cloned()).collect();
+        all.into_iter().map(link).collect()
     }
 
     fn brought(&self, _asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
@@ -125,7 +128,7 @@ impl PartitionView for View {
 #[cfg(test)]
 mod tests {
     use plugin_sdk::testing;
-    use prodspec_model::{AssetRef, addons::Need};
+    use prodspec_model::AssetRef;
 
     use super::*;
 
@@ -162,5 +165,29 @@ mod tests {
         let at = IncarnationNo(1);
         assert_eq!(names(view.providers(&id("a"), at)), ["old"]);
         assert_eq!(names(view.consumers(&id("new"), at)), ["a", "b"]);
+    }
+
+    #[test]
+    fn r16_a_dropped_order_holds_the_push_no_longer() {
+        let dropped = |provider: &str, need| Edge {
+            provider: AssetRef::to(AssetId::new(provider).unwrap()),
+            need,
+        };
+        let unit = "qps".to_owned();
+        let kept = [
+            dropped("capacity", Need::Capacity { unit }),
+            dropped("order", Need::Order),
+            dropped("version", Need::Version),
+        ];
+        let a = AssetId::new("a").unwrap();
+        let mut edges = InProduction::default();
+        edges.set(&a, kept.into());
+        let view = View {
+            edges: Arc::new(edges),
+            ..view()
+        };
+        let links = view.providers(&a, IncarnationNo(1));
+        let names: Vec<&str> = links.iter().map(|link| link.asset.as_str()).collect();
+        assert_eq!(names, ["capacity", "old", "version"]);
     }
 }

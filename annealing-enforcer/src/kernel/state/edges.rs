@@ -46,7 +46,8 @@ impl InProduction {
         shards.flat_map(|shard| shard.by_provider.get(provider).into_iter().flatten())
     }
 
-    fn set(&mut self, consumer: &AssetId, edges: BTreeSet<Edge>) {
+    /// Replaces all edges of `consumer`. Empty: it has none.
+    pub(crate) fn set(&mut self, consumer: &AssetId, edges: BTreeSet<Edge>) {
         let had = self.of(consumer).next().is_some();
         self.consumers = self.consumers - usize::from(had) + usize::from(!edges.is_empty());
         Arc::make_mut(&mut self.shards[shard_of(consumer)]).set(consumer, edges);
