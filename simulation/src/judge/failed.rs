@@ -36,6 +36,7 @@ impl State {
                 }
                 self.all_failed(group, to);
             }
+            How::Stopped { .. } => self.has_stopped(group, to),
             How::RolledBack { .. } => {
                 self.judge_gone(group, to);
                 self.judge_there(group, to);

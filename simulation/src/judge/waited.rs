@@ -22,6 +22,15 @@ impl State {
         self.judge.groups[group].failed.push(failed);
     }
 
+    /// Records that a rollout to `to` has stopped, perhaps because it failed. If it did, content that it had not reached
+    /// waits for a fix of it, and not for a fix of a later rollout, which leaves that content out.
+    pub(super) fn has_stopped(&mut self, group: usize, to: u32) {
+        self.has_failed(group, to);
+        for (at, mark) in self.brought_by(group, to) {
+            self.waited(group, at, mark);
+        }
+    }
+
     /// Records that a content waited for its turn in the newest failed rollout.
     pub(super) fn waited(&mut self, group: usize, at: usize, mark: u64) {
         let failed = self.judge.groups[group].failed.last_mut();
