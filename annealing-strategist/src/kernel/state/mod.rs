@@ -14,5 +14,7 @@ pub(super) mod quarantine;
 pub(super) mod selecting;
 mod tally;
 pub(super) mod targets;
+#[cfg(test)]
+mod tests;
 pub(super) mod verdict;
 pub(super) mod watch;

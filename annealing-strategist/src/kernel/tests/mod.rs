@@ -3,6 +3,7 @@
 mod back;
 mod chaos;
 mod crash;
+mod health;
 mod many;
 mod people;
 mod pins;
@@ -14,4 +15,5 @@ pub(super) mod rig;
 mod select;
 mod settle;
 mod stall;
+mod taken_over;
 mod verdict;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{back, crash, pins, quarantine, rig::PLANTED, select, settle};
+use super::{back, crash, health, pins, quarantine, rig::PLANTED, select, settle};
 use crate::kernel::Bug;
 
 /// Guards, each with a test that notices when it is left out.
@@ -17,9 +17,9 @@ const GUARDS: &[(Bug, fn())] = &[
     ),
     (
         Bug::UnknownIsHealthy,
-        settle::r21_unknown_health_holds_and_is_flagged,
+        health::r21_unknown_health_holds_and_is_flagged,
     ),
-    (Bug::OldVerdict, settle::r21_an_old_verdict_passes_no_gate),
+    (Bug::OldVerdict, health::r21_an_old_verdict_passes_no_gate),
     (
         Bug::RollBackAsIntent,
         back::r22_every_moved_target_goes_back_settled_or_not_last_first,
@@ -58,7 +58,7 @@ const GUARDS: &[(Bug, fn())] = &[
     ),
     (
         Bug::WallClockBase,
-        settle::r21_restart_under_a_fast_clock_does_not_shorten_a_bake,
+        health::r21_restart_under_a_fast_clock_does_not_shorten_a_bake,
     ),
 ];
 

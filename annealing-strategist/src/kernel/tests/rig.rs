@@ -13,23 +13,23 @@ use plugin_sdk::{
     AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, Pin, PinStatus, TargetSelection,
 };
 use prodspec_model::{
-    Asset, AssetBuilder, AssetId, AssetRef, Change, Incarnation, IncarnationId, IncarnationNo,
-    Message, PartitionId, Snapshot,
+    Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationId, IncarnationNo, Message,
+    PartitionId, Snapshot,
     addons::{PhysicalCluster, RolloutPolicyRef},
     incarnation::Header,
     rollout::RolloutPolicy,
 };
 use serde::{Deserialize, Serialize};
 
-use super::plane::{Fed, Part, Plane};
+use super::{
+    plane::{Fed, Part, Plane},
+    taken_over::take_over,
+};
 use crate::{
     config::Config,
-    group::{governs, members, policy_of},
-    kernel::{
-        Bug, Call, Command, Counts, Effects, Event, Heads, Kernel, Recovered, Refused, Step, View,
-    },
+    kernel::{Bug, Call, Command, Counts, Effects, Event, Kernel, Refused, Step, View},
     policy,
-    record::{By, Rollout, State},
+    record::{By, State},
 };
 
 thread_local! {
@@ -480,62 +480,4 @@ fn verdict(as_of: Timestamp, judgement: Judgement) -> Health {
             },
         ),
     }
-}
-
-/// Restores a kernel from the durable state, as the shell does.
-fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Kernel {
-    let policy = plane.policy.clone();
-    let head = plane.head.as_ref();
-    let newest = plane.newest().cloned();
-    let behind = |rollout: &&Rollout| match rollout.state {
-        State::Completed => head.is_none_or(|head| head.no() < rollout.to),
-        _ => !rollout.state.has_ended(),
-    };
-    let heads = Heads::default();
-    let live = newest.as_ref().filter(behind);
-    let to = live.map(|rollout| plane.all[&rollout.to].clone());
-    let between =
-        |before: Option<&Incarnation>, after: &Incarnation| changed(&policy, head, before, after);
-    let ours = |asset: &AssetId| {
-        plane.rows.contains_key(asset)
-            || plane.quarantine.contains_key(asset)
-            || governs(&policy, head, &heads, &plane.latest, asset)
-    };
-    let recovered = Recovered {
-        latest: plane.latest.clone(),
-        head: head.cloned(),
-        heads: heads.clone(),
-        rolling: to.as_ref().map(|to| between(head, to)).unwrap_or_default(),
-        pending: between(to.as_ref().or(head), &plane.latest),
-        newest,
-        to,
-        rows: plane.rows.clone().into_iter().collect(),
-        quarantine: plane.quarantine.clone().into_iter().collect(),
-        pins: plane
-            .all_pins()
-            .into_iter()
-            .filter(|(asset, _)| ours(asset))
-            .collect(),
-        policy: policy.clone(),
-    };
-    Kernel::recover(now, config.clone(), plane.types.clone(), recovered, out)
-}
-
-/// Returns the assets of the group that differ between two incarnations. Without `before`: all its assets.
-fn changed(
-    policy: &AssetId,
-    head: Option<&Incarnation>,
-    before: Option<&Incarnation>,
-    after: &Incarnation,
-) -> Vec<AssetId> {
-    let Some(before) = before else {
-        return members(policy, after);
-    };
-    let ours = |change: &Change| {
-        let was = change.before.as_ref().and_then(policy_of);
-        let heads = Heads::default();
-        was.as_ref() == Some(policy) || governs(policy, head, &heads, after, &change.id())
-    };
-    let changes = before.snapshot().diff(after.snapshot()).into_iter();
-    changes.filter(ours).map(|change| change.id()).collect()
 }

@@ -1,0 +1,216 @@
+//! A toy enforcer whose pushes take no time, on a real store.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use control_plane_store::{
+    Batch, Store, Write,
+    incarnations::{Head, Incarnations},
+    record,
+    records::GroupHead,
+};
+use futures::{StreamExt, channel::mpsc, stream::BoxStream};
+use jiff::Timestamp;
+use plugin_sdk::{Actuation, Actuator, BoxError, Cause, Pin, PinEvent, PinStatus, SyncState};
+use prodspec_model::{
+    Asset, AssetId, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
+    addons::RolloutPolicyRef, incarnation::Header,
+};
+
+use crate::world::id;
+
+pub(crate) fn policy_of(asset: &Asset) -> Option<AssetId> {
+    let addon = asset.addon::<RolloutPolicyRef>().unwrap();
+    addon.map(|addon| addon.policy.id)
+}
+
+/// A toy enforcer whose pushes take no time.
+pub(crate) struct Toy {
+    pub partition: PartitionId,
+    pub store: Arc<dyn Store>,
+    pub incarnations: Arc<Incarnations<dyn Store>>,
+    pub state: Mutex<Pins>,
+}
+
+#[derive(Default)]
+pub(crate) struct Pins {
+    pub all: BTreeMap<IncarnationNo, Incarnation>,
+    pub sealed: Option<Head>,
+    pub heads: BTreeMap<AssetId, Incarnation>,
+    pub pins: BTreeMap<AssetId, Pin>,
+    pub followers: Vec<mpsc::UnboundedSender<PinEvent>>,
+    /// The number of moves of each asset's pin to each incarnation.
+    pub moved: BTreeMap<(AssetId, IncarnationNo), u32>,
+}
+
+impl Pins {
+    pub(crate) fn latest(&self) -> &Incarnation {
+        self.all.values().next_back().unwrap()
+    }
+
+    pub(crate) fn governs(&self, id: &AssetId) -> Option<AssetId> {
+        let newest = self.latest().asset(id).as_ref().and_then(policy_of);
+        newest.or_else(|| {
+            let at_head = |(policy, head): (&AssetId, &Incarnation)| {
+                let named = policy_of(&head.asset(id)?);
+                (named.as_ref() == Some(policy)).then(|| policy.clone())
+            };
+            self.heads.iter().find_map(at_head)
+        })
+    }
+
+    pub(crate) fn at(&self, id: &AssetId) -> Option<Incarnation> {
+        match self.pins.get(id) {
+            Some(Pin::At(no, _)) => self.all.get(no).cloned(),
+            Some(Pin::NotYet) => None,
+            _ => match self.governs(id) {
+                Some(policy) => self.heads.get(&policy).cloned(),
+                None => Some(self.latest().clone()),
+            },
+        }
+    }
+
+    pub(crate) fn content(&self, id: &AssetId) -> Option<Digest> {
+        self.at(id)?.asset(id).map(|asset| asset.digest())
+    }
+
+    pub(crate) fn pin_status(&self, id: &AssetId) -> PinStatus {
+        let pin = self.pins.get(id).copied();
+        PinStatus {
+            pin: pin.unwrap_or(Pin::Default),
+            content: self.content(id),
+            state: SyncState::InSync {
+                since: Timestamp::UNIX_EPOCH,
+            },
+        }
+    }
+
+    pub(crate) fn tell(&mut self, feed: &PinEvent) {
+        self.followers
+            .retain(|follower| follower.unbounded_send(feed.clone()).is_ok());
+    }
+
+    pub(crate) fn tell_standing(&mut self, id: &AssetId) {
+        let pin_status = self.pin_status(id);
+        self.tell(&PinEvent::Statuses(vec![(id.clone(), pin_status)]));
+    }
+
+    /// R17: governed assets keep their content during `change`.
+    pub(crate) fn keeping(&mut self, change: impl FnOnce(&mut Self)) {
+        let all = self.all.values().flat_map(|of| of.snapshot().iter());
+        let ids: BTreeSet<AssetId> = all.map(|asset| asset.id()).collect();
+        let was: Vec<_> = ids
+            .iter()
+            .map(|id| (self.at(id), self.content(id)))
+            .collect();
+        change(self);
+        for (id, (at, content)) in ids.iter().zip(was) {
+            let kept = self.governs(id).is_some() && !self.pins.contains_key(id);
+            if kept && self.content(id) != content {
+                let pin = at.map_or(Pin::NotYet, |at| Pin::At(at.no(), Cause::Intent));
+                self.pins.insert(id.clone(), pin);
+                self.tell_standing(id);
+            }
+        }
+    }
+
+    pub(crate) fn publish(&mut self, newer: Incarnation) {
+        let took = newer.clone();
+        self.keeping(|pins| drop(pins.all.insert(newer.no(), newer)));
+        self.tell(&PinEvent::Took(took));
+    }
+
+    pub(crate) fn move_pin(&mut self, id: &AssetId, to: Pin<Incarnation>) {
+        match to {
+            Pin::At(at, cause) => {
+                *self.moved.entry((id.clone(), at.no())).or_default() += 1;
+                self.pins.insert(id.clone(), Pin::At(at.no(), cause));
+            }
+            Pin::NotYet => drop(self.pins.insert(id.clone(), Pin::NotYet)),
+            Pin::Default => {
+                let content = self.content(id);
+                let pin = self.pins.remove(id);
+                let other = self.content(id) != content && self.governs(id).is_some();
+                if let Some(pin) = pin.filter(|_| other) {
+                    self.pins.insert(id.clone(), pin);
+                }
+            }
+        }
+        self.tell_standing(id);
+    }
+}
+
+#[async_trait]
+impl Actuator for Toy {
+    type Write = Write;
+
+    async fn actuate(&self, step: Actuation<Write>) -> Result<(), BoxError> {
+        let mut batch = Batch::new();
+        batch.writes = step.writes;
+        for (policy, head) in &step.heads {
+            let incarnation = head.no();
+            let head = GroupHead { incarnation };
+            batch = batch.write(record::put(&self.partition, policy.as_str(), &head)?);
+        }
+        self.store.commit(batch).await?;
+        let mut state = self.state.lock().unwrap();
+        for (policy, head) in step.heads {
+            state.keeping(|pins| drop(pins.heads.insert(policy, head)));
+        }
+        for (id, to) in step.moves {
+            state.move_pin(&id, to);
+        }
+        Ok(())
+    }
+
+    fn pin_events(&self) -> BoxStream<'static, PinEvent> {
+        let mut state = self.state.lock().unwrap();
+        let (sender, feed) = mpsc::unbounded();
+        let pins: Vec<AssetId> = state.pins.keys().cloned().collect();
+        let pins = pins.iter().map(|id| (id.clone(), state.pin_status(id)));
+        let first = [
+            PinEvent::Took(state.latest().clone()),
+            PinEvent::Statuses(pins.collect()),
+        ];
+        for item in first {
+            sender.unbounded_send(item).unwrap();
+        }
+        state.followers.push(sender);
+        feed.boxed()
+    }
+}
+
+pub(crate) async fn seal(toy: &Toy, assets: Vec<Asset>, gone: &[&str]) {
+    let (before, after) = {
+        let state = toy.state.lock().unwrap();
+        (state.all.values().next_back().cloned(), state.sealed)
+    };
+    let no = before
+        .as_ref()
+        .map_or(IncarnationNo(1), |before| before.no().next());
+    let old = before
+        .as_ref()
+        .map_or_else(Snapshot::empty, |before| before.snapshot().clone());
+    let gone: Vec<AssetId> = gone.iter().map(|name| id(name)).collect();
+    let snapshot = old.edit(no, assets, &gone);
+    let header = Header {
+        id: prodspec_model::IncarnationId::new(toy.partition.clone(), no),
+        digest: snapshot.digest(),
+        parent: before.map(|before| before.no()),
+        sealed_at: Timestamp::UNIX_EPOCH,
+        sources: BTreeMap::new(),
+        assets: snapshot.len() as u64,
+    };
+    let newer = Incarnation::new(header, snapshot);
+    let sealed = toy
+        .incarnations
+        .seal(&newer, after.as_ref(), Batch::new())
+        .await
+        .unwrap();
+    let mut state = toy.state.lock().unwrap();
+    state.sealed = Some(sealed);
+    state.publish(newer);
+}
