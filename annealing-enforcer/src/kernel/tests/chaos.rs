@@ -3,107 +3,22 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use control_plane_store::records::{Orphaned, Scope};
+use control_plane_store::records::Scope;
 use plugin_sdk::{
-    Cause, Change, Claim, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Pin, Pushed,
-    Quota, Recheck, Stamp, SyncState, Verdict, plugin,
+    Cause, Change, Claim, Diff, FencingToken, Mono, Pin, Pushed, Quota, Recheck, Stamp, SyncState,
+    Verdict,
 };
-use prodspec_model::{
-    Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationNo, Message, TypeName,
-    addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
-};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation};
 use proptest::prelude::*;
-use serde::{Deserialize, Serialize};
 
-use super::rig::{Rig, Thing, by, delay, destroys, differs, id};
-use crate::{
-    config::{Config, TypeConfig},
-    kernel::{
-        Call, Command, Event, Record, Recovered, Target, pin::policy_in, state::numbers::SlotNo,
-    },
+use super::{
+    dice::{ASSETS, Dice, a_diff, a_push, asset, kinds, name},
+    rig::{Rig, by, delay, id},
 };
-
-#[derive(Serialize, Deserialize)]
-struct Other {
-    size: u32,
-}
-
-impl Message for Other {
-    const TYPE: &'static str = "test.v1.Other";
-}
-
-#[derive(Serialize, Deserialize)]
-struct Idea {
-    size: u32,
-}
-
-impl Message for Idea {
-    const TYPE: &'static str = "test.v1.Idea";
-}
-
-const ASSETS: u32 = 6;
-
-/// A source of choices: the numbers that proptest drew, then zeros.
-struct Dice {
-    drawn: std::vec::IntoIter<u32>,
-}
-
-impl Dice {
-    fn roll(&mut self, sides: u32) -> u32 {
-        self.drawn.next().unwrap_or(0) % sides
-    }
-
-    fn is_over(&self) -> bool {
-        self.drawn.len() == 0
-    }
-
-    fn time(&mut self) -> Duration {
-        let times = [
-            0, 1, 150, 1_100, 4_000, 12_000, 31_000, 61_000, 310_000, 700_000,
-        ];
-        Duration::from_millis(times[self.roll(times.len() as u32) as usize])
-    }
-}
-
-fn name(at: u32) -> String {
-    format!("a{at}")
-}
-
-fn asset(dice: &mut Dice, at: u32) -> Asset {
-    let size = dice.roll(3);
-    let builder = Asset::builder(id(&name(at)));
-    let builder = match dice.roll(8) {
-        0 => builder.payload(&Idea { size }),
-        1 | 2 => builder.payload(&Other { size }),
-        _ => builder.payload(&Thing { size }),
-    };
-    let mut builder = builder.unwrap();
-    if dice.roll(3) == 0 {
-        let provider = AssetRef {
-            id: id(&name((at + 1) % ASSETS)),
-        };
-        let edges = vec![Edge {
-            provider,
-            need: Need::Order,
-        }];
-        builder = builder.addon(&DependsOn { edges }).unwrap();
-    }
-    if dice.roll(6) == 0 {
-        let (reason, approved_by) = ("moved".into(), "me".into());
-        builder = builder
-            .addon(&Turndown {
-                reason,
-                approved_by,
-            })
-            .unwrap();
-    }
-    if dice.roll(2) == 0 {
-        let id = id(["p0", "p1"][dice.roll(2) as usize]);
-        let policy = AssetRef { id };
-        builder = builder.addon(&RolloutPolicyRef { policy }).unwrap();
-    }
-    builder.build().unwrap()
-}
+use crate::{
+    config::Config,
+    kernel::{Call, Command, Event, Recovered, Target, pin::policy_in, state::numbers::SlotNo},
+};
 
 /// The asset whose content the pin may change.
 fn own(asset: &AssetId, pin: &Pin<Incarnation>) -> Vec<AssetId> {
@@ -111,26 +26,8 @@ fn own(asset: &AssetId, pin: &Pin<Incarnation>) -> Vec<AssetId> {
     own.then(|| asset.clone()).into_iter().collect()
 }
 
-fn kinds() -> Vec<TypeConfig> {
-    vec![
-        TypeConfig {
-            guard: Guard::Guarded,
-            diffs: 3,
-            pushes: 2,
-            turndown: true,
-            ..TypeConfig::new(TypeName::new(Thing::TYPE).unwrap())
-        },
-        TypeConfig {
-            diffs: 2,
-            pushes: 1,
-            push_total: Duration::from_secs(900),
-            ..TypeConfig::new(TypeName::new(Other::TYPE).unwrap())
-        },
-    ]
-}
-
 /// The intended content of all assets.
-struct Contents {
+pub(super) struct Contents {
     /// Of assets that the kernel knows; `None` without an intent, or if the type is modelled only.
     known: BTreeMap<AssetId, Option<Digest>>,
     /// Of assets that are not known yet, at their pins.
@@ -138,15 +35,15 @@ struct Contents {
 }
 
 /// A kernel, and the state that its store would hold.
-struct Chaos {
-    rig: Rig,
-    sealed: Vec<Incarnation>,
-    stamps: Vec<Stamp>,
-    token: u64,
+pub(super) struct Chaos {
+    pub(super) rig: Rig,
+    pub(super) sealed: Vec<Incarnation>,
+    pub(super) stamps: Vec<Stamp>,
+    pub(super) token: u64,
     ticket: u64,
-    durable: u64,
+    pub(super) durable: u64,
     /// Number of the rig's records that this owner recovered from.
-    found: usize,
+    pub(super) found: usize,
 }
 
 impl Chaos {
@@ -191,7 +88,7 @@ impl Chaos {
     }
 
     /// The content of every enforced asset, and the content that unknown assets are pinned to.
-    fn contents(&self) -> Contents {
+    pub(super) fn contents(&self) -> Contents {
         let table = &self.rig.kernel.table;
         // Modelled-only assets are not enforced.
         let enforced = |asset: Asset| {
@@ -214,7 +111,7 @@ impl Chaos {
     }
 
     /// R17: the content of a governed asset changes only when its pin is moved.
-    fn governed_stay(&self, before: Contents, moved: &[AssetId], what: &str) {
+    pub(super) fn governed_stay(&self, before: Contents, moved: &[AssetId], what: &str) {
         let after = self.contents();
         for at in 0..ASSETS {
             let asset = id(&name(at));
@@ -456,82 +353,6 @@ impl Chaos {
         });
     }
 
-    /// A new owner recovers from the durable records.
-    fn take_over(&mut self) {
-        let before = (self.durable == self.rig.recorded).then(|| self.contents());
-        let lost = (self.rig.recorded - self.durable) as usize;
-        let kept = self.rig.records.len() - lost;
-        self.rig.records.truncate(kept);
-        let recovered = self.recovered();
-        self.token += 1;
-        let records = std::mem::take(&mut self.rig.records);
-        let (config, now) = (self.rig.config.clone(), self.rig.now);
-        let latest = self.rig.latest.clone();
-        self.rig = Rig::recover(config, kinds(), FencingToken(self.token), recovered, now);
-        self.rig.latest = latest;
-        if let Some(before) = before {
-            self.governed_stay(before, &[], "a takeover");
-        }
-        (self.found, self.durable) = (records.len(), 0);
-        self.rig.records.splice(0..0, records);
-        self.stamps.clear();
-        self.rig.kernel.check_invariants(self.rig.now);
-    }
-
-    /// What a store holds after the records written so far.
-    fn recovered(&self) -> Recovered {
-        let (mut assets, mut orphans) = (BTreeMap::new(), BTreeMap::new());
-        let (mut pins, mut heads) = (BTreeMap::new(), BTreeMap::new());
-        let newest = self.rig.latest.clone();
-        let mut recovered = Recovered::nothing(newest.clone());
-        for record in &self.rig.records {
-            match record.clone() {
-                Record::Asset(asset, state) => drop(assets.insert(asset, state)),
-                Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
-                Record::Floor(no) => recovered.floor = self.sealed_as(no),
-                Record::Pause(_) | Record::Approval(_) | Record::Override(_) => {}
-                Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
-                Record::Head(policy, no) => drop(heads.insert(policy, no)),
-                Record::Taken(no) => recovered.latest = self.sealed_as(no).unwrap(),
-                Record::Owned(owned) => recovered.owned = owned,
-                Record::Decision(..) | Record::Gone(_) => {}
-            }
-        }
-        recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);
-        let some = |(asset, state): (_, Option<_>)| Some((asset, state?));
-        recovered.assets = assets.into_iter().filter_map(some).collect();
-        recovered.interventions = self.rig.words();
-        let kept = self.sealed.iter().map(|it| (it.no(), it.clone()));
-        recovered.named = kept.collect();
-        let with_last = |orphan: Orphaned| {
-            let last = self.sealed_as(orphan.last);
-            (orphan, last)
-        };
-        let orphans = orphans.into_values().flatten();
-        recovered.orphans = orphans.map(with_last).collect();
-        let head = |(policy, no)| Some((policy, self.sealed_as(no)?));
-        recovered.heads = heads.into_iter().filter_map(head).collect();
-        let pins = pins.into_iter();
-        recovered.pins = pins
-            .filter_map(|(asset, pin)| Some((asset, self.pin_of(pin)?)))
-            .collect();
-        recovered
-    }
-
-    /// The sealed incarnation of this number.
-    fn sealed_as(&self, no: IncarnationNo) -> Option<Incarnation> {
-        self.sealed.iter().find(|sealed| sealed.no() == no).cloned()
-    }
-
-    /// A durable pin with its incarnation, None for one that a store drops.
-    fn pin_of(&self, pin: Pin) -> Option<Pin<Incarnation>> {
-        match pin {
-            Pin::At(no, cause) => Some(Pin::At(self.sealed_as(no)?, cause)),
-            Pin::NotYet => Some(Pin::NotYet),
-            Pin::Default => None,
-        }
-    }
-
     /// Lets all calls succeed from now on and resumes all pauses; then all assets must settle.
     fn heal(&mut self) {
         self.step(Event::Renewed(Mono(u64::MAX)));
@@ -591,52 +412,6 @@ impl Chaos {
         };
         self.step(event);
     }
-}
-
-fn an_error(dice: &mut Dice) -> plugin::Error {
-    match dice.roll(5) {
-        0 => plugin::Error::permanent("no"),
-        1 => plugin::Error::unknown("lost"),
-        2 => plugin::Error::Throttled {
-            after: dice.time(),
-            message: "slowly".into(),
-        },
-        3 => plugin::Error::Unhealthy {
-            message: "ill".into(),
-        },
-        _ => plugin::Error::transient("down"),
-    }
-}
-
-fn a_diff(dice: &mut Dice, asset: &Asset) -> Result<Diff, plugin::Error> {
-    Ok(match dice.roll(12) {
-        0..=2 => Diff::in_sync(),
-        3..=6 => differs(asset),
-        7 => destroys(asset),
-        8 => Diff::InProgress {
-            check_again_in: dice.time(),
-        },
-        9 => {
-            let summary = format!("so {}", dice.roll(1_000));
-            let fields = vec![plugin_sdk::FieldChange::new("at", 0, dice.roll(1_000))];
-            let change = Change::new(asset, summary, fields, ChangeEffects::default());
-            Diff::differs(change)
-        }
-        10 => Diff::Foreign {
-            owner: "them".into(),
-        },
-        _ => return Err(an_error(dice)),
-    })
-}
-
-fn a_push(dice: &mut Dice) -> Result<Pushed, plugin::Error> {
-    Ok(match dice.roll(6) {
-        0..=2 => Pushed::Done,
-        3 | 4 => Pushed::InProgress {
-            check_again_in: dice.time(),
-        },
-        _ => return Err(an_error(dice)),
-    })
 }
 
 proptest! {

@@ -2,16 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{admission, loops, pins, pushes, rig::PLANTED};
+use super::{admission, claims, delays, loops, pins, pushes, reports, rig::PLANTED};
 use crate::kernel::Bug;
 
 #[test]
 fn without_a_guard_a_test_of_its_rule_fails() {
     let guards: [(Bug, fn()); 11] = [
-        (
-            Bug::SkipClaim,
-            admission::r9_claims_are_taken_all_or_nothing,
-        ),
+        (Bug::SkipClaim, claims::r9_claims_are_taken_all_or_nothing),
         (
             Bug::ReuseOldDiff,
             admission::r8_changed_evidence_voids_the_verdict,
@@ -23,7 +20,7 @@ fn without_a_guard_a_test_of_its_rule_fails() {
         ),
         (
             Bug::PushOnTimedOutCheck,
-            admission::r7_a_failed_check_is_a_delay,
+            delays::r7_a_failed_check_is_a_delay,
         ),
         (Bug::RemoveOrphan, pushes::r15_absent_means_orphaned),
         (
@@ -44,7 +41,7 @@ fn without_a_guard_a_test_of_its_rule_fails() {
         ),
         (
             Bug::SettledBeforePin,
-            pins::r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync,
+            reports::r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync,
         ),
     ];
     for (bug, test) in guards {
