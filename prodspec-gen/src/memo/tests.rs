@@ -1,6 +1,8 @@
 //! Only generators whose inputs changed run, and every problem is reported. The tests in `incremental` compare
 //! incremental runs with full ones.
 
+mod edits;
+mod generators;
 mod incremental;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
