@@ -8,7 +8,7 @@ use crate::tree::File;
 /// What a library begins with whose documentation is its README.
 const README: &str = "#![doc = include_str!(\"../README.md\")]";
 
-/// Maximum lines of a file, without its test modules.
+/// Maximum lines of a file without its test modules, of its test modules together, and of a test file.
 const FILE_LINES: usize = 500;
 /// Maximum lines of a function, signature included.
 const FUNCTION_LINES: usize = 60;
@@ -75,10 +75,24 @@ fn place(file: &File, problems: &mut Vec<String>) {
 fn sizes(file: &File, syntax: &syn::File, problems: &mut Vec<String>) {
     let mut sizes = Sizes::default();
     sizes.visit_file(syntax);
-    let lines = file.text.lines().count().saturating_sub(sizes.in_tests);
-    if !file.is_test() && lines > FILE_LINES {
+    let whole = file.text.lines().count();
+    let (code, tests) = match file.is_test() {
+        true => (0, whole),
+        false => (whole.saturating_sub(sizes.in_tests), sizes.in_tests),
+    };
+    if code > FILE_LINES {
         problems.push(format!(
-            "{}: {lines} lines without its tests, {FILE_LINES} are allowed; split it by concept",
+            "{}: {code} lines without its tests, {FILE_LINES} are allowed; split it by concept",
+            file.path
+        ));
+    }
+    if tests > FILE_LINES {
+        let (what, split) = match file.is_test() {
+            true => ("the test file has", "it"),
+            false => ("its test modules have", "them"),
+        };
+        problems.push(format!(
+            "{}: {what} {tests} lines: split {split} by rule or topic; {FILE_LINES} are allowed",
             file.path
         ));
     }

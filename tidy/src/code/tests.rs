@@ -33,8 +33,32 @@ fn a_missing_header_is_found_except_in_test_files() {
 fn a_long_file_is_found_and_its_test_modules_do_not_count() {
     let lines = "const A: u8 = 0;\n".repeat(500);
     only("a/src/lib.rs", &format!("//! Long.\n{lines}"), "501 lines");
-    let tests = format!("//! Fine.\n#[cfg(test)]\nmod tests {{\n{lines}}}\n");
+    let lines = "const A: u8 = 0;\n".repeat(490);
+    let more = "const A: u8 = 0;\n".repeat(400);
+    let tests = format!("//! Fine.\n{more}#[cfg(test)]\nmod tests {{\n{lines}}}\n");
     assert_eq!(problems("a/src/lib.rs", &tests), [""; 0]);
+}
+
+#[test]
+fn a_long_test_file_or_test_module_is_found() {
+    let lines = "const A: u8 = 0;\n".repeat(501);
+    for path in [
+        "a/src/tests.rs",
+        "a/src/b/tests/c.rs",
+        "a/tests/it.rs",
+        "simulation/tests/seeds.rs",
+        "examples/testbed/tests/demo.rs",
+    ] {
+        only(path, &lines, "501 lines: split it by rule or topic");
+        let shorter = "const A: u8 = 0;\n".repeat(500);
+        assert_eq!(problems(path, &shorter), [""; 0]);
+    }
+    let tests = format!("//! Long.\n#[cfg(test)]\nmod tests {{\n{lines}}}\n");
+    only(
+        "a/src/lib.rs",
+        &tests,
+        "504 lines: split them by rule or topic",
+    );
 }
 
 #[test]
