@@ -39,7 +39,7 @@ fn is_numbered(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Lists rules and invariants without a test, and named tests that do not exist.
+/// Lists rules and invariants that name no test or several, and named tests that do not exist.
 pub fn guarded(architecture: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let listed = listed(architecture);
     let mut problems = Vec::new();
@@ -59,8 +59,11 @@ pub fn guarded(architecture: &str, tests: &BTreeSet<String>) -> Vec<String> {
             problems.push(format!(
                 "ARCHITECTURE.md: {name}: name a test that begins with `{prefix}`"
             ));
-        } else if named.is_empty() {
-            problems.push(format!("ARCHITECTURE.md: {name}: name its test"));
+        } else if named.len() != 1 {
+            problems.push(format!(
+                "ARCHITECTURE.md: {name}: name one test, the one to read first; it names {}",
+                named.len()
+            ));
         }
     }
     problems

@@ -56,8 +56,17 @@ fn a_missing_test_or_one_with_a_wrong_number_is_found() {
         found.len() == 1 && found[0].contains("begins with `r9_`"),
         "{found:?}"
     );
-    let found = guarded(&table.replace("`s3_holds`", ""), &complete().1);
-    assert_eq!(found, ["ARCHITECTURE.md: S3: name its test"]);
+}
+
+#[test]
+fn a_row_without_a_test_or_with_two_is_found() {
+    let (table, tests) = complete();
+    for (instead, count) in [("", 0), ("`s3_holds`, `s4_holds`", 2)] {
+        let found = guarded(&table.replace("`s3_holds`", instead), &tests);
+        let expected =
+            format!("ARCHITECTURE.md: S3: name one test, the one to read first; it names {count}");
+        assert_eq!(found, [expected]);
+    }
 }
 
 #[test]
