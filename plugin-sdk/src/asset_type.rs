@@ -1,13 +1,15 @@
 //! Declarations of asset types: how a payload is read, which capacity it intends, and what makes it valid.
 
+mod view;
+
 use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
 
 use prodspec_model::{Asset, Message, addons};
 
+pub use self::view::AssetView;
 use crate::{
     document::misfit,
     problem::{Problem, Problems},
-    validate::AssetView,
 };
 
 /// The capacity that an asset intends to have: from unit to amount. Units are names that the types agree on, such as

@@ -8,7 +8,7 @@ use prodspec_model::{AssetId, Digest, IncarnationId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{error::BoxError, reader::IncarnationReader, select::RolloutId};
+use crate::{error::BoxError, reader::IncarnationReader, rollout::RolloutId};
 
 /// Asks a health validator whether the updated assets of a rollout are healthy.
 #[derive(Clone, Serialize, Deserialize)]

@@ -17,6 +17,7 @@ pub mod pin;
 pub mod problem;
 pub mod push;
 pub mod reader;
+mod rollout;
 pub mod run;
 pub mod select;
 pub mod service;
@@ -28,7 +29,7 @@ pub mod time;
 pub mod turndown;
 pub mod validate;
 
-pub use asset_type::{AssetType, AssetTypes, Capacity};
+pub use asset_type::{AssetType, AssetTypes, AssetView, Capacity};
 pub use check::{
     CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay, Recheck, Verdict,
 };
@@ -46,14 +47,15 @@ pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, RehearsedRollouts, 
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;
+pub use rollout::RolloutId;
 pub use run::{Cause, Causes, FencingToken, Run, Stamp};
 pub use select::{
-    Direction, Progress, RolloutId, SelectRequest, Selection, Target, TargetSelection, Until, Wait,
+    Direction, Progress, SelectRequest, Selection, Target, TargetSelection, Until, Wait,
 };
 pub use source::{Reading, SourceOfTruth};
 pub use time::{Mono, Now};
 pub use turndown::Turndown;
-pub use validate::{AssetView, Candidate, ExternalValidator, Validator};
+pub use validate::{Candidate, ExternalValidator, Validator};
 
 /// The error type of asset plugins, as `plugin::Error`.
 pub mod plugin {

@@ -8,20 +8,8 @@ use jiff::Timestamp;
 use prodspec_model::{AssetId, IncarnationId, rollout::RolloutPolicy};
 use serde::{Deserialize, Serialize};
 
+pub use crate::rollout::RolloutId;
 use crate::{error::BoxError, health::Health, reader::IncarnationReader};
-
-/// Number of a rollout within its policy group. Later rollouts have greater numbers.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct RolloutId(pub u64);
-
-impl fmt::Display for RolloutId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rollout {}", self.0)
-    }
-}
 
 /// An asset that a rollout has to move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,8 +27,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         "examples/testbed/src/production/cell",
         &["fence", "front", "job", "peers", "proxy", "state", "task"],
     ),
-    ("plugin-sdk/src", &["asset_type", "validate"]),
-    ("plugin-sdk/src", &["health", "select"]),
     ("prodspec-gen/src", &["memo", "pipeline"]),
     ("prodspec-gen/src/memo", &["run", "unit"]),
     ("prodspec-gen/src/pipeline", &["builder", "graph"]),
