@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod abandoned;
+mod dry_run;
 pub mod file;
 pub mod format;
 pub mod guard;

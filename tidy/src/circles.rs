@@ -27,9 +27,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         "examples/testbed/src/production/cell",
         &["fence", "front", "job", "peers", "proxy", "state", "task"],
     ),
-    ("prodspec-gen/src", &["memo", "pipeline"]),
-    ("prodspec-gen/src/memo", &["run", "unit"]),
-    ("prodspec-gen/src/pipeline", &["builder", "graph"]),
     ("prodspec-model/src/snapshot", &["chunk", "write"]),
     ("prodspec-model/src/snapshot", &["node", "pack"]),
     (

@@ -9,7 +9,10 @@ use std::{
 use plugin_sdk::{Document, Problems, document::DocumentKey, generate::Unit};
 use prodspec_model::{Asset, AssetId, SourceName};
 
-use super::{Call, Made, Memo, Overlay, UnitKey, twins, unit::Shared};
+use super::{
+    Call, Made, Memo, Overlay, UnitKey, twins,
+    unit::{self, Shared},
+};
 use crate::pipeline::Pipeline;
 
 /// The state of a run in progress.
@@ -143,6 +146,24 @@ impl<'p> Run<'p> {
         }
     }
 
+    /// Calls the generator of a stage for one unit. The result is empty if the unit was removed.
+    fn call(&self, stage: usize, unit: &UnitKey, shared: &Shared) -> Result<Call, Problems> {
+        let of = &self.pipeline.0.generators[stage];
+        let is_called_for = |asset: &&Asset| match &of.info.unit {
+            Unit::Asset(type_name) => **type_name == *asset.type_str(),
+            _ => false,
+        };
+        let (document, asset) = match unit {
+            UnitKey::Whole => return unit::call(of, None, None, shared),
+            UnitKey::Document(key) => (self.document(key), None),
+            UnitKey::Asset(id) => (None, self.before(id, stage).filter(is_called_for)),
+        };
+        if document.is_none() && asset.is_none() {
+            return Ok(Call::default());
+        }
+        unit::call(of, document, asset, shared)
+    }
+
     /// The units for which the stage must be called, including removed ones. With `all`, every unit of the stage.
     fn units(&self, stage: usize, all: bool) -> BTreeSet<UnitKey> {
         match &self.pipeline.0.generators[stage].info.unit {
@@ -214,7 +235,7 @@ impl<'p> Run<'p> {
     }
 
     /// The documents of a source in this run, sorted by key.
-    pub(super) fn documents_of(&self, source: &SourceName) -> Vec<&Document> {
+    fn documents_of(&self, source: &SourceName) -> Vec<&Document> {
         let kept = self
             .memo
             .documents_of(source)
@@ -229,7 +250,7 @@ impl<'p> Run<'p> {
     }
 
     /// The document with this key in this run. `None`: there is none.
-    pub(super) fn document(&self, key: &DocumentKey) -> Option<&Document> {
+    fn document(&self, key: &DocumentKey) -> Option<&Document> {
         match self.overlay.documents.get(key) {
             Some(changed) => changed.as_ref(),
             None => self.memo.documents.get(key),
@@ -245,7 +266,7 @@ impl<'p> Run<'p> {
     }
 
     /// The version of the asset after the stages before `stage`. `None`: they made none.
-    pub(super) fn before(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
+    fn before(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
         before(self.versions(id), stage)
     }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use plugin_sdk::{Document, Drafts, Input, Problem, Problems};
 use prodspec_model::Asset;
 
-use super::{Call, UnitKey, run::Run};
+use super::Call;
 use crate::pipeline::Stage;
 
 /// The inputs that all calls of a stage share.
@@ -14,57 +14,34 @@ pub(super) struct Shared {
     pub(super) assets: Vec<Asset>,
 }
 
-impl Run<'_> {
-    /// Calls a generator for one unit. The result is empty if the unit was removed.
-    pub(super) fn call(
-        &self,
-        stage: usize,
-        unit: &UnitKey,
-        shared: &Shared,
-    ) -> Result<Call, Problems> {
-        let (document, asset) = match unit {
-            UnitKey::Whole => (None, None),
-            UnitKey::Document(key) => match self.document(key) {
-                Some(document) => (Some(document.clone()), None),
-                None => return Ok(Call::default()),
-            },
-            UnitKey::Asset(id) => match self.before(id, stage) {
-                Some(asset) if self.is_called_for(stage, asset) => (None, Some(asset.clone())),
-                _ => return Ok(Call::default()),
-            },
-        };
-        let documents = document.iter().chain(
-            shared
-                .documents
-                .iter()
-                .filter(|shared| Some(*shared) != document.as_ref()),
-        );
-        let input = Input::new(documents.collect(), &shared.assets);
-        let input = match &asset {
-            Some(asset) => input.about(asset),
-            None => input,
-        };
-        let only = match (&shared.documents[..], &asset) {
-            ([only], None) => Some(only),
-            _ => None,
-        };
-        let place = Place {
-            stage: &self.pipeline.0.generators[stage],
-            document: document.as_ref().or(only),
-            asset: asset.as_ref(),
-        };
-        let (made, warnings) = place.generate(&input);
-        if warnings.any_error() {
-            return Err(warnings);
-        }
-        Ok(Call { made, warnings })
+/// Calls the generator of a stage for one document, for one asset or, without both, for everything.
+pub(super) fn call(
+    stage: &Stage,
+    document: Option<&Document>,
+    asset: Option<&Asset>,
+    shared: &Shared,
+) -> Result<Call, Problems> {
+    let others = shared.documents.iter();
+    let others = others.filter(|other| Some(*other) != document);
+    let input = Input::new(document.into_iter().chain(others).collect(), &shared.assets);
+    let input = match asset {
+        Some(asset) => input.about(asset),
+        None => input,
+    };
+    let only = match (&shared.documents[..], asset) {
+        ([only], None) => Some(only),
+        _ => None,
+    };
+    let place = Place {
+        stage,
+        document: document.or(only),
+        asset,
+    };
+    let (made, warnings) = place.generate(&input);
+    if warnings.any_error() {
+        return Err(warnings);
     }
-
-    fn is_called_for(&self, stage: usize, asset: &Asset) -> bool {
-        use plugin_sdk::generate::Unit;
-        let unit = &self.pipeline.0.generators[stage].info.unit;
-        matches!(unit, Unit::Asset(type_name) if **type_name == *asset.type_str())
-    }
+    Ok(Call { made, warnings })
 }
 
 /// The generator of a call, with its asset, and with its document or the only document that it reads.

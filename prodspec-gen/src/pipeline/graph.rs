@@ -9,7 +9,7 @@ use petgraph::{
 };
 use plugin_sdk::generate::{GeneratorInfo, Unit};
 
-use super::{Stage, builder::Error};
+use super::{Stage, error::Error};
 
 /// Sorts `stages` by their dependencies. Stages that do not depend on each other stay in the order in which they were
 /// added.

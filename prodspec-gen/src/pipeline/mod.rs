@@ -2,6 +2,7 @@
 //! is immutable.
 
 mod builder;
+mod error;
 mod graph;
 
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -9,19 +10,15 @@ use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Durat
 use control_plane_runtime::{NoAnswer, Runtime, call, timeout_at};
 use futures::FutureExt;
 use plugin_sdk::{
-    AssetTypes, Candidate, ExternalValidator, Generator, GeneratorInfo, Problem, Problems, Reading,
+    AssetTypes, ExternalValidator, Generator, GeneratorInfo, Problem, Problems, Reading,
     SourceOfTruth, Validator,
 };
-use prodspec_model::{Incarnation, PartitionId, SourceName};
+use prodspec_model::{PartitionId, SourceName};
 
-pub use builder::{Builder, Error};
+pub use builder::Builder;
+pub use error::Error;
 
-use crate::{
-    abandoned::Abandoned,
-    guard::{self, Guards},
-    kernel::Timing,
-    memo::Memo,
-};
+use crate::{abandoned::Abandoned, guard::Guards, kernel::Timing};
 
 /// The definition of how the sources of truth of one partition become intent. Cheap to clone.
 ///
@@ -174,29 +171,6 @@ impl Pipeline {
             source,
             read.and_then(|it| it.map_err(|_| NoAnswer::Panicked)),
         )
-    }
-
-    /// The incarnation that these readings would make from `parent`. Nothing is sealed, and external validators are not
-    /// asked.
-    ///
-    /// # Errors
-    /// All problems that sources, generators, validators and guards find.
-    pub fn dry_run<N: AsRef<str>>(
-        &self,
-        readings: impl IntoIterator<Item = (N, Reading)>,
-        parent: Option<&Incarnation>,
-    ) -> Result<Candidate, Problems> {
-        let readings: BTreeMap<_, _> = readings
-            .into_iter()
-            .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(reading)))
-            .collect();
-        let (candidate, mut problems) = match Memo::new().draft(self, readings, parent) {
-            Ok(draft) => (Some(draft.candidate), Problems::none()),
-            Err(refused) => (refused.candidate, refused.problems),
-        };
-        let judge = |candidate| guard::judge(&self.0.guards, candidate, &[]);
-        problems.extend(candidate.iter().flat_map(|it| judge(it).problems));
-        candidate.filter(|_| !problems.any_error()).ok_or(problems)
     }
 }
 

@@ -1,0 +1,33 @@
+//! Dry runs of a pipeline: the run of a memo without a past, judged by the guards, of which nothing is sealed.
+
+use std::collections::BTreeMap;
+
+use plugin_sdk::{Candidate, Problems, Reading};
+use prodspec_model::{Incarnation, SourceName};
+
+use crate::{guard, memo::Memo, pipeline::Pipeline};
+
+impl Pipeline {
+    /// The incarnation that these readings would make from `parent`. Nothing is sealed, and external validators are not
+    /// asked.
+    ///
+    /// # Errors
+    /// All problems that sources, generators, validators and guards find.
+    pub fn dry_run<N: AsRef<str>>(
+        &self,
+        readings: impl IntoIterator<Item = (N, Reading)>,
+        parent: Option<&Incarnation>,
+    ) -> Result<Candidate, Problems> {
+        let readings: BTreeMap<_, _> = readings
+            .into_iter()
+            .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(reading)))
+            .collect();
+        let (candidate, mut problems) = match Memo::new().draft(self, readings, parent) {
+            Ok(draft) => (Some(draft.candidate), Problems::none()),
+            Err(refused) => (refused.candidate, refused.problems),
+        };
+        let judge = |candidate| guard::judge(&self.0.guards, candidate, &[]);
+        problems.extend(candidate.iter().flat_map(|it| judge(it).problems));
+        candidate.filter(|_| !problems.any_error()).ok_or(problems)
+    }
+}
