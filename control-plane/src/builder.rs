@@ -18,11 +18,7 @@ use prodspec_gen::{Pipeline, pipeline};
 use prodspec_model::{Message, PartitionId, id::InvalidId, rollout::RolloutPolicy};
 use tokio::sync::watch;
 
-use crate::{
-    generate,
-    plane::{ControlPlane, Shared},
-    rollout,
-};
+use crate::{generate, plane::ControlPlane, rollout, shared::Shared};
 
 /// Number of newest incarnations that are kept by default.
 const KEEP: usize = 100;

@@ -13,7 +13,7 @@ use prodspec_gen::{
 use prodspec_model::{Incarnation, IncarnationNo, Revision, SourceName};
 use tokio::sync::watch;
 
-use crate::{plane::Shared, retention};
+use crate::{retention, shared::Shared};
 
 /// Runs generation and retention while the partition is owned under `token`.
 pub(crate) async fn while_owner<R: Runtime>(

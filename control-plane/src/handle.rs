@@ -8,16 +8,13 @@ use control_plane_store::{
     incarnations,
     owner::{Owner, ProcessId},
     record,
-    records::Stopped,
 };
 use plugin_sdk::{Mono, Problems};
-use prodspec_gen::SealOverride;
 use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    plane::Shared,
-    status::{AsIntended, GroupStatus},
+    shared::Shared,
+    status::{AsIntended, GroupStatus, Status},
 };
 
 /// A handle to a control plane, for questions and commands of operators. Cheap to clone.
@@ -98,34 +95,6 @@ impl From<incarnations::Error> for Error {
     fn from(error: incarnations::Error) -> Self {
         Self::Store(error.into())
     }
-}
-
-/// State of a partition, as one process knows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// Partition of the control plane.
-    pub partition: PartitionId,
-    /// Process that owns the partition according to the store; `None` if there is none.
-    pub owner: Option<ProcessId>,
-    /// Set if enforcement stopped itself, with the reason. Nothing is enforced until an operator clears it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Stopped>,
-    /// State of generation; `None` if this process does not own the partition.
-    pub generation: Option<prodspec_gen::Status>,
-    /// Overrides of guards and external validators that are in force: each lets one seal pass. Empty if this process
-    /// does not own the partition.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub guard_overrides: Vec<SealOverride>,
-    /// Panics of generation or rollouts in this process. The part that panicked is started again automatically.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub task_failures: Vec<String>,
-    /// State of enforcement; `None` if this process does not own the partition, or if there is nothing to enforce yet.
-    pub enforcement: Option<annealing_enforcer::Status>,
-    /// Policy groups with a live rollout, or with assets that their rollout left out. Empty if this process does not
-    /// own the partition.
-    pub groups: Vec<GroupStatus>,
-    /// Whether production is as intended, and if not, why not.
-    pub intended: AsIntended,
 }
 
 impl<R: Runtime> Handle<R> {

@@ -11,16 +11,17 @@ mod plane;
 pub mod prelude;
 mod retention;
 pub mod rollout;
+mod shared;
 mod status;
 
 pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
 pub use dry_run::{DryRun, DryRunAsset, DryRunChange, Given, Outcome};
 pub use explain::Explained;
-pub use handle::{Error, Handle, Status};
+pub use handle::{Error, Handle};
 pub use people::Interventions;
 pub use plane::ControlPlane;
-pub use status::{AsIntended, GroupStatus, Obstacle, WhyNot};
+pub use status::{AsIntended, GroupStatus, Obstacle, Status, WhyNot};
 
 /// The assets that a pause is about.
 pub use control_plane_store::records::Scope as PauseScope;

@@ -3,14 +3,9 @@
 use std::{future::Future, sync::Arc};
 
 use annealing_enforcer::Enforcer;
-use annealing_strategist::{Handle as Rollouts, Strategist};
 use control_plane_runtime::{Runtime, TokioRuntime};
-use control_plane_store::{Store, incarnations::Incarnations};
-use prodspec_gen::Pipeline;
-use prodspec_model::PartitionId;
-use tokio::sync::watch;
 
-use crate::handle::Handle;
+use crate::{handle::Handle, shared::Shared};
 
 /// A control plane of one partition: it generates, enforces and rolls out.
 ///
@@ -19,22 +14,6 @@ use crate::handle::Handle;
 pub struct ControlPlane<R = TokioRuntime> {
     pub(crate) enforcer: Enforcer<R>,
     pub(crate) shared: Arc<Shared<R>>,
-}
-
-/// Data that the parts of one control plane share.
-pub(crate) struct Shared<R> {
-    pub(crate) runtime: R,
-    pub(crate) partition: PartitionId,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
-    pub(crate) pipeline: Pipeline,
-    pub(crate) strategist: Arc<Strategist<R>>,
-    /// Number of newest incarnations that are kept.
-    pub(crate) keep: usize,
-    /// Handle to generation; `None` while this process does not own the partition.
-    pub(crate) owned: watch::Sender<Option<prodspec_gen::Handle>>,
-    /// Handle to rollouts; `None` while this process does not own the partition.
-    pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
 }
 
 impl<R: Runtime> ControlPlane<R> {

@@ -14,7 +14,7 @@ use prodspec_gen::Status;
 use prodspec_model::IncarnationNo;
 use tokio::sync::watch;
 
-use crate::plane::Shared;
+use crate::shared::Shared;
 
 /// Removes old incarnations after seals. To keep the cost low, it runs once per `keep / 10` seals.
 pub(crate) async fn follow<R: Runtime>(

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::{
     By,
     handle::{Error, Handle},
-    plane::Shared,
+    shared::Shared,
 };
 
 /// Wait before the strategist starts again after a step failed while the partition is still owned.

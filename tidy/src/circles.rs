@@ -17,7 +17,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         "benches/src",
         &["ours", "peers", "report", "scenarios", "shared"],
     ),
-    ("control-plane/src", &["handle", "plane", "status"]),
     ("examples/testbed/src/production", &["cell", "client"]),
     (
         "examples/testbed/src/production/balancer",

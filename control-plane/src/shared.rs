@@ -1,0 +1,25 @@
+//! What the parts of one control plane share: its handles, generation, rollouts and retention all work on it.
+
+use std::sync::Arc;
+
+use annealing_strategist::{Handle as Rollouts, Strategist};
+use control_plane_store::{Store, incarnations::Incarnations};
+use prodspec_gen::Pipeline;
+use prodspec_model::PartitionId;
+use tokio::sync::watch;
+
+/// Data that the parts of one control plane share.
+pub(crate) struct Shared<R> {
+    pub(crate) runtime: R,
+    pub(crate) partition: PartitionId,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) strategist: Arc<Strategist<R>>,
+    /// Number of newest incarnations that are kept.
+    pub(crate) keep: usize,
+    /// Handle to generation; `None` while this process does not own the partition.
+    pub(crate) owned: watch::Sender<Option<prodspec_gen::Handle>>,
+    /// Handle to rollouts; `None` while this process does not own the partition.
+    pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
+}
