@@ -64,8 +64,24 @@ pub struct CalendarBuilder {
     freezes: Vec<(DateTime, DateTime, String)>,
 }
 
+impl Calendar {
+    /// Starts to build a calendar in the IANA time zone `zone`.
+    pub fn builder(zone: &str) -> CalendarBuilder {
+        CalendarBuilder::new(zone)
+    }
+
+    /// A calendar that is open Monday to Friday, 09:00 to 17:00, in the IANA time zone `zone`. For other hours or for
+    /// holidays, use the builder.
+    ///
+    /// # Errors
+    /// If the zone is unknown.
+    pub fn weekdays(zone: &str) -> Result<Self, Error> {
+        Self::builder(zone).weekly("Mon-Fri 09:00-17:00").build()
+    }
+}
+
 impl CalendarBuilder {
-    pub(super) fn new(zone: &str) -> Self {
+    fn new(zone: &str) -> Self {
         Self {
             name: "calendar".into(),
             zone: zone.to_owned(),

@@ -9,10 +9,7 @@ use plugin_sdk::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    builder::CalendarBuilder, civil::day, freezes::Freezes, holidays::Holidays, stretch::Last,
-    window::Window,
-};
+use super::{civil::day, freezes::Freezes, holidays::Holidays, stretch::Last, window::Window};
 use crate::Types;
 
 /// Time until a push is checked again when its calendar never opens.
@@ -55,20 +52,6 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// Starts to build a calendar in the IANA time zone `zone`.
-    pub fn builder(zone: &str) -> CalendarBuilder {
-        CalendarBuilder::new(zone)
-    }
-
-    /// A calendar that is open Monday to Friday, 09:00 to 17:00, in the IANA time zone `zone`. For other hours or for
-    /// holidays, use the builder.
-    ///
-    /// # Errors
-    /// If the zone is unknown.
-    pub fn weekdays(zone: &str) -> Result<Self, super::Error> {
-        Self::builder(zone).weekly("Mon-Fri 09:00-17:00").build()
-    }
-
     pub(super) fn closed(&self, now: Timestamp) -> Delay {
         let why = self.why_closed(now);
         let local = |at: Timestamp| at.to_zoned(self.zone.clone()).to_string();
