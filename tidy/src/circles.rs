@@ -45,7 +45,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
             "world",
         ],
     ),
-    ("store/sqlite/src", &["database", "error"]),
 ];
 
 /// A circle: the folder, relative to the repository's root, and its modules in order.

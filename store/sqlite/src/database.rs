@@ -4,7 +4,7 @@
 //! records the sum of the checksums of all rows after it. So missing rows, and rows of another commit, are detected
 //! when the store is opened.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use control_plane_store::{
@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, config::DbConfig
 use crate::{
     Error,
     acked::State,
+    damage::Damage,
     error::{damaged, open_error},
 };
 
@@ -39,37 +40,6 @@ const TABLES: [(&str, &str); 3] = [
         "CREATE TABLE rows (key TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, sum INTEGER NOT NULL, value BLOB NOT NULL) STRICT",
     ),
 ];
-
-/// Damage found in a database.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Damage {
-    #[error("the row `{}` does not match its checksum", .0.escape_debug())]
-    Row(String),
-    #[error("the record of batches does not match its checksums")]
-    Batches,
-    #[error("rows are missing, or belong to another commit than the newest recorded one")]
-    Content,
-    #[error("the table definitions differ from the ones that were created")]
-    Tables,
-    #[error("{0}")]
-    Structure(String),
-    #[error("{} was removed or replaced while the store was open", .0.display())]
-    Gone(PathBuf),
-    #[error("its commit {} is not the one that was acknowledged", .0.0)]
-    Other(Version),
-    #[error("the newest acknowledged commit cannot be completed from its record")]
-    Redo,
-    #[error("the record of the newest commit cannot be written")]
-    Acked(#[source] std::io::Error),
-    #[error("SQLite cannot read the database")]
-    Sqlite(#[source] rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for Damage {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
 
 /// Opens one more connection to the database at `path`.
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {

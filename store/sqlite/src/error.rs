@@ -9,7 +9,7 @@ use std::{
 use control_plane_store::{Cause, CommitError, Version};
 use rusqlite::ErrorCode;
 
-use crate::database::Damage;
+use crate::damage::Damage;
 
 /// Reason why a directory cannot be opened as a store.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod acked;
+mod damage;
 mod database;
 mod directory;
 mod error;

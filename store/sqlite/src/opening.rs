@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use crate::{
     Error,
     acked::{self, Acked, Found, Record, Recorder},
-    database::{self, Damage, Verified},
+    damage::Damage,
+    database::{self, Verified},
     directory::{Directory, Identity, io_error},
     error::{damaged, open_error},
     redo::{self, Commit},

@@ -6,7 +6,7 @@ use control_plane_store::Error;
 use futures::channel::oneshot;
 use rusqlite::{Connection, Transaction};
 
-use crate::{database::Damage, error::read_error};
+use crate::{damage::Damage, error::read_error};
 
 /// Number of reader threads, and so of reads that run at the same time.
 pub(crate) const THREADS: usize = 4;

@@ -17,7 +17,8 @@ use rusqlite::Transaction;
 
 use crate::{
     Error,
-    database::{self, Damage},
+    damage::Damage,
+    database,
     directory::Directory,
     error::{damaged, open_error},
     opening, reader,

@@ -14,7 +14,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
     acked::{self, Record, Recorder, State},
-    database::{self, Damage},
+    damage::Damage,
+    database,
     directory::Identity,
     error::{Failure, commit_error},
     redo,
