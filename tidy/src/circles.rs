@@ -16,7 +16,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         "benches/src",
         &["ours", "peers", "report", "scenarios", "shared"],
     ),
-    ("examples/testbed/src/production", &["cell", "client"]),
     (
         "examples/testbed/src/production/balancer",
         &["control", "table"],

@@ -20,6 +20,9 @@ pub struct Identity {
     pub jobs: Vec<String>,
 }
 
+/// Name of the file in a cell's directory that contains its [`Address`].
+pub(super) const ADDRESS_FILE: &str = "address";
+
 /// Content of the file `address` in a cell's directory, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {

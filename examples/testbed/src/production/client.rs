@@ -25,10 +25,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     api::{
-        Address, BalancerSpec, BalancerView, Caller, Identity, JobSpec, JobView, MetricsTarget,
-        Progress, Refusal,
+        ADDRESS_FILE, Address, BalancerSpec, BalancerView, Caller, Identity, JobSpec, JobView,
+        MetricsTarget, Progress, Refusal,
     },
-    cell::ADDRESS_FILE,
     http::{self, Http},
 };
 

@@ -38,10 +38,10 @@ use self::{
     journal::Journal,
     state::Cell,
 };
-use super::{api::Address, frontend::terminated};
-
-/// Name of the file in a cell's directory that contains its address.
-pub(super) const ADDRESS_FILE: &str = "address";
+use super::{
+    api::{ADDRESS_FILE, Address},
+    frontend::terminated,
+};
 
 /// Command line options of a cell.
 #[derive(Debug, Clone, clap::Args)]
