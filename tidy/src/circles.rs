@@ -17,10 +17,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         &["ours", "peers", "report", "scenarios", "shared"],
     ),
     (
-        "examples/testbed/src/production/balancer",
-        &["control", "table"],
-    ),
-    (
         "examples/testbed/src/production/cell",
         &["fence", "front", "job", "peers", "proxy", "state", "task"],
     ),

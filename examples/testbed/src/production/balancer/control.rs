@@ -1,12 +1,8 @@
 //! The messages between a cell and its balancer, one JSON value per line.
 
 use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::UnixStream,
-};
+use tokio::io::AsyncWriteExt;
 
-use super::table::Table;
 use crate::production::api::Endpoint;
 
 /// A message of the cell: the whole routing, which replaces the previous one.
@@ -25,33 +21,6 @@ pub(in crate::production) struct Routing {
 pub(in crate::production) struct Acknowledged {
     /// Number of the routing that is in force.
     pub(in crate::production) epoch: u64,
-}
-
-/// Puts each routing of the cell in force and sends the acknowledgements, until the cell closes the connection.
-pub(super) async fn obey(control: UnixStream, table: &Table) {
-    let (read, mut write) = control.into_split();
-    let mut lines = BufReader::new(read).lines();
-    let mut acknowledged = table.acknowledged();
-    loop {
-        tokio::select! {
-            line = lines.next_line() => {
-                let Ok(Some(line)) = line else { return };
-                match serde_json::from_str(&line) {
-                    Ok(routing) => table.swap(routing),
-                    Err(error) => tracing::error!(
-                        %error,
-                        "cannot read a routing of the cell; the previous one stays in force"
-                    ),
-                }
-            }
-            Ok(()) = acknowledged.changed() => {
-                let epoch = *acknowledged.borrow_and_update();
-                if say(&mut write, &Acknowledged { epoch }).await.is_err() {
-                    return;
-                }
-            }
-        }
-    }
 }
 
 /// Writes a message as one line.

@@ -7,6 +7,7 @@
 //! routing in force at once, and acknowledges it when no request in flight exceeds it any more.
 
 pub(super) mod control;
+mod obey;
 mod proxy;
 mod serve;
 mod table;
@@ -59,7 +60,7 @@ pub async fn run(_: Options) -> io::Result<()> {
     let proxy = Arc::new(Proxy::new(Arc::clone(&table), lives.clone()));
     tokio::spawn(async move {
         let end = tokio::select! {
-            () = control::obey(control, &table) => Life::Gone,
+            () = obey::obey(control, &table) => Life::Gone,
             () = terminated() => Life::HandOver,
         };
         let _ = life.send(end);
