@@ -16,10 +16,6 @@ pub const TOLERATED: &[(&str, &[&str])] = &[
         "benches/src",
         &["ours", "peers", "report", "scenarios", "shared"],
     ),
-    (
-        "examples/testbed/src/production/cell",
-        &["fence", "front", "job", "peers", "proxy", "state", "task"],
-    ),
     ("prodspec-model/src/snapshot", &["chunk", "write"]),
     ("prodspec-model/src/snapshot", &["node", "pack"]),
     (

@@ -9,10 +9,12 @@ use std::{
 };
 
 use super::{
+    error::Error,
     fence::replace_file,
     front::Front,
     job::Job,
-    state::{Cell, Error, State},
+    site::Site,
+    state::{Cell, State},
 };
 use crate::production::api::{
     BalancerSpec, BalancerView, By, Caller, Change, Identity, JobSpec, JobView, MetricsTarget,
@@ -130,7 +132,7 @@ impl Cell {
                 )?;
                 state.front = Some(Front::new(listener)?);
             }
-            state.ask_balancer(self, Some(spec), By::from(caller))
+            state.ask_balancer(&self.site(), Some(spec), By::from(caller))
         })?;
         Ok(self.look(|state, _| progress(state.front.as_ref().map(Front::stability))))
     }
@@ -139,7 +141,7 @@ impl Cell {
     pub(super) fn delete_balancer(&self, caller: &Caller) -> Result<Progress, Error> {
         self.change(|state| {
             state.admit("balancer", caller)?;
-            state.ask_balancer(self, None, By::from(caller))
+            state.ask_balancer(&self.site(), None, By::from(caller))
         })?;
         Ok(self.look(|state, _| progress(state.front.as_ref().map(Front::stability))))
     }
@@ -153,7 +155,7 @@ impl Cell {
             for name in names {
                 state.ask_job(&name, None, By::from(caller))?;
             }
-            state.ask_balancer(self, None, By::from(caller))
+            state.ask_balancer(&self.site(), None, By::from(caller))
         })?;
         Ok(Progress::InProgress)
     }
@@ -195,7 +197,7 @@ impl State {
 
     fn ask_balancer(
         &mut self,
-        cell: &Cell,
+        site: &Site,
         spec: Option<BalancerSpec>,
         by: By,
     ) -> Result<(), Error> {
@@ -207,7 +209,7 @@ impl State {
         }
         self.journal
             .append("balancer", Change::Spec, &front.spec(), &spec, &by)?;
-        Ok(front.ask(cell, spec, by, &mut self.journal)?)
+        Ok(front.ask(site, spec, by, &mut self.journal)?)
     }
 }
 

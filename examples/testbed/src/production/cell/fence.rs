@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::state::Error;
+use super::error::Error;
 use crate::production::api::Caller;
 
 /// Replaces a file atomically and syncs its content to disk.

@@ -12,11 +12,8 @@ use serde_json::json;
 use tokio::{sync::watch, task::AbortHandle, time::Instant};
 
 use super::{
-    backoff::Backoff,
-    job::Job,
-    journal::Journal,
-    peers, proxy,
-    state::{Cell, State},
+    backoff::Backoff, epochs::Epochs, job::Job, journal::Journal, numbers::Numbers, peers, proxy,
+    site::Site,
 };
 use crate::production::{
     api::{BalancerSpec, BalancerView, By, Change, Endpoint, State as Stability},
@@ -66,13 +63,6 @@ impl Drop for Peer {
     }
 }
 
-/// The last epoch sent to the balancer, and the last one that it acknowledged.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Epochs {
-    pub(super) said: u64,
-    pub(super) acknowledged: u64,
-}
-
 impl Front {
     /// Creates a balancer without a process.
     pub(super) fn new(listener: TcpListener) -> io::Result<Self> {
@@ -99,7 +89,7 @@ impl Front {
     /// in flight fit.
     pub(super) fn ask(
         &mut self,
-        cell: &Cell,
+        site: &Site,
         spec: Option<BalancerSpec>,
         by: By,
         journal: &mut Journal,
@@ -114,7 +104,7 @@ impl Front {
         for name in spec.cells.keys() {
             self.peers.entry(name.clone()).or_insert_with(|| Peer {
                 found: None,
-                watch: peers::watch(cell, name),
+                watch: peers::watch(site, name),
             });
         }
         self.backoff = Backoff::default();
@@ -126,10 +116,10 @@ impl Front {
     /// Starts the process if it is not running, and sends it a new routing if the routing has changed.
     pub(super) fn advance(
         &mut self,
-        cell: &Cell,
+        site: &Site,
         jobs: &BTreeMap<String, Job>,
         journal: &mut Journal,
-        last_number: &mut u64,
+        numbers: &mut Numbers,
     ) -> io::Result<()> {
         if self.leaving {
             if let Some(process) = &mut self.process {
@@ -142,7 +132,7 @@ impl Front {
             != (self.spec.max_capacity, &endpoints)
         {
             self.routing = Routing {
-                epoch: State::number(last_number),
+                epoch: numbers.next(),
                 max_capacity: self.spec.max_capacity,
                 endpoints,
             };
@@ -155,7 +145,7 @@ impl Front {
             }
         }
         if self.process.is_none() && self.backoff.over() {
-            self.start(cell, State::number(last_number), journal)?;
+            self.start(site, numbers.next(), journal)?;
         }
         Ok(())
     }
@@ -177,7 +167,7 @@ impl Front {
     }
 
     /// Records that the process has exited.
-    pub(super) fn exited(&mut self, cell: &Cell, id: u64, journal: &mut Journal) -> io::Result<()> {
+    pub(super) fn exited(&mut self, site: &Site, id: u64, journal: &mut Journal) -> io::Result<()> {
         let Some(process) = self.process.take_if(|process| process.id == id) else {
             return Ok(());
         };
@@ -190,7 +180,7 @@ impl Front {
         }
         if !expected {
             self.to_heal = true;
-            self.slow_down(cell, process.started.elapsed());
+            self.slow_down(site, process.started.elapsed());
         }
         Ok(())
     }
@@ -244,14 +234,14 @@ impl Front {
         }
     }
 
-    fn start(&mut self, cell: &Cell, id: u64, journal: &mut Journal) -> io::Result<()> {
+    fn start(&mut self, site: &Site, id: u64, journal: &mut Journal) -> io::Result<()> {
         let by = if std::mem::take(&mut self.to_heal) {
             &By::Heal
         } else {
             &self.by
         };
         let (told, routing) = watch::channel(self.routing.clone());
-        match proxy::start(cell, id, &self.listener, routing) {
+        match proxy::start(site, id, &self.listener, routing) {
             Ok(pid) => {
                 let to = json!({ "pid": pid });
                 journal.append("balancer/process", Change::Process, &(), &to, by)?;
@@ -265,15 +255,15 @@ impl Front {
             }
             Err(error) => {
                 tracing::error!(%error, "cannot start the balancer; trying again after a delay");
-                self.slow_down(cell, Duration::ZERO);
+                self.slow_down(site, Duration::ZERO);
             }
         }
         Ok(())
     }
 
-    fn slow_down(&mut self, cell: &Cell, life: Duration) {
+    fn slow_down(&mut self, site: &Site, life: Duration) {
         if let Some(wait) = self.backoff.died(life) {
-            cell.look_again_after(wait);
+            site.look_again_after(wait);
         }
     }
 

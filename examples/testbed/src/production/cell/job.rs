@@ -7,10 +7,11 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     backoff::Backoff,
-    front::Epochs,
+    epochs::Epochs,
     journal::Journal,
+    numbers::Numbers,
     plan::{self, Seen, Step},
-    state::{Cell, State},
+    site::Site,
     task,
 };
 use crate::production::api::{
@@ -83,15 +84,15 @@ impl Job {
     /// Performs the next steps of the plan: starts, delists and discards tasks.
     pub(super) fn advance(
         &mut self,
-        cell: &Cell,
+        site: &Site,
         name: &str,
         journal: &mut Journal,
-        last_number: &mut u64,
+        numbers: &mut Numbers,
     ) -> io::Result<()> {
         for step in plan::next(self.wanted_tasks(), self.capacity_in_force, &self.seen()) {
             match step {
                 Step::Start if !self.backoff.over() => {}
-                Step::Start => self.start(cell, name, State::number(last_number), journal)?,
+                Step::Start => self.start(site, name, numbers.next(), journal)?,
                 Step::Delist(id) => self.move_to(name, id, Phase::Draining, journal)?,
                 Step::Discard(id) => {
                     if let Some(task) = self.task(id) {
@@ -156,7 +157,7 @@ impl Job {
     /// Records that the process of a task has exited; `problem` says why it failed, if it did.
     pub(super) fn exited(
         &mut self,
-        cell: &Cell,
+        site: &Site,
         name: &str,
         id: u64,
         problem: Option<String>,
@@ -173,7 +174,7 @@ impl Job {
         if !expected {
             self.problem = problem.or(self.problem.take());
             self.to_heal += 1;
-            self.slow_down(cell, task.started.elapsed());
+            self.slow_down(site, task.started.elapsed());
         }
         Ok(())
     }
@@ -232,7 +233,7 @@ impl Job {
         }
     }
 
-    fn start(&mut self, cell: &Cell, name: &str, id: u64, journal: &mut Journal) -> io::Result<()> {
+    fn start(&mut self, site: &Site, name: &str, id: u64, journal: &mut Journal) -> io::Result<()> {
         let by = if self.to_heal > 0 {
             &By::Heal
         } else {
@@ -241,11 +242,11 @@ impl Job {
         let to = json!({ "phase": Phase::Starting, "version": self.spec.version });
         journal.append(&format!("jobs/{name}/{id}"), Change::Process, &(), &to, by)?;
         self.to_heal = self.to_heal.saturating_sub(1);
-        let (pid, stop) = match task::start(cell, name, id, &self.spec) {
+        let (pid, stop) = match task::start(site, name, id, &self.spec) {
             Ok(started) => started,
             Err(error) => {
                 self.problem = Some(format!("cannot start a process: {error}"));
-                self.slow_down(cell, Duration::ZERO);
+                self.slow_down(site, Duration::ZERO);
                 return Ok(());
             }
         };
@@ -262,9 +263,9 @@ impl Job {
         Ok(())
     }
 
-    fn slow_down(&mut self, cell: &Cell, life: Duration) {
+    fn slow_down(&mut self, site: &Site, life: Duration) {
         if let Some(wait) = self.backoff.died(life) {
-            cell.look_again_after(wait);
+            site.look_again_after(wait);
         }
     }
 

@@ -5,21 +5,27 @@
 //! - `plan`: a pure function that chooses the next steps for tasks. `job` and `front`: the state of a job and of the
 //!   balancer. `task` and `proxy`: their processes. `backoff`: delays between restarts.
 //! - `peers`: the balancers of other cells, for the global balancer.
-//! - `fence`: refuses calls of old owners. `journal`: records every change.
+//! - `site`: what processes and peers know of the cell, and their reports to it.
+//! - `epochs`: how far the balancer follows its routings. `numbers`: the numbers of processes and routings.
+//! - `fence`: refuses calls of old owners. `error`: why a call is refused. `journal`: records every change.
 //!
 //! The wanted state is kept in memory only. When a cell is killed, its children exit too, because their standard input
 //! is closed. A restarted cell is empty until a caller sets its jobs and its balancer again.
 
 mod backoff;
 mod calls;
+mod epochs;
+mod error;
 mod fence;
 mod front;
 mod job;
 mod journal;
+mod numbers;
 mod peers;
 mod plan;
 mod proxy;
 mod serve;
+mod site;
 mod state;
 mod task;
 

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use tokio::task::AbortHandle;
 
-use super::state::Cell;
+use super::site::{Report, Site};
 use crate::production::{
     api::{BalancerView, Caller},
     client,
@@ -16,18 +16,18 @@ use crate::production::{
 const REST: Duration = Duration::from_millis(100);
 
 /// Starts to follow the balancer of the cell `name`, whose directory is a sibling of this cell's.
-pub(super) fn watch(cell: &Cell, name: &str) -> AbortHandle {
-    let cell = cell.clone();
+pub(super) fn watch(site: &Site, name: &str) -> AbortHandle {
+    let site = site.clone();
     let name = name.to_owned();
     tokio::spawn(async move {
         let mut last = None;
         loop {
-            let dir = cell.dir().with_file_name(&name);
+            let dir = site.dir.with_file_name(&name);
             if let Ok(peer) = client::Cell::connect(&dir, &name).await {
                 // This returns when the connection fails.
-                let _ = follow(&cell, &peer, &mut last).await;
+                let _ = follow(&site, &peer, &mut last).await;
             }
-            tell(&cell, &name, &mut last, None);
+            tell(&site, &name, &mut last, None);
             tokio::time::sleep(REST).await;
         }
     })
@@ -35,7 +35,7 @@ pub(super) fn watch(cell: &Cell, name: &str) -> AbortHandle {
 }
 
 async fn follow(
-    cell: &Cell,
+    site: &Site,
     peer: &client::Cell,
     last: &mut Option<(SocketAddr, u32)>,
 ) -> Result<(), client::Error> {
@@ -50,7 +50,7 @@ async fn follow(
             Some(view) => view.generation,
             None => peer.identity(&next).await?.generation,
         };
-        tell(cell, peer.name(), last, view.as_ref().and_then(takes));
+        tell(site, peer.name(), last, view.as_ref().and_then(takes));
     }
 }
 
@@ -61,17 +61,13 @@ fn takes(view: &BalancerView) -> Option<(SocketAddr, u32)> {
 }
 
 fn tell(
-    cell: &Cell,
+    site: &Site,
     name: &str,
     last: &mut Option<(SocketAddr, u32)>,
     found: Option<(SocketAddr, u32)>,
 ) {
     if std::mem::replace(last, found) != found {
-        cell.note(|state| {
-            if let Some(front) = &mut state.front {
-                front.peer(name, found);
-            }
-            Ok(())
-        });
+        let name = name.to_owned();
+        site.report(Report::Peer { name, found });
     }
 }

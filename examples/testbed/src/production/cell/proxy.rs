@@ -16,7 +16,10 @@ use tokio::{
     sync::watch,
 };
 
-use super::{state::Cell, this_program};
+use super::{
+    site::{Report, Site},
+    this_program,
+};
 use crate::production::balancer::control::{Acknowledged, Routing, say};
 
 /// Maximum time for the balancer to exit after it was asked to. After that, it is killed.
@@ -25,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Starts the balancer and returns its process id. The balancer exits when the sender of `routing` is dropped, and when
 /// the cell dies.
 pub(super) fn start(
-    cell: &Cell,
+    site: &Site,
     id: u64,
     listener: &TcpListener,
     routing: watch::Receiver<Routing>,
@@ -36,38 +39,35 @@ pub(super) fn start(
     let mut command = this_program()?;
     command
         .arg("balancer")
-        .arg(format!("--name={}", cell.name()))
+        .arg(format!("--name={}", site.name))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::from(OwnedFd::from(listener.try_clone()?)));
     let child = Command::from(command).spawn()?;
     let pid = child.id().unwrap_or(0);
-    tokio::spawn(see_through(cell.clone(), id, child, ours, routing));
+    tokio::spawn(see_through(site.clone(), id, child, ours, routing));
     Ok(pid)
 }
 
 async fn see_through(
-    cell: Cell,
+    site: Site,
     id: u64,
     mut child: Child,
     control: UnixStream,
     routing: watch::Receiver<Routing>,
 ) {
     tokio::select! {
-        () = converse(&cell, id, control, routing) => {}
+        () = converse(&site, id, control, routing) => {}
         _ = child.wait() => {}
     }
     if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
         let _ = child.kill().await;
     }
-    cell.note(|state| match &mut state.front {
-        Some(front) => Ok(front.exited(&cell, id, &mut state.journal)?),
-        None => Ok(()),
-    });
+    site.report(Report::BalancerExited { balancer: id });
 }
 
 /// Exchanges messages with the balancer until the connection or the sender of routings is closed.
 async fn converse(
-    cell: &Cell,
+    site: &Site,
     id: u64,
     control: UnixStream,
     mut routing: watch::Receiver<Routing>,
@@ -89,10 +89,7 @@ async fn converse(
             line = lines.next_line() => {
                 let Ok(Some(line)) = line else { return };
                 let Ok(Acknowledged { epoch }) = serde_json::from_str(&line) else { return };
-                cell.note(|state| match &mut state.front {
-                    Some(front) => Ok(front.acknowledged(id, epoch, &mut state.journal)?),
-                    None => Ok(()),
-                });
+                site.report(Report::Acknowledged { balancer: id, epoch });
             }
         }
     }

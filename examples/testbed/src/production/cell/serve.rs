@@ -13,7 +13,7 @@ use axum::{
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 
-use super::state::{Cell, Error};
+use super::{error::Error, state::Cell};
 use crate::production::api::{
     BalancerView, Caller, Identity, JobView, MetricsTarget, Progress, Refusal,
 };

@@ -1,4 +1,4 @@
-//! The state of a cell, under one lock. Calls and events of processes both change it through [`Cell::change`], which
+//! The state of a cell, under one lock. Calls and reports of processes both change it through [`Cell::change`], which
 //! then takes the steps that follow from the change. No code waits while it holds the lock.
 
 use std::{
@@ -12,35 +12,16 @@ use std::{
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::{fence::Fences, front::Front, job::Job, journal::Journal};
+use super::{
+    error::Error,
+    fence::Fences,
+    front::Front,
+    job::Job,
+    journal::Journal,
+    numbers::Numbers,
+    site::{Report, Site},
+};
 use crate::production::api::{By, Change};
-
-/// Why a cell refuses a call.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    /// The fence refused the call: there is a newer owner or a later call.
-    #[error("{message}")]
-    Fenced {
-        /// What the fence compared, and what to do next.
-        message: String,
-        /// The greatest token seen.
-        seen: u64,
-    },
-    /// The cell is being turned down and accepts no changes.
-    #[error("{0}")]
-    Refused(String),
-    /// The call has invalid arguments.
-    #[error("{0}")]
-    Invalid(String),
-    /// The cell has no such resource.
-    #[error("the cell has no {0}: create it with PUT first")]
-    Absent(String),
-    /// The cell cannot write its journal or another file, and exits.
-    #[error(
-        "the cell cannot write to its directory and exits: free disk space, then start it again"
-    )]
-    Io(#[from] io::Error),
-}
 
 /// How the cell ended.
 #[derive(Debug)]
@@ -55,9 +36,9 @@ pub(super) struct Cell(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    name: String,
+    name: Arc<str>,
     instance: String,
-    dir: PathBuf,
+    dir: Arc<Path>,
     state: Mutex<State>,
     generation: watch::Sender<u64>,
     end: watch::Sender<Option<End>>,
@@ -70,8 +51,7 @@ pub(super) struct State {
     pub(super) fences: Fences,
     pub(super) jobs: BTreeMap<String, Job>,
     pub(super) front: Option<Front>,
-    /// Last number given to a process or a routing. Numbers rise and are never used twice.
-    pub(super) last_number: u64,
+    pub(super) numbers: Numbers,
     /// True while the whole cell is being turned down.
     pub(super) leaving: bool,
 }
@@ -88,15 +68,15 @@ impl Cell {
         let up = json!({ "pid": std::process::id() });
         journal.append("cell", Change::Process, &(), &up, &By::NoCall)?;
         Ok(Self(Arc::new(Shared {
-            name,
+            name: name.into(),
             instance,
-            dir,
+            dir: dir.into(),
             state: Mutex::new(State {
                 journal,
                 fences,
                 jobs: BTreeMap::new(),
                 front: None,
-                last_number: 0,
+                numbers: Numbers::default(),
                 leaving: false,
             }),
             generation: watch::Sender::new(1),
@@ -116,6 +96,16 @@ impl Cell {
         &self.0.dir
     }
 
+    /// Returns what the processes and the peers of the cell know of it.
+    pub(super) fn site(&self) -> Site {
+        let cell = self.clone();
+        Site {
+            name: Arc::clone(&self.0.name),
+            dir: Arc::clone(&self.0.dir),
+            reports: Arc::new(move |report| cell.note(report)),
+        }
+    }
+
     /// Runs `look` with the state and its generation.
     pub(super) fn look<T>(&self, look: impl FnOnce(&mut State, u64) -> T) -> T {
         let mut state = self.lock();
@@ -129,7 +119,7 @@ impl Cell {
     ) -> Result<T, Error> {
         let mut state = self.lock();
         let changed = change(&mut state).and_then(|changed| {
-            state.reconcile(self)?;
+            state.reconcile(&self.site())?;
             Ok(changed)
         });
         if let Err(Error::Io(error)) = &changed {
@@ -146,19 +136,11 @@ impl Cell {
         changed
     }
 
-    /// Changes the state because of an event, without a caller that gets the result. A failure ends the cell and is
+    /// Changes the state because of a report, without a caller that gets the result. A failure ends the cell and is
     /// logged.
-    pub(super) fn note(&self, change: impl FnOnce(&mut State) -> Result<(), Error>) {
-        let _ = self.change(change);
-    }
-
-    /// Takes the next steps again after `wait`.
-    pub(super) fn look_again_after(&self, wait: Duration) {
-        let cell = self.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(wait).await;
-            cell.note(|_| Ok(()));
-        });
+    fn note(&self, report: Report) {
+        let site = self.site();
+        let _ = self.change(|state| Ok(state.note(&site, report)?));
     }
 
     /// Waits until the generation is greater than `after` or the cell ends, for at most `patience`.
@@ -190,20 +172,40 @@ impl Cell {
 }
 
 impl State {
-    /// Returns the next number, which is greater than all earlier ones.
-    pub(super) fn number(last: &mut u64) -> u64 {
-        *last += 1;
-        *last
+    /// Records a report. Reports of a job or a balancer that is gone have no effect.
+    fn note(&mut self, site: &Site, report: Report) -> io::Result<()> {
+        let journal = &mut self.journal;
+        match (report, &mut self.front) {
+            (Report::Ready { job, task, port }, _) => match self.jobs.get_mut(&job) {
+                Some(it) => it.ready(&job, task, port, journal),
+                None => Ok(()),
+            },
+            (Report::TaskExited { job, task, problem }, _) => match self.jobs.get_mut(&job) {
+                Some(it) => it.exited(site, &job, task, problem, journal),
+                None => Ok(()),
+            },
+            (Report::Acknowledged { balancer, epoch }, Some(front)) => {
+                front.acknowledged(balancer, epoch, journal)
+            }
+            (Report::BalancerExited { balancer }, Some(front)) => {
+                front.exited(site, balancer, journal)
+            }
+            (Report::Peer { name, found }, Some(front)) => {
+                front.peer(&name, found);
+                Ok(())
+            }
+            (Report::DelayOver, _) | (_, None) => Ok(()),
+        }
     }
 
     /// Takes every step that is possible now. The tasks come first, then the routing, which depends on them, then the
     /// drained tasks, which depend on the routing.
-    fn reconcile(&mut self, cell: &Cell) -> Result<(), Error> {
+    fn reconcile(&mut self, site: &Site) -> Result<(), Error> {
         for (name, job) in &mut self.jobs {
-            job.advance(cell, name, &mut self.journal, &mut self.last_number)?;
+            job.advance(site, name, &mut self.journal, &mut self.numbers)?;
         }
         if let Some(front) = &mut self.front {
-            front.advance(cell, &self.jobs, &mut self.journal, &mut self.last_number)?;
+            front.advance(site, &self.jobs, &mut self.journal, &mut self.numbers)?;
         }
         self.front.take_if(|front| front.gone());
         let routing = self.front.as_ref().map(Front::epochs);

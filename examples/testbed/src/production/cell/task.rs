@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    state::{Cell, Error},
+    site::{Report, Site},
     this_program,
 };
 use crate::production::{api::JobSpec, http};
@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Starts a task and returns its process id and a handle. The task exits when the handle is dropped, and when the cell
 /// dies.
 pub(super) fn start(
-    cell: &Cell,
+    site: &Site,
     job: &str,
     id: u64,
     spec: &JobSpec,
@@ -37,7 +37,7 @@ pub(super) fn start(
     let mut command = this_program()?;
     command
         .arg("frontend")
-        .arg(format!("--name={}/{job}/{id}", cell.name()))
+        .arg(format!("--name={}/{job}/{id}", site.name))
         .arg(format!("--version={}", spec.version))
         .arg(format!("--capacity={}", spec.capacity_per_task))
         .arg(format!("--schema={}", spec.schema))
@@ -50,7 +50,7 @@ pub(super) fn start(
     // `wait` on a child closes its standard input, so the input is kept outside the child.
     let pipes = (child.stdin.take(), child.stdout.take());
     tokio::spawn(see_through(
-        cell.clone(),
+        site.clone(),
         job.to_owned(),
         id,
         child,
@@ -61,7 +61,7 @@ pub(super) fn start(
 }
 
 async fn see_through(
-    cell: Cell,
+    site: Site,
     job: String,
     id: u64,
     mut child: Child,
@@ -71,7 +71,8 @@ async fn see_through(
     let problem = tokio::select! {
         ready = tokio::time::timeout(START, healthy(stdout)) => match ready {
             Ok(Ok(port)) => {
-                tell_ready(&cell, &job, id, port);
+                let job = job.clone();
+                site.report(Report::Ready { job, task: id, port });
                 tokio::select! {
                     status = child.wait() => Some(died(status)),
                     _ = &mut stopped => None,
@@ -87,18 +88,10 @@ async fn see_through(
     if problem.is_some() || tokio::time::timeout(GRACE, child.wait()).await.is_err() {
         let _ = child.kill().await;
     }
-    cell.note(|state| match state.jobs.get_mut(&job) {
-        Some(it) => Ok(it.exited(&cell, &job, id, problem, &mut state.journal)?),
-        None => Ok(()),
-    });
-}
-
-fn tell_ready(cell: &Cell, job: &str, id: u64, port: u16) {
-    cell.note(|state| match state.jobs.get_mut(job) {
-        Some(it) => it
-            .ready(job, id, port, &mut state.journal)
-            .map_err(Error::from),
-        None => Ok(()),
+    site.report(Report::TaskExited {
+        job,
+        task: id,
+        problem,
     });
 }
 
