@@ -10,8 +10,8 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::{
     Error,
     measure::Sample,
-    report::{Line, OURS},
-    scenarios::{self, Scenario},
+    report::Line,
+    scenarios::{self, OURS, Scenario},
 };
 
 /// Runs all sides of `scenario` `runs` times and compares the medians, phase by phase.

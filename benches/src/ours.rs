@@ -31,7 +31,6 @@ use crate::{
     Error,
     assets::{self, JobType, jobs, shuffled},
     measure::{Meter, Sample, now},
-    scenarios::event_latency::EVENTS,
 };
 
 /// One hour, so that no drift scan falls into the measurement of a burst or an event.
@@ -261,16 +260,16 @@ fn period(n: usize, phase: &str, period: Duration) -> Result<Vec<Sample>, Error>
     })
 }
 
-/// Changes the intent of one asset at a time while all others are idle; measures from the seal to the start of its
-/// diff.
-pub(crate) fn latency(n: usize) -> Result<Vec<Sample>, Error> {
+/// Changes the intent of one asset at a time, `events` times, while all others are idle; measures from the seal to the
+/// start of its diff.
+pub(crate) fn latency(n: usize, events: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut world = World::new(HOUR).await?;
         world.burst(n, "all").await?;
         world.plugin.0.watched.store(1, Ordering::Relaxed);
-        let mut latencies = Vec::with_capacity(EVENTS);
+        let mut latencies = Vec::with_capacity(events);
         let meter = Meter::start()?;
-        for event in 0..EVENTS {
+        for event in 0..events {
             let changed = assets::job(shuffled(event, n), 2 + event as u64)?;
             let next = world.seal(vec![changed]).await?;
             let sealed = now();
@@ -278,7 +277,7 @@ pub(crate) fn latency(n: usize) -> Result<Vec<Sample>, Error> {
             world.settled().await?;
             latencies.push(world.plugin.started()? - sealed);
         }
-        Ok(vec![meter.stop("all", EVENTS)?.latencies(latencies)])
+        Ok(vec![meter.stop("all", events)?.latencies(latencies)])
     })
 }
 

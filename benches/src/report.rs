@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-use crate::{measure::Sample, scenarios::Scenario};
-
-/// Name of our side of a scenario.
-pub(crate) const OURS: &str = "ours";
+use crate::{
+    measure::Sample,
+    scenarios::{OURS, Scenario},
+};
 
 /// Columns of the table, in order.
 const COLUMNS: [&str; 6] = [

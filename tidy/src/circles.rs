@@ -12,10 +12,6 @@ use crate::tree::{File, Tree};
 /// The circles that are tolerated: the folder, relative to the repository's root, and its modules. Remove an entry when
 /// its circle is gone; never add one.
 pub const TOLERATED: &[(&str, &[&str])] = &[
-    (
-        "benches/src",
-        &["ours", "peers", "report", "scenarios", "shared"],
-    ),
     ("prodspec-model/src/snapshot", &["chunk", "write"]),
     ("prodspec-model/src/snapshot", &["node", "pack"]),
     (

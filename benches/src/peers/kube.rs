@@ -33,7 +33,6 @@ use tokio::runtime::Runtime;
 use crate::{
     Error, assets,
     measure::{Meter, Sample, now},
-    scenarios::event_latency::EVENTS,
 };
 
 /// One hour, so that no object is reconciled again while a burst or an event is measured.
@@ -203,20 +202,20 @@ pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
     })
 }
 
-/// Measures changes of single objects, one after the other, while all other objects are idle.
-pub(crate) fn latency(n: usize) -> Result<Vec<Sample>, Error> {
+/// Measures `events` changes of single objects, one after the other, while all other objects are idle.
+pub(crate) fn latency(n: usize, events: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let mut world = World::new(n, HOUR, 0);
         world.round().await?;
         let meter = Meter::start()?;
-        let mut latencies = Vec::with_capacity(EVENTS);
-        for event in 0..EVENTS {
+        let mut latencies = Vec::with_capacity(events);
+        for event in 0..events {
             latencies.push(
                 world
                     .change(assets::shuffled(event, n), 2 + event as u64)
                     .await?,
             );
         }
-        Ok(vec![meter.stop("all", EVENTS)?.latencies(latencies)])
+        Ok(vec![meter.stop("all", events)?.latencies(latencies)])
     })
 }

@@ -10,7 +10,6 @@ use crate::{
     Error,
     assets::{jobs, shuffled},
     measure::{Meter, Sample, now},
-    scenarios::event_latency::EVENTS,
 };
 
 /// A plugin behind a virtual call and a boxed future, like the real plugins.
@@ -84,12 +83,12 @@ pub(crate) fn idle(n: usize) -> Result<Vec<Sample>, Error> {
     Ok(samples)
 }
 
-/// Measures how long an event takes from one thread to a task on another thread.
-pub(crate) fn latency(_: usize) -> Result<Vec<Sample>, Error> {
+/// Measures how long each of `events` takes from one thread to a task on another thread.
+pub(crate) fn latency(events: usize) -> Result<Vec<Sample>, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()?;
-    let (events, mut inbox) = mpsc::unbounded_channel();
+    let (outbox, mut inbox) = mpsc::unbounded_channel();
     let (answers, mut started) = mpsc::unbounded_channel();
     runtime.spawn(async move {
         while let Some(digest) = inbox.recv().await {
@@ -100,14 +99,14 @@ pub(crate) fn latency(_: usize) -> Result<Vec<Sample>, Error> {
     });
     runtime.block_on(async {
         let meter = Meter::start()?;
-        let mut latencies = Vec::with_capacity(EVENTS);
-        for event in 0..EVENTS {
+        let mut latencies = Vec::with_capacity(events);
+        for event in 0..events {
             let digest = Digest::of(&event.to_le_bytes());
             let sealed = now();
-            events.send(digest)?;
+            outbox.send(digest)?;
             let (start, _) = started.recv().await.ok_or("the task has ended")?;
             latencies.push(start - sealed);
         }
-        Ok(vec![meter.stop("all", EVENTS)?.latencies(latencies)])
+        Ok(vec![meter.stop("all", events)?.latencies(latencies)])
     })
 }

@@ -2,11 +2,10 @@
 //!
 //! `ns_each` is the processor time per asset from the publication until all are settled.
 
-use super::{Scenario, Sizes};
+use super::{OURS, Scenario, Sizes};
 use crate::{
     ours,
     peers::{kube, limit},
-    report::OURS,
 };
 
 /// The scenario `enforce-burst` with its sizes and sides.

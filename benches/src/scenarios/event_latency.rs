@@ -1,14 +1,13 @@
 //! `event-latency`: the time from a change of one asset's intent, while all others are idle, to the start of its diff.
 
-use super::{Scenario, Sizes};
+use super::{OURS, Scenario, Sizes};
 use crate::{
     ours,
     peers::{kube, limit},
-    report::OURS,
 };
 
 /// Number of measured events, one after the other.
-pub(crate) const EVENTS: usize = 1_000;
+const EVENTS: usize = 1_000;
 
 /// The scenario `event-latency` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
@@ -20,8 +19,8 @@ pub(super) static SCENARIO: Scenario = Scenario {
         smoke: 1_000,
     },
     sides: &[
-        (OURS, ours::latency),
-        ("kube-runtime", kube::latency),
-        ("limit", limit::latency),
+        (OURS, |n| ours::latency(n, EVENTS)),
+        ("kube-runtime", |n| kube::latency(n, EVENTS)),
+        ("limit", |_| limit::latency(EVENTS)),
     ],
 };

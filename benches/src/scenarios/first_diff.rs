@@ -2,8 +2,8 @@
 //!
 //! `ns_each` is the processor time per asset of the whole takeover; `p50_us` is the time to the first diff.
 
-use super::{Scenario, Sizes};
-use crate::{ours, report::OURS};
+use super::{OURS, Scenario, Sizes};
+use crate::ours;
 
 /// The scenario `first-diff` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {

@@ -3,11 +3,10 @@
 //! Phase `settled`: `bytes_each` is the memory beside the assets themselves. Phases `60s` and `1h`: one drift period in
 //! virtual time; `cpu_s / secs` is the share of a core.
 
-use super::{Scenario, Sizes};
+use super::{OURS, Scenario, Sizes};
 use crate::{
     ours,
     peers::{kube, limit},
-    report::OURS,
 };
 
 /// The scenario `idle` with its sizes and sides.

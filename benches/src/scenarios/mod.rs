@@ -1,7 +1,7 @@
 //! The scenarios, one file each. A new scenario needs a file and a line in [`SCENARIOS`].
 
 mod enforce_burst;
-pub(crate) mod event_latency;
+mod event_latency;
 mod first_diff;
 mod idle;
 mod preview;
@@ -12,6 +12,9 @@ mod solver;
 use clap::builder::PossibleValuesParser;
 
 use crate::{Error, measure::Sample};
+
+/// Name of our side of a scenario.
+pub(crate) const OURS: &str = "ours";
 
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
@@ -39,7 +42,7 @@ pub(crate) struct Scenario {
     pub(crate) about: &'static str,
     /// Default numbers of assets, if the command line names none.
     pub(crate) sizes: Sizes,
-    /// The sides by name. Our side is named `ours`.
+    /// The sides by name. Our side is named [`OURS`].
     pub(crate) sides: &'static [(&'static str, Side)],
 }
 

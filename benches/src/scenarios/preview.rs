@@ -14,11 +14,10 @@ use prodspec_model::{
 };
 use tower::ServiceBuilder;
 
-use super::{Scenario, Sizes};
+use super::{OURS, Scenario, Sizes};
 use crate::{
     Error, assets,
     measure::{Meter, Sample, now},
-    report::OURS,
 };
 
 /// The scenario `preview` with its sizes and sides.

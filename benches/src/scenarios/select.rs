@@ -22,11 +22,10 @@ use prodspec_model::{
 };
 use tower::ServiceBuilder;
 
-use super::{Scenario, Sizes};
+use super::{OURS, Scenario, Sizes};
 use crate::{
     Error, assets,
     measure::{Meter, Sample, now},
-    report::OURS,
 };
 
 /// The scenario `select` with its sizes and sides.

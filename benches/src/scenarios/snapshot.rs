@@ -5,13 +5,12 @@
 
 use prodspec_model::{Asset, AssetId, IncarnationNo, Snapshot};
 
-use super::{Scenario, Sizes};
+use super::{OURS, Scenario, Sizes};
 use crate::{
     Error,
     assets::{self, id, job, jobs},
     measure::{Meter, Sample},
     peers::naive,
-    report::OURS,
 };
 
 /// The scenario `snapshot` with its sizes and sides.

@@ -5,8 +5,8 @@
 //! `ns_each` is the processor time per consumer from the seal until all are settled; `diffs_each` is the number of
 //! diffs per consumer.
 
-use super::{Scenario, Sizes};
-use crate::{report::OURS, shared};
+use super::{OURS, Scenario, Sizes};
+use crate::shared;
 
 /// The scenario `solver` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
