@@ -8,7 +8,7 @@ use annealing_checks::{
 };
 use async_trait::async_trait;
 use plugin_sdk::{
-    BoxError, Cause, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Quota, Recheck, Verdict,
+    BoxError, Causes, CheckInfo, CheckPlugin, CheckRequest, Delay, Quota, Recheck, Verdict,
     service::{CheckLayer, Proceed, StackService},
 };
 #[cfg(feature = "planted-bugs")]
@@ -21,45 +21,14 @@ use {
 use crate::{
     executor::NodeId,
     faults::Fault,
+    gates::{ALWAYS, INTENT, serial},
     intent::{Kind, number},
     judge::Said,
-    world::{State, World},
+    world::World,
 };
 
-/// Number of scopes into which the delaying checks divide the assets, by asset number.
-pub const SCOPES: usize = 3;
-
-/// Number of the check that applies to every cause.
-const ALWAYS: usize = 0;
-/// Number of the check that applies to the cause `Intent` only.
-const INTENT: usize = 1;
 /// Deadline of a check: without an answer by then it counts as a delay.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Number of keys by which gradual pushes are serialized.
-const SERIAL: usize = 5;
-
-/// Numbers of the checks that a push for this cause has to pass.
-pub fn covering(cause: Option<Cause>) -> impl Iterator<Item = usize> {
-    let intent = (cause == Some(Cause::Intent)).then_some(INTENT);
-    [ALWAYS].into_iter().chain(intent)
-}
-
-/// Whether the check for the cause `Intent` delays an asset now.
-pub fn is_red(state: &State, at: usize) -> bool {
-    let until = state.closed.get(&(INTENT, at % SCOPES));
-    until.is_some_and(|until| state.now < *until)
-}
-
-/// Whether the check for every cause delays an asset now.
-pub fn is_closed(state: &State, at: usize) -> bool {
-    let until = state.closed.get(&(ALWAYS, at % SCOPES));
-    until.is_some_and(|until| state.now < *until)
-}
-
-/// Key of the serialization: gradual assets with the same key are pushed one at a time.
-pub fn serial(at: usize) -> usize {
-    at % SERIAL
-}
 
 /// Breaks R16: a drift repair waits until its provider is in sync, as a change of intent does.
 #[cfg(feature = "planted-bugs")]
@@ -147,15 +116,13 @@ impl CheckPlugin for Gate {
         if fails {
             return Err("the check failed".into());
         }
-        let scope = number(request.asset.as_str()) % SCOPES;
+        let at = number(request.asset.as_str());
         let closed = {
             let state = self.world.state();
-            let until = state.closed.get(&(self.number, scope)).copied();
-            until.is_some_and(|until| state.now < until)
+            state.gates.is_closed(self.number, at, state.now)
         };
         self.remember(&request, !closed);
         if closed && self.number == INTENT {
-            let at = number(request.asset.as_str());
             let mut state = self.world.state();
             state.judge_red(at, request.incarnation.no.0);
         }

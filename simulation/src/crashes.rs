@@ -9,12 +9,13 @@ use futures::FutureExt;
 use crate::{
     executor::Instant,
     faults::{Crash, Points, Rates},
-    intent::{Bad, Kind, Plan, Wish, asset, partition, seal_for_ever},
+    intent::{Bad, Kind, Plan, Wish, asset, partition},
     judge::Violation,
     process,
     production::Content,
     run::audit,
     scenario::Scenario,
+    sealer::seal_for_ever,
     store,
     world::{State, World},
 };

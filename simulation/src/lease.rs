@@ -4,8 +4,8 @@
 use control_plane_store::Write;
 
 use crate::{
+    deadlines::TERM,
     executor::{Instant, NodeId},
-    process::TERM,
     world::State,
 };
 

@@ -11,10 +11,12 @@
 //! ```
 //!
 //! - `executor`: tasks, nodes and clocks. `random`: random numbers. `trace`: the events of a run.
-//! - `intent`: the intent and its edits. `production`: the simulated resources. `plugin`: diffs and pushes over a
-//!   faulty network. `checks`: checks that delay pushes.
+//! - `intent`: the intent. `sealer`: the process that edits and seals it. `production`: the simulated resources.
+//!   `plugin`: diffs and pushes over a faulty network. `checks`: checks that delay pushes. `gates`: when they do.
 //! - `rollouts`: the strategist of each owner. `policies`: its rollout policies. `health`: its health validator.
-//! - `process`, `store`: the real enforcer and store. `faults`: everything that goes wrong, such as kills.
+//! - `process`, `store`: the real enforcer and store. `deadlines`: the times that processes are given.
+//! - `faults`: everything that goes wrong, and how often. `trouble`: what strikes at intervals. `halt`: kills, stops and
+//!   pauses of processes. `people`: the commands of operators.
 //! - `crashes`: a case that is small enough to try a crash at every pair of points.
 //! - `judge`, `lease`: the invariants. `scenario`, `run`, `report`: runs of one seed or of many seeds.
 
@@ -23,12 +25,16 @@
 
 pub mod checks;
 pub mod crashes;
+pub mod deadlines;
 pub mod executor;
 pub mod faults;
+pub mod gates;
+pub mod halt;
 pub mod health;
 pub mod intent;
 pub mod judge;
 pub mod lease;
+pub mod people;
 pub mod plugin;
 pub mod policies;
 pub mod process;
@@ -38,8 +44,10 @@ pub mod report;
 pub mod rollouts;
 pub mod run;
 pub mod scenario;
+pub mod sealer;
 pub mod store;
 pub mod trace;
+pub mod trouble;
 pub mod world;
 
 pub use report::{Report, Sum};

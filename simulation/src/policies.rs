@@ -12,32 +12,12 @@ use plugin_sdk::{BoxError, SelectRequest, Selection, service::StackService};
 use prodspec_model::rollout::FirstTurnup;
 use tower::Service;
 
+#[cfg(feature = "planted-bugs")]
+pub use crate::scenario::Careless;
 use crate::{
     faults::Fault,
     world::{State, World},
 };
-
-/// Part of a policy that the stack ignores, in tests of the judge.
-#[cfg(feature = "planted-bugs")]
-#[derive(Debug, Clone, Copy)]
-pub enum Careless {
-    /// R18: the policy's hold is ignored.
-    Hold,
-    /// R18: the policy's waves are ignored.
-    Waves,
-    /// R18: a first turnup selects all targets at once, even if the policy asks for a gradual one.
-    FirstTurnup,
-    /// R18: the policy's canary is ignored.
-    Canary,
-    /// R18: the policy's order of domains is ignored.
-    Domains,
-    /// R18: the maximum number of targets in flight is ignored.
-    InFlight,
-    /// R18: the maximum of unavailable targets per domain is ignored.
-    Unavailable,
-    /// R21: all bake times are ignored.
-    Bakes,
-}
 
 /// Calls `inner` unless a fault strikes.
 #[derive(Clone)]

@@ -1,5 +1,4 @@
-//! Enforcer processes with the real shell, kernel, checks and ownership: they are started, killed, paused and
-//! restarted.
+//! Enforcer processes with the real shell, kernel, checks and ownership, from their start to their end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,21 +9,18 @@ use prodspec_model::{AssetId, TypeName};
 
 use crate::{
     checks::checks,
+    deadlines::{DIFF, PUSH, TERM},
     executor::{NodeId, NodeRuntime},
-    faults::{Fault, clock, words},
+    faults::Fault,
+    halt::{kill, power_cut},
     intent::{Kind, partition},
+    people::words,
     plugin::Network,
     rollouts,
     store::ProcessStore,
     world::{Process, World},
 };
 
-/// Lease term: other processes take over after this time without a heartbeat.
-pub const TERM: Duration = Duration::from_secs(15);
-/// Deadline of a diff call.
-pub const DIFF: Duration = Duration::from_secs(10);
-/// Deadline of a push call.
-pub const PUSH: Duration = Duration::from_secs(40);
 /// Interval at which the kernel's branch counters are read.
 const TELL_EVERY: Duration = Duration::from_secs(7);
 
@@ -64,6 +60,7 @@ pub fn start(world: &World, place: usize) {
         stop,
         observes,
         rollouts: None,
+        again: start,
     });
     world
         .executor
@@ -177,136 +174,4 @@ fn limits(config: &mut TypeConfig) {
     config.diff_deadline = DIFF;
     config.push_deadline = PUSH;
     config.push_total = Duration::from_secs(120);
-}
-
-/// Kills the process on `node` and starts it again some time later. Returns false if no process runs there.
-pub fn kill(world: &World, node: NodeId) -> bool {
-    let (place, sealer, wait) = {
-        let mut state = world.state();
-        let runs = |process: &Option<Process>| process.as_ref().is_some_and(|p| p.node == node);
-        let place = state.processes.iter().position(runs);
-        let sealer = state.sealed.node == Some(node);
-        if let Some(place) = place {
-            state.processes[place] = None;
-        }
-        if sealer {
-            state.sealed.node = None;
-        }
-        let most = if state.healed { 2 } else { 40 };
-        let wait = state
-            .random
-            .between(Duration::from_millis(100), Duration::from_secs(most));
-        (place, sealer, wait)
-    };
-    if place.is_none() && !sealer {
-        return false;
-    }
-    world.note("killed", None, [u64::from(node.0), 0]);
-    world.executor.kill(node);
-    let again = world.clone();
-    world.spawn(async move {
-        again.sleep(wait).await;
-        if let Some(place) = place {
-            let vacant = again.state().processes[place].is_none();
-            if vacant {
-                start(&again, place);
-            }
-        }
-        if sealer {
-            crate::intent::seal_for_ever(&again);
-        }
-    });
-    true
-}
-
-/// Tells the process on `node` to stop, as SIGTERM does. It is started again after it has ended.
-fn stop(world: &World, node: NodeId) {
-    if world.executor.is_paused(node) {
-        return;
-    }
-    let mut state = world.state();
-    let process = state.processes.iter().flatten().find(|p| p.node == node);
-    let Some(process) = process.cloned() else {
-        return;
-    };
-    if process.stop.unbounded_send(()).is_ok() {
-        state.told_to_stop(node);
-    }
-    drop(state);
-    world.note("told to stop", None, [u64::from(node.0), 0]);
-}
-
-/// Pauses the enforcer on `node` for three lease terms. Does nothing on other nodes: the sealer has no lease, and the
-/// world must not pause.
-pub fn stand_still(world: &World, node: NodeId) {
-    let runs = {
-        let state = world.state();
-        state.processes.iter().flatten().any(|p| p.node == node)
-    };
-    if !runs || world.executor.is_paused(node) {
-        return;
-    }
-    {
-        let mut state = world.state();
-        let until = state.now + TERM * 3;
-        state.judge.stops.sleeps(node, until);
-    }
-    world.note("paused", None, [u64::from(node.0), 0]);
-    world.executor.pause(node, true);
-    let wakes = world.clone();
-    world.spawn(async move {
-        wakes.sleep(TERM * 3).await;
-        wakes.note("resumed", None, [u64::from(node.0), 0]);
-        go_on(&wakes, node);
-    });
-}
-
-/// Resumes a paused process; does nothing if it is not paused.
-pub fn go_on(world: &World, node: NodeId) {
-    if world.executor.is_paused(node) {
-        let mut state = world.state();
-        let now = state.now;
-        state.woken.insert(node, now);
-    }
-    world.executor.pause(node, false);
-}
-
-/// Kills all processes and drops the store's writes that were not synced. Production goes on.
-pub fn power_cut(world: &World) {
-    let (nodes, sealer) = {
-        let mut state = world.state();
-        let nodes: Vec<_> = state.processes.iter().flatten().map(|p| p.node).collect();
-        state.store = state.store.crash();
-        (nodes, state.sealed.node)
-    };
-    world.note("power cut", None, [0, 0]);
-    for node in nodes.into_iter().chain(sealer) {
-        kill(world, node);
-    }
-}
-
-/// Draws the faults that may strike the process in `place` at any time.
-pub fn disturb(world: &World, place: usize) {
-    let (node, crash, pause, stops) = {
-        let mut state = world.state();
-        let Some(process) = state.processes[place].clone() else {
-            return;
-        };
-        (
-            process.node,
-            state.strikes(Fault::Crash),
-            state.strikes(Fault::Pause),
-            state.strikes(Fault::Stop),
-        )
-    };
-    clock::disturb(world, node);
-    if stops {
-        stop(world, node);
-    }
-    if pause {
-        stand_still(world, node);
-    }
-    if crash {
-        kill(world, node);
-    }
 }

@@ -6,8 +6,9 @@ use annealing_enforcer::kernel::Branch;
 use serde::Serialize;
 
 use crate::{
-    faults::{Fault, words::RESCUES},
+    faults::Fault,
     judge::{EXCUSES, LOOKS, Violation},
+    people::words::RESCUES,
     world::World,
 };
 

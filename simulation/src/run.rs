@@ -12,13 +12,16 @@ use control_plane_store::incarnations::Incarnations;
 
 use crate::{
     executor::Instant,
-    faults::{care, drive, go_away},
-    intent::{partition, seal_for_ever},
+    halt,
+    intent::partition,
+    people::care,
     process,
     report::{Report, Sum},
     scenario::Scenario,
+    sealer::seal_for_ever,
     store,
     store::ProcessStore,
+    trouble::{drive, go_away},
     world::World,
 };
 
@@ -105,18 +108,18 @@ fn heal(world: &World) {
         (nodes, observers, state.store.clone())
     };
     for node in observers {
-        process::kill(world, node);
+        halt::kill(world, node);
     }
     for node in nodes {
         world.executor.correct(node);
-        process::go_on(world, node);
+        halt::go_on(world, node);
     }
     world.note("healed", None, [0, 0]);
     let poisoned = world.clone();
     world.spawn(async move {
         let probe = control_plane_store::Store::get(&store, &["probe".into()]).await;
         if probe.is_err() {
-            process::power_cut(&poisoned);
+            halt::power_cut(&poisoned);
         }
     });
 }

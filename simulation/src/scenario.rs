@@ -24,6 +24,28 @@ const CALM: [Fault; 6] = [
 /// Separates the random stream that chooses the rate of orderly stops.
 const STOPS: u64 = 0x7374_6f70;
 
+/// Part of a policy that the stack ignores, in tests of the judge.
+#[cfg(feature = "planted-bugs")]
+#[derive(Debug, Clone, Copy)]
+pub enum Careless {
+    /// R18: the policy's hold is ignored.
+    Hold,
+    /// R18: the policy's waves are ignored.
+    Waves,
+    /// R18: a first turnup selects all targets at once, even if the policy asks for a gradual one.
+    FirstTurnup,
+    /// R18: the policy's canary is ignored.
+    Canary,
+    /// R18: the policy's order of domains is ignored.
+    Domains,
+    /// R18: the maximum number of targets in flight is ignored.
+    InFlight,
+    /// R18: the maximum of unavailable targets per domain is ignored.
+    Unavailable,
+    /// R21: all bake times are ignored.
+    Bakes,
+}
+
 /// Parameters of the run of one seed.
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -63,7 +85,7 @@ pub struct Scenario {
     pub planted_in_rollouts: Option<annealing_strategist::kernel::Bug>,
     /// Part of every rollout policy that is ignored; `None` ignores no part.
     #[cfg(feature = "planted-bugs")]
-    pub careless: Option<crate::policies::Careless>,
+    pub careless: Option<Careless>,
     /// Whether drift repair waits for pending edits of the assets that come first in the order.
     #[cfg(feature = "planted-bugs")]
     pub patient_order: bool,

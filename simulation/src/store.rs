@@ -14,9 +14,9 @@ use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 
 use crate::{
     executor::{Instant, NodeId},
-    faults::{Fault, dies_here},
+    faults::Fault,
+    halt::{dies_here, kill, stand_still},
     intent::{number, partition, policy_number},
-    process,
     world::{State, World},
 };
 use plugin_sdk::Pin;
@@ -358,12 +358,12 @@ fn at_point(world: &World, point: Point) -> BoxFuture<'static, ()> {
             deadly && state.strikes(Fault::PauseAtPoint),
         )
     };
-    let dies = dies && process::kill(world, node) || deadly && dies_here(world, node);
+    let dies = dies && kill(world, node) || deadly && dies_here(world, node);
     if dies {
         return Box::pin(futures::future::pending());
     }
     if stands {
-        process::stand_still(world, node);
+        stand_still(world, node);
     }
     if latency.is_zero() && !stands {
         return Box::pin(futures::future::ready(()));

@@ -14,6 +14,7 @@ use prodspec_model::{AssetId, Incarnation};
 use crate::{
     executor::{Executor, Instant, NodeId, NodeRuntime},
     faults::{Fault, Points},
+    gates::Gates,
     intent::Plan,
     judge::{Judge, Violation},
     production::Production,
@@ -46,6 +47,8 @@ pub struct Process {
     pub observes: bool,
     /// Handle of the process's strategist; `None` while the process does not own the partition.
     pub rollouts: Option<annealing_strategist::Handle<NodeRuntime>>,
+    /// Starts another process in its place after it was killed.
+    pub again: fn(&World, usize),
 }
 
 /// An incarnation that the validators accepted.
@@ -71,6 +74,8 @@ pub struct Sealed {
     pub submitting: Option<u32>,
     /// Node of the sealer; `None` while it is down.
     pub node: Option<NodeId>,
+    /// Starts the sealer again after it was killed; `None` before its first start.
+    pub again: Option<fn(&World)>,
 }
 
 /// Mutable state of the world, behind one lock.
@@ -139,8 +144,8 @@ pub struct State {
     pub explained: Vec<annealing_enforcer::Explained>,
     /// The group whose last edit keeps bad content in intent; `None` if there is none.
     pub stubborn: Option<usize>,
-    /// Checks that delay, by check and scope, with the end of the delay.
-    pub closed: BTreeMap<(usize, usize), Instant>,
+    /// The checks that delay now.
+    pub gates: Gates,
     /// End of the provider's outage: until then each call fails.
     pub out_until: Instant,
 }
@@ -194,7 +199,7 @@ impl World {
             views: Vec::new(),
             explained: Vec::new(),
             stubborn: None,
-            closed: BTreeMap::new(),
+            gates: Gates::default(),
             out_until: Instant::default(),
         };
         Self {
@@ -279,7 +284,7 @@ impl State {
         self.healed = true;
         self.cut_off.clear();
         self.still_clocks = 0;
-        self.closed.clear();
+        self.gates.open();
         self.out_until = Instant::default();
         self.production.undo_by_hand(self.now);
         self.judge.healed = self.now;

@@ -1,16 +1,9 @@
-//! The faults and commands of a run, and their rates.
+//! The faults and commands of a run: their names, their rates, and the points at which processes may die. Other modules
+//! say what each does.
 
-pub mod clock;
-mod driver;
-mod people;
 mod points;
-mod store;
-pub mod words;
 
-pub use driver::drive;
-pub use people::care;
-pub use points::{Crash, Points, dies_here};
-pub use store::go_away;
+pub use points::{Crash, Points};
 
 use crate::random::Random;
 

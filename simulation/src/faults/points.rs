@@ -1,11 +1,7 @@
 //! Crashes at numbered points instead of random ones: the points at which a process may die are counted in the order in
 //! which they are passed, so that a test can try all of them.
 
-use crate::{
-    executor::{Instant, NodeId},
-    process,
-    world::World,
-};
+use crate::executor::Instant;
 
 /// The extent of a crash at a numbered point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +41,7 @@ impl Default for Points {
 
 impl Points {
     /// Passes the next point. Returns the crash that happens there, if any.
-    fn pass(&mut self, now: Instant) -> Option<Crash> {
+    pub fn pass(&mut self, now: Instant) -> Option<Crash> {
         if !self.counting {
             return None;
         }
@@ -56,25 +52,5 @@ impl Points {
             self.crashed = now;
         }
         deadly.then_some(self.crash)
-    }
-}
-
-/// Passes a point at which the process on `node` may die. Returns true if it died: then the caller must not go on.
-pub fn dies_here(world: &World, node: NodeId) -> bool {
-    if node == NodeId::WORLD {
-        return false;
-    }
-    let crash = {
-        let mut state = world.state();
-        let now = state.now;
-        state.points.pass(now)
-    };
-    match crash {
-        None => false,
-        Some(Crash::Process) => process::kill(world, node),
-        Some(Crash::Power) => {
-            process::power_cut(world);
-            true
-        }
     }
 }

@@ -1,12 +1,12 @@
-//! Policy groups: their assets, their rollout policies, and edits of both.
+//! Policy groups: their assets and their rollout policies.
 
 use prodspec_model::{
     Asset, AssetId,
-    rollout::{Amount, Canary, Emergency, FirstTurnup, OnUnhealthy, RolloutPolicy, Wave},
+    rollout::{Amount, Canary, FirstTurnup, OnUnhealthy, RolloutPolicy, Wave},
 };
 
 use super::{Bad, Plan};
-use crate::{random::Random, world::State};
+use crate::random::Random;
 
 /// Names of the failure domains.
 pub const CLUSTERS: [&str; 3] = ["as", "eu", "us"];
@@ -59,7 +59,7 @@ pub(super) fn choose(random: &mut Random, plan: &mut Plan, knit: u32) {
     let groups = [0, 0, 1, 1, 2][random.below(5)];
     for group in 0..groups {
         let loose = !random.per_mille(knit);
-        let policy = policy(random);
+        let policy = draw_policy(random);
         plan.groups.push(Group { policy, loose });
         for at in 2..plan.schema() {
             let takes = plan.wishes[at].group.is_none() && random.per_mille(300);
@@ -126,7 +126,7 @@ impl super::Wish {
 }
 
 /// Draws a rollout policy.
-fn policy(random: &mut Random) -> RolloutPolicy {
+pub fn draw_policy(random: &mut Random) -> RolloutPolicy {
     let secs = |random: &mut Random| 5 + random.below(20) as u64;
     let mut policy = RolloutPolicy::default();
     if random.per_mille(500) {
@@ -158,57 +158,6 @@ fn policy(random: &mut Random) -> RolloutPolicy {
     policy
 }
 
-/// Gives a group another policy, or adds a hold or an emergency to its policy.
-pub(super) fn edit_policy(state: &mut State) {
-    let group = state.random.below(state.plan.groups.len());
-    let random = &mut state.random;
-    let Some(group) = state.plan.groups.get_mut(group) else {
-        return;
-    };
-    let policy = match random.below(4) {
-        0 | 1 => policy(random),
-        2 => RolloutPolicy {
-            hold: Some("not now".into()),
-            ..group.policy.clone()
-        },
-        _ => RolloutPolicy {
-            emergency: Some(Emergency {
-                who: "an operator".into(),
-                why: "it cannot wait".into(),
-            }),
-            ..group.policy.clone()
-        },
-    };
-    group.policy = policy;
-}
-
-/// Moves an asset into a group, out of it, or into another group.
-pub(super) fn edit_group(state: &mut State) {
-    let groups = state.plan.groups.len();
-    let Some(at) = pick(state, |wish| wish.loose) else {
-        return;
-    };
-    let to = state.random.below(groups + 1);
-    let to = (to < groups && state.plan.groups[to].loose).then_some(to);
-    let wish = &mut state.plan.wishes[at];
-    wish.steady &= wish.group == to;
-    wish.group = to;
-}
-
-/// Gives an asset of a group bad content.
-pub(super) fn edit_bad(state: &mut State) {
-    if let Some(at) = pick(state, |wish| wish.exists && wish.group.is_some()) {
-        state.plan.spoil(at, &mut state.random);
-    }
-}
-
-/// Repairs all bad content in intent.
-pub(super) fn edit_mends(state: &mut State) {
-    for wish in &mut state.plan.wishes {
-        wish.mend();
-    }
-}
-
 impl super::Wish {
     /// Replaces bad content by new good content; does nothing to good content.
     pub fn mend(&mut self) {
@@ -216,11 +165,4 @@ impl super::Wish {
             (self.bad, self.rev) = (Bad::Not, self.rev + 1);
         }
     }
-}
-
-fn pick(state: &mut State, of: impl Fn(&super::Wish) -> bool) -> Option<usize> {
-    let fits: Vec<usize> = (2..state.plan.wishes.len())
-        .filter(|at| of(&state.plan.wishes[*at]))
-        .collect();
-    state.random.pick(&fits)
 }

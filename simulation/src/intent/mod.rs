@@ -1,13 +1,9 @@
-//! The intent: assets with edges, edited at random and always consistent, and sealed by one process.
+//! The intent: assets with edges, in policy groups, as chosen at the beginning.
 
 mod asset;
-mod edit;
 mod group;
 mod plan;
-mod sealer;
 
 pub use asset::{Bad, Kind, Payload, asset, id, number, partition, unit};
-pub use edit::edit;
-pub use group::{CLUSTERS, Group, policy_id, policy_number};
+pub use group::{CLUSTERS, Group, draw_policy, policy_id, policy_number};
 pub use plan::{Plan, Wish};
-pub use sealer::seal_for_ever;

@@ -7,10 +7,10 @@ use annealing_enforcer::store::records::Scope;
 
 use super::Pinned;
 use crate::{
-    checks,
+    deadlines::TERM,
     executor::Instant,
+    gates::ALWAYS,
     intent::{Kind, id},
-    process::TERM,
     world::State,
 };
 
@@ -45,7 +45,7 @@ impl State {
             // A rollback moves it to other content. That is no edit, and other conditions cover it.
             ("goes back", self.goes_elsewhere(at)),
             // The check for every cause delays it.
-            ("checks say no", checks::is_closed(self, at)),
+            ("checks say no", self.gates.is_closed(ALWAYS, at, self.now)),
             // Its former content does not fit its neighbours' contents: no order of pushes leads there (S4).
             ("no room", !self.has_room(at)),
             // R16: the asset that comes first is being repaired or rolled back itself.

@@ -7,8 +7,8 @@ use prodspec_model::rollout::{OnUnhealthy, RolloutPolicy};
 
 use super::{Pinned, turn::SLACK};
 use crate::{
-    checks,
     executor::Instant,
+    gates::INTENT,
     intent::Bad,
     intent::{number, policy_number},
     world::State,
@@ -265,7 +265,7 @@ impl State {
 
     /// Records a push of the cause `Rollback`: the asset's content before it has failed, unless an exception holds.
     pub(super) fn judge_back(&mut self, at: usize, group: usize) {
-        if checks::is_red(self, at) {
+        if self.gates.is_closed(INTENT, at, self.now) {
             self.judge.look("R6");
         }
         self.goes_on(group);

@@ -4,7 +4,7 @@
 use prodspec_model::rollout::{OnUnhealthy, RolloutPolicy};
 
 use super::turn::SLACK;
-use crate::{executor::Instant, intent::Bad, plugin::push, world::State};
+use crate::{executor::Instant, intent::Bad, production::LONGEST, world::State};
 
 impl State {
     /// Judges the pins that the current commit moved.
@@ -96,7 +96,7 @@ impl State {
         let plan = self.plan_at(incarnation);
         let serves = plan.is_some_and(|plan| plan.wishes[at].bad == Bad::Not);
         let since = self.judge.eyes[at].had(self.mark_at(incarnation, at));
-        serves && since.is_some_and(|since| since + push::LONGEST + SLACK < then)
+        serves && since.is_some_and(|since| since + LONGEST + SLACK < then)
     }
 
     /// R17, R18: an asset moves to newer content only if its policy has no hold, and after failed content was rolled

@@ -7,7 +7,7 @@ use prodspec_model::{Asset, Digest, Message, addons::Turndown};
 
 use super::{Pinned, Said};
 use crate::{
-    checks,
+    gates,
     intent::{Kind, number},
     world::State,
 };
@@ -138,7 +138,7 @@ impl State {
 
     /// S1: the last answer of every check that covers the asset let this very change proceed, less than a minute ago.
     fn judge_verdicts(&mut self, at: usize, call: &Call<'_>) {
-        for check in checks::covering(call.cause) {
+        for check in gates::covering(call.cause) {
             self.judge.look("S1");
             let said = self.judge.said.get(&(call.node, check, at)).copied();
             let passes = |said: Said| {
@@ -183,7 +183,7 @@ impl State {
             *other != at
                 && resource.kind == Kind::Gradual
                 && resource.applying.is_some()
-                && checks::serial(*other) == checks::serial(at)
+                && gates::serial(*other) == gates::serial(at)
         };
         let other = (0..self.production.resources.len()).find(excluded);
         if let Some(other) = other {

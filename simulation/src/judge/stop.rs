@@ -6,7 +6,7 @@ use annealing_enforcer::Config;
 use plugin_sdk::{Pushed, plugin};
 
 use super::Call;
-use crate::{executor::Instant, executor::NodeId, process::PUSH, world::State};
+use crate::{deadlines::PUSH, executor::Instant, executor::NodeId, world::State};
 
 /// Maximum time to record the admission of a push, or its outcome.
 const RECORDED: Duration = Duration::from_secs(10);

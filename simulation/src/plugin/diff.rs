@@ -7,10 +7,10 @@ use prodspec_model::{Asset, Message, addons};
 
 use super::{Fate, Network};
 use crate::{
+    deadlines::DIFF,
     faults::Fault,
     intent::{Bad, number, unit},
     judge::Call,
-    process::DIFF,
     production::{Content, Lie},
     world::State,
 };

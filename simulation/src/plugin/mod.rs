@@ -1,7 +1,7 @@
 //! The asset plugin: it diffs and pushes over a network with faults.
 
 mod diff;
-pub mod push;
+mod push;
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, 
 
 use crate::{
     executor::NodeId,
-    faults::{Fault, dies_here},
+    faults::Fault,
+    halt::{dies_here, kill, stand_still},
     world::{State, World},
 };
 
@@ -78,12 +79,12 @@ impl Network {
             )
         };
         if dies {
-            crate::process::kill(&self.world, self.node);
+            kill(&self.world, self.node);
             futures::future::pending::<()>().await;
         }
         self.pass().await;
         if stands {
-            crate::process::stand_still(&self.world, self.node);
+            stand_still(&self.world, self.node);
             self.world.sleep(Duration::ZERO).await;
         }
     }

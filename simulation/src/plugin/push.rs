@@ -10,14 +10,11 @@ use crate::{
     faults::Fault,
     intent::{Bad, Kind, number},
     judge::Call,
-    production::{Applying, Content, Push},
+    production::{Applying, Content, LONGEST, Push},
     world::{State, World},
 };
 
 type Answer = Result<Pushed, plugin::Error>;
-
-/// Maximum duration of a push in production, after its arrival.
-pub const LONGEST: Duration = Duration::from_secs(12);
 
 /// The course of a push, drawn when it is sent.
 struct Course {

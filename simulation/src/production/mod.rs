@@ -27,6 +27,9 @@ pub struct Production {
     contents: BTreeMap<Digest, Content>,
 }
 
+/// Maximum duration of a push in production, after its arrival.
+pub const LONGEST: Duration = Duration::from_secs(12);
+
 /// Time for which a push may still rest on evidence from before a manual change (R10).
 pub const EVIDENCE: Duration = Duration::from_secs(61);
 

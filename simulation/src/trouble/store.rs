@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::Fault;
 use crate::{
     executor::NodeId,
-    process,
+    faults::Fault,
+    halt::power_cut,
     world::{State, World},
 };
 
@@ -24,7 +24,7 @@ pub(super) fn disturb(world: &World) {
         (unreachable, long, cut, state.choose_lonely())
     };
     if cut {
-        process::power_cut(world);
+        power_cut(world);
     }
     if unreachable {
         go_away(world, long);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Fault, people, store};
+use super::{process, store};
 use crate::{
-    checks::SCOPES,
-    process,
+    faults::Fault,
+    gates::SCOPES,
+    people,
     production::Lie,
     world::{State, World},
 };
@@ -43,7 +44,7 @@ impl State {
             let (check, scope) = (self.random.below(2), self.random.below(SCOPES));
             let most = Duration::from_secs(120);
             let until = self.now + self.random.between(Duration::from_secs(2), most);
-            self.closed.insert((check, scope), until);
+            self.gates.close(check, scope, until);
         }
     }
 

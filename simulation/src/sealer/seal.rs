@@ -11,10 +11,12 @@ use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationId, IncarnationNo, Snapshot, incarnation::Header,
 };
 
-use super::{Plan, asset, edit, id, number, partition};
+use super::edit::edit;
 use crate::{
     executor::NodeId,
     faults::Fault,
+    halt::kill,
+    intent::{Plan, asset, id, number, partition},
     store::ProcessStore,
     world::{Accepted, World},
 };
@@ -27,6 +29,7 @@ pub fn seal_for_ever(world: &World) {
         let mut state = world.state();
         let node = world.executor.boot(&mut state.random, 0);
         state.sealed.node = Some(node);
+        state.sealed.again = Some(seal_for_ever);
         node
     };
     let sealer = world.clone();
@@ -58,7 +61,7 @@ async fn run(world: World, node: NodeId) {
             if seal(&world, &store).await.is_none() {
                 world.sleep(Duration::from_secs(1)).await;
                 if store.head().await.is_err() {
-                    crate::process::kill(&world, node);
+                    kill(&world, node);
                 }
                 break;
             }

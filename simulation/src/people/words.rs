@@ -8,9 +8,9 @@ use jiff::SignedDuration;
 use plugin_sdk::{Progress, Target};
 use prodspec_model::AssetId;
 
-use super::Fault;
 use crate::{
     executor::{NodeId, NodeRuntime},
+    faults::Fault,
     intent::{number, policy_id, policy_number},
     world::{Process, State, World},
 };

@@ -10,9 +10,10 @@ use control_plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{Cause, Pin};
 use prodspec_model::{Digest, Incarnation, TypeName};
 
-use super::{Fault, words};
+use super::words;
 use crate::{
     executor::{NodeId, NodeRuntime},
+    faults::Fault,
     intent::{Kind, id},
     judge::Pinned,
     world::{State, World},
@@ -22,7 +23,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Draws the commands that operators give now.
-pub(super) fn meddle(world: &World) {
+pub fn meddle(world: &World) {
     let Some(handle) = world.state().anyone() else {
         return;
     };

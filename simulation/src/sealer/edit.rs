@@ -1,11 +1,11 @@
 //! Random edits of intent. Each result is consistent in itself; the way of production from one to the next is left to
 //! enforcement.
 
-use super::{Plan, group};
-use crate::{faults::Fault, world::State};
+use super::group;
+use crate::{faults::Fault, intent::Plan, world::State};
 
 /// Draws the kinds of edits that happen now and applies them to `state.plan`.
-pub fn edit(state: &mut State) {
+pub(super) fn edit(state: &mut State) {
     if let Some(bad) = state.plan.wishes.iter_mut().find(|wish| !wish.valid) {
         bad.valid = true;
     }

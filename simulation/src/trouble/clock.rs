@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use super::Fault;
-use crate::{executor::NodeId, world::World};
+use crate::{executor::NodeId, faults::Fault, world::World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Draws the faults that may strike the wall clock of a process at any time.
-pub fn disturb(world: &World, node: NodeId) {
+pub(super) fn disturb(world: &World, node: NodeId) {
     let (hour, month, back, stops) = {
         let mut state = world.state();
         let (hour, month) = (
