@@ -6,8 +6,10 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, plugin};
-use prodspec_model::Message as _;
+use plugin_sdk::{
+    AssetPlugin, Diff, DiffRequest, IncarnationReader, PushRequest, Pushed, Turndown, plugin,
+};
+use prodspec_model::{AssetId, Message as _};
 use tower::Service;
 
 use crate::{config::TypeConfig, kernel::TypeNo};
@@ -51,6 +53,21 @@ impl Registry {
             .iter()
             .find(|entry| entry.config.name.as_str() == type_name)
     }
+
+    /// The entry for the type that an asset has in an incarnation.
+    fn entry(
+        &self,
+        reader: &IncarnationReader,
+        asset: &AssetId,
+    ) -> Result<&Registered, plugin::Error> {
+        let asset = reader.asset(asset)?;
+        self.of(asset.type_str()).ok_or_else(|| {
+            plugin::Error::permanent(format!(
+                "no plugin is registered for {}; register one or declare it modelled-only",
+                asset.type_str()
+            ))
+        })
+    }
 }
 
 impl Registered {
@@ -71,12 +88,6 @@ impl Registered {
     }
 }
 
-fn unknown(type_name: &str) -> plugin::Error {
-    plugin::Error::permanent(format!(
-        "no plugin is registered for {type_name}; register one or declare it modelled-only"
-    ))
-}
-
 impl Service<DiffRequest> for Registry {
     type Response = Diff;
     type Error = plugin::Error;
@@ -89,10 +100,7 @@ impl Service<DiffRequest> for Registry {
     fn call(&mut self, request: DiffRequest) -> Self::Future {
         let all = self.clone();
         Box::pin(async move {
-            let asset = request.reader.asset(&request.asset)?;
-            let entry = all
-                .of(asset.type_str())
-                .ok_or_else(|| unknown(asset.type_str()))?;
+            let entry = all.entry(&request.reader, &request.asset)?;
             entry.plugin.diff(request).await
         })
     }
@@ -110,10 +118,7 @@ impl Service<PushRequest> for Registry {
     fn call(&mut self, request: PushRequest) -> Self::Future {
         let all = self.clone();
         Box::pin(async move {
-            let asset = request.reader.asset(&request.asset)?;
-            let entry = all
-                .of(asset.type_str())
-                .ok_or_else(|| unknown(asset.type_str()))?;
+            let entry = all.entry(&request.reader, &request.asset)?;
             entry.change(request).await
         })
     }

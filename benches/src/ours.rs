@@ -206,14 +206,9 @@ pub(crate) fn incarnation(
     snapshot: Snapshot,
 ) -> Result<Incarnation, Error> {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
-    let header = Header {
-        id: IncarnationId::new(PartitionId::new("benches")?, no),
-        digest: snapshot.digest(),
-        parent: parent.map(Incarnation::no),
-        sealed_at: Timestamp::UNIX_EPOCH,
-        sources: Default::default(),
-        assets: snapshot.len() as u64,
-    };
+    let id = IncarnationId::new(PartitionId::new("benches")?, no);
+    let parent = parent.map(Incarnation::no);
+    let header = Header::new(id, parent, &snapshot, Timestamp::UNIX_EPOCH);
     Ok(Incarnation::new(header, snapshot))
 }
 

@@ -213,14 +213,10 @@ impl<R: Runtime> Handle<R> {
         }
         let parent = candidate.parent.as_ref().map(Incarnation::no);
         let no = parent.unwrap_or_default().next();
-        let header = Header {
-            id: IncarnationId::new(self.shared.partition.clone(), no),
-            digest: candidate.digest,
-            parent,
-            sealed_at: self.shared.runtime.now().wall,
-            sources,
-            assets: candidate.snapshot.len() as u64,
-        };
+        let id = IncarnationId::new(self.shared.partition.clone(), no);
+        let now = self.shared.runtime.now().wall;
+        let mut header = Header::new(id, parent, &candidate.snapshot, now);
+        header.sources = sources;
         Incarnation::new(header, candidate.snapshot.clone())
     }
 }

@@ -42,16 +42,11 @@ impl Seal {
     ) -> Self {
         let candidate = &draft.candidate;
         let parent = candidate.parent.as_ref().map(Incarnation::no);
-        let no = parent.unwrap_or_default().next();
+        let id = IncarnationId::new(partition.clone(), parent.unwrap_or_default().next());
+        let mut header = Header::new(id, parent, &candidate.snapshot, sealed_at);
+        header.sources = draft.sources.clone();
         Self {
-            header: Header {
-                id: IncarnationId::new(partition.clone(), no),
-                digest: candidate.digest,
-                parent,
-                sealed_at,
-                sources: draft.sources.clone(),
-                assets: candidate.snapshot.len() as u64,
-            },
+            header,
             snapshot: candidate.snapshot.clone(),
             put: draft.put.clone(),
             removed: draft.removed.clone(),

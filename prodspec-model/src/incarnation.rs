@@ -22,9 +22,10 @@ pub struct SourceName(pub Arc<str>);
 #[serde(transparent)]
 pub struct Revision(pub Arc<str>);
 
-/// The description of an incarnation: everything except its assets.
+/// The description of an incarnation: everything except its assets. Made by [`Header::new`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Header {
     /// The partition and sequence number of the incarnation.
     pub id: IncarnationId,
@@ -38,6 +39,26 @@ pub struct Header {
     pub sources: BTreeMap<SourceName, Revision>,
     /// The number of assets in the incarnation.
     pub assets: u64,
+}
+
+impl Header {
+    /// Describes the incarnation `id`, which has the assets of `snapshot` and follows `parent`. It names no sources;
+    /// set [`Header::sources`] if the assets were generated.
+    pub fn new(
+        id: IncarnationId,
+        parent: Option<IncarnationNo>,
+        snapshot: &Snapshot,
+        sealed_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            digest: snapshot.digest(),
+            parent,
+            sealed_at,
+            sources: BTreeMap::new(),
+            assets: snapshot.len() as u64,
+        }
+    }
 }
 
 /// A sealed incarnation: its header and its assets. Cheap to clone.
@@ -107,14 +128,8 @@ mod tests {
     use crate::{id::PartitionId, rollout::RolloutPolicy};
 
     fn incarnation(no: u32, snapshot: Snapshot) -> Incarnation {
-        let header = Header {
-            id: IncarnationId::new(PartitionId::new("test").unwrap(), IncarnationNo(no)),
-            digest: snapshot.digest(),
-            parent: None,
-            sealed_at: Timestamp::UNIX_EPOCH,
-            sources: BTreeMap::new(),
-            assets: snapshot.len() as u64,
-        };
+        let id = IncarnationId::new(PartitionId::new("test").unwrap(), IncarnationNo(no));
+        let header = Header::new(id, None, &snapshot, Timestamp::UNIX_EPOCH);
         Incarnation::new(header, snapshot)
     }
 

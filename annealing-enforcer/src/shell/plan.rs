@@ -267,12 +267,10 @@ fn after(recovered: &Recovered, incarnation: Incarnation) -> Incarnation {
         }
     }
     let snapshot = newest.snapshot().edit(no, put, &gone);
-    let header = Header {
-        id: IncarnationId::new(newest.id().partition.clone(), no),
-        digest: snapshot.digest(),
-        parent: Some(newest.no()),
-        ..incarnation.header().clone()
-    };
+    let id = IncarnationId::new(newest.id().partition.clone(), no);
+    let sealed_at = incarnation.header().sealed_at;
+    let mut header = Header::new(id, Some(newest.no()), &snapshot, sealed_at);
+    header.sources = incarnation.header().sources.clone();
     Incarnation::new(header, snapshot)
 }
 

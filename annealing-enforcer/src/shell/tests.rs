@@ -76,14 +76,8 @@ fn without(latest: &Incarnation, asset: &AssetId) -> Incarnation {
 fn edited(latest: &Incarnation, put: Vec<Asset>, gone: &[AssetId]) -> Incarnation {
     let no = latest.no().next();
     let snapshot = latest.snapshot().edit(no, put, gone);
-    let header = Header {
-        id: IncarnationId::new(latest.id().partition.clone(), no),
-        digest: snapshot.digest(),
-        parent: Some(latest.no()),
-        sealed_at: testing::NOW,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
+    let id = IncarnationId::new(latest.id().partition.clone(), no);
+    let header = Header::new(id, Some(latest.no()), &snapshot, testing::NOW);
     Incarnation::new(header, snapshot)
 }
 

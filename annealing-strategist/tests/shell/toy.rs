@@ -196,14 +196,9 @@ pub(crate) async fn seal(toy: &Toy, assets: Vec<Asset>, gone: &[&str]) {
         .map_or_else(Snapshot::empty, |before| before.snapshot().clone());
     let gone: Vec<AssetId> = gone.iter().map(|name| id(name)).collect();
     let snapshot = old.edit(no, assets, &gone);
-    let header = Header {
-        id: prodspec_model::IncarnationId::new(toy.partition.clone(), no),
-        digest: snapshot.digest(),
-        parent: before.map(|before| before.no()),
-        sealed_at: Timestamp::UNIX_EPOCH,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
+    let id = prodspec_model::IncarnationId::new(toy.partition.clone(), no);
+    let parent = before.map(|before| before.no());
+    let header = Header::new(id, parent, &snapshot, Timestamp::UNIX_EPOCH);
     let newer = Incarnation::new(header, snapshot);
     let sealed = toy
         .incarnations

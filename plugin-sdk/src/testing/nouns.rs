@@ -1,6 +1,6 @@
 //! Assets, incarnations and requests for tests, made without sources and generators.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use prodspec_model::{
@@ -41,19 +41,36 @@ pub fn asset(id: &str) -> Asset {
 }
 
 /// Makes incarnation `no` of the partition `test`, sealed at [`NOW`].
-#[allow(clippy::expect_used, reason = "the id is a constant")]
 pub fn incarnation(no: u32, assets: impl IntoIterator<Item = Asset>) -> Incarnation {
-    let snapshot = Snapshot::empty().edit(IncarnationNo(no), assets.into_iter().collect(), &[]);
+    let no = IncarnationNo(no);
+    let snapshot = Snapshot::empty().edit(no, assets.into_iter().collect(), &[]);
+    sealed(no, None, snapshot)
+}
+
+/// Makes the incarnation after `parent`, with the assets `put` and without those named in `removed`, sealed at [`NOW`].
+/// Without a parent it is the first one.
+///
+/// # Panics
+/// If a name in `removed` is not a valid asset id.
+#[allow(
+    clippy::expect_used,
+    reason = "a wrong constant in a test has to fail the test"
+)]
+pub fn seal(parent: Option<&Incarnation>, put: Vec<Asset>, removed: &[&str]) -> Incarnation {
+    let number = parent.map(Incarnation::no);
+    let no = number.unwrap_or_default().next();
+    let removed = removed.iter().map(|name| AssetId::new(name));
+    let removed: Result<Vec<_>, _> = removed.collect();
+    let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
+    let snapshot = before.edit(no, put, &removed.expect("asset ids"));
+    sealed(no, number, snapshot)
+}
+
+#[allow(clippy::expect_used, reason = "the id is a constant")]
+fn sealed(no: IncarnationNo, parent: Option<IncarnationNo>, snapshot: Snapshot) -> Incarnation {
     let partition = PartitionId::new("test").expect("a partition id");
-    let header = Header {
-        id: IncarnationId::new(partition, IncarnationNo(no)),
-        digest: snapshot.digest(),
-        parent: None,
-        sealed_at: NOW,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
-    Incarnation::new(header, snapshot)
+    let id = IncarnationId::new(partition, no);
+    Incarnation::new(Header::new(id, parent, &snapshot, NOW), snapshot)
 }
 
 /// Makes a reader of incarnation 1 with `assets`.

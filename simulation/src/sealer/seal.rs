@@ -176,13 +176,8 @@ fn changes(plan: &Plan, before: &Snapshot) -> (Vec<Asset>, Vec<AssetId>) {
 }
 
 fn incarnation(no: IncarnationNo, snapshot: Snapshot, head: Option<Head>) -> Incarnation {
-    let header = Header {
-        id: IncarnationId::new(partition(), no),
-        digest: snapshot.digest(),
-        parent: head.map(|head| head.no),
-        sealed_at: Timestamp::UNIX_EPOCH,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
+    let id = IncarnationId::new(partition(), no);
+    let parent = head.map(|head| head.no);
+    let header = Header::new(id, parent, &snapshot, Timestamp::UNIX_EPOCH);
     Incarnation::new(header, snapshot)
 }

@@ -127,14 +127,8 @@ fn next(before: Option<&Incarnation>) -> Incarnation {
     let snapshot =
         base.unwrap_or_else(Snapshot::empty)
             .edit(no, put.map(asset).collect::<Vec<_>>(), &[]);
-    let header = Header {
-        id: IncarnationId::new("shakespeare".parse().unwrap(), no),
-        digest: snapshot.digest(),
-        parent,
-        sealed_at: Timestamp::UNIX_EPOCH,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
+    let id = IncarnationId::new("shakespeare".parse().unwrap(), no);
+    let header = Header::new(id, parent, &snapshot, Timestamp::UNIX_EPOCH);
     Incarnation::new(header, snapshot)
 }
 

@@ -28,20 +28,14 @@ use rows::{HeadRow, SealedRow};
 /// The incarnations of one partition in a store.
 ///
 /// ```
-/// use std::{collections::BTreeMap, sync::Arc};
+/// use std::sync::Arc;
 /// use control_plane_store::{Batch, MemoryStore, incarnations::Incarnations};
 /// use prodspec_model::{Incarnation, IncarnationId, IncarnationNo, Snapshot, incarnation::Header};
 /// # futures::executor::block_on(async {
 /// let incarnations = Incarnations::new(Arc::new(MemoryStore::new()), "shakespeare".parse()?);
 /// let snapshot = Snapshot::empty();
-/// let header = Header {
-///     id: IncarnationId::new("shakespeare".parse()?, IncarnationNo(1)),
-///     digest: snapshot.digest(),
-///     parent: None,
-///     sealed_at: "2026-01-01T00:00:00Z".parse()?,
-///     sources: BTreeMap::new(),
-///     assets: 0,
-/// };
+/// let id = IncarnationId::new("shakespeare".parse()?, IncarnationNo(1));
+/// let header = Header::new(id, None, &snapshot, "2026-01-01T00:00:00Z".parse()?);
 /// let head = incarnations.seal(&Incarnation::new(header, snapshot), None, Batch::new()).await?;
 /// assert_eq!(incarnations.head().await?, Some(head));
 /// assert_eq!(incarnations.latest().await?.unwrap().no(), IncarnationNo(1));

@@ -9,11 +9,10 @@ use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
     Observation, Pin, PinEvent, Pushed, Recheck, Usage, Verdict, observe, plugin,
 };
-use prodspec_model::{
-    Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, Message, PartitionId,
-    Snapshot, TypeName, incarnation::Header,
-};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, Message, TypeName};
 use serde::{Deserialize, Serialize};
+
+pub(in crate::kernel) use plugin_sdk::testing::seal;
 
 use crate::{
     config::{Config, TypeConfig},
@@ -42,27 +41,6 @@ pub(super) fn thing(name: &str, size: u32) -> Asset {
         .unwrap()
         .build()
         .unwrap()
-}
-
-/// The incarnation after `parent`, or the first one: with the assets `put` and without those `removed`.
-pub(in crate::kernel) fn seal(
-    parent: Option<&Incarnation>,
-    put: Vec<Asset>,
-    removed: &[&str],
-) -> Incarnation {
-    let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
-    let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
-    let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
-    let snapshot = before.edit(no, put, &removed);
-    let header = Header {
-        id: IncarnationId::new(PartitionId::new("test").unwrap(), no),
-        digest: snapshot.digest(),
-        parent: parent.map(Incarnation::no),
-        sealed_at: Timestamp::UNIX_EPOCH,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
-    Incarnation::new(header, snapshot)
 }
 
 pub(super) fn differs(asset: &Asset) -> Diff {

@@ -106,11 +106,9 @@ pub(super) async fn sealed_in(
 ) -> PartitionId {
     let partition: PartitionId = partition.parse().unwrap();
     let first = testing::incarnation(1, names.iter().map(|name| testing::asset(name)));
-    let header = Header {
-        id: IncarnationId::new(partition.clone(), first.no()),
-        ..first.header().clone()
-    };
-    let first = Incarnation::new(header, first.snapshot().clone());
+    let id = IncarnationId::new(partition.clone(), first.no());
+    let snapshot = first.snapshot().clone();
+    let first = Incarnation::new(Header::new(id, None, &snapshot, testing::NOW), snapshot);
     let incarnations = Incarnations::new(store.clone(), partition.clone());
     incarnations.seal(&first, None, Batch::new()).await.unwrap();
     partition

@@ -13,13 +13,13 @@ use plugin_sdk::{
     AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, Pin, PinStatus, TargetSelection,
 };
 use prodspec_model::{
-    Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationId, IncarnationNo, Message,
-    PartitionId, Snapshot,
+    Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationNo, Message,
     addons::{PhysicalCluster, RolloutPolicyRef},
-    incarnation::Header,
     rollout::RolloutPolicy,
 };
 use serde::{Deserialize, Serialize};
+
+pub(in crate::kernel) use plugin_sdk::testing::seal;
 
 use super::{
     plane::{Fed, Part, Plane},
@@ -86,27 +86,6 @@ pub(in crate::kernel) fn thing(name: &str, size: u64) -> Asset {
 pub(in crate::kernel) fn policy_asset(policy: &RolloutPolicy) -> Asset {
     let asset = Asset::builder(id(P)).payload(policy).unwrap();
     asset.build().unwrap()
-}
-
-/// Returns an incarnation that follows `parent`.
-pub(in crate::kernel) fn seal(
-    parent: Option<&Incarnation>,
-    put: Vec<Asset>,
-    removed: &[&str],
-) -> Incarnation {
-    let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
-    let removed: Vec<_> = removed.iter().map(|name| id(name)).collect();
-    let before = parent.map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
-    let snapshot = before.edit(no, put, &removed);
-    let header = Header {
-        id: IncarnationId::new(PartitionId::new("test").unwrap(), no),
-        digest: snapshot.digest(),
-        parent: parent.map(Incarnation::no),
-        sealed_at: Timestamp::UNIX_EPOCH,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
-    Incarnation::new(header, snapshot)
 }
 
 pub(super) fn by() -> By {

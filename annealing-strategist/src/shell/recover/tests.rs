@@ -1,6 +1,6 @@
 //! A takeover with many policy groups: the work is counted, not timed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use control_plane_runtime::TokioRuntime;
 use control_plane_store::{
@@ -97,14 +97,9 @@ fn incarnation(
     snapshot: Snapshot,
 ) -> Incarnation {
     let no = parent.map_or(IncarnationNo(1), |parent| parent.no().next());
-    let header = Header {
-        id: IncarnationId::new(strategist.partition.clone(), no),
-        digest: snapshot.digest(),
-        parent: parent.map(Incarnation::no),
-        sealed_at: Timestamp::UNIX_EPOCH,
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
+    let id = IncarnationId::new(strategist.partition.clone(), no);
+    let parent = parent.map(Incarnation::no);
+    let header = Header::new(id, parent, &snapshot, Timestamp::UNIX_EPOCH);
     Incarnation::new(header, snapshot)
 }
 

@@ -5,7 +5,7 @@ mod reads;
 mod retention;
 mod seals;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::executor::block_on;
 use jiff::Timestamp;
@@ -43,14 +43,9 @@ fn next(before: Option<&Incarnation>, put: Vec<Asset>) -> Incarnation {
     let no = parent.unwrap_or_default().next();
     let base = before.map(|before| before.snapshot().clone());
     let snapshot = base.unwrap_or_default().edit(no, put, &[]);
-    let header = Header {
-        id: IncarnationId::new(partition(), no),
-        digest: snapshot.digest(),
-        parent,
-        sealed_at: START + Duration::from_secs(60 * u64::from(no.0)),
-        sources: BTreeMap::new(),
-        assets: snapshot.len() as u64,
-    };
+    let sealed_at = START + Duration::from_secs(60 * u64::from(no.0));
+    let id = IncarnationId::new(partition(), no);
+    let header = Header::new(id, parent, &snapshot, sealed_at);
     Incarnation::new(header, snapshot)
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::{FutureExt, executor::block_on};
-use prodspec_model::{Incarnation, IncarnationNo, incarnation::Header};
+use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{START, asset, history, next, open, rows, same};
 use crate::{
@@ -103,10 +103,8 @@ fn an_incarnation_not_built_from_the_head_is_refused() {
     ));
     let good = next(Some(&all[1]), vec![asset(1, 1, 1)]);
     assert!(refused(&good, None));
-    let header = Header {
-        assets: 7,
-        ..good.header().clone()
-    };
+    let mut header = good.header().clone();
+    header.assets = 7;
     assert!(refused(
         &Incarnation::new(header, good.snapshot().clone()),
         head.as_ref()
