@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Settings for the rollouts of one partition.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Interval between two health checks of the updated targets while a rollout is under way. Default 30 s.
+    /// Interval between two health checks of the updated targets while a rollout is under way. A gate whose bake is over
+    /// asks at once, so this does not delay a rollout. Default 30 s.
     pub validate_every: Duration,
     /// Deadline of one health check. A check without an answer by then counts as unknown. Default 30 s.
     pub validate_deadline: Duration,

@@ -38,13 +38,13 @@ pub enum BuildError {
     #[error("a control plane needs a store; add one with `.store(SqliteStore::open(\"state\")?)`")]
     NoStore,
     /// The name of the partition is invalid.
-    #[error("the name of the partition is invalid")]
+    #[error(transparent)]
     Partition(#[from] InvalidId),
     /// Sources, generators and validators do not fit together.
-    #[error("sources, generators and validators do not fit together")]
+    #[error(transparent)]
     Pipeline(#[from] pipeline::Error),
     /// Asset plugins and checks do not fit together.
-    #[error("asset plugins and checks do not fit together")]
+    #[error(transparent)]
     Enforcer(#[from] annealing_enforcer::BuildError),
     /// A type has neither a plugin nor is it declared as modelled only, so its assets would not be enforced.
     #[error(

@@ -188,6 +188,9 @@ impl<R: Runtime> Handle<R> {
 
     /// Reads the sources now, and waits until production matches them. Returns the incarnation made from them.
     ///
+    /// A rollout may still bake then; [`Handle::wait_rollout`] waits for its end. While a rollout goes back, or its
+    /// content is quarantined, production does not match, so this waits until `within` has passed.
+    ///
     /// # Errors
     /// If the sources make no incarnation, this process loses the partition, or it takes longer than `within`.
     pub async fn settle(&self, within: Duration) -> Result<IncarnationId, Error> {

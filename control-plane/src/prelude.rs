@@ -1,6 +1,8 @@
 //! The items that most services need: `use control_plane::prelude::*`.
 
-pub use crate::{BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, Status};
+pub use crate::{
+    AsIntended, BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, Status,
+};
 pub use annealing_strategist::policy::{
     BakeLayer, CanaryLayer, HoldLayer, MaxInFlightLayer, MaxUnavailableLayer,
     OneDomainAtATimeLayer, WavesLayer,
@@ -17,8 +19,9 @@ pub use jiff::Timestamp;
 pub use plugin_sdk::{
     AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change, CheckInfo,
     CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts, Effects,
-    FieldChange, Generator, GeneratorInfo, Input, Observed, Problem, Problems, PushRequest, Pushed,
-    Quota, Reading, Recheck, SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
+    FieldChange, Generator, GeneratorInfo, Health, HealthRequest, HealthValidator, Input,
+    Judgement, Observed, Problem, Problems, PushRequest, Pushed, Quota, Reading, Recheck,
+    SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
     service::{AssetService, CheckLayer, HealthLayer},
 };
 pub use prodspec_gen::{
@@ -26,6 +29,6 @@ pub use prodspec_gen::{
 };
 pub use prodspec_model::{
     Asset, AssetId, AssetRef, ExternalRef, IncarnationId, IncarnationNo, Message, PartitionId,
-    addons,
+    addons, rollout::RolloutPolicy,
 };
 pub use tower::ServiceBuilder;

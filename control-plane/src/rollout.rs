@@ -149,9 +149,11 @@ impl<R: Runtime> Handle<R> {
     /// ```
     /// use control_plane::prelude::*;
     ///
-    /// /// Whether the incarnation in force is rolled out everywhere, healthy and baked.
-    /// async fn released(handle: &Handle, policy: &AssetId) -> Result<bool, control_plane::Error> {
-    ///     let newest = handle.latest().await?.no();
+    /// /// Whether the sources as they are now get rolled out everywhere, healthy and baked.
+    /// async fn released(handle: &Handle, policy: &AssetId) -> Result<bool, BoxError> {
+    ///     // The incarnation in force (`latest`) may be older than an edit that was not read yet.
+    ///     let read = handle.generation().await?.next_run().await;
+    ///     let newest = read.incarnation.ok_or("the sources were refused; `status` says why")?.id.no;
     ///     let group = handle.wait_rollout(policy, newest, Duration::from_secs(3600)).await?;
     ///     Ok(group.released)
     /// }

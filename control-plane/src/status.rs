@@ -51,6 +51,22 @@ pub enum AsIntended {
     Unknown(String),
 }
 
+impl fmt::Display for AsIntended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Yes => f.write_str("as intended"),
+            Self::No(reasons) => {
+                f.write_str("not as intended")?;
+                for (nth, reason) in reasons.iter().enumerate() {
+                    write!(f, "{} {reason}", if nth == 0 { ":" } else { ";" })?;
+                }
+                Ok(())
+            }
+            Self::Unknown(reason) => write!(f, "unknown whether as intended: {reason}"),
+        }
+    }
+}
+
 /// One reason why production is not as intended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhyNot {
@@ -88,6 +104,7 @@ impl fmt::Display for WhyNot {
         let many = self.many;
         match self.what {
             Obstacle::Stopped => f.write_str("enforcement stopped itself"),
+            Obstacle::Refused if many == 1 => f.write_str("the sources are refused: 1 problem"),
             Obstacle::Refused => write!(f, "the sources are refused: {many} problems"),
             Obstacle::Unsettled(reason) => write!(f, "{many} not settled: {reason}"),
             Obstacle::LeftOut => write!(f, "{many} left out of their rollout"),
@@ -271,6 +288,26 @@ mod tests {
                 many: unsettled.max(unknown.len() as u32),
             };
             assert_eq!(AsIntended::of(&status), AsIntended::No(vec![expected]));
+        }
+    }
+
+    #[test]
+    fn r63_answer_is_shown_in_one_line_with_all_reasons() {
+        let why = |what, many| WhyNot { what, many };
+        let several = vec![why(Obstacle::Refused, 1), why(Obstacle::RollingOut, 3)];
+        let lines = [
+            (AsIntended::Yes, "as intended"),
+            (
+                AsIntended::No(several),
+                "not as intended: the sources are refused: 1 problem; 3 not reached by their rollout yet",
+            ),
+            (
+                AsIntended::Unknown("no owner".into()),
+                "unknown whether as intended: no owner",
+            ),
+        ];
+        for (intended, line) in lines {
+            assert_eq!(intended.to_string(), line);
         }
     }
 }

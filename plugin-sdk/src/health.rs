@@ -197,6 +197,31 @@ impl Health {
 /// Judges the updated assets of a rollout by production's own signals.
 ///
 /// An error or a timeout counts as [`Judgement::Unknown`]: the rollout waits and does not pass its gate.
+///
+/// ```
+/// use std::{collections::BTreeSet, sync::Arc};
+/// use plugin_sdk::{BoxError, Health, HealthRequest, HealthValidator, Judgement};
+/// use prodspec_model::AssetId;
+///
+/// /// Asks a supervisor which assets crash at present.
+/// struct NoCrashes(Arc<dyn Fn() -> BTreeSet<AssetId> + Send + Sync>);
+///
+/// #[async_trait::async_trait]
+/// impl HealthValidator for NoCrashes {
+///     fn name(&self) -> Arc<str> {
+///         "crashes".into()
+///     }
+///
+///     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+///         let crashing = (self.0)();
+///         let mut watched = request.updated.iter().chain(&request.under_way);
+///         Ok(match watched.find(|watched| crashing.contains(&watched.asset)) {
+///             Some(bad) => request.found(Judgement::Unhealthy, format!("`{}` crashes", bad.asset)),
+///             None => request.healthy(),
+///         })
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait HealthValidator: Send + Sync + 'static {
     /// The name that this validator's findings carry.
@@ -297,6 +322,25 @@ impl Series {
 }
 
 /// A source of production metrics, such as Prometheus, a scraper or a test.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use plugin_sdk::{BoxError, MetricQuery, MetricSource, Series};
+/// use prodspec_model::AssetId;
+///
+/// /// Samples by asset and metric, as a scraper keeps them.
+/// struct Scraped(BTreeMap<(AssetId, String), Vec<(jiff::Timestamp, f64)>>);
+///
+/// #[async_trait::async_trait]
+/// impl MetricSource for Scraped {
+///     async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError> {
+///         let samples = self.0.get(&(query.asset, query.metric)).into_iter().flatten();
+///         let within = |(at, _): &&(jiff::Timestamp, f64)| (query.from..=query.to).contains(at);
+///         // A scraper with labels returns one series for each set of them that matches `query.labels`.
+///         Ok(vec![Series::new(samples.filter(within).copied())])
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait MetricSource: Send + Sync + 'static {
     /// Reads every series that matches, with its samples in the window. No series, or only series without samples,

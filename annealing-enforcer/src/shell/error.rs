@@ -69,7 +69,9 @@ pub enum AskError {
         asset: AssetId,
     },
     /// The assets to wait for did not settle in time.
-    #[error("{what} did not settle within {within:?}; `explain` says what it waits for")]
+    #[error(
+        "{what} did not settle within {within:.1?}; `explain` and the rollouts say what it waits for"
+    )]
     NotSettled {
         /// The assets that were waited for, as text.
         what: String,

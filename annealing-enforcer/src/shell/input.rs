@@ -1,7 +1,10 @@
 //! The inputs of the shell: commands, questions, pins, and events for the kernel, with the requests and answers that
 //! they carry. All parts of the shell send or take inputs, so this module uses none of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use control_plane_store::{Write, records::By};
 use futures::channel::{mpsc::UnboundedSender, oneshot};
@@ -122,4 +125,13 @@ pub enum Settle {
     All(IncarnationNo),
     /// One asset, settled at this incarnation or a newer one.
     Asset(AssetId, IncarnationNo),
+}
+
+impl fmt::Display for Settle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All(no) => write!(f, "production at incarnation {}", no.0),
+            Self::Asset(asset, no) => write!(f, "`{asset}` at incarnation {}", no.0),
+        }
+    }
 }

@@ -18,7 +18,9 @@ fn a_control_plane_is_built_in_a_runtime() {
 async fn missing_parts_are_named() {
     assert!(matches!(parts().build(), Err(BuildError::NoStore)));
     let nameless = ControlPlane::builder("No Name").store(MemoryStore::new());
-    assert!(matches!(nameless.build(), Err(BuildError::Partition(_))));
+    let refused = nameless.build().unwrap_err();
+    assert!(matches!(refused, BuildError::Partition(_)), "{refused}");
+    assert!(refused.to_string().contains("No Name"), "{refused}");
     let sourceless = plane(&Production::default()).store(MemoryStore::new());
     assert!(matches!(sourceless.build(), Err(BuildError::Pipeline(_))));
     let without_plugin = ControlPlane::builder("world")

@@ -114,7 +114,7 @@ impl<R: Runtime> Handle<R> {
                 _ => Ok(()),
             },
             None => Err(AskError::NotSettled {
-                what: format!("{what:?}"),
+                what: what.to_string(),
                 within,
             }),
         }
