@@ -32,11 +32,13 @@ impl State {
             How::RollingBack { .. } => {
                 *back = before.or(Some((rollout.id.0, to, now)));
                 if before.is_none() {
-                    self.has_failed(group, to);
+                    self.has_failed(group, rollout.id.0, to);
                 }
                 self.all_failed(group, to);
             }
-            How::Stopped { .. } => self.has_stopped(group, to),
+            How::Stopped { .. } if stopped_itself(rollout) => {
+                self.has_stopped(group, rollout.id.0, to);
+            }
             How::RolledBack { .. } => {
                 self.judge_gone(group, to);
                 self.judge_there(group, to);
@@ -322,4 +324,12 @@ impl State {
             self.violated("R22", what);
         }
     }
+}
+
+/// Whether the strategist stopped a rollout, and not an operator.
+fn stopped_itself(rollout: &Rollout) -> bool {
+    let what = rollout.state.to_string();
+    let mut history = rollout.history.iter().rev();
+    let stop = history.find(|entry| entry.what == what);
+    stop.is_none_or(|stop| stop.by.is_none())
 }

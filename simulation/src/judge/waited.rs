@@ -5,27 +5,40 @@ use crate::world::State;
 /// The contents of a failed rollout: asset numbers, each with the mark of the new content.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailedRollout {
-    /// Contents that the rollout had brought when it began to go back.
+    /// Number of the rollout in its group.
+    id: u64,
+    /// Contents that the rollout had brought when it stopped or began to go back.
     reached: Vec<(usize, u64)>,
     /// Contents that waited for their turn, and had not failed before.
     waited: Vec<(usize, u64)>,
 }
 
 impl State {
-    /// Records that a rollout to `to` begins to go back.
-    pub(super) fn has_failed(&mut self, group: usize, to: u32) {
+    /// Records that the rollout `id` to `to` has stopped or begins to go back. It may do one after the other.
+    pub(super) fn has_failed(&mut self, group: usize, id: u64, to: u32) {
         let mut reached = self.brought_by(group, to);
         let pinned = |at: usize| self.judge.eyes[at].pinned.map(|(no, _)| no);
         reached.retain(|(at, _)| pinned(*at) == Some(to));
-        let waited = Vec::new();
-        let failed = FailedRollout { reached, waited };
-        self.judge.groups[group].failed.push(failed);
+        let all = &mut self.judge.groups[group].failed;
+        let mut failed = match all.iter().position(|failed| failed.id == id) {
+            Some(before) => all.remove(before),
+            None => FailedRollout {
+                id,
+                ..FailedRollout::default()
+            },
+        };
+        failed.reached.extend(reached);
+        failed.reached.sort_unstable();
+        failed.reached.dedup();
+        let had: Vec<usize> = failed.reached.iter().map(|(at, _)| *at).collect();
+        failed.waited.retain(|(at, _)| !had.contains(at));
+        all.push(failed);
     }
 
-    /// Records that a rollout to `to` has stopped, perhaps because it failed. If it did, content that it had not reached
-    /// waits for a fix of it, and not for a fix of a later rollout, which leaves that content out.
-    pub(super) fn has_stopped(&mut self, group: usize, to: u32) {
-        self.has_failed(group, to);
+    /// Records that a rollout to `to` has stopped because it failed. Content that it had not reached waits for a fix of
+    /// it, and not for a fix of a later rollout, which leaves that content out.
+    pub(super) fn has_stopped(&mut self, group: usize, id: u64, to: u32) {
+        self.has_failed(group, id, to);
         for (at, mark) in self.brought_by(group, to) {
             self.waited(group, at, mark);
         }
@@ -34,8 +47,11 @@ impl State {
     /// Records that a content waited for its turn in the newest failed rollout.
     pub(super) fn waited(&mut self, group: usize, at: usize, mark: u64) {
         let failed = self.judge.groups[group].failed.last_mut();
-        let reached = |failed: &FailedRollout| failed.reached.iter().any(|(had, _)| *had == at);
-        if let Some(failed) = failed.filter(|failed| !reached(failed)) {
+        let known = |failed: &FailedRollout| {
+            let reached = failed.reached.iter().any(|(had, _)| *had == at);
+            reached || failed.waited.contains(&(at, mark))
+        };
+        if let Some(failed) = failed.filter(|failed| !known(failed)) {
             failed.waited.push((at, mark));
         }
     }
