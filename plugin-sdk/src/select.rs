@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use prodspec_model::{AssetId, IncarnationId, rollout::RolloutPolicy};
 use serde::{Deserialize, Serialize};
 
-pub use crate::rollout::RolloutId;
-use crate::{error::BoxError, health::Health, reader::IncarnationReader};
+use crate::{error::BoxError, health::Health, reader::IncarnationReader, rollout::RolloutId};
 
 /// An asset that a rollout has to move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

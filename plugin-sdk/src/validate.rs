@@ -5,8 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use prodspec_model::{Digest, Incarnation, Snapshot, snapshot::Change};
 
-pub use crate::asset_type::AssetView;
-use crate::{asset_type::AssetTypes, error::BoxError, problem::Problems};
+use crate::{
+    asset_type::{AssetTypes, AssetView},
+    error::BoxError,
+    problem::Problems,
+};
 
 /// Intent that would become the next incarnation. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use prodspec_model::rollout::FirstTurnup;
 use tower::Service;
 
 #[cfg(feature = "planted-bugs")]
-pub use crate::scenario::Careless;
+use crate::scenario::Careless;
 use crate::{
     faults::Fault,
     world::{State, World},

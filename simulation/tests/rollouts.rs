@@ -2,7 +2,7 @@
 
 use annealing_enforcer::kernel::Bug as Enforcement;
 use annealing_strategist::kernel::Bug;
-use simulation::{Scenario, faults::Fault, policies::Careless, run, run_all};
+use simulation::{Scenario, faults::Fault, run, run_all, scenario::Careless};
 
 /// Maximum number of seeds until a planted bug must have been found.
 const PATIENCE: u64 = 150;
