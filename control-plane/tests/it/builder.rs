@@ -86,3 +86,19 @@ async fn an_invalid_policy_is_refused_with_its_fields() {
         assert!(refused.contains(field), "{field}: {refused}");
     }
 }
+
+/// The policy that `docs/rollouts.md` shows is read and valid as it stands there.
+#[tokio::test]
+async fn the_documented_policy_is_accepted() {
+    let page = include_str!("../../../docs/rollouts.md");
+    let (_, rest) = page.split_once("```yaml\n").unwrap();
+    let (policy, _) = rest.split_once("```").unwrap();
+    let indented: String = policy.lines().map(|line| format!("    {line}\n")).collect();
+    let manifest = format!("services: {{}}\npolicies:\n  slow:\n{indented}");
+    let plane = plane(&Production::default())
+        .store(MemoryStore::new())
+        .source(Text::new(&manifest))
+        .validators(validators::standard());
+    let found = plane.build().unwrap().handle().dry_run(&[]).await.unwrap();
+    assert_eq!(found.changes.len(), 1, "{found:?}");
+}
