@@ -1,5 +1,7 @@
 //! R17: which assets the group governs, which of them its rollout holds, and how it lets them go.
 
+use std::collections::BTreeSet;
+
 use plugin_sdk::Pin;
 use prodspec_model::{AssetId, Incarnation};
 
@@ -79,19 +81,21 @@ impl Kernel {
         out.steps.push(step);
     }
 
-    /// Lets go of every asset that the group no longer governs, after its head has moved.
+    /// Lets go of every asset that the group no longer governs, after a takeover or after a head has moved. The group
+    /// that governs such an asset now is told.
     pub(super) fn let_others_go(&mut self, out: &mut Effects) {
         let inherited = self.live.iter().flat_map(|live| live.inherited().keys());
-        let all: Vec<AssetId> = self.pins.assets().chain(inherited).cloned().collect();
-        self.let_go(&all, out);
+        let all = self.pins.assets().chain(inherited);
+        let all = all.chain(self.pending.assets());
+        let gone: BTreeSet<AssetId> = all.filter(|asset| !self.has(asset)).cloned().collect();
+        let gone: Vec<AssetId> = gone.into_iter().collect();
+        self.let_go(&gone, out);
+        out.released.extend(gone);
     }
 
     /// Another group's head has moved: lets go of assets that belong to that group now.
     pub(super) fn others_moved(&mut self, heads: Heads, out: &mut Effects) {
         self.group.hear(heads);
-        let gone = |asset: &&AssetId| !self.has(asset);
-        let gone: Vec<AssetId> = self.pins.assets().filter(gone).cloned().collect();
-        self.let_go(&gone, out);
-        out.released.extend(gone);
+        self.let_others_go(out);
     }
 }

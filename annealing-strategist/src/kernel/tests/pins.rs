@@ -1,7 +1,8 @@
 //! R17: the pins of governed assets, and when a rollout begins.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use control_plane_runtime::Kernel as _;
 use plugin_sdk::{Cause, Judgement, Pin};
 use prodspec_model::{
     IncarnationNo,
@@ -10,7 +11,7 @@ use prodspec_model::{
 
 use super::rig::{Rig, id, of_group, seal, thing};
 use crate::{
-    kernel::{Command, Event},
+    kernel::{Command, Effects, Event},
     record::State,
 };
 
@@ -157,6 +158,54 @@ fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it(
     rig.lag = Some(Duration::from_secs(1));
     rig.pass(HOUR);
     assert_eq!((rig.rollouts(), rig.head()), (2, Some(4)));
+}
+
+#[test]
+fn r17_asset_that_left_before_a_takeover_is_not_rolled_out_when_the_head_moves() {
+    for crashes in [false, true] {
+        let other = "policy/q";
+        let first = vec![
+            thing("a", 1),
+            of_group(Some(other), "b", 1).build().unwrap(),
+        ];
+        let mut rig = Rig::settled(canary(), first);
+        rig.lag = None;
+        rig.plane.heads = BTreeMap::from([(id(other), rig.plane.latest.clone())]).into();
+        rig.step(Event::Heads(rig.plane.heads.clone()));
+        rig.put(vec![thing("a", 2), thing("b", 2)]);
+        rig.run();
+        assert_eq!(rig.at(2), ["a"]);
+        // The other group governs it by its head, until this group's head moves to the incarnation before.
+        rig.put(vec![of_group(None, "b", 3).build().unwrap()]);
+        rig.run();
+        if crashes {
+            rig.crash();
+        }
+        rig.lag = Some(Duration::from_secs(1));
+        rig.pass(HOUR);
+        assert_eq!((rig.rollouts(), rig.head()), (2, Some(3)), "{crashes}");
+        assert!(!rig.plane.moves.iter().any(|(asset, _)| *asset == id("b")));
+    }
+}
+
+#[test]
+fn r17_asset_without_a_pin_is_passed_on_when_the_head_of_its_new_group_moves() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    let put = |rig: &mut Rig, policy, size| {
+        rig.put(vec![of_group(policy, "b", size).build().unwrap()]);
+        rig.run();
+    };
+    put(&mut rig, Some("policy/q"), 3);
+    let head = rig.plane.latest.clone();
+    put(&mut rig, None, 4);
+    rig.plane.unpin(&id("b"));
+    rig.run();
+    assert!(rig.kernel.has(&id("b")), "no other group has a head");
+    let mut out = Effects::default();
+    let heads = BTreeMap::from([(id("policy/q"), head)]);
+    let moved = Event::Heads(heads.into());
+    rig.kernel.step(rig.now, moved, &mut out);
+    assert_eq!(out.released, [id("b")]);
 }
 
 #[test]

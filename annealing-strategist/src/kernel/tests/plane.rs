@@ -40,6 +40,8 @@ pub(super) struct Plane {
     pub(super) all: BTreeMap<IncarnationNo, Incarnation>,
     pub(super) latest: Incarnation,
     pub(super) head: Option<Incarnation>,
+    /// The heads of other groups.
+    pub(super) heads: Heads,
     pub(super) pins: BTreeMap<AssetId, Pin>,
     found: BTreeMap<AssetId, SyncState>,
     production: BTreeMap<AssetId, Digest>,
@@ -67,6 +69,7 @@ impl Plane {
             all: [(first.no(), first.clone())].into(),
             latest: first,
             head: None,
+            heads: Heads::default(),
             pins: BTreeMap::new(),
             found: BTreeMap::new(),
             production: BTreeMap::new(),
@@ -89,7 +92,7 @@ impl Plane {
 
     fn is_ours(&self, id: &AssetId) -> bool {
         let head = self.head.as_ref();
-        governs(&self.policy, head, &Heads::default(), &self.latest, id)
+        governs(&self.policy, head, &self.heads, &self.latest, id)
     }
 
     fn by_default(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {

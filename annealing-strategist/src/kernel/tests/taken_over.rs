@@ -7,7 +7,7 @@ use super::plane::Plane;
 use crate::{
     config::Config,
     group::{governs, members, policy_of},
-    kernel::{Effects, Heads, Kernel, Recovered},
+    kernel::{Effects, Kernel, Recovered},
     record::{Rollout, State},
 };
 
@@ -20,11 +20,10 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
         State::Completed => head.is_none_or(|head| head.no() < rollout.to),
         _ => !rollout.state.has_ended(),
     };
-    let heads = Heads::default();
+    let heads = plane.heads.clone();
     let live = newest.as_ref().filter(behind);
     let to = live.map(|rollout| plane.all[&rollout.to].clone());
-    let between =
-        |before: Option<&Incarnation>, after: &Incarnation| changed(&policy, head, before, after);
+    let between = |before: Option<&Incarnation>, after: &Incarnation| changed(plane, before, after);
     let ours = |asset: &AssetId| {
         plane.rows.contains_key(asset)
             || plane.quarantine.contains_key(asset)
@@ -51,19 +50,19 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
 }
 
 /// Returns the assets of the group that differ between two incarnations. Without `before`: all its assets.
-fn changed(
-    policy: &AssetId,
-    head: Option<&Incarnation>,
-    before: Option<&Incarnation>,
-    after: &Incarnation,
-) -> Vec<AssetId> {
+fn changed(plane: &Plane, before: Option<&Incarnation>, after: &Incarnation) -> Vec<AssetId> {
+    let Plane {
+        policy,
+        head,
+        heads,
+        ..
+    } = plane;
     let Some(before) = before else {
         return members(policy, after);
     };
     let ours = |change: &Change| {
         let was = change.before.as_ref().and_then(policy_of);
-        let heads = Heads::default();
-        was.as_ref() == Some(policy) || governs(policy, head, &heads, after, &change.id())
+        was.as_ref() == Some(policy) || governs(policy, head.as_ref(), heads, after, &change.id())
     };
     let changes = before.snapshot().diff(after.snapshot()).into_iter();
     changes.filter(ours).map(|change| change.id()).collect()
