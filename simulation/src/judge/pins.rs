@@ -28,11 +28,17 @@ impl State {
     }
 
     /// R22: with a policy that only stops on bad health, an asset is rolled back only on a command, or if intent has
-    /// changed again.
+    /// changed again. A pin that returns to the same content rolls nothing back: an asset goes back so when the rest of
+    /// its rollout is reverted, and a fix had given it its earlier content before.
     fn judge_stops(&mut self, at: usize, group: usize) {
         let Some((from, _)) = self.judge.eyes[at].back_from else {
             return;
         };
+        let had = self.mark_at(from, at);
+        let to = self.judge.eyes[at].pinned.map(|(to, _)| to);
+        if to.is_some_and(|to| self.mark_at(to, at) == had) {
+            return;
+        }
         let policies = self.policies(group, from);
         let stops = policies
             .iter()
@@ -45,7 +51,6 @@ impl State {
             return;
         }
         let mut newer = self.sealed.accepted.range(from..).flat_map(|(_, all)| all);
-        let had = self.mark_at(from, at);
         if newer.all(|it| it.marks.get(&at).copied() == had) {
             let what = format!(
                 "asset/{at:02} is rolled back from @{from} without a command, although the policy only stops"
