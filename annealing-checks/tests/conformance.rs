@@ -47,22 +47,13 @@ fn requests() -> Vec<CheckRequest> {
     let job = in_cluster("job/eu", "eu");
     let plain = testing::check_request(&job);
     let mut requests = vec![plain.clone()];
-    for days in 0..7 {
-        requests.push(CheckRequest {
-            now: NOW + (days * 31).hours(),
-            ..plain.clone()
-        });
+    let days = (0..7).map(|days| NOW + (days * 31).hours());
+    for now in days.chain([Timestamp::MIN + 1.hour(), Timestamp::MAX]) {
+        let mut request = plain.clone();
+        request.now = now;
+        requests.push(request);
     }
-    for now in [Timestamp::MIN + 1.hour(), Timestamp::MAX] {
-        requests.push(CheckRequest {
-            now,
-            ..plain.clone()
-        });
-    }
-    requests.push(CheckRequest {
-        reader: Default::default(),
-        ..plain.clone()
-    });
+    requests.push(plain.clone().reader(Default::default()));
     requests.extend(with_view(&plain));
     requests
 }
@@ -81,11 +72,9 @@ fn with_view(plain: &CheckRequest) -> Vec<CheckRequest> {
             view.set(&other.id(), with_qps(10));
         }
         let effects = Effects::default().capacity("qps", change.0, change.1);
-        CheckRequest {
-            change: Arc::new(Change::new(&testing::asset("job/eu"), "x", vec![], effects)),
-            view: Some(Arc::new(view)),
-            ..plain.clone()
-        }
+        let mut request = plain.clone().view(Arc::new(view));
+        request.change = Arc::new(Change::new(&testing::asset("job/eu"), "x", vec![], effects));
+        request
     });
     requests.into()
 }

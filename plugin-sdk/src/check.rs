@@ -17,7 +17,7 @@ use crate::{
     observe::PartitionView,
     reader::IncarnationReader,
     run::{Cause, Causes, Stamp},
-    time::Mono,
+    time::{Mono, Now},
 };
 
 pub use name::CheckName;
@@ -28,6 +28,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 /// Asks a check whether a change may be pushed now.
 #[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CheckRequest {
     /// Id of the asset that is to be pushed.
     pub asset: AssetId,
@@ -66,6 +67,49 @@ impl fmt::Debug for CheckRequest {
 }
 
 impl CheckRequest {
+    /// Makes a request as the enforcer does; tests of checks use it too. The cause is [`Cause::Intent`], the reader finds
+    /// no asset, and there is no view.
+    pub fn new(
+        asset: AssetId,
+        incarnation: IncarnationId,
+        change: Arc<Change>,
+        observed: Observed,
+        now: Now,
+    ) -> Self {
+        Self {
+            asset,
+            incarnation,
+            change,
+            observed,
+            cause: Cause::Intent,
+            now: now.wall,
+            mono: now.mono,
+            reader: IncarnationReader::default(),
+            view: None,
+        }
+    }
+
+    /// Sets the reason for the push.
+    #[must_use]
+    pub fn cause(mut self, cause: Cause) -> Self {
+        self.cause = cause;
+        self
+    }
+
+    /// Sets the reader of the assets of `incarnation`.
+    #[must_use]
+    pub fn reader(mut self, reader: IncarnationReader) -> Self {
+        self.reader = reader;
+        self
+    }
+
+    /// Sets the view of the other assets of the partition.
+    #[must_use]
+    pub fn view(mut self, view: Arc<dyn PartitionView>) -> Self {
+        self.view = Some(view);
+        self
+    }
+
     /// A verdict without delays and claims, from evidence of now.
     pub fn proceed(&self) -> Verdict {
         Verdict::proceed(self.now)
@@ -91,6 +135,7 @@ impl CheckRequest {
 /// Verdicts form a join-semilattice: [`Verdict::join`] only adds, and the result does not depend on order or
 /// repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The reasons to wait. Empty: the push may proceed.
     pub delays: Vec<Delay>,
@@ -107,6 +152,7 @@ pub struct Verdict {
 
 /// One reason why a push has to wait.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Delay {
     /// Name of the check that delays. The layer that put the check into its stack stamps this name; a name written by
     /// the check itself is replaced.
@@ -140,13 +186,18 @@ impl Delay {
         }
     }
 
-    /// Sets the evidence of the delay.
+    /// Sets the name of the check that delays, for verdicts that no layer stamps.
     #[must_use]
-    pub fn because(self, evidence: impl Into<Value>) -> Self {
-        Self {
-            evidence: evidence.into(),
-            ..self
-        }
+    pub fn check(mut self, check: impl Into<CheckName>) -> Self {
+        self.check = check.into();
+        self
+    }
+
+    /// Sets the evidence of the delay, as JSON.
+    #[must_use]
+    pub fn because(mut self, evidence: impl Into<Value>) -> Self {
+        self.evidence = evidence.into();
+        self
     }
 
     /// A total order, so that a joined verdict does not depend on the order of its parts.
@@ -279,6 +330,7 @@ impl Verdict {
 
 /// The name of a check and the causes for which it applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckInfo {
     /// The name under which the check is registered, unless its layer sets another one.
     pub name: CheckName,
@@ -289,7 +341,7 @@ pub struct CheckInfo {
 
 impl CheckInfo {
     /// A check that applies to all causes.
-    pub fn new(name: &str) -> Self {
+    pub fn new(name: impl Into<CheckName>) -> Self {
         Self {
             name: name.into(),
             causes: Causes::ALL,

@@ -15,6 +15,7 @@ use crate::{
 
 /// Asks a plugin to compare one asset's intent with production.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct DiffRequest {
     /// Id of the asset to compare.
     pub asset: AssetId,
@@ -30,10 +31,31 @@ pub struct DiffRequest {
     pub reader: IncarnationReader,
 }
 
+impl DiffRequest {
+    /// Makes a request as the enforcer and plans do; tests of plugins use it too. The reader finds no asset.
+    pub fn new(asset: AssetId, incarnation: IncarnationId, token: FencingToken, run: Run) -> Self {
+        Self {
+            asset,
+            incarnation,
+            token,
+            run,
+            reader: IncarnationReader::default(),
+        }
+    }
+
+    /// Sets the reader of the assets of `incarnation`.
+    #[must_use]
+    pub fn reader(mut self, reader: IncarnationReader) -> Self {
+        self.reader = reader;
+        self
+    }
+}
+
 /// The state of an asset in production that matters to other assets. The plugin chooses the units; both ends of an edge
 /// use the same units.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Observed {
     /// Serving capacity per unit, as it is in production now. While the capacity changes, report the smallest value for
     /// assets that rely on it, and the largest for assets that it relies on. Report [`Diff::InProgress`] when one
@@ -157,6 +179,7 @@ impl Diff {
 
 /// The change that a push would make to one asset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Change {
     /// A one-line summary for operators.
     pub summary: String,

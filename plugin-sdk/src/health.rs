@@ -12,6 +12,7 @@ use crate::{error::BoxError, reader::IncarnationReader, rollout::RolloutId};
 
 /// Asks a health validator whether the updated assets of a rollout are healthy.
 #[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HealthRequest {
     /// Id of the rollout whose health is judged.
     pub rollout: RolloutId,
@@ -49,6 +50,88 @@ pub struct HealthRequest {
 }
 
 impl HealthRequest {
+    /// Makes a request as the strategist does; tests of validators use it too. All lists are empty, all optional fields
+    /// are `None`, and the reader finds no asset.
+    pub fn new(rollout: RolloutId, to: IncarnationId, now: Timestamp) -> Self {
+        Self {
+            rollout,
+            from: None,
+            to,
+            stage: None,
+            policy: None,
+            updated: Vec::new(),
+            under_way: Vec::new(),
+            neighbours: Vec::new(),
+            began: None,
+            decisive: None,
+            now,
+            reader: IncarnationReader::default(),
+        }
+    }
+
+    /// Sets the incarnation that the rollout started from. `None`: a first turnup.
+    #[must_use]
+    pub fn from(mut self, from: impl Into<Option<IncarnationId>>) -> Self {
+        self.from = from.into();
+        self
+    }
+
+    /// Sets the name of the rollout's current stage.
+    #[must_use]
+    pub fn stage(mut self, stage: impl Into<Option<String>>) -> Self {
+        self.stage = stage.into();
+        self
+    }
+
+    /// Sets the digest of the rollout's policy asset.
+    #[must_use]
+    pub fn policy(mut self, policy: impl Into<Option<Digest>>) -> Self {
+        self.policy = policy.into();
+        self
+    }
+
+    /// Sets the assets that have settled at the new incarnation.
+    #[must_use]
+    pub fn updated(mut self, updated: Vec<Watched>) -> Self {
+        self.updated = updated;
+        self
+    }
+
+    /// Sets the assets that were moved and are not settled.
+    #[must_use]
+    pub fn under_way(mut self, under_way: Vec<Watched>) -> Self {
+        self.under_way = under_way;
+        self
+    }
+
+    /// Sets the other assets that the moved assets can hurt.
+    #[must_use]
+    pub fn neighbours(mut self, neighbours: Vec<Watched>) -> Self {
+        self.neighbours = neighbours;
+        self
+    }
+
+    /// Sets the wall-clock time at which the rollout moved its first asset.
+    #[must_use]
+    pub fn began(mut self, began: impl Into<Option<Timestamp>>) -> Self {
+        self.began = began.into();
+        self
+    }
+
+    /// Sets the assets of `updated` whose health decides whether the stage is over.
+    #[must_use]
+    pub fn decisive(mut self, decisive: impl Into<Option<Vec<AssetId>>>) -> Self {
+        self.decisive = decisive.into();
+        self
+    }
+
+    /// Sets the reader of the assets of `to`.
+    #[must_use]
+    pub fn reader(mut self, reader: IncarnationReader) -> Self {
+        self.reader = reader;
+        self
+    }
+
     /// A healthy verdict without findings, from evidence up to now.
     pub fn healthy(&self) -> Health {
         Health::healthy(self.now)
@@ -70,11 +153,19 @@ impl HealthRequest {
 /// An asset in production whose signals are evaluated. Assets that are not enforced, or are being turned down, have no
 /// signals and are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Watched {
     /// Id of the asset to evaluate.
     pub asset: AssetId,
     /// Wall-clock time from which evidence counts. Older evidence is ignored.
     pub since: Timestamp,
+}
+
+impl Watched {
+    /// An asset whose evidence counts from the wall-clock time `since`.
+    pub fn new(asset: AssetId, since: Timestamp) -> Self {
+        Self { asset, since }
+    }
 }
 
 impl fmt::Debug for HealthRequest {
@@ -107,6 +198,7 @@ pub enum Judgement {
 /// Verdicts form a join-semilattice: [`Health::join`] never improves a judgement, and the result does not depend on
 /// order or repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Health {
     /// The worst judgement of all findings. Healthy without findings.
     pub judgement: Judgement,
@@ -118,6 +210,7 @@ pub struct Health {
 
 /// The finding of one validator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// Name of the validator. The layer that put the validator into its stack stamps it.
     pub validator: Arc<str>,
@@ -138,6 +231,20 @@ impl Finding {
             summary: summary.into(),
             evidence: Value::Null,
         }
+    }
+
+    /// Sets the name of the validator, for verdicts that no layer stamps.
+    #[must_use]
+    pub fn validator(mut self, validator: impl Into<Arc<str>>) -> Self {
+        self.validator = validator.into();
+        self
+    }
+
+    /// Sets the evidence of the finding, as JSON.
+    #[must_use]
+    pub fn because(mut self, evidence: impl Into<Value>) -> Self {
+        self.evidence = evidence.into();
+        self
     }
 
     fn order(&self, other: &Self) -> std::cmp::Ordering {

@@ -15,6 +15,7 @@ use crate::{
 
 /// Asks a plugin to push one asset.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PushRequest {
     /// Id of the asset to push.
     pub asset: AssetId,
@@ -34,6 +35,50 @@ pub struct PushRequest {
     /// Reads assets of `incarnation`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
+}
+
+impl PushRequest {
+    /// Makes a request as the enforcer does; tests of plugins use it too. The cause is [`Cause::Intent`], the call does
+    /// not continue another one, and the reader finds no asset.
+    pub fn new(
+        asset: AssetId,
+        incarnation: IncarnationId,
+        token: FencingToken,
+        run: Run,
+        change: Digest,
+    ) -> Self {
+        Self {
+            asset,
+            incarnation,
+            token,
+            run,
+            cause: Cause::Intent,
+            change,
+            continuation: false,
+            reader: IncarnationReader::default(),
+        }
+    }
+
+    /// Sets the reason for the push.
+    #[must_use]
+    pub fn cause(mut self, cause: Cause) -> Self {
+        self.cause = cause;
+        self
+    }
+
+    /// Sets whether this call continues a push that answered [`Pushed::InProgress`].
+    #[must_use]
+    pub fn continuation(mut self, continuation: bool) -> Self {
+        self.continuation = continuation;
+        self
+    }
+
+    /// Sets the reader of the assets of `incarnation`.
+    #[must_use]
+    pub fn reader(mut self, reader: IncarnationReader) -> Self {
+        self.reader = reader;
+        self
+    }
 }
 
 /// The result of a push that did not fail.

@@ -8,6 +8,7 @@ use crate::{document::Document, problem::Problems};
 
 /// The content of a source at one revision, complete.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Reading {
     /// The revision of the source that was read.
     pub revision: Revision,

@@ -78,10 +78,7 @@ impl CheckPlugin for Gate {
             ALWAYS => ("gate", Causes::ALL),
             _ => ("freeze", Causes::INTENT),
         };
-        CheckInfo {
-            name: name.into(),
-            causes,
-        }
+        CheckInfo::new(name).only_for(causes)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
@@ -129,12 +126,8 @@ impl CheckPlugin for Gate {
         if !closed {
             return Ok(request.proceed());
         }
-        let delay = Delay {
-            check: self.info().name,
-            reason: "closed for now".into(),
-            evidence: serde_json::Value::Null,
-            recheck: Recheck::After(Duration::from_secs(5)),
-        };
+        let delay = Delay::new("closed for now", Recheck::After(Duration::from_secs(5)))
+            .check(self.info().name);
         Ok(Verdict::delay(request.now, delay))
     }
 }

@@ -7,7 +7,7 @@ use annealing_strategist::health::absolute::{Absolute, of};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use plugin_sdk::{
-    BoxError, Health, HealthRequest, HealthValidator, MetricQuery, MetricSource, Series, Watched,
+    BoxError, Health, HealthRequest, HealthValidator, MetricQuery, MetricSource, Series,
 };
 
 use crate::{
@@ -67,7 +67,8 @@ impl HealthValidator for Errors {
         }
         {
             let mut state = self.world.state();
-            request.under_way.retain(|Watched { asset, .. }| {
+            request.under_way.retain(|watched| {
+                let asset = &watched.asset;
                 let wanted = reader
                     .get(asset)
                     .map(|it| state.production.content(&it).mark);

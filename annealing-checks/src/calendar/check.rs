@@ -67,12 +67,9 @@ impl Calendar {
                 Recheck::After(NEVER),
             ),
         };
-        Delay {
-            check: self.name.clone(),
-            reason,
-            evidence: json!({"zone": self.zone_name, "now": local(now), "next_open": next}),
-            recheck,
-        }
+        Delay::new(reason, recheck)
+            .check(self.name.clone())
+            .because(json!({"zone": self.zone_name, "now": local(now), "next_open": next}))
     }
 
     fn why_closed(&self, now: Timestamp) -> String {
@@ -93,10 +90,7 @@ impl Calendar {
 #[async_trait]
 impl CheckPlugin for Calendar {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: self.name.clone(),
-            causes: self.causes,
-        }
+        CheckInfo::new(self.name.clone()).only_for(self.causes)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {

@@ -160,10 +160,7 @@ impl Monitoring {
 #[async_trait]
 impl CheckPlugin for Monitoring {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: self.name.clone(),
-            causes: self.causes,
-        }
+        CheckInfo::new(self.name.clone()).only_for(self.causes)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {

@@ -77,11 +77,10 @@ fn at(now: Timestamp) -> CheckRequest {
 /// A request at the wall-clock time `now`, `passed` seconds after [`NOW`] by the monotonic clock.
 fn by_clocks(now: Timestamp, passed: i64) -> CheckRequest {
     let start = 86_400;
-    CheckRequest {
-        now,
-        mono: Mono(u64::try_from(start + passed).unwrap() * 1_000_000_000),
-        ..testing::check_request(&in_cluster("eu"))
-    }
+    let mut request = testing::check_request(&in_cluster("eu"));
+    request.now = now;
+    request.mono = Mono(u64::try_from(start + passed).unwrap() * 1_000_000_000);
+    request
 }
 
 fn verdict(monitoring: &Monitoring, request: CheckRequest) -> Verdict {
@@ -112,7 +111,7 @@ fn r6_monitoring_applies_to_intent_only_by_default() {
     let source = FakeSource::new(NOW - 1.hour(), [disk_full()]);
     let checks = stack(MonitoringLayer::any(source.clone()).layer(Proceed));
     for cause in [Cause::Rollback, Cause::Drift, Cause::Emergency] {
-        let request = CheckRequest { cause, ..at(NOW) };
+        let request = at(NOW).cause(cause);
         let found = block_on(checks.call(request)).unwrap();
         assert!(found.is_proceed(), "{cause:?}: {found:?}");
     }

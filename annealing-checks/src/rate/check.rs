@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use plugin_sdk::{
-    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Quota, Verdict,
+    BoxError, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Quota, Verdict,
 };
 
 use crate::Scope;
@@ -29,10 +29,7 @@ impl Rate {
 #[async_trait]
 impl CheckPlugin for Rate {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: self.name.clone(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new(self.name.clone())
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {

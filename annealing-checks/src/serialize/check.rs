@@ -1,9 +1,7 @@
 //! The check of [`SerializeLayer`](super::SerializeLayer). It only declares claims; the enforcer's kernel counts them.
 
 use async_trait::async_trait;
-use plugin_sdk::{
-    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Verdict,
-};
+use plugin_sdk::{BoxError, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Verdict};
 
 use crate::Scope;
 
@@ -27,10 +25,7 @@ impl Serialize {
 #[async_trait]
 impl CheckPlugin for Serialize {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: self.name.clone(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new(self.name.clone())
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {

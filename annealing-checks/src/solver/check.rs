@@ -5,10 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use plugin_sdk::{
-    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, PartitionView,
-    Recheck, Verdict,
+    BoxError, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, PartitionView, Recheck,
+    Verdict,
 };
-use serde_json::Value;
 
 use super::{
     Capacity, OrderRule, Push, Question, StaticOrder, VersionOrder, Wait,
@@ -57,33 +56,28 @@ impl DependencySolver {
     }
 
     fn delay(&self, wait: Wait) -> Delay {
-        Delay {
-            check: self.name.clone(),
-            reason: format!("waits for `{}`: {}", wait.on, wait.reason),
-            evidence: wait.evidence,
-            recheck: Recheck::WhenSettled(wait.on),
-        }
+        Delay::new(
+            format!("waits for `{}`: {}", wait.on, wait.reason),
+            Recheck::WhenSettled(wait.on),
+        )
+        .check(self.name.clone())
+        .because(wait.evidence)
     }
 
     fn without_view(&self) -> Delay {
-        Delay {
-            check: self.name.clone(),
-            reason: "the check has no view of the partition, so it cannot know the dependencies; \
-                     run it in an enforcer, or set the request's view"
-                .into(),
-            evidence: Value::Null,
-            recheck: Recheck::After(WITHOUT_VIEW),
-        }
+        Delay::new(
+            "the check has no view of the partition, so it cannot know the dependencies; \
+             run it in an enforcer, or set the request's view",
+            Recheck::After(WITHOUT_VIEW),
+        )
+        .check(self.name.clone())
     }
 }
 
 #[async_trait]
 impl CheckPlugin for DependencySolver {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: self.name.clone(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new(self.name.clone())
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {

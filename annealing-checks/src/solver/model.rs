@@ -9,12 +9,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use futures::{executor::block_on, future::BoxFuture};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Cause, Change, CheckPlugin, CheckRequest, Claim, Diff, Effects, Key, Observation, Observed,
-    PartitionView, Recheck, Shared, Stamp, Usage, Verdict,
+    Cause, Change, CheckPlugin, Claim, Diff, Effects, Key, Observation, Observed, PartitionView,
+    Recheck, Shared, Stamp, Usage, Verdict,
     observe::{self, Link},
     testing::{self, NOW},
 };
-use prodspec_model::{AssetId, IncarnationId, IncarnationNo, addons::Need};
+use prodspec_model::{AssetId, IncarnationNo, addons::Need};
 use proptest::prelude::*;
 
 use super::{DependencySolver, wait_cycles};
@@ -106,17 +106,14 @@ impl World {
     fn diff(&self, asset: usize, at: usize) -> Diff {
         let has = self.intents[self.slots[asset].now].content(asset);
         let wants = self.intents[at].content(asset);
-        let observed = Observed {
-            capacity: has.clone(),
-            version: None,
+        let state = |capacity: &BTreeMap<String, u64>| {
+            let units = capacity.iter();
+            units.fold(Observed::default(), |it, (unit, n)| it.capacity(unit, *n))
         };
+        let (observed, wanted) = (state(&has), state(&wants));
         if has == wants {
             return Diff::in_sync().observed(observed);
         }
-        let wanted = Observed {
-            capacity: wants,
-            version: None,
-        };
         let effects = Effects::between(&observed, &wanted);
         let change = Change::new(&testing::asset("asset/x"), "change it", vec![], effects);
         Diff::differs(change).observed(observed)
@@ -128,16 +125,12 @@ impl World {
         let Diff::Differs { change, observed } = self.diff(asset, at) else {
             return None;
         };
-        let plain = testing::check_request(&testing::asset("asset/x"));
-        let no = IncarnationNo(u32::try_from(at).unwrap());
-        let request = CheckRequest {
-            asset: id(asset),
-            incarnation: IncarnationId::new(plain.incarnation.partition.clone(), no),
-            change: Arc::from(change),
-            observed,
-            view: Some(Arc::new(self.clone())),
-            ..plain
-        };
+        let mut request = testing::check_request(&testing::asset("asset/x"));
+        request.asset = id(asset);
+        request.incarnation.no = IncarnationNo(u32::try_from(at).unwrap());
+        request.change = Arc::from(change);
+        request.observed = observed;
+        request.view = Some(Arc::new(self.clone()));
         let verdict = block_on(DependencySolver::capacity().check(request)).unwrap();
         Some(Checked {
             intent: at,

@@ -352,13 +352,5 @@ fn is_of_capacity(claim: &Claim, provider: &AssetId) -> bool {
 /// Returns the delay for a check stack that failed or timed out.
 pub(super) fn failed_check(now: Now, why: String) -> Verdict {
     let recheck = Recheck::After(Duration::from_secs(10));
-    Verdict::delay(
-        now.wall,
-        Delay {
-            check: FAILED.into(),
-            reason: why,
-            evidence: serde_json::Value::Null,
-            recheck,
-        },
-    )
+    Verdict::delay(now.wall, Delay::new(why, recheck).check(FAILED))
 }

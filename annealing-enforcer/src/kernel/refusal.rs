@@ -93,12 +93,11 @@ impl Kernel {
             Taken::UsedUp(key, quota) => {
                 let turn = self.claims.rates.turn(slot, &key, &quota, now.mono);
                 let then = wall_at(now, turn);
-                let delay = Delay {
-                    check: "rate".into(),
-                    reason: format!("the rate of `{}` is used up", key.0),
-                    evidence: serde_json::Value::Null,
-                    recheck: Recheck::At(then),
-                };
+                let delay = Delay::new(
+                    format!("the rate of `{}` is used up", key.0),
+                    Recheck::At(then),
+                )
+                .check("rate");
                 self.sleep(now, slot, vec![delay], then, out);
             }
         }

@@ -130,17 +130,11 @@ impl<R: Runtime> Calls<R> {
             return Some(not_started);
         }
         let named = Named::of(Some(plugin), "push", &asset);
-        let request = PushRequest {
-            asset: asset.id(),
-            incarnation: incarnation.id().clone(),
-            token: self.token,
-            run,
-            cause,
-            change,
-            continuation,
-            reader: IncarnationReader::at(incarnation, asset),
-        };
         let (events, token) = (self.events.clone(), self.token);
+        let request = PushRequest::new(asset.id(), incarnation.id().clone(), token, run, change)
+            .cause(cause)
+            .continuation(continuation)
+            .reader(IncarnationReader::at(incarnation, asset));
         let stack = self.pushes.clone();
         let in_place = registered.config.in_memory && stack.is_none();
         let may_begin = self.may_begin(begin_by);
@@ -198,17 +192,11 @@ impl<R: Runtime> Calls<R> {
             edges,
             brought,
         };
-        let request = CheckRequest {
-            asset: asset.id(),
-            incarnation: incarnation.id().clone(),
-            change,
-            observed,
-            cause,
-            now: now.wall,
-            mono: now.mono,
-            reader: IncarnationReader::at(incarnation, asset),
-            view: Some(Arc::new(view)),
-        };
+        let request =
+            CheckRequest::new(asset.id(), incarnation.id().clone(), change, observed, now)
+                .cause(cause)
+                .reader(IncarnationReader::at(incarnation, asset))
+                .view(Arc::new(view));
         let checks = self.checks.clone();
         let answer = async move {
             let answer = catch_panic_in(checks.call(request)).await;
@@ -263,13 +251,8 @@ impl<R> Drop for Calls<R> {
 
 fn diff_request(target: &Target, token: FencingToken) -> DiffRequest {
     let (asset, incarnation) = (&target.asset, &target.incarnation);
-    DiffRequest {
-        asset: asset.id(),
-        incarnation: incarnation.id().clone(),
-        token,
-        run: target.run,
-        reader: IncarnationReader::at(incarnation.clone(), asset.clone()),
-    }
+    DiffRequest::new(asset.id(), incarnation.id().clone(), token, target.run)
+        .reader(IncarnationReader::at(incarnation.clone(), asset.clone()))
 }
 
 /// Calls a diff in place. `None`: the answer is not there at once, and this call is dropped.

@@ -210,17 +210,14 @@ impl<R: Runtime> Planner<R> {
     async fn look(&self, asset: Asset, incarnation: Incarnation) -> Result<Diff, String> {
         let registered = self.registry.of(asset.type_str());
         let registered = registered.ok_or_else(|| format!("{} has no plugin", asset.type_str()))?;
-        let request = DiffRequest {
-            asset: asset.id(),
-            incarnation: incarnation.id().clone(),
-            token: rehearsal::TOKEN,
-            run: Run {
-                slot: 0,
-                n: 0,
-                incarnation: incarnation.no(),
-            },
-            reader: IncarnationReader::at(incarnation, asset),
+        let run = Run {
+            slot: 0,
+            n: 0,
+            incarnation: incarnation.no(),
         };
+        let token = rehearsal::TOKEN;
+        let request = DiffRequest::new(asset.id(), incarnation.id().clone(), token, run)
+            .reader(IncarnationReader::at(incarnation, asset));
         let limit = registered.config.diff_deadline;
         let deadline = self.runtime.now().mono + limit;
         let answer = diff(self.diffs.clone(), registered.plugin.clone(), request);

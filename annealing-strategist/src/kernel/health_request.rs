@@ -50,32 +50,23 @@ impl Kernel {
             let settled = updated.iter().filter(decides);
             settled.map(|it| it.asset.clone()).collect()
         });
-        Some(HealthRequest {
-            rollout: live.id(),
-            from: live.from().map(|from| from.id().clone()),
-            to: live.to().id().clone(),
-            stage: live.rollout().stage.clone(),
-            policy: self
-                .group
-                .latest()
-                .asset(self.group.policy())
-                .map(|it| it.digest()),
-            began: live.rollout().moved_at,
-            updated,
-            under_way,
-            neighbours: neighbours.map(|id| self.watched(now, &id, since)).collect(),
-            decisive,
-            now: now.wall,
-            reader: IncarnationReader::new(live.to().clone()),
-        })
+        let policy = self.group.latest().asset(self.group.policy());
+        let request = HealthRequest::new(live.id(), live.to().id().clone(), now.wall)
+            .from(live.from().map(|from| from.id().clone()))
+            .stage(live.rollout().stage.clone())
+            .policy(policy.map(|it| it.digest()))
+            .began(live.rollout().moved_at)
+            .updated(updated)
+            .under_way(under_way)
+            .neighbours(neighbours.map(|id| self.watched(now, &id, since)).collect())
+            .decisive(decisive)
+            .reader(IncarnationReader::new(live.to().clone()));
+        Some(request)
     }
 
     fn watched(&self, now: Now, asset: &AssetId, since: Timestamp) -> Watched {
-        Watched {
-            asset: asset.clone(),
-            // The signals of production follow the wall clock.
-            since: self.clock.to_wall(now, since),
-        }
+        // The signals of production follow the wall clock.
+        Watched::new(asset.clone(), self.clock.to_wall(now, since))
     }
 
     /// Whether an asset with this content can have signals: it is enforced, and not being turned down.

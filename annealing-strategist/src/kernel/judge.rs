@@ -83,11 +83,6 @@ impl Kernel {
 fn unknown(as_of: Timestamp, why: String) -> Health {
     Health::found(
         as_of,
-        Finding {
-            validator: "validation".into(),
-            judgement: Judgement::Unknown,
-            summary: why,
-            evidence: serde_json::Value::Null,
-        },
+        Finding::new(Judgement::Unknown, why).validator("validation"),
     )
 }

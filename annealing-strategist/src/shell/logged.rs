@@ -181,12 +181,7 @@ mod tests {
 
     #[test]
     fn unhealthy_and_stalled_rollouts_are_logged_each_time_the_condition_begins() {
-        let finding = Finding {
-            validator: "errors".into(),
-            judgement: Judgement::Unhealthy,
-            summary: "it fails".into(),
-            evidence: serde_json::Value::Null,
-        };
+        let finding = Finding::new(Judgement::Unhealthy, "it fails").validator("errors");
         let ill = Rollout {
             health: Some(Health::found(Timestamp::UNIX_EPOCH, finding)),
             ..rollout()

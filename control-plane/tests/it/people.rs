@@ -129,12 +129,7 @@ impl CheckPlugin for FalselyNamed {
 }
 
 fn not_now(check: &str) -> Delay {
-    Delay {
-        check: check.into(),
-        reason: "not now".into(),
-        evidence: Default::default(),
-        recheck: Recheck::After(Duration::from_secs(1)),
-    }
+    Delay::new("not now", Recheck::After(Duration::from_secs(1))).check(check)
 }
 
 /// Runs a control plane with these checks, and overrides the check named `lifted` for the first change of `eu`. Returns

@@ -75,12 +75,10 @@ impl CheckPlugin for NeighbourCheck {
         let all = consumers.into_iter().chain(providers);
         for link in all.filter(|_| no.0 >= self.0) {
             view.observe(&link.asset).await?;
-            verdict.delays.push(Delay {
-                check: "neighbours".into(),
-                reason: link.asset.to_string(),
-                evidence: serde_json::Value::Null,
-                recheck: Recheck::WhenSettled(link.asset),
-            });
+            verdict.delays.push(
+                Delay::new(link.asset.to_string(), Recheck::WhenSettled(link.asset))
+                    .check("neighbours"),
+            );
         }
         Ok(verdict)
     }

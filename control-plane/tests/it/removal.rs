@@ -88,9 +88,9 @@ async fn removed(servers: AssetType<Server>) {
     let text = Text::new(
         "servers: {a: {qps: 40}, web: {qps: 30, backend: {$asset: a}}}\npolicy: {domains: [eu, us]}",
     );
-    let production = InMemoryProduction::new().observing(|payload| plugin_sdk::Observed {
-        capacity: [("qps".to_owned(), payload["qps"].as_u64().unwrap_or(0))].into(),
-        version: None,
+    let production = InMemoryProduction::new().observing(|payload| {
+        let qps = payload["qps"].as_u64().unwrap_or(0);
+        plugin_sdk::Observed::default().capacity("qps", qps)
     });
     let plugin = Plugin::new(production.clone()).turndown(production.clone());
     let plane = ControlPlane::builder("removal")

@@ -40,12 +40,9 @@ impl HealthValidator for SizeHealth {
         };
         Ok(Health::found(
             request.now,
-            Finding {
-                validator: self.name(),
-                judgement,
-                summary: format!("sick: {sick}"),
-                evidence: serde_json::json!(sizes),
-            },
+            Finding::new(judgement, format!("sick: {sick}"))
+                .validator(self.name())
+                .because(serde_json::json!(sizes)),
         ))
     }
 }

@@ -180,12 +180,7 @@ async fn page_is_not_pushed_while_a_check_delays() {
     let (directory, calls) = (tempfile::tempdir().unwrap(), Calls::default());
     let plugin = pages(&calls, differs, || Ok(Pushed::Done));
     let never = check(&calls, |request| {
-        let delay = Delay {
-            check: "mock".into(),
-            reason: "not today".into(),
-            evidence: serde_json::Value::Null,
-            recheck: Recheck::After(Duration::from_secs(1)),
-        };
+        let delay = Delay::new("not today", Recheck::After(Duration::from_secs(1))).check("mock");
         Verdict::delay(request.now, delay)
     });
     let handle = running(source(directory.path(), "index"), plugin, never);

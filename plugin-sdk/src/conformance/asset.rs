@@ -7,8 +7,8 @@ use prodspec_model::{AssetId, Digest, Incarnation};
 
 use super::Violation;
 use crate::{
-    AssetPlugin, Cause, Diff, DiffRequest, FencingToken, Guard, IncarnationReader, Observed,
-    PushRequest, Pushed, Run, plugin,
+    AssetPlugin, Diff, DiffRequest, FencingToken, Guard, IncarnationReader, Observed, PushRequest,
+    Pushed, Run, plugin,
 };
 
 /// Maximum number of calls while work is in progress. After that, the work counts as never done.
@@ -235,26 +235,15 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
     }
 
     fn diff_request(&self, token: FencingToken, n: u32) -> DiffRequest {
-        DiffRequest {
-            asset: self.asset.clone(),
-            incarnation: self.intent.id().clone(),
-            token,
-            run: self.numbered(n),
-            reader: IncarnationReader::new(self.intent.clone()),
-        }
+        let (asset, incarnation) = (self.asset.clone(), self.intent.id().clone());
+        DiffRequest::new(asset, incarnation, token, self.numbered(n))
+            .reader(IncarnationReader::new(self.intent.clone()))
     }
 
     fn push_request(&self, token: FencingToken, n: u32, change: Digest) -> PushRequest {
-        PushRequest {
-            asset: self.asset.clone(),
-            incarnation: self.intent.id().clone(),
-            token,
-            run: self.numbered(n),
-            cause: Cause::Intent,
-            change,
-            continuation: false,
-            reader: IncarnationReader::new(self.intent.clone()),
-        }
+        let (asset, incarnation) = (self.asset.clone(), self.intent.id().clone());
+        PushRequest::new(asset, incarnation, token, self.numbered(n), change)
+            .reader(IncarnationReader::new(self.intent.clone()))
     }
 
     fn numbered(&self, n: u32) -> Run {

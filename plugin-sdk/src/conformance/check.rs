@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -70,10 +69,7 @@ where
             Cause::Rollback,
             Cause::Emergency,
         ] {
-            let request = CheckRequest {
-                cause,
-                ..request.clone()
-            };
+            let request = request.clone().cause(cause);
             only_adds(&layer, causes.contains(cause), &request).await?;
             names_its_delays(&layer, &request).await?;
             error_loses_nothing(&layer, &request).await?;
@@ -199,11 +195,10 @@ fn holds(all: &Verdict, part: &Verdict) -> bool {
 
 /// Verdicts of the service beneath: an empty one, and one with every kind of part.
 fn samples(request: &CheckRequest) -> [Verdict; 2] {
-    let delay = |reason: &str| Delay {
-        check: "beneath".into(),
-        reason: reason.into(),
-        evidence: Value::from(reason.len()),
-        recheck: Recheck::After(Duration::from_secs(1)),
+    let delay = |reason: &str| {
+        Delay::new(reason, Recheck::After(Duration::from_secs(1)))
+            .check("beneath")
+            .because(reason.len())
     };
     let earlier = request.now - Duration::from_secs(30);
     let full = Verdict {

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -122,11 +121,10 @@ fn holds(all: &Health, part: &Health) -> bool {
 
 /// Verdicts of the service beneath: one without findings, and one for each judgement.
 fn samples(request: &HealthRequest) -> Vec<Health> {
-    let finding = |judgement| Finding {
-        validator: "beneath".into(),
-        judgement,
-        summary: format!("{judgement:?}"),
-        evidence: Value::from(1),
+    let finding = |judgement| {
+        Finding::new(judgement, format!("{judgement:?}"))
+            .validator("beneath")
+            .because(1)
     };
     let earlier = request.now - Duration::from_secs(30);
     let found = |judgement| Health::found(earlier, finding(judgement));
@@ -155,12 +153,8 @@ mod tests {
     prop_compose! {
         fn health()(found in prop::collection::vec(("[ab]", 0..3u8, 0..2u8, 0..9i64), 1..4)) -> Health {
             let one = |(validator, judgement, evidence, at): (String, u8, u8, i64)| {
-                let finding = Finding {
-                    validator: validator.into(),
-                    judgement: [Judgement::Healthy, Judgement::Unknown, Judgement::Unhealthy][judgement as usize],
-                    summary: "found".into(),
-                    evidence: evidence.into(),
-                };
+                let judgement = [Judgement::Healthy, Judgement::Unknown, Judgement::Unhealthy][judgement as usize];
+                let finding = Finding::new(judgement, "found").validator(validator).because(evidence);
                 Health::found(Timestamp::from_second(at).unwrap(), finding)
             };
             found.into_iter().map(one).reduce(Health::join).unwrap()

@@ -17,12 +17,9 @@ use crate::{
 };
 
 fn delay(check: &str, reason: &str, evidence: u8) -> Delay {
-    Delay {
-        check: check.into(),
-        reason: reason.into(),
-        evidence: evidence.into(),
-        recheck: Recheck::After(Duration::from_secs(1)),
-    }
+    Delay::new(reason, Recheck::After(Duration::from_secs(1)))
+        .check(check)
+        .because(evidence)
 }
 
 prop_compose! {
@@ -60,10 +57,7 @@ struct FakeCheck(Option<Verdict>, Causes);
 #[async_trait]
 impl CheckPlugin for FakeCheck {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "fake".into(),
-            causes: self.1,
-        }
+        CheckInfo::new("fake").only_for(self.1)
     }
     async fn check(&self, _: CheckRequest) -> Result<Verdict, BoxError> {
         self.0.clone().ok_or_else(|| "the check failed".into())
@@ -149,10 +143,7 @@ fn check_that_delays_other_causes_than_declared_is_reported() {
 #[test]
 fn mock_check_keeps_the_laws() {
     let mut mock = MockCheckPlugin::new();
-    mock.expect_info().returning(|| CheckInfo {
-        name: "mock".into(),
-        causes: Causes::ALL,
-    });
+    mock.expect_info().returning(|| CheckInfo::new("mock"));
     mock.expect_check()
         .returning(|request| Ok(request.proceed()));
     block_on(check_plugin(mock, requests())).unwrap();

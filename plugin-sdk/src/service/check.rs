@@ -21,7 +21,6 @@ use super::{
 use crate::{
     check::{CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Recheck, Verdict},
     error::{BoxError, with_causes},
-    run::Causes,
 };
 
 /// Time until a failed check is repeated.
@@ -100,10 +99,7 @@ where
 {
     /// A service is named `service` and applies to all causes. Use [`CheckLayer::named`] to give it another name.
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "service".into(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new("service")
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
@@ -237,9 +233,6 @@ where
 /// A verdict with a delay for a check that failed.
 fn failed(now: Timestamp, check: CheckName, what: &str, error: &BoxError) -> Verdict {
     let reason = format!("{what}: {}", with_causes(&**error));
-    let delay = Delay {
-        check,
-        ..Delay::new(reason, Recheck::After(AFTER_ERROR))
-    };
+    let delay = Delay::new(reason, Recheck::After(AFTER_ERROR)).check(check);
     Verdict::delay(now, delay)
 }

@@ -10,7 +10,6 @@ use std::{
 use async_trait::async_trait;
 use futures::future::{BoxFuture, join};
 use jiff::Timestamp;
-use serde_json::Value;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -219,11 +218,6 @@ fn failed(now: Timestamp, validator: Arc<str>, error: &BoxError) -> Health {
     let summary = format!("the validator failed: {}", with_causes(&**error));
     Health::found(
         now,
-        Finding {
-            validator,
-            judgement: Judgement::Unknown,
-            summary,
-            evidence: Value::Null,
-        },
+        Finding::new(Judgement::Unknown, summary).validator(validator),
     )
 }

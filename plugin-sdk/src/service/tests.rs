@@ -26,31 +26,18 @@ use crate::{
 fn diff_request(asset: &Asset) -> DiffRequest {
     let reader = testing::reader([asset.clone()]);
     let incarnation = reader.incarnation().unwrap().clone();
-    DiffRequest {
-        asset: asset.id(),
-        run: Run {
-            slot: 0,
-            n: 1,
-            incarnation: incarnation.no,
-        },
-        incarnation,
-        token: FencingToken(1),
-        reader,
-    }
+    let run = Run {
+        slot: 0,
+        n: 1,
+        incarnation: incarnation.no,
+    };
+    DiffRequest::new(asset.id(), incarnation, FencingToken(1), run).reader(reader)
 }
 
 fn push_request(asset: &Asset) -> PushRequest {
     let diff = diff_request(asset);
-    PushRequest {
-        asset: diff.asset,
-        incarnation: diff.incarnation,
-        token: diff.token,
-        run: diff.run,
-        cause: Cause::Intent,
-        change: asset.digest(),
-        continuation: false,
-        reader: diff.reader,
-    }
+    let change = asset.digest();
+    PushRequest::new(diff.asset, diff.incarnation, diff.token, diff.run, change).reader(diff.reader)
 }
 
 /// A plugin and check that never answers.
@@ -69,10 +56,7 @@ impl AssetPlugin for Hangs {
 #[async_trait]
 impl CheckPlugin for Hangs {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "hangs".into(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new("hangs")
     }
     async fn check(&self, _: CheckRequest) -> Result<Verdict, BoxError> {
         std::future::pending().await
@@ -201,18 +185,10 @@ struct Delays(&'static str);
 #[async_trait]
 impl CheckPlugin for Delays {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: self.0.into(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new(self.0)
     }
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
-        let delay = Delay {
-            check: self.0.into(),
-            reason: "not now".into(),
-            evidence: serde_json::Value::Null,
-            recheck: Recheck::After(Duration::from_secs(1)),
-        };
+        let delay = Delay::new("not now", Recheck::After(Duration::from_secs(1))).check(self.0);
         Ok(Verdict::delay(request.now, delay))
     }
 }
@@ -227,10 +203,7 @@ struct Outer(#[source] std::io::Error);
 #[async_trait]
 impl CheckPlugin for Fails {
     fn info(&self) -> CheckInfo {
-        CheckInfo {
-            name: "fails".into(),
-            causes: Causes::ALL,
-        }
+        CheckInfo::new("fails")
     }
     async fn check(&self, _: CheckRequest) -> Result<Verdict, BoxError> {
         Err(Outer(std::io::Error::other("connection refused")).into())
@@ -373,20 +346,16 @@ fn assembly_that_panics_leaves_no_names_behind() {
 #[tokio::test]
 async fn r6_base_check_applies_to_its_causes_only() {
     let mut check = testing::MockCheckPlugin::new();
-    check.expect_info().returning(|| CheckInfo {
-        name: "intent-only".into(),
-        causes: Causes::INTENT,
-    });
+    check
+        .expect_info()
+        .returning(|| CheckInfo::new("intent-only").only_for(Causes::INTENT));
     check.expect_check().returning(|request| {
         let delay = Delay::new("not now", Recheck::After(Duration::from_secs(1)));
         Ok(Verdict::delay(request.now, delay))
     });
     let checks = stack(CheckService::new(check));
     assert!(!checks.call(request()).await.unwrap().is_proceed());
-    let cure = CheckRequest {
-        cause: Cause::Drift,
-        ..request()
-    };
+    let cure = request().cause(Cause::Drift);
     assert!(checks.call(cure).await.unwrap().is_proceed());
 }
 
@@ -395,12 +364,7 @@ async fn layer_stamps_the_name_of_its_validator_on_findings() {
     let finds = |validator: &str| {
         let mut mock = testing::MockHealthValidator::new();
         mock.expect_name().returning(|| "errors".into());
-        let finding = Finding {
-            validator: validator.into(),
-            judgement: Judgement::Unhealthy,
-            summary: "too many".into(),
-            evidence: serde_json::Value::Null,
-        };
+        let finding = Finding::new(Judgement::Unhealthy, "too many").validator(validator);
         mock.expect_validate()
             .returning(move |request| Ok(Health::found(request.now, finding.clone())));
         mock

@@ -9,7 +9,7 @@ use prodspec_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Cause, Change, CheckRequest, Effects, IncarnationReader, Mono, Observed};
+use crate::{Change, CheckRequest, Effects, IncarnationReader, Mono, Now, Observed};
 
 /// Wall-clock time of the requests made here: Wednesday, 2026-03-04 12:00 UTC.
 pub const NOW: Timestamp = Timestamp::constant(1_772_625_600, 0);
@@ -82,15 +82,17 @@ pub fn reader(assets: impl IntoIterator<Item = Asset>) -> IncarnationReader {
 /// view; set the fields for more.
 pub fn check_request(asset: &Asset) -> CheckRequest {
     let incarnation = incarnation(1, [asset.clone()]);
-    CheckRequest {
-        asset: asset.id(),
-        incarnation: incarnation.id().clone(),
-        change: Arc::new(Change::new(asset, "change it", vec![], Effects::default())),
-        observed: Observed::default(),
-        cause: Cause::Intent,
-        now: NOW,
+    let change = Change::new(asset, "change it", vec![], Effects::default());
+    let now = Now {
         mono: Mono(0),
-        reader: IncarnationReader::new(incarnation),
-        view: None,
-    }
+        wall: NOW,
+    };
+    CheckRequest::new(
+        asset.id(),
+        incarnation.id().clone(),
+        Arc::new(change),
+        Observed::default(),
+        now,
+    )
+    .reader(IncarnationReader::new(incarnation))
 }

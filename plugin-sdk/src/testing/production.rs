@@ -164,13 +164,11 @@ mod tests {
     use crate::testing;
 
     fn with_size() -> InMemoryProduction {
-        InMemoryProduction::new().observing(|payload| Observed {
-            capacity: [(
-                "letters".to_owned(),
-                payload["content"].as_str().map_or(0, str::len) as u64,
-            )]
-            .into(),
-            version: payload["content"].as_str().map(|_| 1),
+        InMemoryProduction::new().observing(|payload| {
+            let content = payload["content"].as_str();
+            Observed::default()
+                .capacity("letters", content.map_or(0, str::len) as u64)
+                .version(content.map(|_| 1))
         })
     }
 

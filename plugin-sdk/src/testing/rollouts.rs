@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use prodspec_model::{AssetId, IncarnationId, IncarnationNo, PartitionId};
-use serde_json::Value;
 
 use super::NOW;
 use crate::{
@@ -64,23 +63,10 @@ pub fn select_request(targets: impl IntoIterator<Item = Target>) -> SelectReques
 /// # Panics
 /// If one of `updated` is not a valid asset id.
 pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthRequest {
-    HealthRequest {
-        rollout: RolloutId(1),
-        from: Some(incarnation(1)),
-        to: incarnation(2),
-        stage: None,
-        policy: None,
-        updated: updated
-            .into_iter()
-            .map(|asset| watched(asset, NOW))
-            .collect(),
-        under_way: Vec::new(),
-        neighbours: Vec::new(),
-        began: None,
-        decisive: None,
-        now: NOW,
-        reader: IncarnationReader::default(),
-    }
+    let updated = updated.into_iter().map(|asset| watched(asset, NOW));
+    HealthRequest::new(RolloutId(1), incarnation(2), NOW)
+        .from(incarnation(1))
+        .updated(updated.collect())
 }
 
 /// Makes a watched asset whose evidence counts from `since`.
@@ -88,10 +74,7 @@ pub fn health_request<'a>(updated: impl IntoIterator<Item = &'a str>) -> HealthR
 /// # Panics
 /// If `asset` is not a valid asset id.
 pub fn watched(asset: &str, since: Timestamp) -> Watched {
-    Watched {
-        asset: id(asset),
-        since,
-    }
+    Watched::new(id(asset), since)
 }
 
 /// A fake validator that returns the judgement that was set last; healthy at first. Clones share the judgement.
@@ -130,12 +113,8 @@ impl HealthValidator for FakeHealth {
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
         let says = *self.says.lock().unwrap_or_else(PoisonError::into_inner);
         let judgement = says.ok_or("the fake validator was told to fail")?;
-        let finding = Finding {
-            validator: self.name.clone(),
-            judgement,
-            summary: format!("{judgement:?}").to_lowercase(),
-            evidence: Value::Null,
-        };
+        let finding = Finding::new(judgement, format!("{judgement:?}").to_lowercase())
+            .validator(self.name.clone());
         Ok(Health::found(request.now, finding))
     }
 }

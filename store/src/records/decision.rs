@@ -278,13 +278,9 @@ mod tests {
         }
     }
 
-    fn delay(reason: String, evidence: Value) -> Delay {
-        Delay {
-            check: reason.as_str().into(),
-            reason,
-            evidence,
-            recheck: Recheck::WhenSettled("x".repeat(253).parse().unwrap()),
-        }
+    fn delay(reason: &str, evidence: Value) -> Delay {
+        let recheck = Recheck::WhenSettled("x".repeat(253).parse().unwrap());
+        Delay::new(reason, recheck).check(reason).because(evidence)
     }
 
     #[test]
@@ -298,8 +294,8 @@ mod tests {
             told,
             Outcome::Failed(long.clone()),
             Outcome::Held(long.clone()),
-            Outcome::Delayed(vec![delay(long.clone(), json!({ "page": long })); 2]),
-            Outcome::Delayed(vec![delay("no".repeat(400), json!(vec!["x"; 1000])); 1000]),
+            Outcome::Delayed(vec![delay(&long, json!({ "page": long })); 2]),
+            Outcome::Delayed(vec![delay(&"no".repeat(400), json!(vec!["x"; 1000])); 1000]),
         ];
         for outcome in said {
             let mut decisions = Decisions::default();
@@ -316,7 +312,7 @@ mod tests {
     #[test]
     fn the_first_of_many_delays_are_kept_and_the_rest_is_counted() {
         let mut decisions = Decisions::default();
-        let many = vec![delay("it must shrink first".into(), json!({"uses": 60})); 1000];
+        let many = vec![delay("it must shrink first", json!({"uses": 60})); 1000];
         decisions.push(decision(Outcome::Delayed(many)));
         let Outcome::Delayed(kept) = &decisions.read().next().unwrap().outcome else {
             panic!("{decisions:?}");

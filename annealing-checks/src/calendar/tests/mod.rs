@@ -27,10 +27,9 @@ fn calendar(zone: &str, windows: &str) -> Calendar {
 }
 
 fn request(now: Timestamp) -> CheckRequest {
-    CheckRequest {
-        now,
-        ..testing::check_request(&testing::asset("job/eu"))
-    }
+    let mut request = testing::check_request(&testing::asset("job/eu"));
+    request.now = now;
+    request
 }
 
 fn check(calendar: &Calendar, request: CheckRequest) -> Verdict {

@@ -3,7 +3,7 @@
 use futures::executor::block_on;
 use jiff::civil::date;
 use plugin_sdk::{
-    Cause, Causes, CheckRequest, Recheck,
+    Cause, Causes, Recheck,
     service::{Proceed, stack},
     testing::{NOW, Thing},
 };
@@ -54,10 +54,7 @@ fn calendar_applies_to_assets_of_its_types_only() {
     let this = calendar(Types::only(["db.v1.Schema", Thing::TYPE]));
     assert!(check(&other, request(NOW)).is_proceed());
     assert!(!check(&this, request(NOW)).is_proceed());
-    let unreadable = CheckRequest {
-        reader: Default::default(),
-        ..request(NOW)
-    };
+    let unreadable = request(NOW).reader(Default::default());
     assert!(
         !check(&other, unreadable).is_proceed(),
         "an asset of unknown type waits"
@@ -77,10 +74,7 @@ fn r6_calendar_applies_to_intent_only_by_default() {
             Cause::Emergency,
         ];
         causes.map(|cause| {
-            let request = CheckRequest {
-                cause,
-                ..request(NOW)
-            };
+            let request = request(NOW).cause(cause);
             !block_on(checks.call(request)).unwrap().is_proceed()
         })
     };

@@ -21,11 +21,9 @@ fn without(unseen: &str, need: Need, error: Error) -> Arc<FakeView> {
 /// The verdict on a push of `job`, which has no effects, for `cause`.
 fn pushed_for(cause: Cause, view: &Arc<FakeView>) -> Verdict {
     let asset = testing::asset("job");
-    let request = CheckRequest {
-        cause,
-        view: Some(view.clone()),
-        ..testing::check_request(&asset)
-    };
+    let request = testing::check_request(&asset)
+        .cause(cause)
+        .view(view.clone());
     block_on(DependencySolver::standard().check(request)).unwrap()
 }
 

@@ -35,13 +35,9 @@ pub(super) fn version(from: Option<u64>, to: Option<u64>) -> Effects {
 
 /// The state of production before a change with these effects.
 pub(super) fn before(effects: &Effects) -> Observed {
+    let nothing = Observed::default().version(effects.version.and_then(|change| change.from));
     let froms = effects.capacity.iter();
-    Observed {
-        capacity: froms
-            .map(|(unit, change)| (unit.clone(), change.from))
-            .collect(),
-        version: effects.version.and_then(|change| change.from),
-    }
+    froms.fold(nothing, |it, (unit, change)| it.capacity(unit, change.from))
 }
 
 pub(super) fn differs(asset: &str, effects: Effects) -> Diff {
@@ -66,14 +62,17 @@ pub(super) fn partition(edges: &[(&str, &str, Need)], diffs: Vec<(&str, Diff)>) 
     Arc::new(view)
 }
 
-pub(super) fn push(view: &Arc<FakeView>, asset: &str, effects: Effects) -> Verdict {
+/// A request for a push of `asset`, which is as `observed` now, with these effects.
+pub(super) fn request(asset: &str, observed: Observed, effects: Effects) -> CheckRequest {
     let asset = testing::asset(asset);
-    let request = CheckRequest {
-        observed: before(&effects),
-        change: Arc::new(Change::new(&asset, "change it", vec![], effects)),
-        view: Some(view.clone()),
-        ..testing::check_request(&asset)
-    };
+    let mut request = testing::check_request(&asset);
+    request.observed = observed;
+    request.change = Arc::new(Change::new(&asset, "change it", vec![], effects));
+    request
+}
+
+pub(super) fn push(view: &Arc<FakeView>, asset: &str, effects: Effects) -> Verdict {
+    let request = request(asset, before(&effects), effects).view(view.clone());
     block_on(DependencySolver::standard().check(request)).unwrap()
 }
 

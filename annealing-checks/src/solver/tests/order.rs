@@ -13,11 +13,7 @@ fn pushed_for(cause: Cause, of: Option<Cause>) -> Verdict {
     );
     view.cause(&id("db"), of);
     let asset = testing::asset("job");
-    let request = CheckRequest {
-        cause,
-        view: Some(view),
-        ..testing::check_request(&asset)
-    };
+    let request = testing::check_request(&asset).cause(cause).view(view);
     block_on(DependencySolver::standard().check(request)).unwrap()
 }
 

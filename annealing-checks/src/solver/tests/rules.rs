@@ -5,8 +5,7 @@ use std::sync::Arc;
 use futures::{executor::block_on, future::BoxFuture};
 use jiff::ToSpan;
 use plugin_sdk::{
-    Change, CheckPlugin, CheckRequest, Diff, Effects, Observation, Observed, PartitionView,
-    Verdict,
+    Change, CheckPlugin, Diff, Effects, Observation, Observed, PartitionView, Verdict,
     observe::{self, Link},
     testing::{self, FakeView, NOW},
 };
@@ -172,7 +171,6 @@ impl PartitionView for Moves {
 
 /// The verdict on a push of `lb` that starts to use `new` and has `effects`.
 fn comes(view: &Arc<FakeView>, effects: Effects) -> Verdict {
-    let asset = testing::asset("lb");
     let observed = before(&effects);
     let link = Link {
         asset: id("new"),
@@ -184,12 +182,8 @@ fn comes(view: &Arc<FakeView>, effects: Effects) -> Verdict {
         .values()
         .any(|change| change.from != change.to);
     let effects = if changes { effects } else { Effects::default() };
-    let request = CheckRequest {
-        observed,
-        change: Arc::new(Change::new(&asset, "move it", vec![], effects)),
-        view: Some(Arc::new(Moves(view.clone(), vec![link]))),
-        ..testing::check_request(&asset)
-    };
+    let view = Moves(view.clone(), vec![link]);
+    let request = request("lb", observed, effects).view(Arc::new(view));
     block_on(DependencySolver::standard().check(request)).unwrap()
 }
 
@@ -241,18 +235,13 @@ fn r16_consumer_uses_a_new_provider_only_if_it_runs_its_version() {
         vec![("new", differs("new", version(Some(3), Some(4))))],
     );
     let comes = |effects: Effects, runs| {
-        let asset = testing::asset("job");
         let link = Link {
             asset: id("new"),
             need: Need::Version,
         };
+        let view = Moves(view.clone(), vec![link]);
         let observed = Observed::default().version(runs);
-        let request = CheckRequest {
-            observed,
-            change: Arc::new(Change::new(&asset, "move it", vec![], effects)),
-            view: Some(Arc::new(Moves(view.clone(), vec![link]))),
-            ..testing::check_request(&asset)
-        };
+        let request = request("job", observed, effects).view(Arc::new(view));
         waits(&block_on(DependencySolver::standard().check(request)).unwrap())
     };
     assert_eq!(comes(Effects::default(), Some(4)), ["new"]);
@@ -373,10 +362,7 @@ fn r16_capacity_solver_ignores_other_edges() {
         vec![("network", differs("network", Effects::default()))],
     );
     let asset = testing::asset("app");
-    let request = CheckRequest {
-        view: Some(view),
-        ..testing::check_request(&asset)
-    };
+    let request = testing::check_request(&asset).view(view);
     let verdict = block_on(DependencySolver::capacity().check(request)).unwrap();
     assert!(verdict.is_proceed());
 }
@@ -401,10 +387,7 @@ fn r16_custom_rule_delays_pushes() {
     let view = partition(&[], vec![("leader", in_sync(version(Some(1), None)))]);
     let solver = DependencySolver::standard().with(AfterLeader);
     let check = |asset: &str| {
-        let request = CheckRequest {
-            view: Some(view.clone()),
-            ..testing::check_request(&testing::asset(asset))
-        };
+        let request = testing::check_request(&testing::asset(asset)).view(view.clone());
         waits(&block_on(solver.check(request)).unwrap())
     };
     assert_eq!(check("follower"), ["leader"]);

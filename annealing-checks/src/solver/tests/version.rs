@@ -19,15 +19,9 @@ fn moves(asset: &str, from: u64, to: u64) -> Diff {
 
 /// The verdict on a push of `asset` between versions, for `cause`.
 fn pushed(view: &Arc<FakeView>, asset: &str, from: u64, to: u64, cause: Cause) -> Verdict {
-    let asset = testing::asset(asset);
     let effects = version(Some(from), Some(to));
-    let request = CheckRequest {
-        cause,
-        observed: before(&effects),
-        change: Arc::new(Change::new(&asset, "change it", vec![], effects)),
-        view: Some(view.clone()),
-        ..testing::check_request(&asset)
-    };
+    let request = request(asset, before(&effects), effects);
+    let request = request.cause(cause).view(view.clone());
     block_on(DependencySolver::standard().check(request)).unwrap()
 }
 

@@ -263,10 +263,7 @@ fn r12_decision_names_the_approval_first() {
     for name in ["x", "y", "z"] {
         rig.lift("a", change, name).unwrap();
         let named = delay(Recheck::After(Duration::from_secs(5)));
-        verdict.delays.push(plugin_sdk::Delay {
-            check: name.into(),
-            ..named
-        });
+        verdict.delays.push(named.check(name));
     }
     let (run, answer) = (check.target.run, Ok(verdict));
     rig.step(Event::CheckDone { run, answer });

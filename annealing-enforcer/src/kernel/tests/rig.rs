@@ -57,12 +57,7 @@ pub(super) fn destroys(asset: &Asset) -> Diff {
 }
 
 pub(super) fn delay(recheck: Recheck) -> Delay {
-    Delay {
-        check: "test".into(),
-        reason: "not now".into(),
-        evidence: serde_json::Value::Null,
-        recheck,
-    }
+    Delay::new("not now", recheck).check("test")
 }
 
 thread_local! {

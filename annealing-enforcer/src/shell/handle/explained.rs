@@ -151,12 +151,9 @@ mod tests {
     }
 
     fn until_settled(name: &str) -> Waiting {
-        Waiting::Checks(vec![Delay {
-            check: "order".into(),
-            reason: "not yet".into(),
-            evidence: serde_json::Value::Null,
-            recheck: Recheck::WhenSettled(id(name)),
-        }])
+        Waiting::Checks(vec![
+            Delay::new("not yet", Recheck::WhenSettled(id(name))).check("order"),
+        ])
     }
 
     #[test]

@@ -80,20 +80,10 @@ fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
         all.map(|name| testing::watched(name, since)).collect()
     };
     let to = testing::incarnation(2, [testing::asset("job/eu"), testing::asset("job/us")]);
-    HealthRequest {
-        rollout: RolloutId(1),
-        from: None,
-        to: to.id().clone(),
-        stage: None,
-        policy: None,
-        updated: ids(updated),
-        under_way: vec![],
-        neighbours: ids(neighbours),
-        began: None,
-        decisive: None,
-        now: NOW,
-        reader: IncarnationReader::new(to),
-    }
+    HealthRequest::new(RolloutId(1), to.id().clone(), NOW)
+        .updated(ids(updated))
+        .neighbours(ids(neighbours))
+        .reader(IncarnationReader::new(to))
 }
 
 fn judged(rule: Rule, shown: Shown, request: HealthRequest) -> Health {
@@ -153,10 +143,8 @@ fn r21_samples_from_before_the_last_settling_do_not_count() {
     ];
     let at = |since: i64| {
         let shown = Shown::default().with("requests", "job/eu", read.clone());
-        let request = HealthRequest {
-            updated: vec![testing::watched("job/eu", NOW - since.seconds())],
-            ..request(&["job/eu"], &[])
-        };
+        let request = request(&["job/eu"], &[])
+            .updated(vec![testing::watched("job/eu", NOW - since.seconds())]);
         judged(errors(), shown, request)
     };
     assert_eq!(at(5).judgement, Judgement::Unhealthy);
@@ -260,10 +248,8 @@ fn only_bad_signals_of_assets_under_way_count() {
     let bad = || vec![code("500", &[0.0, 10.0, 20.0])];
     let with = |rule: Rule, us| {
         let shown = Shown::default().with("requests", "job/eu", good());
-        let request = HealthRequest {
-            under_way: vec![testing::watched("job/us", NOW - 60.seconds())],
-            ..request(&["job/eu"], &[])
-        };
+        let request = request(&["job/eu"], &[])
+            .under_way(vec![testing::watched("job/us", NOW - 60.seconds())]);
         judged(rule, shown.with("requests", "job/us", us), request)
     };
     assert_eq!(with(errors(), vec![]).judgement, Judgement::Healthy);
@@ -437,10 +423,7 @@ fn r21_a_neighbour_that_was_unhealthy_before_the_rollout_does_not_condemn_it() {
         let shown = Shown::default()
             .with("requests", "job/eu", vec![code("200", &rising(0))])
             .with("requests", "job/us", us);
-        let request = HealthRequest {
-            began: began.then(|| NOW - 30.seconds()),
-            ..request(&[updated], &[neighbour])
-        };
+        let request = request(&[updated], &[neighbour]).began(began.then(|| NOW - 30.seconds()));
         judged(errors(), shown, request)
     };
     let older = says(0, "job/eu", "job/us", true);

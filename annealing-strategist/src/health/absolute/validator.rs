@@ -148,12 +148,9 @@ impl Absolute {
                 format!("{asset}: {measured:.4}{instead} {bound}")
             }
         };
-        Ok(Finding {
-            validator: self.rule.name.clone(),
-            judgement: judged.judgement,
-            summary,
-            evidence: serde_json::to_value(evidence)?,
-        })
+        Ok(Finding::new(judged.judgement, summary)
+            .validator(self.rule.name.clone())
+            .because(serde_json::to_value(evidence)?))
     }
 }
 

@@ -451,12 +451,7 @@ fn verdict(as_of: Timestamp, judgement: Judgement) -> Health {
         Judgement::Healthy => Health::healthy(as_of),
         _ => Health::found(
             as_of,
-            Finding {
-                validator: "toy".into(),
-                judgement,
-                summary: "it says so".to_owned(),
-                evidence: serde_json::Value::Null,
-            },
+            Finding::new(judgement, "it says so").validator("toy"),
         ),
     }
 }

@@ -21,21 +21,21 @@ fn at(second: i64) -> Timestamp {
 
 /// Returns a verdict with as many findings as a large rollout has, each with its evidence.
 fn verdict(judgement: Judgement, of: usize) -> Health {
-    let finding = |n: usize| Finding {
-        validator: "errors".into(),
-        judgement: if n == of / 2 {
+    let finding = |n: usize| {
+        let judgement = if n == of / 2 {
             judgement
         } else {
             Judgement::Healthy
-        },
-        summary: format!("asset/{n}: {}", "0.5 instead of at most 0.1 ".repeat(40)),
-        evidence: serde_json::json!({ "samples": vec![n; [100, 1000][n % 2]] }),
+        };
+        let summary = format!("asset/{n}: {}", "0.5 instead of at most 0.1 ".repeat(40));
+        Finding::new(judgement, summary)
+            .validator("errors")
+            .because(serde_json::json!({ "samples": vec![n; [100, 1000][n % 2]] }))
     };
-    Health {
-        judgement,
-        findings: (0..of).map(finding).collect(),
-        as_of: at(1),
-    }
+    let mut health = Health::healthy(at(1));
+    health.judgement = judgement;
+    health.findings = (0..of).map(finding).collect();
+    health
 }
 
 fn rollout() -> Rollout {

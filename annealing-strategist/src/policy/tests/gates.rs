@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plugin_sdk::{Health, Judgement, Progress, SelectRequest, Selection, Until};
+use plugin_sdk::{Finding, Health, Judgement, Progress, SelectRequest, Selection, Until};
 
 use super::{at, four, minutes, selected, set, until, updated};
 use crate::policy::{Gate, gate, standard};
@@ -44,10 +44,8 @@ fn r21_unknown_and_unhealthy_hold_the_gate() {
     let mut request = four();
     set(&mut request, 0, updated(0));
     for judgement in [Judgement::Unknown, Judgement::Unhealthy] {
-        request.health = Some(Health {
-            judgement,
-            ..Health::healthy(at(9))
-        });
+        let finding = Finding::new(judgement, "it says so");
+        request.health = Some(Health::found(at(9), finding));
         assert!(matches!(gate(&request, [0], Duration::ZERO), Gate::Shut(_)));
     }
 }

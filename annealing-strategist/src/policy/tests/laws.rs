@@ -63,12 +63,7 @@ prop_compose! {
             let domains: Vec<&str> = domains.iter().map(|domain| &**domain).collect();
             Target { progress, ..target(&format!("job/{no:02}"), &domains) }
         });
-        let finding = |judgement| Finding {
-            validator: "test".into(),
-            judgement,
-            summary: String::new(),
-            evidence: serde_json::Value::Null,
-        };
+        let finding = |judgement| Finding::new(judgement, "").validator("test");
         let judgement = |healthy| if healthy { Judgement::Healthy } else { Judgement::Unknown };
         SelectRequest {
             policy: Arc::new(policy),

@@ -88,10 +88,9 @@ pub(super) fn compare(
     }
     let now = there.map_or(0, |view| u64::from(view.max_capacity_in_force));
     let units = [job_unit(cluster), balancer_unit(cluster)];
-    let observed = Observed {
-        capacity: units.clone().map(|unit| (unit, now)).into(),
-        version: None,
-    };
+    let observed = Observed::default()
+        .capacity(&units[0], now)
+        .capacity(&units[1], now);
     let spec = there.map(|view| &view.spec);
     if spec == wanted {
         return in_sync(observed);

@@ -75,13 +75,9 @@ pub(super) fn compare(asset: &Asset, wanted: &BalancerSpec, there: Option<&Balan
     let share = |cells: &BTreeMap<String, u32>, name: &str| {
         cells.get(name).map_or(0, |share| u64::from(*share))
     };
-    let observed = Observed {
-        capacity: taken
-            .keys()
-            .map(|name| (balancer_unit(name), share(taken, name)))
-            .collect(),
-        version: None,
-    };
+    let observed = taken.keys().fold(Observed::default(), |observed, name| {
+        observed.capacity(balancer_unit(name), share(taken, name))
+    });
     if spec == Some(wanted) {
         return in_sync(observed);
     }

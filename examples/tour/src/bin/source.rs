@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use control_plane::{
-    model::{Revision, SourceName},
+    model::SourceName,
     prelude::*,
     sdk::{document::Node, testing::InMemoryProduction, text::shown},
 };
@@ -49,10 +49,8 @@ impl SourceOfTruth for Table {
     async fn read(&self) -> Result<Reading, Problems> {
         let (revision, rows) = self.0.borrow().clone();
         let document = |(key, row)| Document::new("queues", key, 0, Node::from(row));
-        Ok(Reading {
-            revision: Revision(revision.to_string().into()),
-            documents: rows.into_iter().map(document).collect(),
-        })
+        let documents = rows.into_iter().map(document).collect();
+        Ok(Reading::new(revision.to_string(), documents))
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
