@@ -5,8 +5,28 @@ use std::time::Duration;
 use plugin_sdk::{CheckName, Guard};
 use prodspec_model::TypeName;
 
+/// Writes one setter per line, named like the field that it sets.
+macro_rules! setters {
+    ($($(#[$attribute:meta])* $field:ident: $type:ty,)*) => {$(
+        $(#[$attribute])*
+        #[must_use]
+        pub fn $field(mut self, $field: $type) -> Self {
+            self.$field = $field;
+            self
+        }
+    )*};
+}
+
 /// Configuration for the enforcement of one partition.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let config = annealing_enforcer::Config::default().drift_period(Duration::from_secs(60)).observe_only(true);
+/// assert!(config.observe_only);
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// Time within which every asset is diffed at least once, even if nothing changed. Default 5 min.
     pub drift_period: Duration,
@@ -68,8 +88,52 @@ impl Default for Config {
     }
 }
 
+/// Setters: each sets the field of its name. There is none for `checks`, which the builder of the enforcer fills in.
+impl Config {
+    setters! {
+        /// Sets the time within which every asset is diffed at least once.
+        drift_period: Duration,
+        /// Sets the maximum age of evidence when a push is admitted.
+        evidence_age: Duration,
+        /// Sets the time for which checks may share one observation.
+        observation_ttl: Duration,
+        /// Sets the deadline of one run of the whole check stack.
+        check_deadline: Duration,
+        /// Sets the upper bound of the wait after the first transient failure.
+        backoff_base: Duration,
+        /// Sets the upper bound of the wait after any transient failure.
+        backoff_cap: Duration,
+        /// Sets the maximum wait that a throttling provider may ask for.
+        throttle_cap: Duration,
+        /// Sets the number of failing assets at which a breaker opens.
+        breaker_failures: u32,
+        /// Sets the time until an open breaker sends its first probe.
+        breaker_wait: Duration,
+        /// Sets the time for which a shutdown waits for pushes under way.
+        drain: Duration,
+        /// Sets whether assets are diffed and never pushed.
+        observe_only: bool,
+        /// Sets the seed of the jitter of all waits.
+        seed: u64,
+        /// Sets the guard to leave out, for tests.
+        #[cfg(feature = "planted-bugs")]
+        planted: Option<crate::bug::Bug>,
+    }
+}
+
 /// Configuration for the enforcement of one type of assets.
+///
+/// ```
+/// use annealing_enforcer::TypeConfig;
+/// use plugin_sdk::Guard;
+///
+/// let name = prodspec_model::TypeName::new("jobs.v1.Job")?;
+/// let config = TypeConfig::new(name).guard(Guard::Guarded).diffs(1);
+/// assert_eq!((config.diffs, config.pushes), (1, 256));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TypeConfig {
     /// Name of the type of assets.
     pub name: TypeName,
@@ -113,5 +177,26 @@ impl TypeConfig {
             push_deadline: Duration::from_secs(600),
             push_total: Duration::from_secs(3600),
         }
+    }
+
+    setters! {
+        /// Sets whether the provider refuses calls of former owners.
+        guard: Guard,
+        /// Sets whether the plugin can turn assets of the type down.
+        turndown: bool,
+        /// Sets whether assets of this type are diffed and never pushed.
+        observe_only: bool,
+        /// Sets whether the plugin answers from memory.
+        in_memory: bool,
+        /// Sets the maximum number of concurrent diffs.
+        diffs: u32,
+        /// Sets the maximum number of concurrent pushes.
+        pushes: u32,
+        /// Sets the deadline of one diff.
+        diff_deadline: Duration,
+        /// Sets the deadline of one call of push.
+        push_deadline: Duration,
+        /// Sets the deadline of a push with all its follow-ups.
+        push_total: Duration,
     }
 }

@@ -2,8 +2,28 @@
 
 use std::time::Duration;
 
+/// Writes one setter per line, named like the field that it sets.
+macro_rules! setters {
+    ($($(#[$attribute:meta])* $field:ident: $type:ty,)*) => {$(
+        $(#[$attribute])*
+        #[must_use]
+        pub fn $field(mut self, $field: $type) -> Self {
+            self.$field = $field;
+            self
+        }
+    )*};
+}
+
 /// Settings for the rollouts of one partition.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let config = annealing_strategist::Config::default().select_again(Duration::from_secs(1)).head_lag(8);
+/// assert_eq!(config.head_lag, 8);
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// Interval between two health checks of the updated targets while a rollout is under way. A gate whose bake is over
     /// asks at once, so this does not delay a rollout. Default 30 s.
@@ -43,5 +63,30 @@ impl Default for Config {
             #[cfg(feature = "planted-bugs")]
             planted: None,
         }
+    }
+}
+
+/// Setters: each sets the field of its name.
+impl Config {
+    setters! {
+        /// Sets the interval between two health checks during a rollout.
+        validate_every: Duration,
+        /// Sets the deadline of one health check.
+        validate_deadline: Duration,
+        /// Sets the deadline of one call of the selection stack.
+        select_deadline: Duration,
+        /// Sets the wait before the next selection after one that failed.
+        select_again: Duration,
+        /// Sets the time after which unknown health is flagged.
+        unknown_deadline: Duration,
+        /// Sets the interval at which the time watched is stored.
+        remember_every: Duration,
+        /// Sets the maximum number of pins that move in one step.
+        max_moves_per_step: usize,
+        /// Sets the number of incarnations after which the head follows.
+        head_lag: u32,
+        /// Sets the guard to leave out, for tests.
+        #[cfg(feature = "planted-bugs")]
+        planted: Option<crate::bug::Bug>,
     }
 }

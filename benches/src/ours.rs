@@ -125,10 +125,7 @@ impl World {
             .build()?;
         let partition = PartitionId::new("benches")?;
         let enforcer = Enforcer::builder(TokioRuntime::current(), partition, self.store.clone())
-            .config(Config {
-                drift_period: self.drift_period,
-                ..Config::default()
-            })
+            .config(Config::default().drift_period(self.drift_period))
             .incarnations(self.incarnations.clone())
             .asset_plugin::<JobType>(Plugin::new(self.plugin.clone()).in_memory())
             .checks(|base| {

@@ -131,10 +131,7 @@ impl World {
         let latest = incarnation(None, Snapshot::empty())?;
         let head = incarnations.seal(&latest, None, Batch::new()).await?;
         let enforcer = Enforcer::builder(TokioRuntime::current(), partition, store)
-            .config(Config {
-                drift_period: HOUR,
-                ..Config::default()
-            })
+            .config(Config::default().drift_period(HOUR))
             .incarnations(incarnations.clone())
             .asset_plugin::<Service>(production.clone())
             .checks(|base| {

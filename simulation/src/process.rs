@@ -32,19 +32,14 @@ pub fn start(world: &World, place: usize) {
         let wrong = if state.healed { 0 } else { wrong };
         let node = world.executor.boot(&mut state.random, wrong);
         let seed = state.random.bits();
-        #[allow(unused_mut, reason = "only planted bugs change it")]
-        let mut config = Config {
-            observe_only: state.strikes(Fault::Observes),
-            drift_period: state.scenario.drift_period,
-            backoff_cap: state.scenario.drift_period,
-            breaker_failures: 6,
-            seed,
-            ..Config::default()
-        };
+        let config = Config::default()
+            .observe_only(state.strikes(Fault::Observes))
+            .drift_period(state.scenario.drift_period)
+            .backoff_cap(state.scenario.drift_period)
+            .breaker_failures(6)
+            .seed(seed);
         #[cfg(feature = "planted-bugs")]
-        {
-            config.planted = state.scenario.planted;
-        }
+        let config = config.planted(state.scenario.planted);
         (node, config)
     };
     world.note("started", None, [place as u64, u64::from(node.0)]);

@@ -56,23 +56,18 @@ pub fn beside(
     })
 }
 
-#[allow(unused_mut, reason = "only planted bugs change it")]
 fn config(world: &World) -> Config {
-    let mut config = Config {
-        validate_every: Duration::from_secs(7),
-        validate_deadline: Duration::from_secs(5),
-        select_deadline: Duration::from_secs(5),
-        select_again: Duration::from_secs(3),
-        unknown_deadline: Duration::from_secs(60),
-        remember_every: Duration::from_secs(10),
-        max_moves_per_step: 3,
-        head_lag: 8,
-        ..Config::default()
-    };
+    let config = Config::default()
+        .validate_every(Duration::from_secs(7))
+        .validate_deadline(Duration::from_secs(5))
+        .select_deadline(Duration::from_secs(5))
+        .select_again(Duration::from_secs(3))
+        .unknown_deadline(Duration::from_secs(60))
+        .remember_every(Duration::from_secs(10))
+        .max_moves_per_step(3)
+        .head_lag(8);
     #[cfg(feature = "planted-bugs")]
-    {
-        config.planted = world.state().scenario.planted_in_rollouts;
-    }
+    let config = config.planted(world.state().scenario.planted_in_rollouts);
     let _ = world;
     config
 }

@@ -43,17 +43,12 @@ impl<'r, R: Runtime> Rehearsal<'r, R> {
         rollouts: &'r mut dyn RehearsedRollouts,
     ) -> Self {
         let mut effects = Effects::default();
-        let config = Config {
-            drift_period: NEVER,
-            backoff_base: NEVER,
-            backoff_cap: NEVER,
-            ..config.clone()
-        };
-        let unending = |kind: TypeConfig| TypeConfig {
-            push_deadline: NEVER,
-            push_total: NEVER,
-            ..kind
-        };
+        let config = config
+            .clone()
+            .drift_period(NEVER)
+            .backoff_base(NEVER)
+            .backoff_cap(NEVER);
+        let unending = |kind: TypeConfig| kind.push_deadline(NEVER).push_total(NEVER);
         let kinds = calls.registry.configs().into_iter().map(unending).collect();
         let now = calls.runtime.now();
         let kernel = Kernel::recover(now, config, kinds, TOKEN, recovered, &mut effects);

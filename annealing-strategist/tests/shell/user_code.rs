@@ -97,10 +97,7 @@ async fn s9_selection_that_blocks_its_thread_fails_at_its_deadline() {
     let world = World::start(
         vec![policy(P, &canary()), thing(Some(P), "a", "1")],
         move |builder| {
-            let config = Config {
-                select_deadline: Duration::from_millis(50),
-                ..Config::default()
-            };
+            let config = Config::default().select_deadline(Duration::from_millis(50));
             let blocked = move |base| {
                 let block = move |request: SelectRequest| {
                     blocks.block();
@@ -146,11 +143,9 @@ async fn s9_health_check_that_blocks_its_thread_counts_as_unknown_at_its_deadlin
     let assets = ["a", "b"].map(|name| thing(Some(P), name, "1"));
     let assets = [&assets[..], &[policy(P, &gradual)]].concat();
     let world = World::start(assets, move |builder| {
-        let config = Config {
-            validate_every: Duration::from_millis(10),
-            validate_deadline: Duration::from_millis(50),
-            ..Config::default()
-        };
+        let config = Config::default()
+            .validate_every(Duration::from_millis(10))
+            .validate_deadline(Duration::from_millis(50));
         let layer = HealthLayer::new(blocks);
         let blocked = |base| ServiceBuilder::new().layer(layer).service(base);
         builder.config(config).health(blocked)

@@ -147,13 +147,11 @@ impl AssetPlugin for Remote {
 
 /// Configuration with short waits, because production is small and close.
 fn config() -> Config {
-    Config {
-        drift_period: Duration::from_secs(2),
-        backoff_base: Duration::from_millis(100),
-        backoff_cap: Duration::from_millis(500),
-        breaker_wait: Duration::from_millis(500),
-        ..Config::default()
-    }
+    Config::default()
+        .drift_period(Duration::from_secs(2))
+        .backoff_base(Duration::from_millis(100))
+        .backoff_cap(Duration::from_millis(500))
+        .breaker_wait(Duration::from_millis(500))
 }
 
 fn plane(dir: &Path, store: SqliteStore) -> ControlPlane {

@@ -101,25 +101,21 @@ fn build(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPl
 
 /// Timing of enforcement. With a dozen assets on one machine, frequent diffs and short waits cost little.
 fn config() -> Config {
-    Config {
-        drift_period: Duration::from_secs(2),
-        observation_ttl: Duration::from_millis(500),
-        backoff_base: Duration::from_millis(200),
-        backoff_cap: Duration::from_secs(2),
-        breaker_wait: Duration::from_secs(1),
-        ..Config::default()
-    }
+    Config::default()
+        .drift_period(Duration::from_secs(2))
+        .observation_ttl(Duration::from_millis(500))
+        .backoff_base(Duration::from_millis(200))
+        .backoff_cap(Duration::from_secs(2))
+        .breaker_wait(Duration::from_secs(1))
 }
 
 /// Timing of rollouts. They bake for a few seconds only, so health is validated twice a second.
 fn rollout_config() -> strategist::Config {
-    strategist::Config {
-        validate_every: Duration::from_millis(500),
-        validate_deadline: Duration::from_secs(5),
-        select_again: Duration::from_secs(1),
-        unknown_deadline: Duration::from_secs(30),
-        ..strategist::Config::default()
-    }
+    strategist::Config::default()
+        .validate_every(Duration::from_millis(500))
+        .validate_deadline(Duration::from_secs(5))
+        .select_again(Duration::from_secs(1))
+        .unknown_deadline(Duration::from_secs(30))
 }
 
 /// Prints a line when a push begins, but not for the follow-up calls of the same push.

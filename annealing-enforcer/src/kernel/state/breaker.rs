@@ -161,12 +161,10 @@ mod tests {
     }
 
     fn config() -> Config {
-        Config {
-            breaker_failures: 2,
-            breaker_wait: Duration::from_secs(5),
-            backoff_cap: Duration::from_secs(60),
-            ..Config::default()
-        }
+        Config::default()
+            .breaker_failures(2)
+            .breaker_wait(Duration::from_secs(5))
+            .backoff_cap(Duration::from_secs(60))
     }
 
     fn at(seconds: u64) -> Mono {

@@ -51,10 +51,7 @@ impl Chaos {
         let assets = (0..ASSETS - 1).map(|at| asset(dice, at)).collect();
         let latest = super::rig::seal(None, assets, &[]);
         let now = Rig::new(Vec::new()).now;
-        let config = Config {
-            breaker_failures: 3,
-            ..Config::default()
-        };
+        let config = Config::default().breaker_failures(3);
         let recovered = Recovered::nothing(latest.clone());
         let rig = Rig::recover(config, kinds(), FencingToken(1), recovered, now);
         rig.kernel.check_invariants(rig.now);

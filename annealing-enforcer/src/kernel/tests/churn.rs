@@ -212,10 +212,7 @@ fn policies_that_govern_no_asset_are_forgotten() {
 fn queued_observations_of_a_busy_plugin_are_bounded() {
     let mut rig = Rig::with(
         crate::Config::default(),
-        crate::TypeConfig {
-            diffs: 2,
-            ..super::rig::kind()
-        },
+        super::rig::kind().diffs(2),
         vec![thing("a", 1), thing("b", 1), thing("c", 1), thing("d", 1)],
     );
     rig.diffed("a", differs);
@@ -306,10 +303,7 @@ fn asset_that_left_during_a_push_that_relies_on_it_is_forgotten_after_the_push()
 /// A check of `p` still asks about `c`, for which its plugin has no capacity, when `c` leaves.
 #[test]
 fn asset_that_left_with_a_queued_observation_is_forgotten_after_it() {
-    let config = crate::config::TypeConfig {
-        diffs: 1,
-        ..super::rig::kind()
-    };
+    let config = super::rig::kind().diffs(1);
     let assets = vec![thing("c", 1), thing("p", 1), thing("q", 1)];
     let mut rig = Rig::with(crate::config::Config::default(), config, assets);
     for name in ["c", "p", "q"] {

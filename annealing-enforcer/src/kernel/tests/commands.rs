@@ -7,7 +7,7 @@ use prodspec_model::Digest;
 
 use super::rig::*;
 use crate::{
-    config::{Config, TypeConfig},
+    config::Config,
     kernel::{Command, Event, Record},
 };
 
@@ -102,10 +102,7 @@ fn pause_or_push_is_over_that_does_not_fit_is_refused_with_a_hint() {
 
 /// A new owner after a push of `a`, through an advisory plugin, was cut off.
 fn cut_off() -> Rig {
-    let config = TypeConfig {
-        guard: plugin_sdk::Guard::Advisory,
-        ..kind()
-    };
+    let config = kind().guard(plugin_sdk::Guard::Advisory);
     let mut rig = Rig::with(Config::default(), config, vec![thing("a", 1)]);
     rig.until_push("a", |verdict| verdict).unwrap();
     rig.taken_over()
@@ -159,10 +156,7 @@ fn r13_confirmed_end_of_a_push_is_known_to_the_next_owner() {
 
 /// A rig whose plugin has room for one push, which `a` takes, while `b` waits for that room.
 fn full() -> Rig {
-    let config = TypeConfig {
-        pushes: 1,
-        ..kind()
-    };
+    let config = kind().pushes(1);
     let assets = vec![thing("a", 1), thing("b", 1)];
     let mut rig = Rig::with(Config::default(), config, assets);
     rig.until_push("a", |verdict| verdict).unwrap();

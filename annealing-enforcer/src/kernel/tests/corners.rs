@@ -11,7 +11,7 @@ use prodspec_model::{
 
 use super::rig::{Rig, differs, exclusive, id, kind, seal, thing};
 use crate::{
-    config::{Config, TypeConfig},
+    config::Config,
     kernel::{Branch, Effects, Event},
 };
 
@@ -212,10 +212,7 @@ fn s9_calls_under_way_that_fail_do_not_prolong_an_open_breaker() {
 
 #[test]
 fn l2_asset_that_waits_for_push_capacity_is_still_diffed() {
-    let narrow = TypeConfig {
-        pushes: 1,
-        ..kind()
-    };
+    let narrow = kind().pushes(1);
     let mut rig = Rig::with(
         Config::default(),
         narrow,

@@ -7,7 +7,7 @@ use plugin_sdk::{Cause, Diff, Pin, Pushed, Recheck, plugin};
 
 use super::rig::*;
 use crate::{
-    config::{Config, TypeConfig},
+    config::Config,
     kernel::{Branch, Event, Record},
 };
 
@@ -309,7 +309,7 @@ fn r15_asset_back_in_intent_is_not_reverted_to_its_content_before_it_left() {
 
 #[test]
 fn r6_queued_diff_for_drift_is_dropped_when_the_pin_moves() {
-    let kind = TypeConfig { diffs: 1, ..kind() };
+    let kind = kind().diffs(1);
     let assets = vec![thing("a", 1), thing("b", 1)];
     let mut rig = Rig::with(Config::default(), kind, assets);
     rig.in_sync("a");

@@ -96,19 +96,15 @@ pub(super) fn asset(dice: &mut Dice, at: u32) -> Asset {
 
 pub(super) fn kinds() -> Vec<TypeConfig> {
     vec![
-        TypeConfig {
-            guard: Guard::Guarded,
-            diffs: 3,
-            pushes: 2,
-            turndown: true,
-            ..TypeConfig::new(TypeName::new(Thing::TYPE).unwrap())
-        },
-        TypeConfig {
-            diffs: 2,
-            pushes: 1,
-            push_total: Duration::from_secs(900),
-            ..TypeConfig::new(TypeName::new(Other::TYPE).unwrap())
-        },
+        TypeConfig::new(TypeName::new(Thing::TYPE).unwrap())
+            .guard(Guard::Guarded)
+            .diffs(3)
+            .pushes(2)
+            .turndown(true),
+        TypeConfig::new(TypeName::new(Other::TYPE).unwrap())
+            .diffs(2)
+            .pushes(1)
+            .push_total(Duration::from_secs(900)),
     ]
 }
 

@@ -10,7 +10,7 @@ use prodspec_model::{
 
 use super::rig::*;
 use crate::{
-    config::{Config, TypeConfig},
+    config::Config,
     kernel::{Branch, Event, Target},
 };
 
@@ -90,7 +90,7 @@ fn answer(rig: &mut Rig, target: &Target) {
 
 /// A rig with only `b`, in sync, and room for `diffs` concurrent diffs.
 fn settled(diffs: u32) -> Rig {
-    let kind = TypeConfig { diffs, ..kind() };
+    let kind = kind().diffs(diffs);
     let mut rig = Rig::with(Config::default(), kind, vec![thing("b", 1)]);
     rig.in_sync("b");
     rig
@@ -298,11 +298,9 @@ fn r13_failed_push_is_closed_in_its_record() {
 
 /// A rig with an admitted advisory push of `a`, whose deadline is 40 s and whose record became durable after `later`.
 fn durable_after(later: Duration) -> Rig {
-    let kind = TypeConfig {
-        guard: Guard::Advisory,
-        push_deadline: Duration::from_secs(40),
-        ..kind()
-    };
+    let kind = kind()
+        .guard(Guard::Advisory)
+        .push_deadline(Duration::from_secs(40));
     let mut rig = Rig::with(Config::default(), kind, vec![thing("a", 1)]);
     rig.diffed("a", differs);
     rig.checked("a", |verdict| verdict);

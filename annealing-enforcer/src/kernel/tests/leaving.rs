@@ -44,7 +44,7 @@ fn edited(kind: TypeConfig, names: &[&str]) -> (Rig, Incarnation) {
 
 /// As `edited`, with room for one diff: the first of `names` is being diffed.
 fn busy(names: &[&str]) -> (Rig, Incarnation) {
-    let (rig, first) = edited(TypeConfig { diffs: 1, ..kind() }, names);
+    let (rig, first) = edited(kind().diffs(1), names);
     assert_eq!(asked(&rig), ["a"]);
     (rig, first)
 }
@@ -76,10 +76,7 @@ fn s9_rollback_of_a_queued_asset_moves_it_to_the_front() {
 
 #[test]
 fn s9_rollback_goes_before_assets_that_wait_for_push_capacity() {
-    let one_push = TypeConfig {
-        pushes: 1,
-        ..kind()
-    };
+    let one_push = kind().pushes(1);
     let (mut rig, first) = edited(one_push, &["a", "b", "c"]);
     for name in ["a", "b", "c"] {
         rig.diffed(name, differs);

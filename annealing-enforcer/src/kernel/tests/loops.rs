@@ -7,7 +7,7 @@ use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, Recheck, Verdict, plug
 
 use super::rig::{Rig, delay, differs, id, kind, seal, thing};
 use crate::{
-    config::{Config, TypeConfig},
+    config::Config,
     kernel::{Branch, Event, Record, Recovered, Waiting, state::slot::Slot},
 };
 
@@ -18,20 +18,10 @@ fn a_slot_is_small() {
 
 #[test]
 fn s9_pushes_that_only_fail_are_held_back_though_diffs_work() {
-    let config = Config {
-        breaker_failures: 3,
-        ..Config::default()
-    };
+    let config = Config::default().breaker_failures(3);
     let names: Vec<_> = (0..8).map(|n| format!("a{n}")).collect();
     let things = names.iter().map(|name| thing(name, 1)).collect();
-    let mut rig = Rig::with(
-        config,
-        TypeConfig {
-            pushes: 1,
-            ..kind()
-        },
-        things,
-    );
+    let mut rig = Rig::with(config, kind().pushes(1), things);
     for name in &names {
         rig.diffed(name, differs);
     }
@@ -250,10 +240,7 @@ pub(super) fn s5_without_a_lease_nothing_starts() {
 fn s9_asset_that_waits_for_push_capacity_is_not_checked() {
     let mut rig = Rig::with(
         Config::default(),
-        TypeConfig {
-            pushes: 1,
-            ..kind()
-        },
+        kind().pushes(1),
         vec![thing("a", 1), thing("b", 1)],
     );
     let push = rig.until_push("a", |verdict| verdict).unwrap();

@@ -7,7 +7,7 @@ use prodspec_model::addons::Turndown;
 
 use super::rig::{Rig, differs, exclusive, id, kind, thing};
 use crate::{
-    config::{Config, TypeConfig},
+    config::Config,
     kernel::{Branch, Event, Record, state::numbers::AttemptNo},
 };
 
@@ -55,10 +55,7 @@ pub(super) fn r13_new_owner_diffs_an_open_push_before_anything_else() {
 
 #[test]
 fn r13_open_push_of_an_advisory_provider_is_waited_for_until_its_deadline() {
-    let advisory = TypeConfig {
-        guard: Guard::Advisory,
-        ..kind()
-    };
+    let advisory = kind().guard(Guard::Advisory);
     let mut rig = Rig::with(Config::default(), advisory, vec![thing("a", 1)]);
     rig.until_push("a", |verdict| verdict).unwrap();
     let mut next = rig.taken_over();
@@ -93,10 +90,7 @@ fn r13_wrong_wall_clock_does_not_change_the_wait_for_an_open_push() {
 }
 
 fn advisory() -> Rig {
-    let advisory = TypeConfig {
-        guard: Guard::Advisory,
-        ..kind()
-    };
+    let advisory = kind().guard(Guard::Advisory);
     Rig::with(Config::default(), advisory, vec![thing("a", 1)])
 }
 
@@ -294,10 +288,7 @@ fn r15_removal_needs_addon_trait_and_approval() {
 
     let mut rig = Rig::with(
         Config::default(),
-        TypeConfig {
-            turndown: true,
-            ..kind()
-        },
+        kind().turndown(true),
         vec![turned(thing("a", 1))],
     );
     rig.diffed("a", differs);

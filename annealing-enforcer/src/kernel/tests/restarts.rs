@@ -31,10 +31,7 @@ fn other(name: &str) -> Asset {
 /// `Thing` is advisory, with a push deadline of ten minutes; `Other` is guarded.
 fn kinds() -> Vec<TypeConfig> {
     let thing = TypeConfig::new(TypeName::new(Thing::TYPE).unwrap());
-    let other = TypeConfig {
-        guard: Guard::Guarded,
-        ..TypeConfig::new(TypeName::new(Other::TYPE).unwrap())
-    };
+    let other = TypeConfig::new(TypeName::new(Other::TYPE).unwrap()).guard(Guard::Guarded);
     vec![thing, other]
 }
 

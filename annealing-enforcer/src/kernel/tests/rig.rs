@@ -83,10 +83,7 @@ pub(super) struct Rig {
 }
 
 pub(super) fn kind() -> TypeConfig {
-    TypeConfig {
-        guard: Guard::Guarded,
-        ..TypeConfig::new(TypeName::new(Thing::TYPE).unwrap())
-    }
+    TypeConfig::new(TypeName::new(Thing::TYPE).unwrap()).guard(Guard::Guarded)
 }
 
 impl Rig {
@@ -118,10 +115,7 @@ impl Rig {
             config.checks.push("test".into());
         }
         #[cfg(feature = "planted-bugs")]
-        let config = Config {
-            planted: PLANTED.get(),
-            ..config
-        };
+        let config = config.planted(PLANTED.get());
         let kernel = Kernel::recover(
             now,
             config.clone(),

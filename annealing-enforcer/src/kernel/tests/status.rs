@@ -15,7 +15,7 @@ use prodspec_model::{
 
 use super::rig::*;
 use crate::{
-    config::{Config, TypeConfig},
+    config::Config,
     kernel::{Event, Kernel, OTHERS, Reason, Status, state::slot::flag},
 };
 
@@ -76,10 +76,7 @@ pub(super) fn turned_down(name: &str) -> Asset {
 }
 
 fn with_turndown(assets: Vec<Asset>) -> Rig {
-    let kind = TypeConfig {
-        turndown: true,
-        ..kind()
-    };
+    let kind = kind().turndown(true);
     Rig::with(Config::default(), kind, assets)
 }
 
@@ -134,7 +131,7 @@ fn r63_status_names_approvals_and_overrides() {
 
 #[test]
 fn r64_paused_asset_is_counted_as_paused_before_its_diff() {
-    let config = TypeConfig { diffs: 1, ..kind() };
+    let config = kind().diffs(1);
     let mut rig = Rig::with(
         Config::default(),
         config,
@@ -210,7 +207,7 @@ fn r63_status_names_pushes_whose_outcome_is_unknown() {
 #[test]
 fn r63_open_breaker_is_the_reason_of_all_assets_that_wait_for_it() {
     const ASSETS: u32 = 100;
-    let kind = TypeConfig { diffs: 1, ..kind() };
+    let kind = kind().diffs(1);
     let all = (0..ASSETS).map(|n| thing(&format!("a{n:03}"), 1));
     let mut rig = Rig::with(Config::default(), kind, all.collect());
     while status(&rig).open_breakers.is_empty() {

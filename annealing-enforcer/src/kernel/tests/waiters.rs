@@ -141,10 +141,7 @@ fn name(at: usize) -> String {
 
 /// A rig with many assets and a drift period longer than the test.
 fn many() -> Rig {
-    let config = Config {
-        drift_period: HOUR,
-        ..Config::default()
-    };
+    let config = Config::default().drift_period(HOUR);
     let things = (0..MANY).map(|at| thing(&name(at), 1));
     Rig::with(config, kind(), things.collect())
 }

@@ -41,10 +41,7 @@ impl AssetPlugin for Looked {
 async fn owner_of(store: &MemoryStore, plugin: Looked) -> tokio::task::JoinHandle<()> {
     let shared: Arc<dyn Store> = Arc::new(store.clone());
     sealed(&shared).await;
-    let config = Config {
-        drift_period: Duration::from_secs(1),
-        ..Config::default()
-    };
+    let config = Config::default().drift_period(Duration::from_secs(1));
     let enforcer = Enforcer::builder(TokioRuntime::current(), "test".parse().unwrap(), shared)
         .asset_plugin::<testing::Thing>(plugin)
         .config(config)

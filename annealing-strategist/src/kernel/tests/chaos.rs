@@ -18,7 +18,6 @@ use super::{
     rig::{Idea, P, Rig, config, id, of_group, policy_asset, thing},
 };
 use crate::{
-    config::Config,
     group::policy_of,
     kernel::{Command, Event},
 };
@@ -219,10 +218,7 @@ fn is_as_intended(rig: &Rig) {
 
 fn play(first: Roll, events: Vec<Roll>) {
     let mut dice = Dice::new(first);
-    let config = Config {
-        max_moves_per_step: 1 + dice.roll(3) as usize,
-        ..config()
-    };
+    let config = config().max_moves_per_step(1 + dice.roll(3) as usize);
     let first = NAMES[..3].iter().map(|name| thing(name, 0)).collect();
     let mut rig = Rig::with(config, policy(&mut dice), first);
     rig.lag = dice.of(&[None, Some(Duration::from_secs(3))]);

@@ -134,11 +134,10 @@ pub(super) struct Rig {
 }
 
 pub(super) fn config() -> Config {
-    Config {
-        #[cfg(feature = "planted-bugs")]
-        planted: PLANTED.get(),
-        ..Config::default()
-    }
+    let config = Config::default();
+    #[cfg(feature = "planted-bugs")]
+    let config = config.planted(PLANTED.get());
+    config
 }
 
 impl Rig {

@@ -13,7 +13,7 @@ use super::{
     pins::canary,
     rig::{P, Rig, config, id, of_group, thing},
 };
-use crate::{config::Config, kernel::Command, record::State};
+use crate::{kernel::Command, record::State};
 
 #[test]
 pub(super) fn r18_the_policy_is_read_at_each_call() {
@@ -385,10 +385,7 @@ pub(super) fn r19_provider_moves_along_with_the_consumer_of_its_version() {
 
 #[test]
 pub(super) fn r19_closure_larger_than_a_step_moves_in_several_steps() {
-    let config = Config {
-        max_moves_per_step: 2,
-        ..config()
-    };
+    let config = config().max_moves_per_step(2);
     let names: Vec<String> = (0..5).map(|at| format!("a{at}")).collect();
     let assets = |size| {
         let chain = names
