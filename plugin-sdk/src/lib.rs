@@ -50,7 +50,8 @@ pub use reader::IncarnationReader;
 pub use rollout::RolloutId;
 pub use run::{Cause, Causes, FencingToken, Run, Stamp};
 pub use select::{
-    Direction, Progress, SelectRequest, Selection, Target, TargetSelection, Until, Wait,
+    Census, Direction, Domains, Progress, SelectRequest, Selection, Tally, Target, TargetList,
+    TargetSelection, Until, Wait,
 };
 pub use source::{Reading, SourceOfTruth};
 pub use time::{Mono, Now};

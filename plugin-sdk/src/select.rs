@@ -1,6 +1,10 @@
 //! Target selection: decides which targets of a rollout may be updated now. It is stateless: the request contains
 //! everything that the decision depends on.
 
+mod census;
+mod domains;
+mod list;
+
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
@@ -9,6 +13,10 @@ use prodspec_model::{AssetId, IncarnationId, rollout::RolloutPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::{error::BoxError, health::Health, reader::IncarnationReader, rollout::RolloutId};
+
+pub use census::{Census, Tally};
+pub use domains::Domains;
+pub use list::TargetList;
 
 /// An asset that a rollout has to move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +97,7 @@ pub enum Direction {
 
 /// Asks a policy which targets of a rollout may be updated now.
 #[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SelectRequest {
     /// Id of the rollout that asks.
     pub rollout: RolloutId,
@@ -103,7 +112,7 @@ pub struct SelectRequest {
     /// Whether targets are moved to the new incarnation or back.
     pub direction: Direction,
     /// All targets, sorted by id. [`Selection::now`] refers to them by index.
-    pub targets: Arc<Vec<Target>>,
+    pub targets: TargetList,
     /// The last verdict on the health of the updated targets. `None`: there is no verdict yet.
     pub health: Option<Health>,
     /// An operator promoted the rollout: all targets that had settled by then may pass their gate, that is all with a
@@ -117,6 +126,51 @@ pub struct SelectRequest {
 }
 
 impl SelectRequest {
+    /// Makes a request for the way forward of a first turnup, with the default policy and without a health verdict. The
+    /// strategist makes such requests; so do previews and tests of policies.
+    pub fn new(
+        rollout: RolloutId,
+        policy_asset: AssetId,
+        to: IncarnationId,
+        targets: TargetList,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            rollout,
+            policy_asset,
+            policy: Arc::default(),
+            from: None,
+            to,
+            direction: Direction::Forward,
+            targets,
+            health: None,
+            promoted: None,
+            now,
+            reader: IncarnationReader::default(),
+        }
+    }
+
+    /// Sets the policy as it is now.
+    #[must_use]
+    pub fn policy(mut self, policy: impl Into<Arc<RolloutPolicy>>) -> Self {
+        self.policy = policy.into();
+        self
+    }
+
+    /// Sets the incarnation that the rollout started from. `None`: a first turnup.
+    #[must_use]
+    pub fn from(mut self, from: impl Into<Option<IncarnationId>>) -> Self {
+        self.from = from.into();
+        self
+    }
+
+    /// Sets whether targets are moved to the new incarnation or back.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+
     /// Whether the rollout has to be gradual. False on the way back, in an emergency, and at a first turnup that the
     /// policy allows at once.
     pub fn is_cautious(&self) -> bool {

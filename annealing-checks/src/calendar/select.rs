@@ -113,10 +113,9 @@ mod tests {
     /// A Friday night.
     fn closed() -> SelectRequest {
         let targets = [target("job/eu", &["eu"]), target("job/us", &["us"])];
-        SelectRequest {
-            now: "2026-03-06T22:00:00Z".parse().unwrap(),
-            ..select_request(targets)
-        }
+        let mut request = select_request(targets);
+        request.now = "2026-03-06T22:00:00Z".parse().unwrap();
+        request
     }
 
     #[test]
@@ -126,10 +125,7 @@ mod tests {
         assert_eq!(selection.now, [1]);
         let monday: Timestamp = "2026-03-09T09:00:00+01:00".parse().unwrap();
         assert_eq!(selection.waits[0].until, Until::Time(monday));
-        let back = SelectRequest {
-            direction: Direction::Back,
-            ..closed()
-        };
+        let back = closed().direction(Direction::Back);
         assert_eq!(block_on(policy.select(back)).unwrap().now, [0, 1]);
     }
 

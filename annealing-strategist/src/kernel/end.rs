@@ -7,7 +7,7 @@ use prodspec_model::AssetId;
 
 use super::{Bug, Effects, Kernel, Record, Step, state::live::Live};
 use crate::{
-    policy::{Gate, gate},
+    policy::{Gate, gate_of_all},
     record::State,
 };
 
@@ -35,8 +35,7 @@ impl Kernel {
         if !request.is_cautious() || self.planted(Bug::CompletesEarly) {
             return Gate::Open;
         }
-        let all = 0..request.targets.len() as u32;
-        gate(request, all, Duration::from_secs(request.policy.bake_secs))
+        gate_of_all(request, Duration::from_secs(request.policy.bake_secs))
     }
 
     /// Completes the rollout: all targets are updated, healthy and baked.

@@ -81,19 +81,16 @@ impl Kernel {
                 health.judgement = plugin_sdk::Judgement::Healthy;
             }
         }
-        Ok(SelectRequest {
-            rollout: live.id(),
-            policy_asset: self.group.policy().clone(),
-            policy: policy.into(),
-            from: live.from().map(|from| from.id().clone()),
-            to: live.to().id().clone(),
-            direction: live.targets().direction(),
-            targets: live.targets().on_the_way().clone(),
-            health,
-            promoted: live.rollout().promoted,
-            now: self.clock.at(now),
-            reader: IncarnationReader::new(live.to().clone()),
-        })
+        let (asset, to) = (self.group.policy().clone(), live.to().id().clone());
+        let (targets, at) = (live.targets().on_the_way().clone(), self.clock.at(now));
+        let mut request = SelectRequest::new(live.id(), asset, to, targets, at)
+            .policy(policy)
+            .from(live.from().map(|from| from.id().clone()))
+            .direction(live.targets().direction());
+        request.health = health;
+        request.promoted = live.rollout().promoted;
+        request.reader = IncarnationReader::new(live.to().clone());
+        Ok(request)
     }
 
     /// Whether the policy is gone and the group governs none of the rollout's targets any more.

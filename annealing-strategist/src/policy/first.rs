@@ -3,12 +3,11 @@
 //! The first targets are those that were started first, followed by those that the inner selection offers, in the
 //! order of their places. This needs no memory, and a target that is already updated counts.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
-use jiff::Timestamp;
-use plugin_sdk::{Progress, SelectRequest, Selection, Wait};
+use plugin_sdk::{SelectRequest, Selection, Tally, Wait};
 
-use super::gate::{Gate, Tally};
+use super::gate::{Gate, gate_of};
 
 /// One stage. It is over when the first `upto` targets have passed its gate.
 #[derive(Debug, Clone)]
@@ -24,24 +23,32 @@ pub(super) fn first_of(
     request: &SelectRequest,
     beneath: Selection,
 ) -> Selection {
-    let mut started = started(request);
+    let census = request.targets.census();
+    let mut started = Cow::Borrowed(census.started());
     let mut over = 0;
     let mut tally = Tally::default();
     for stage in stages {
         let upto = stage.upto.min(request.targets.len());
         let there = upto.min(started.len());
-        let added = started.get_mut(over..).unwrap_or_default();
-        if (1..added.len()).contains(&there.saturating_sub(over)) {
-            added.select_nth_unstable(there - over - 1);
+        let lacks = upto - there;
+        // If the gate is open for everything started so far, it is open for every part of that.
+        if lacks == 0 && gate_of(census.all_started(), request, stage.bake) == Gate::Open {
+            continue;
         }
-        for (_, place) in started.get(over..there).unwrap_or_default() {
-            tally.add(&request.targets[*place as usize]);
+        if (1..started.len() - over).contains(&there.saturating_sub(over)) {
+            started.to_mut()[over..].select_nth_unstable(there - over - 1);
+        }
+        if there == started.len() {
+            tally = census.all_started();
+        } else {
+            for (_, place) in started.get(over..there).unwrap_or_default() {
+                tally.add(&request.targets[*place as usize]);
+            }
         }
         over = over.max(there);
-        let lacks = upto - there;
         let mut whole = tally;
         whole.add_waiting(lacks);
-        if let Gate::Shut(wait) = whole.gate(request, stage.bake) {
+        if let Gate::Shut(wait) = gate_of(whole, request, stage.bake) {
             let places = started[..over].iter().map(|(_, place)| *place);
             return shut(request, &stage, lacks, beneath, wait, places.collect());
         }
@@ -71,15 +78,4 @@ fn shut(
     beneath
         .waiting(why, wait.until)
         .at_stage(stage.name.clone())
-}
-
-/// The targets that have been selected, each with the time at which it moved, drifted or settled.
-fn started(request: &SelectRequest) -> Vec<(Timestamp, u32)> {
-    let since = |(place, progress): (u32, Progress)| match progress {
-        Progress::Waiting => None,
-        Progress::InFlight { since } | Progress::Drifted { since } => Some((since, place)),
-        Progress::Updated { at } => Some((at, place)),
-    };
-    let progress = request.targets.iter().map(|target| target.progress);
-    (0..).zip(progress).filter_map(since).collect()
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use plugin_sdk::{SelectRequest, Target, Until, Wait};
+use plugin_sdk::{SelectRequest, Tally, Until, Wait};
 
 /// Whether a stage is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub enum Gate {
 /// ```
 /// use annealing_strategist::policy::{Gate, gate};
 /// use plugin_sdk::{Health, Progress, testing::{NOW, select_request, target}};
-/// use std::{sync::Arc, time::Duration};
+/// use std::time::Duration;
 ///
 /// let mut request = select_request([target("job/eu", &["eu"])]);
 /// assert!(matches!(gate(&request, [0], Duration::ZERO), Gate::Shut(_)));
-/// Arc::make_mut(&mut request.targets)[0].progress = Progress::Updated { at: NOW };
+/// request.targets.set_progress(0, Progress::Updated { at: NOW });
 /// request.health = Some(Health::healthy(NOW));
 /// assert_eq!(gate(&request, [0], Duration::ZERO), Gate::Open);
 /// ```
@@ -48,65 +48,38 @@ pub fn gate(
             tally.add(target);
         }
     }
-    tally.gate(request, bake)
+    gate_of(tally, request, bake)
 }
 
-/// The summary of a stage's targets that its gate needs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
-    targets: usize,
-    settled: usize,
-    last: Option<Timestamp>,
-    /// The highest settling order among the settled targets.
-    order: u64,
+/// Decides whether the stage of all targets together is over. See [`gate`].
+pub(crate) fn gate_of_all(request: &SelectRequest, bake: Duration) -> Gate {
+    gate_of(request.targets.census().all(), request, bake)
 }
 
-impl Tally {
-    /// Counts one more target.
-    pub(super) fn add(&mut self, target: &Target) {
-        self.targets += 1;
-        if let Some(at) = target.settled() {
-            self.settled += 1;
-            self.last = self.last.max(Some(at));
-            self.order = self.order.max(target.order);
-        }
-    }
-
-    /// Whether the stage has no targets.
-    pub(super) fn is_empty(&self) -> bool {
-        self.targets == 0
-    }
-
-    /// Counts targets that are not selected yet.
-    pub(super) fn add_waiting(&mut self, targets: usize) {
-        self.targets += targets;
-    }
-
-    /// Decides whether the stage is over. See [`gate`].
-    pub(super) fn gate(&self, request: &SelectRequest, bake: Duration) -> Gate {
-        let Some(last) = self.last.filter(|_| self.settled == self.targets) else {
-            return match self.targets {
-                0 => Gate::Open,
-                targets => shut(
-                    format!("{} of {targets} have settled", self.settled),
-                    Until::Settled,
-                ),
-            };
-        };
-        if request.promoted.is_some_and(|upto| upto >= self.order) {
-            return Gate::Open;
-        }
-        let since = last.checked_add(bake).unwrap_or(Timestamp::MAX);
-        if request.now < since {
-            return shut(format!("bakes until {since:.0}"), Until::Time(since));
-        }
-        match &request.health {
-            Some(health) if health.is_healthy_since(since) => Gate::Open,
-            _ => shut(
-                format!("waits for a healthy verdict from evidence of {since:.0} or later"),
-                Until::Healthy { since },
+/// Decides whether the stage of the targets counted in `tally` is over. See [`gate`].
+pub(super) fn gate_of(tally: Tally, request: &SelectRequest, bake: Duration) -> Gate {
+    let Some(last) = tally.last.filter(|_| tally.is_settled()) else {
+        return match tally.targets {
+            0 => Gate::Open,
+            targets => shut(
+                format!("{} of {targets} have settled", tally.settled),
+                Until::Settled,
             ),
-        }
+        };
+    };
+    if request.promoted.is_some_and(|upto| upto >= tally.order) {
+        return Gate::Open;
+    }
+    let since = last.checked_add(bake).unwrap_or(Timestamp::MAX);
+    if request.now < since {
+        return shut(format!("bakes until {since:.0}"), Until::Time(since));
+    }
+    match &request.health {
+        Some(health) if health.is_healthy_since(since) => Gate::Open,
+        _ => shut(
+            format!("waits for a healthy verdict from evidence of {since:.0} or later"),
+            Until::Healthy { since },
+        ),
     }
 }
 
@@ -120,7 +93,6 @@ mod tests {
         Progress,
         testing::{NOW, select_request, target},
     };
-    use std::sync::Arc;
 
     use super::*;
 
@@ -128,7 +100,7 @@ mod tests {
     fn waits_show_whole_seconds() {
         let mut request = select_request([target("job/eu", &["eu"])]);
         let at = NOW + Duration::from_nanos(123_456_789);
-        Arc::make_mut(&mut request.targets)[0].progress = Progress::Updated { at };
+        request.targets.set_progress(0, Progress::Updated { at });
         for bake in [Duration::from_secs(60), Duration::ZERO] {
             request.now = at;
             let Gate::Shut(wait) = gate(&request, [0], bake) else {

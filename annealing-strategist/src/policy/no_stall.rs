@@ -4,8 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    AssetView, Direction, IncarnationReader, Problem, Problems, RolloutId, SelectRequest, Target,
-    TargetSelection, Validator,
+    AssetView, Problem, Problems, RolloutId, SelectRequest, Target, TargetSelection, Validator,
 };
 use prodspec_model::{
     IncarnationId, IncarnationNo, Message, PartitionId,
@@ -60,24 +59,15 @@ impl NoStall {
         let rounds = (WORK / targets.len().max(1)).max(100);
         let partition = PartitionId::new("preview").ok()?;
         let incarnation = |no| IncarnationId::new(partition.clone(), IncarnationNo(no));
-        let request = SelectRequest {
-            rollout: RolloutId(0),
-            policy_asset: view.asset().id(),
-            policy: Arc::new(RolloutPolicy {
-                hold: None,
-                emergency: None,
-                first_turnup: FirstTurnup::Gradual,
-                ..policy
-            }),
-            from: Some(incarnation(1)),
-            to: incarnation(2),
-            direction: Direction::Forward,
-            targets: Arc::new(targets),
-            health: None,
-            promoted: None,
-            now: START,
-            reader: IncarnationReader::default(),
+        let policy = RolloutPolicy {
+            hold: None,
+            emergency: None,
+            first_turnup: FirstTurnup::Gradual,
+            ..policy
         };
+        let (asset, targets) = (view.asset().id(), targets.into());
+        let request = SelectRequest::new(RolloutId(0), asset, incarnation(2), targets, START);
+        let request = request.policy(policy).from(incarnation(1));
         match preview::bounded(&*self.0, request, SETTLES, rounds) {
             Ok(_) | Err(Error::TooLong { .. }) => None,
             Err(error) => Some(error),

@@ -1,6 +1,6 @@
 //! Plays a rollout: selects, lets targets settle, and jumps to the next time at which anything can change.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -89,7 +89,7 @@ impl Play {
         let now = request.now;
         let mut under_way = VecDeque::new();
         let mut places = Vec::new();
-        for (place, target) in (0..).zip(Arc::make_mut(&mut request.targets)) {
+        for (place, target) in (0..).zip(request.targets.edit()) {
             match target.progress {
                 Progress::Drifted { .. } => target.progress = Progress::Updated { at: now },
                 Progress::InFlight { .. } => places.push(place),
@@ -100,11 +100,7 @@ impl Play {
             under_way.push_back((after(now, settles_after), places));
         }
         Self {
-            left: request
-                .targets
-                .iter()
-                .filter(|target| target.is_waiting())
-                .count(),
+            left: request.targets.census().waiting().len(),
             request,
             settles_after,
             under_way,
@@ -124,16 +120,14 @@ impl Play {
             return Ok(());
         }
         let since = self.request.now;
-        let targets = Arc::make_mut(&mut self.request.targets);
+        let targets = &mut self.request.targets;
         let mut selected = Vec::with_capacity(selection.now.len());
         for &place in &selection.now {
-            match targets.get_mut(place as usize) {
-                Some(target) if target.is_waiting() => {
-                    target.progress = Progress::InFlight { since };
-                    selected.push(target.asset.clone());
-                }
+            match targets.get(place as usize) {
+                Some(target) if target.is_waiting() => selected.push(target.asset.clone()),
                 _ => return Err(Error::Unlawful(place)),
             }
+            targets.set_progress(place as usize, Progress::InFlight { since });
         }
         self.left -= selected.len();
         self.steps.push(Step {
@@ -160,10 +154,10 @@ impl Play {
 
     fn go_to(&mut self, at: Timestamp) {
         self.request.now = at;
-        let targets = Arc::make_mut(&mut self.request.targets);
+        let targets = &mut self.request.targets;
         while let Some((_, places)) = self.under_way.pop_front_if(|(settle, _)| *settle <= at) {
             for place in places {
-                targets[place as usize].progress = Progress::Updated { at };
+                targets.set_progress(place as usize, Progress::Updated { at });
             }
         }
     }

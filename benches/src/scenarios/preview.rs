@@ -2,12 +2,12 @@
 //!
 //! The phase `all` is a whole preview: `p50_us` is its wall time, `ns_each` its processor time per target.
 
-use std::{hint::black_box, sync::Arc, time::Duration};
+use std::{hint::black_box, time::Duration};
 
 use annealing_checks::calendar::{Calendar, WindowLayer};
 use annealing_strategist::{policy, preview::preview};
 use jiff::Timestamp;
-use plugin_sdk::{Direction, IncarnationReader, Progress, RolloutId, SelectRequest, Target};
+use plugin_sdk::{Progress, RolloutId, SelectRequest, Target};
 use prodspec_model::{
     AssetId, IncarnationId, IncarnationNo, PartitionId,
     rollout::{Amount, Canary, RolloutPolicy, Wave},
@@ -79,19 +79,9 @@ fn request(n: usize) -> Result<SelectRequest, Error> {
         let partition = PartitionId::new("bench")?;
         Ok(IncarnationId::new(partition, IncarnationNo(no)))
     };
-    Ok(SelectRequest {
-        rollout: RolloutId(1),
-        policy_asset: AssetId::new("policy/bench")?,
-        policy: Arc::new(rollout_policy(n)),
-        from: Some(id(1)?),
-        to: id(2)?,
-        direction: Direction::Forward,
-        targets: Arc::new(targets(n)?),
-        health: None,
-        promoted: None,
-        now: NOW,
-        reader: IncarnationReader::default(),
-    })
+    let (policy, targets) = (AssetId::new("policy/bench")?, targets(n)?.into());
+    let request = SelectRequest::new(RolloutId(1), policy, id(2)?, targets, NOW);
+    Ok(request.policy(rollout_policy(n)).from(id(1)?))
 }
 
 fn rollout_policy(n: usize) -> RolloutPolicy {

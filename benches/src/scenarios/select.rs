@@ -4,7 +4,7 @@
 //! `p50_us` is the wall time of a whole selection, `ns_each` its processor time per target. The peer `limit` reads each
 //! target and its domain once, without a policy.
 
-use std::{hint::black_box, sync::Arc, time::Duration};
+use std::{hint::black_box, time::Duration};
 
 use annealing_strategist::policy::{
     CanaryLayer, MaxInFlightLayer, MaxUnavailableLayer, OneDomainAtATimeLayer, WavesLayer,
@@ -13,8 +13,8 @@ use annealing_strategist::policy::{
 use futures::FutureExt;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Direction, Health, IncarnationReader, Progress, RolloutId, SelectRequest, Selection, Target,
-    TargetSelection, service::AllTargets,
+    Direction, Health, Progress, RolloutId, SelectRequest, Selection, Target, TargetSelection,
+    service::AllTargets,
 };
 use prodspec_model::{
     AssetId, IncarnationId, IncarnationNo, PartitionId,
@@ -90,6 +90,7 @@ fn measure(
         let mut latencies = Vec::with_capacity(TIMES);
         let meter = Meter::start()?;
         for _ in 0..TIMES {
+            touch(&mut request);
             let start = now();
             black_box(select(&request)?);
             latencies.push(start.elapsed());
@@ -100,12 +101,21 @@ fn measure(
     Ok(samples)
 }
 
+/// Sets the progress of a target to what it is, so that the next selection does not find the summary of the last one.
+/// In a rollout, targets change between selections.
+fn touch(request: &mut SelectRequest) {
+    let first = request.targets.first().map(|target| target.progress);
+    if let Some(progress) = first {
+        request.targets.set_progress(0, progress);
+    }
+}
+
 /// Marks the first `updated` targets, in the order of their domains, as updated within an hour a day ago.
 fn update(request: &mut SelectRequest, updated: usize) {
     let yesterday = NOW - Duration::from_secs(24 * 3600);
     let mut places: Vec<usize> = (0..request.targets.len()).collect();
     places.sort_by_key(|place| request.targets[*place].domains.first().cloned());
-    let targets = Arc::make_mut(&mut request.targets);
+    let targets = request.targets.edit();
     for (nth, place) in (0..).zip(places.into_iter().take(updated)) {
         let at = yesterday + Duration::from_secs(nth % 3600);
         targets[place].progress = Progress::Updated { at };
@@ -117,19 +127,11 @@ fn request(n: usize) -> Result<SelectRequest, Error> {
         let partition = PartitionId::new("bench")?;
         Ok(IncarnationId::new(partition, IncarnationNo(no)))
     };
-    Ok(SelectRequest {
-        rollout: RolloutId(1),
-        policy_asset: AssetId::new("policy/bench")?,
-        policy: Arc::new(policy()),
-        from: Some(id(1)?),
-        to: id(2)?,
-        direction: Direction::Forward,
-        targets: Arc::new(targets(n)?),
-        health: Some(Health::healthy(NOW)),
-        promoted: None,
-        now: NOW,
-        reader: IncarnationReader::default(),
-    })
+    let (asset, targets) = (AssetId::new("policy/bench")?, targets(n)?.into());
+    let request = SelectRequest::new(RolloutId(1), asset, id(2)?, targets, NOW);
+    let mut request = request.policy(policy()).from(id(1)?);
+    request.health = Some(Health::healthy(NOW));
+    Ok(request)
 }
 
 fn policy() -> RolloutPolicy {

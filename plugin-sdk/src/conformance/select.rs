@@ -2,7 +2,6 @@
 
 use std::{
     future::{Ready, ready},
-    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -154,8 +153,7 @@ fn pass(request: &mut SelectRequest, selection: &Selection, settles_after: Durat
     let moving = !selection.now.is_empty() || request.targets.iter().any(moves);
     let next = next.min().unwrap_or(settled);
     let now = if moving { settled } else { next };
-    let targets = Arc::make_mut(&mut request.targets);
-    for (place, target) in (0..).zip(targets.iter_mut()) {
+    for (place, target) in (0..).zip(request.targets.edit()) {
         if moves(target) || selection.now.binary_search(&place).is_ok() {
             target.progress = Progress::Updated { at: now };
         }
@@ -198,9 +196,7 @@ fn broken(law: &'static str, found: impl std::fmt::Debug) -> Violation {
 
 /// Selections of the service beneath: every second target, the last target, none with a reason, all with a reason.
 fn offers(request: &SelectRequest) -> Vec<Selection> {
-    let waiting = (0..).zip(request.targets.iter());
-    let waiting = waiting.filter(|(_, target)| target.is_waiting());
-    let all: Vec<u32> = waiting.map(|(place, _)| place).collect();
+    let all = request.targets.census().waiting().to_vec();
     vec![
         Selection::of(all.iter().copied().step_by(2)),
         Selection::of(all.last().copied()),
@@ -223,7 +219,7 @@ mod tests {
     fn request() -> SelectRequest {
         let ids = ["job/a", "job/b", "job/c", "job/d"];
         let mut request = select_request(ids.map(|id| target(id, &["eu"])));
-        let targets = Arc::make_mut(&mut request.targets);
+        let targets = request.targets.edit();
         targets[1].progress = Progress::Updated { at: NOW };
         targets[2].progress = Progress::InFlight { since: NOW };
         request
@@ -288,7 +284,7 @@ mod tests {
             policy_breaks(falling),
             "selected indexes are in ascending order"
         );
-        let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let counts = move |_: &SelectRequest, beneath: Selection| {
             let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             beneath.narrowed(|_| call.is_multiple_of(2))

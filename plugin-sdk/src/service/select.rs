@@ -32,9 +32,8 @@ impl Service<SelectRequest> for AllTargets {
     }
 
     fn call(&mut self, request: SelectRequest) -> Self::Future {
-        let waiting = (0..).zip(request.targets.iter());
-        let waiting = waiting.filter(|(_, target)| target.is_waiting());
-        ready(Ok(Selection::of(waiting.map(|(place, _)| place))))
+        let waiting = request.targets.census().waiting();
+        ready(Ok(Selection::of(waiting.iter().copied())))
     }
 }
 

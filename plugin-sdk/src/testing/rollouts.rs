@@ -8,8 +8,8 @@ use prodspec_model::{AssetId, IncarnationId, IncarnationNo, PartitionId};
 
 use super::NOW;
 use crate::{
-    Direction, Finding, Health, HealthRequest, HealthValidator, IncarnationReader, Judgement,
-    Progress, RolloutId, SelectRequest, Target, Watched, error::BoxError,
+    Finding, Health, HealthRequest, HealthValidator, Judgement, Progress, RolloutId, SelectRequest,
+    Target, Watched, error::BoxError,
 };
 
 #[allow(
@@ -43,19 +43,9 @@ pub fn target(id: &str, domains: &[&str]) -> Target {
 /// Makes a selection request for `targets`, from `test@1` to `test@2`, at [`super::NOW`], with the default policy and
 /// no health verdict. Set the fields for more.
 pub fn select_request(targets: impl IntoIterator<Item = Target>) -> SelectRequest {
-    SelectRequest {
-        rollout: RolloutId(1),
-        policy_asset: id("policy/test"),
-        policy: Arc::default(),
-        from: Some(incarnation(1)),
-        to: incarnation(2),
-        direction: Direction::Forward,
-        targets: Arc::new(targets.into_iter().collect()),
-        health: None,
-        promoted: None,
-        now: NOW,
-        reader: IncarnationReader::default(),
-    }
+    let targets = targets.into_iter().collect();
+    let to = incarnation(2);
+    SelectRequest::new(RolloutId(1), id("policy/test"), to, targets, NOW).from(incarnation(1))
 }
 
 /// Makes a health request for the assets `updated`, which settled at [`super::NOW`].

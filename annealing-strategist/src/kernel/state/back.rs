@@ -1,15 +1,13 @@
 //! The way back of a rollout: the targets that moved, in the order in which they go back (R22).
 
-use std::sync::Arc;
-
-use plugin_sdk::{Progress, Target};
+use plugin_sdk::{Progress, Target, TargetList};
 
 use super::tally::Tally;
 
 /// The targets that go back. A target has two places: one here, one among all targets of the rollout.
 #[derive(Debug)]
 pub(super) struct Back {
-    targets: Arc<Vec<Target>>,
+    targets: TargetList,
     /// The place here of each target, by its place among all targets.
     places: Vec<Option<usize>>,
     tally: Tally,
@@ -26,12 +24,12 @@ impl Back {
         }
         Self {
             tally: Tally::of(&targets),
-            targets: Arc::new(targets),
+            targets: targets.into(),
             places,
         }
     }
 
-    pub(super) fn targets(&self) -> &Arc<Vec<Target>> {
+    pub(super) fn targets(&self) -> &TargetList {
         &self.targets
     }
 
@@ -42,10 +40,9 @@ impl Back {
 
     /// Sets the progress of a target. Returns whether there is one at this place.
     pub(super) fn set_progress(&mut self, place: usize, progress: Progress) -> bool {
-        let Some(target) = Arc::make_mut(&mut self.targets).get_mut(place) else {
+        let Some(before) = self.targets.set_progress(place, progress) else {
             return false;
         };
-        let before = std::mem::replace(&mut target.progress, progress);
         self.tally.change(before, progress);
         true
     }

@@ -1,9 +1,7 @@
 //! The targets of a live rollout: their progress, their stored records, and the way back.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use plugin_sdk::{Direction, Pin, Progress, Target};
+use plugin_sdk::{Direction, Pin, Progress, Target, TargetList};
 use prodspec_model::AssetId;
 
 use super::{back::Back, closure::Closure, tally::Tally};
@@ -13,7 +11,7 @@ use crate::{policy::share_domains, record::TargetRecord};
 /// removed. Only selections name targets by their place on the way back; everything else names them by asset.
 #[derive(Debug)]
 pub(in crate::kernel) struct Targets {
-    all: Arc<Vec<Target>>,
+    all: TargetList,
     /// The stored record of each target, by place. `None`: its pin has not moved.
     rows: Vec<Option<TargetRecord>>,
     /// The number of records.
@@ -36,13 +34,13 @@ impl Targets {
             tally: Tally::of(&targets),
             order,
             closure,
-            all: Arc::new(targets),
+            all: targets.into(),
             back: None,
         }
     }
 
     /// Returns all targets, sorted by id.
-    pub(in crate::kernel) fn all(&self) -> &Arc<Vec<Target>> {
+    pub(in crate::kernel) fn all(&self) -> &TargetList {
         &self.all
     }
 
@@ -95,16 +93,15 @@ impl Targets {
     }
 
     /// Returns the targets of the present direction.
-    pub(in crate::kernel) fn on_the_way(&self) -> &Arc<Vec<Target>> {
+    pub(in crate::kernel) fn on_the_way(&self) -> &TargetList {
         self.back.as_ref().map_or(&self.all, Back::targets)
     }
 
     /// Sets the progress of a target on the way forward. Returns whether there is one at this place.
     pub(super) fn set_progress(&mut self, place: usize, progress: Progress) -> bool {
-        let Some(target) = Arc::make_mut(&mut self.all).get_mut(place) else {
+        let Some(before) = self.all.set_progress(place, progress) else {
             return false;
         };
-        let before = std::mem::replace(&mut target.progress, progress);
         self.tally.change(before, progress);
         true
     }
@@ -125,9 +122,7 @@ impl Targets {
         watched: std::time::Duration,
     ) -> Option<TargetRecord> {
         self.order += 1;
-        if let Some(target) = Arc::make_mut(&mut self.all).get_mut(place) {
-            target.order = self.order;
-        }
+        self.all.set_order(place, self.order);
         self.set_progress(place, Progress::Updated { at });
         let row = self.rows.get_mut(place)?.as_mut()?;
         (row.updated_at, row.order) = (Some(watched), self.order);
@@ -137,9 +132,7 @@ impl Targets {
     /// Sets the record of a target.
     pub(in crate::kernel) fn set_row(&mut self, place: usize, row: TargetRecord) {
         self.order = self.order.max(row.order);
-        if let Some(target) = Arc::make_mut(&mut self.all).get_mut(place) {
-            target.order = row.order;
-        }
+        self.all.set_order(place, row.order);
         if let Some(slot) = self.rows.get_mut(place) {
             self.moved += usize::from(slot.is_none());
             *slot = Some(row);
@@ -164,7 +157,7 @@ impl Targets {
 
     /// Removes a target on the way forward. The places after it change.
     pub(super) fn remove(&mut self, place: usize) -> Target {
-        let target = Arc::make_mut(&mut self.all).remove(place);
+        let target = self.all.edit().remove(place);
         let row = self.rows.remove(place);
         self.moved -= usize::from(row.is_some());
         self.tally.remove(target.progress);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{SelectRequest, Selection, Target};
+use plugin_sdk::{SelectRequest, Selection};
 use prodspec_model::rollout::RolloutPolicy;
 
-use crate::policy::{Gate, Rule, gate};
+use crate::policy::{Gate, Rule, gate::gate_of_all};
 
 /// The time for which all targets together have to stay settled and healthy.
 #[derive(Debug, Clone)]
@@ -17,10 +17,10 @@ impl Rule for Bake {
     }
 
     fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
-        if request.targets.iter().any(Target::is_waiting) {
+        if !request.targets.census().waiting().is_empty() {
             return beneath;
         }
-        match gate(request, 0..request.targets.len() as u32, self.0) {
+        match gate_of_all(request, self.0) {
             Gate::Open => beneath,
             Gate::Shut(wait) => beneath
                 .waiting(format!("the whole: {}", wait.why), wait.until)

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{SelectRequest, Selection};
+use plugin_sdk::{Census, Domains, SelectRequest, Selection};
 use prodspec_model::rollout::RolloutPolicy;
 
-use crate::policy::{Gate, Rule, gate::Tally, intern::Interned};
+use crate::policy::{Gate, Rule, gate::gate_of};
 
 /// The order of failure domains, and the time for which each one bakes.
 #[derive(Debug, Clone)]
@@ -23,10 +23,10 @@ impl Rule for OneDomainAtATime {
     }
 
     fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
-        let domains = Domains::of(request);
-        let turns = self.turns(&domains);
-        let shut = (0..).zip(&turns).find_map(|(turn, (_, number))| {
-            match domains.tallies[*number].gate(request, self.bake) {
+        let (domains, census) = (request.targets.domains(), request.targets.census());
+        let turns = self.turns(domains, census);
+        let shut = (0..).zip(&turns).find_map(|(turn, domain)| {
+            match gate_of(census.in_domain(*domain), request, self.bake) {
                 Gate::Shut(wait) => Some((turn, wait)),
                 Gate::Open => None,
             }
@@ -34,83 +34,44 @@ impl Rule for OneDomainAtATime {
         let Some((turn, wait)) = shut else {
             return beneath;
         };
-        let (name, current): (Option<&str>, usize) = turns[turn];
-        let mut may = vec![false; domains.tallies.len()];
-        for (_, number) in &turns[..=turn] {
-            may[*number] = true;
+        let mut later = vec![false; domains.names().len() + 1];
+        let number = |domain: Option<u32>| domain.map_or(domains.names().len(), |it| it as usize);
+        for domain in &turns[turn + 1..] {
+            later[number(*domain)] = true;
         }
+        let name = |domain: Option<u32>| {
+            let name = domain.and_then(|domain| domains.names().get(domain as usize));
+            name.map_or("the rest", |name| &**name)
+        };
+        let current = turns[turn];
         let mut selection = beneath
-            .narrowed(|place| {
-                let number = domains.of_places.get(place as usize);
-                number.is_some_and(|number| may[*number as usize])
-            })
-            .at_stage(name.unwrap_or("the rest"));
-        selection.validate = domains.started(request, current);
-        let Some((next, _)) = turns.get(turn + 1) else {
+            .narrowed(|place| !later[number(domains.first_of(place))])
+            .at_stage(name(current));
+        let started = census.started().iter().map(|(_, place)| *place);
+        selection.validate = started
+            .filter(|place| domains.first_of(*place) == current)
+            .collect();
+        let Some(next) = turns.get(turn + 1) else {
             return selection;
         };
-        let (name, next) = (name.unwrap_or("the rest"), next.unwrap_or("the rest"));
-        selection.waiting(format!("{name} before {next}: {}", wait.why), wait.until)
+        let (current, next) = (name(current), name(*next));
+        selection.waiting(format!("{current} before {next}: {}", wait.why), wait.until)
     }
 }
 
 impl OneDomainAtATime {
-    /// Returns the domains in the order of their turns, each with its name and number. `None`: the targets without a
-    /// domain.
-    fn turns<'a>(&self, domains: &Domains<'a>) -> Vec<(Option<&'a str>, usize)> {
+    /// Returns the numbers of the domains in the order of their turns. `None`: the targets without a domain.
+    fn turns(&self, domains: &Domains, census: &Census) -> Vec<Option<u32>> {
         let listed = |name: &str| self.order.iter().position(|listed| listed == name);
         let rank = |name: &str| listed(name).unwrap_or(self.order.len());
-        let mut named: Vec<_> = domains
-            .interned
-            .by_name()
-            .iter()
-            .map(|(name, number)| (rank(name), Some(*name), *number as usize + 1))
-            .collect();
-        named.sort_by_key(|(rank, name, _)| (*rank, *name));
-        let named = named.into_iter().map(|(_, name, number)| (name, number));
-        named
-            .chain([(None, NONE)])
-            .filter(|(_, number)| !domains.tallies[*number].is_empty())
+        // Domains of the same rank stay in the order of their names.
+        let names = (0..).zip(domains.names());
+        let mut turns: Vec<(usize, u32)> = names.map(|(no, name)| (rank(name), no)).collect();
+        turns.sort_unstable();
+        let turns = turns.into_iter().map(|(_, number)| Some(number));
+        let turns = turns.chain([None]);
+        turns
+            .filter(|it| !census.in_domain(*it).is_empty())
             .collect()
-    }
-}
-
-/// The number for targets without a domain.
-const NONE: usize = 0;
-
-/// The targets by domain. A domain has its interned number plus one; targets without a domain have [`NONE`].
-struct Domains<'a> {
-    interned: Interned<'a>,
-    of_places: Vec<u32>,
-    tallies: Vec<Tally>,
-}
-
-impl<'a> Domains<'a> {
-    fn of(request: &'a SelectRequest) -> Self {
-        let mut interned = Interned::default();
-        let mut tallies = vec![Tally::default()];
-        let of_places = request.targets.iter().map(|target| {
-            let number = match target.domains.first() {
-                Some(name) => interned.number(name) + 1,
-                None => NONE,
-            };
-            if number == tallies.len() {
-                tallies.push(Tally::default());
-            }
-            tallies[number].add(target);
-            number as u32
-        });
-        Self {
-            of_places: of_places.collect(),
-            interned,
-            tallies,
-        }
-    }
-
-    fn started(&self, request: &SelectRequest, domain: usize) -> Vec<u32> {
-        let places = (0..).zip(&self.of_places).zip(request.targets.iter());
-        let here = places.filter(|((_, number), _)| **number as usize == domain);
-        let started = here.filter(|(_, target)| !target.is_waiting());
-        started.map(|((place, _), _)| place).collect()
     }
 }

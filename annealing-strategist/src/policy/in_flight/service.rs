@@ -21,14 +21,14 @@ impl Rule for MaxInFlight {
 
     fn narrow(&self, request: &SelectRequest, mut beneath: Selection) -> Selection {
         let mut limit = Room::default();
-        let under_way = request
-            .targets
-            .iter()
-            .filter(|target| match target.progress {
-                Progress::InFlight { since } => limit.takes(request, since),
-                _ => false,
-            });
-        let under_way = under_way.count();
+        let in_flight = |place: u32| {
+            let target = request.targets.get(place as usize);
+            target.is_some_and(|it| matches!(it.progress, Progress::InFlight { .. }))
+        };
+        let under_way = request.targets.census().under_way().iter();
+        let under_way = under_way
+            .filter(|(since, place)| in_flight(*place) && limit.takes(request, *since))
+            .count();
         let room = (self.0 as usize).saturating_sub(under_way);
         if beneath.now.len() <= room {
             return beneath;

@@ -12,7 +12,7 @@ fn r21_a_gate_takes_no_verdict_older_than_the_bake() {
     let mut request = four();
     for place in 0..4 {
         set(&mut request, place, updated(place as u64));
-        Arc::make_mut(&mut request.targets)[place].order = place as u64 + 1;
+        request.targets.set_order(place, place as u64 + 1);
     }
     let gate = |request: &SelectRequest| gate(request, 0..4, minutes(10));
     request.now = at(20);

@@ -65,12 +65,10 @@ prop_compose! {
         });
         let finding = |judgement| Finding::new(judgement, "").validator("test");
         let judgement = |healthy| if healthy { Judgement::Healthy } else { Judgement::Unknown };
-        SelectRequest {
-            policy: Arc::new(policy),
-            health: healthy.map(|healthy| Health::found(NOW, finding(judgement(healthy)))),
-            direction: if back { Direction::Back } else { Direction::Forward },
-            ..select_request(targets)
-        }
+        let direction = if back { Direction::Back } else { Direction::Forward };
+        let mut request = select_request(targets).policy(policy).direction(direction);
+        request.health = healthy.map(|healthy| Health::found(NOW, finding(judgement(healthy))));
+        request
     }
 }
 

@@ -5,7 +5,7 @@ mod laws;
 mod layers;
 mod refused;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures::executor::block_on;
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ fn at(minute: u64) -> Timestamp {
 }
 
 fn set(request: &mut SelectRequest, place: usize, progress: Progress) {
-    Arc::make_mut(&mut request.targets)[place].progress = progress;
+    request.targets.set_progress(place, progress);
 }
 
 fn updated(minute: u64) -> Progress {

@@ -1,9 +1,9 @@
 //! The rule that limits unavailable targets per failure domain.
 
-use plugin_sdk::{Progress, SelectRequest, Selection, Target};
+use plugin_sdk::{Domains, SelectRequest, Selection};
 use prodspec_model::rollout::RolloutPolicy;
 
-use crate::policy::{Rule, intern::Interned, room::Room};
+use crate::policy::{Rule, room::Room};
 
 /// Maximum number of targets of one failure domain that are in flight or have drifted. During a rollback, a target
 /// that has not got back within the policy's patience no longer counts.
@@ -23,26 +23,18 @@ impl Rule for MaxUnavailable {
         if beneath.now.is_empty() {
             return beneath;
         }
-        let mut missing = Missing::default();
+        let mut missing = Missing::new(request.targets.domains());
         let mut room = Room::default();
-        for target in request.targets.iter() {
-            match target.progress {
-                Progress::InFlight { since } | Progress::Drifted { since }
-                    if room.takes(request, since) =>
-                {
-                    missing.add(target);
-                }
-                _ => {}
+        for (since, place) in request.targets.census().under_way() {
+            if room.takes(request, *since) {
+                missing.add(*place);
             }
         }
         let offered = beneath.now.len();
         let selection = beneath.narrowed(|place| {
-            let Some(target) = request.targets.get(place as usize) else {
-                return false;
-            };
-            let fits = missing.at(target) < self.0;
+            let fits = missing.at(place) < self.0;
             if fits {
-                missing.add(target);
+                missing.add(place);
             }
             fits
         });
@@ -59,10 +51,9 @@ impl Rule for MaxUnavailable {
 }
 
 /// The number of unavailable targets in each domain.
-#[derive(Default)]
 struct Missing<'a> {
-    interned: Interned<'a>,
-    domains: Vec<u32>,
+    domains: &'a Domains,
+    of: Vec<u32>,
     /// The number of unavailable targets without a domain, which count in every domain.
     everywhere: u32,
     /// The highest number of a single domain, without `everywhere`.
@@ -70,35 +61,31 @@ struct Missing<'a> {
 }
 
 impl<'a> Missing<'a> {
-    fn add(&mut self, target: &'a Target) {
-        if target.domains.is_empty() {
+    fn new(domains: &'a Domains) -> Self {
+        Self {
+            of: vec![0; domains.names().len()],
+            domains,
+            everywhere: 0,
+            most: 0,
+        }
+    }
+
+    fn add(&mut self, place: u32) {
+        let domains = self.domains.of_target(place);
+        if domains.is_empty() {
             self.everywhere += 1;
         }
-        for name in target.domains.iter() {
-            let missing = Self::of(&mut self.interned, &mut self.domains, name);
+        for domain in domains {
+            let missing = &mut self.of[*domain as usize];
             *missing += 1;
             self.most = self.most.max(*missing);
         }
     }
 
-    /// Returns the highest number of unavailable targets among the domains of `target`.
-    fn at(&mut self, target: &'a Target) -> u32 {
-        let each = target.domains.iter();
-        let most = each
-            .map(|name| *Self::of(&mut self.interned, &mut self.domains, name))
-            .max();
+    /// Returns the highest number of unavailable targets among the domains of the target at `place`.
+    fn at(&self, place: u32) -> u32 {
+        let each = self.domains.of_target(place).iter();
+        let most = each.map(|domain| self.of[*domain as usize]).max();
         self.everywhere + most.unwrap_or(self.most)
-    }
-
-    fn of<'d>(
-        interned: &mut Interned<'a>,
-        domains: &'d mut Vec<u32>,
-        name: &'a std::sync::Arc<str>,
-    ) -> &'d mut u32 {
-        let number = interned.number(name);
-        if domains.len() <= number {
-            domains.resize(number + 1, 0);
-        }
-        &mut domains[number]
     }
 }
