@@ -6,15 +6,13 @@
 //! nodes.
 
 use super::{
-    node::{Tree, push_key},
+    node::{MOST, Tree, push_key},
     pack::Location,
     write::Writer,
 };
 
 /// Minimum number of entries of a node, except the last of a level.
 const FEWEST: usize = 16;
-/// Maximum number of entries of a node.
-pub(super) const MOST: usize = 48;
 /// An entry whose hash is below this value can end a node: one entry in eight.
 const BELOW: u32 = 1 << 29;
 

@@ -9,7 +9,8 @@ use std::{cmp::Ordering, sync::Arc};
 use super::{
     Change, Inner, Relocation,
     node::Node,
-    pack::{Location, Packs, Slot},
+    pack::Location,
+    table::{Packs, Slot},
 };
 use crate::{asset::Asset, asset::Block, digest::Digest};
 

@@ -15,8 +15,9 @@ use std::borrow::Cow;
 use super::{
     Inner,
     node::{Node, Tree},
-    pack::{Location, NODE, Packs, Slot, UNIT, length_word, units},
+    pack::{Location, NODE, UNIT, length_word, units},
     rewrite::{Op, To},
+    table::{Packs, Slot},
     walk,
 };
 use crate::asset::Asset;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     Inner, Snapshot,
     node::{HEADER, Node, Tree},
-    pack::{Location, NODE, Pack, Packs, Slot, UNIT, length_word},
+    pack::{Location, NODE, Pack, UNIT, length_word},
+    table::{Packs, Slot},
 };
 use crate::{digest::Digest, id::IncarnationNo};
 

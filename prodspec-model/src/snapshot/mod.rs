@@ -18,6 +18,7 @@ mod load;
 mod node;
 mod pack;
 mod rewrite;
+mod table;
 mod walk;
 mod write;
 
@@ -31,7 +32,7 @@ use crate::{
     digest::Digest,
     id::{AssetId, IncarnationNo},
 };
-use pack::{Packs, Slot};
+use table::{Packs, Slot};
 use walk::Walk;
 
 /// All assets of one incarnation, sorted by id. Cheap to clone; snapshots share the parts that an edit did not change.

@@ -19,6 +19,8 @@ use super::pack::{Location, NODE, length_word};
 pub(super) const HEADER: usize = 40;
 /// Number of children that are hashed together.
 pub(super) const GROUP: usize = 12;
+/// Maximum number of entries of a node.
+pub(super) const MOST: usize = 48;
 
 /// The tree that a node belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

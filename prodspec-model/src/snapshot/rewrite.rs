@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use super::{
     chunk::Chunker,
     node::{Node, Tree},
-    pack::{Location, Packs},
+    pack::Location,
+    table::Packs,
     walk::Walk,
     write::Writer,
 };

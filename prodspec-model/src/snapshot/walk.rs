@@ -1,9 +1,6 @@
 //! Walks through the nodes of one level of a tree from left to right, starting at any key.
 
-use super::{
-    node::Node,
-    pack::{Location, Packs},
-};
+use super::{node::Node, pack::Location, table::Packs};
 
 /// The node at which [`Walk::seek`] would start, and its location, without the path to it.
 pub(super) fn seek<'a>(

@@ -3,9 +3,9 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    chunk::MOST,
-    node::{GROUP, HEADER, Node, Tree},
-    pack::{Location, NODE, Packs, Slot, UNIT, units},
+    node::{GROUP, HEADER, MOST, Node, Tree},
+    pack::{Location, NODE, UNIT, units},
+    table::{Packs, Slot},
 };
 use crate::{asset::Asset, digest::Digest};
 
