@@ -23,8 +23,8 @@ use crate::{
     faults::Fault,
     gates::{ALWAYS, INTENT, serial},
     intent::{Kind, number},
-    judge::Said,
     world::World,
+    world::judge::Said,
 };
 
 /// Deadline of a check: without an answer by then it counts as a delay.

@@ -10,13 +10,13 @@ use crate::{
     executor::Instant,
     faults::{Crash, Points, Rates},
     intent::{Bad, Kind, Plan, Wish, asset, partition},
-    judge::Violation,
     process,
     production::Content,
     run::audit,
     scenario::Scenario,
     sealer::seal_for_ever,
     store,
+    world::judge::Violation,
     world::{State, World},
 };
 

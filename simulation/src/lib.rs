@@ -32,7 +32,6 @@ pub mod gates;
 pub mod halt;
 pub mod health;
 pub mod intent;
-pub mod judge;
 pub mod lease;
 pub mod people;
 pub mod plugin;

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::{
     faults::Fault,
-    judge::{EXCUSES, LOOKS, Violation},
     people::words::RESCUES,
     world::World,
+    world::judge::{EXCUSES, LOOKS, Violation},
 };
 
 /// Report of the run of one seed.

@@ -15,7 +15,7 @@ use crate::{
     executor::{NodeId, NodeRuntime},
     faults::Fault,
     intent::{Kind, id},
-    judge::Pinned,
+    world::judge::Pinned,
     world::{State, World},
 };
 

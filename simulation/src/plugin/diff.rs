@@ -10,9 +10,9 @@ use crate::{
     deadlines::DIFF,
     faults::Fault,
     intent::{Bad, number, unit},
-    judge::Call,
     production::{Content, Lie},
     world::State,
+    world::judge::Call,
 };
 
 impl Network {

@@ -9,8 +9,8 @@ use super::{Fate, Network};
 use crate::{
     faults::Fault,
     intent::{Bad, Kind, number},
-    judge::Call,
     production::{Applying, Content, LONGEST, Push},
+    world::judge::Call,
     world::{State, World},
 };
 

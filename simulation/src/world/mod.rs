@@ -1,5 +1,7 @@
 //! The world around the control plane: random numbers, intent, production, the judge, and the running processes.
 
+pub mod judge;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,12 +18,12 @@ use crate::{
     faults::{Fault, Points},
     gates::Gates,
     intent::Plan,
-    judge::{Judge, Violation},
     production::Production,
     random::Random,
     scenario::Scenario,
     trace::Trace,
 };
+use judge::{Judge, Violation};
 
 /// Separates the random stream that draws the edges of order.
 const ORDER: u64 = 0x6f72_6465;
