@@ -9,23 +9,14 @@ use syn::visit::{self, Visit};
 
 use crate::tree::{File, Tree};
 
-/// The circles that are tolerated: the folder, relative to the repository's root, and its modules. Remove an entry when
-/// its circle is gone; never add one.
-pub const TOLERATED: &[(&str, &[&str])] = &[
-    ("prodspec-model/src/snapshot", &["chunk", "write"]),
-    ("prodspec-model/src/snapshot", &["node", "pack"]),
-    ("simulation/src", &["judge", "world"]),
-];
-
 /// A circle: the folder, relative to the repository's root, and its modules in order.
 type Circle = (String, Vec<String>);
 
 /// Imports between the modules of each folder.
 type Imports = BTreeMap<String, BTreeSet<(String, String)>>;
 
-/// Lists the circles that are not tolerated, and the tolerated ones that are gone. `crates` are the folders of all
-/// crates; `tolerated` is [`TOLERATED`].
-pub fn check(tree: &Tree, crates: &[String], tolerated: &[(&str, &[&str])]) -> Vec<String> {
+/// Lists the circles of modules in the folders of all `crates`.
+pub fn check(tree: &Tree, crates: &[String]) -> Vec<String> {
     let mut found: BTreeSet<Circle> = BTreeSet::new();
     for folder in crates {
         for (folder, imports) in imports(tree, &format!("{folder}/src")) {
@@ -33,26 +24,13 @@ pub fn check(tree: &Tree, crates: &[String], tolerated: &[(&str, &[&str])]) -> V
             found.extend(circles.into_iter().map(|circle| (folder.clone(), circle)));
         }
     }
-    let tolerated: BTreeSet<Circle> = tolerated
-        .iter()
-        .map(|(folder, modules)| {
-            let modules = modules.iter().map(|module| (*module).to_owned());
-            ((*folder).to_owned(), modules.collect())
-        })
-        .collect();
-    let new = found.difference(&tolerated).map(|(folder, modules)| {
+    let listed = found.iter().map(|(folder, modules)| {
         let names = modules.join(", ");
         format!(
             "{folder}: {names} import each other: move what they share into a module that imports none of them"
         )
     });
-    let gone = tolerated.difference(&found).map(|(folder, modules)| {
-        format!(
-            "{folder}: {} no longer import each other: remove the entry from `TOLERATED`",
-            modules.join(", ")
-        )
-    });
-    new.chain(gone).collect()
+    listed.collect()
 }
 
 /// Returns the groups of modules that import each other, directly or through others.
@@ -218,11 +196,9 @@ mod tests {
             ("a/src/c.rs", "use super::{Root, d::{D, E}};"),
             ("a/src/d.rs", "use crate::b::x::X; struct Y(super::Root);"),
         ]);
-        let problems = check(&tree, &["a".into()], &[]);
+        let problems = check(&tree, &["a".into()]);
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("a/src: b, c, d import each other"));
-        let listed: &[(&str, &[&str])] = &[("a/src", &["b", "c", "d"])];
-        assert_eq!(check(&tree, &["a".into()], listed), Vec::<String>::new());
     }
 
     #[test]
@@ -233,9 +209,6 @@ mod tests {
             ("a/src/c.rs", "use super::b::B; use super::Root;"),
             ("a/src/b/tests.rs", "use crate::c::C;"),
         ]);
-        assert_eq!(check(&tree, &["a".into()], &[]), Vec::<String>::new());
-        let gone: &[(&str, &[&str])] = &[("a/src", &["b", "c"])];
-        let problems = check(&tree, &["a".into()], gone);
-        assert!(problems[0].contains("remove the entry"), "{problems:?}");
+        assert_eq!(check(&tree, &["a".into()]), Vec::<String>::new());
     }
 }

@@ -28,7 +28,7 @@ fn modules_of_a_folder_do_not_import_each_other() {
     let tree = Tree::read().unwrap();
     let members = crates::members().unwrap();
     let folders: Vec<_> = members.into_iter().map(|member| member.folder).collect();
-    all_clear(&circles::check(&tree, &folders, circles::TOLERATED));
+    all_clear(&circles::check(&tree, &folders));
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Census {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// The number of targets.
+    /// The number of targets that are counted.
     pub targets: usize,
     /// The number of targets that are updated and in sync.
     pub settled: usize,
@@ -102,7 +102,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one more target.
+    /// Counts one more target, with its progress.
     pub fn add(&mut self, target: &Target) {
         self.targets += 1;
         if let Some(at) = target.settled() {
