@@ -5,18 +5,6 @@ use std::time::Duration;
 use plugin_sdk::{CheckName, Guard};
 use prodspec_model::TypeName;
 
-/// Writes one setter per line, named like the field that it sets.
-macro_rules! setters {
-    ($($(#[$attribute:meta])* $field:ident: $type:ty,)*) => {$(
-        $(#[$attribute])*
-        #[must_use]
-        pub fn $field(mut self, $field: $type) -> Self {
-            self.$field = $field;
-            self
-        }
-    )*};
-}
-
 /// Configuration for the enforcement of one partition.
 ///
 /// ```
@@ -90,7 +78,7 @@ impl Default for Config {
 
 /// Setters: each sets the field of its name. There is none for `checks`, which the builder of the enforcer fills in.
 impl Config {
-    setters! {
+    plugin_sdk::setters! {
         /// Sets the time within which every asset is diffed at least once.
         drift_period: Duration,
         /// Sets the maximum age of evidence when a push is admitted.
@@ -179,7 +167,7 @@ impl TypeConfig {
         }
     }
 
-    setters! {
+    plugin_sdk::setters! {
         /// Sets whether the provider refuses calls of former owners.
         guard: Guard,
         /// Sets whether the plugin can turn assets of the type down.

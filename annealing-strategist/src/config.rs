@@ -2,18 +2,6 @@
 
 use std::time::Duration;
 
-/// Writes one setter per line, named like the field that it sets.
-macro_rules! setters {
-    ($($(#[$attribute:meta])* $field:ident: $type:ty,)*) => {$(
-        $(#[$attribute])*
-        #[must_use]
-        pub fn $field(mut self, $field: $type) -> Self {
-            self.$field = $field;
-            self
-        }
-    )*};
-}
-
 /// Settings for the rollouts of one partition.
 ///
 /// ```
@@ -68,7 +56,7 @@ impl Default for Config {
 
 /// Setters: each sets the field of its name.
 impl Config {
-    setters! {
+    plugin_sdk::setters! {
         /// Sets the interval between two health checks during a rollout.
         validate_every: Duration,
         /// Sets the deadline of one health check.

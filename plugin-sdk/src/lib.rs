@@ -21,6 +21,7 @@ mod rollout;
 pub mod run;
 pub mod select;
 pub mod service;
+mod setters;
 pub mod source;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
