@@ -14,14 +14,15 @@ use crate::message::Message;
 /// Every part is optional. A part that is left out adds no caution of its kind.
 ///
 /// ```
-/// use prodspec_model::rollout::{Amount::Percent, RolloutPolicy};
+/// use prodspec_model::rollout::{Amount::Percent, OnStall, RolloutPolicy};
 /// use std::time::Duration;
 ///
 /// let policy = RolloutPolicy::default()
 ///     .domains(["eu", "us"])
 ///     .canary(1, Duration::from_secs(1800))
 ///     .wave(Percent(10), Duration::from_secs(600))
-///     .max_in_flight(5);
+///     .max_in_flight(5)
+///     .on_stall(Duration::from_secs(3600), OnStall::RollBack);
 /// # assert_eq!(policy.canary.map(|canary| canary.bake_secs), Some(1800));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -123,10 +124,40 @@ impl RolloutPolicy {
         self
     }
 
+    /// Sets how long a target that goes back counts against limits, in whole seconds.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience_secs = Some(patience.as_secs());
+        self
+    }
+
+    /// Sets the time without progress after which the rollout is flagged, in whole seconds, and the action then.
+    #[must_use]
+    pub fn on_stall(mut self, after: Duration, action: OnStall) -> Self {
+        self.progress_secs = Some(after.as_secs());
+        self.on_stall = action;
+        self
+    }
+
+    /// Sets how the first rollout of the group proceeds.
+    #[must_use]
+    pub fn first_turnup(mut self, first: FirstTurnup) -> Self {
+        self.first_turnup = first;
+        self
+    }
+
     /// Selects no further target, for this reason.
     #[must_use]
     pub fn hold(mut self, why: impl Into<String>) -> Self {
         self.hold = Some(why.into());
+        self
+    }
+
+    /// Declares an emergency: `who` gives the command, for the reason `why`.
+    #[must_use]
+    pub fn emergency(mut self, who: impl Into<String>, why: impl Into<String>) -> Self {
+        let (who, why) = (who.into(), why.into());
+        self.emergency = Some(Emergency { who, why });
         self
     }
 }
