@@ -54,7 +54,7 @@ pub use select::{
     Census, Direction, Domains, Progress, SelectRequest, Selection, Tally, Target, TargetList,
     TargetSelection, Until, Wait,
 };
-pub use source::{Reading, SourceOfTruth};
+pub use source::{Delta, Reading, SourceOfTruth, Update};
 pub use time::{Mono, Now};
 pub use turndown::Turndown;
 pub use validate::{Candidate, ExternalValidator, Validator};

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt};
 use prodspec_model::{Revision, SourceName};
 
-use crate::{document::Document, problem::Problems};
+use crate::{
+    document::{Document, DocumentKey},
+    problem::Problems,
+};
 
 /// The content of a source at one revision, complete.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +26,51 @@ impl Reading {
             revision: Revision(revision.into()),
             documents,
         }
+    }
+}
+
+/// What a source says to a caller that already has the documents of one of its revisions.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Update {
+    /// The source still has that revision.
+    Same,
+    /// The complete content of the source.
+    Whole(Reading),
+    /// The documents that differ from that revision.
+    Delta(Delta),
+}
+
+/// The documents of a source that differ from an earlier revision of it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Delta {
+    /// The revision of the source that was read.
+    pub revision: Revision,
+    /// Documents that are new or have changed. A document that has not changed may be among them.
+    pub put: Vec<Document>,
+    /// Documents that are gone. One that was never there may be among them.
+    pub gone: Vec<DocumentKey>,
+}
+
+impl Delta {
+    /// The documents that have changed, and those that are gone, up to `revision`.
+    pub fn new(
+        revision: impl Into<std::sync::Arc<str>>,
+        put: Vec<Document>,
+        gone: Vec<DocumentKey>,
+    ) -> Self {
+        Self {
+            revision: Revision(revision.into()),
+            put,
+            gone,
+        }
+    }
+}
+
+impl From<Reading> for Update {
+    fn from(reading: Reading) -> Self {
+        Self::Whole(reading)
     }
 }
 
@@ -57,6 +105,19 @@ pub trait SourceOfTruth: Send + Sync + 'static {
     /// # Errors
     /// Every problem found. Nothing is sealed then, and the last good incarnation stays in force.
     async fn read(&self) -> Result<Reading, Problems>;
+
+    /// Reads what has changed since the revision `known`, whose documents the caller has. A source that does not know
+    /// this revision any more reads all documents. So does the default; a source that can tell what has changed
+    /// provides its own, so that the cost of a run depends on the changes.
+    ///
+    /// The documents of `known`, changed by the update, are always those that [`read`](Self::read) would give.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    async fn read_since(&self, known: &Revision) -> Result<Update, Problems> {
+        let _ = known;
+        self.read().await.map(Update::Whole)
+    }
 
     /// A stream of hints that the source may have changed. Hints may repeat and may be late. A source without hints,
     /// the default, is only read again from time to time.

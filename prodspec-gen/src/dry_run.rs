@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plugin_sdk::{Candidate, Problems, Reading};
+use plugin_sdk::{Candidate, Problems, Reading, Update};
 use prodspec_model::{Incarnation, SourceName};
 
 use crate::{guard, memo::Memo, pipeline::Pipeline};
@@ -20,7 +20,7 @@ impl Pipeline {
     ) -> Result<Candidate, Problems> {
         let readings: BTreeMap<_, _> = readings
             .into_iter()
-            .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(reading)))
+            .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(Update::Whole(reading))))
             .collect();
         let (candidate, mut problems) = match Memo::new().draft(self, readings, parent) {
             Ok(draft) => (Some(draft.candidate), Problems::none()),

@@ -250,7 +250,10 @@ pub(crate) fn sealed(draft: &Draft) -> Incarnation {
 
 /// The incarnation with these items, made without guards.
 pub(crate) fn incarnation(json: serde_json::Value) -> Incarnation {
-    let readings = [(prodspec_model::SourceName("docs".into()), Ok(items(json)))];
+    let readings = [(
+        prodspec_model::SourceName("docs".into()),
+        Ok(items(json).into()),
+    )];
     let pipeline = builder().build().unwrap();
     sealed(&Memo::new().draft(&pipeline, readings.into(), None).unwrap())
 }

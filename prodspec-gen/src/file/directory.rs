@@ -1,6 +1,7 @@
 //! A directory of files as one source of truth: all files of one format in it and its subdirectories, sorted by path.
 
 use std::{
+    borrow::Cow,
     fs,
     marker::PhantomData,
     path::{Path, PathBuf},
@@ -8,13 +9,14 @@ use std::{
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use plugin_sdk::{Problem, Problems, Reading, SourceOfTruth};
+use plugin_sdk::{Document, Problem, Problems, Reading, SourceOfTruth, Update};
 use prodspec_model::{Digest, Revision, SourceName};
 
 use super::{
     Settings,
+    cache::Shape,
     links::Links,
-    stable::{self, Files, Found, at, cannot_read},
+    stable::{Found, at, cannot_read},
 };
 use crate::format::{Format, Limits};
 
@@ -69,21 +71,21 @@ impl<F: Format> Directory<F> {
     /// Sets the name of the source. Necessary when generators read the source under a name other than the directory's.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
-        self.settings.name = name.into();
+        self.settings = self.settings.set(|settings| settings.name = name.into());
         self
     }
 
     /// Requires an end marker in every file, as [`super::File::with_end_marker`] does.
     #[must_use]
     pub fn with_end_marker(mut self) -> Self {
-        self.settings.end_marker = true;
+        self.settings = self.settings.set(|settings| settings.end_marker = true);
         self
     }
 
     /// Sets the limits: `bytes` for all files together, `depth` and `expansion` for each file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings.limits = limits;
+        self.settings = self.settings.set(|settings| settings.limits = limits);
         self
     }
 }
@@ -95,15 +97,12 @@ impl<F: Format> SourceOfTruth for Directory<F> {
     }
 
     async fn read(&self) -> Result<Reading, Problems> {
-        let read = |settings: &Settings| {
-            let Settings { path, limits, .. } = settings;
-            let files = stable::read_all(path, || list::<F>(path), limits.bytes);
-            parse::<F>(
-                settings,
-                files.map_err(|problems| settings.said_all(problems))?,
-            )
-        };
-        self.settings.aside(read).await
+        self.settings.whole(Folder::<F>::new).await
+    }
+
+    async fn read_since(&self, known: &Revision) -> Result<Update, Problems> {
+        let known = Some(known.clone());
+        self.settings.read(Folder::<F>::new, known).await
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
@@ -111,37 +110,50 @@ impl<F: Format> SourceOfTruth for Directory<F> {
     }
 }
 
-/// The documents of all files. A file without a document is skipped, but an empty file is an error. At least one
-/// document is required.
-fn parse<F: Format>(settings: &Settings, files: Files) -> Result<Reading, Problems> {
-    let mut documents = Vec::new();
-    let mut problems = Problems::none();
-    let mut digests = Vec::new();
-    for (path, bytes) in &files {
-        let below = path.strip_prefix(&settings.path).unwrap_or(path);
-        let below = below.to_string_lossy();
-        digests.extend_from_slice(&Digest::of(below.as_bytes()).0);
-        digests.extend_from_slice(&Digest::of(bytes).0);
-        match settings.documents::<F>(&below, bytes) {
-            Ok(of_file) => documents.extend(of_file),
-            Err(of_file) => problems.extend(of_file),
-        }
+/// A source that is a directory of files. A file without a document is skipped, but an empty file is an error. At least
+/// one document is required.
+pub(super) struct Folder<F>(Settings, PhantomData<F>);
+
+impl<F> Folder<F> {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self(settings, PhantomData)
     }
-    if documents.is_empty() && problems.is_empty() {
-        let message = match files.len() {
+
+    /// The path of a file below the directory.
+    fn below<'p>(&self, path: &'p Path) -> Cow<'p, str> {
+        let below = path.strip_prefix(&self.0.path);
+        below.unwrap_or(path).to_string_lossy()
+    }
+}
+
+impl<F: Format> Shape for Folder<F> {
+    fn list(&self) -> Result<Vec<Found>, Problem> {
+        list::<F>(&self.0.path)
+    }
+
+    fn parse(&self, path: &Path, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
+        self.0.documents::<F>(&self.below(path), bytes)
+    }
+
+    fn revision(&self, files: &mut dyn Iterator<Item = (&Path, Digest)>) -> Revision {
+        let mut digests = Vec::new();
+        for (path, digest) in files {
+            digests.extend_from_slice(&Digest::of(self.below(path).as_bytes()).0);
+            digests.extend_from_slice(&digest.0);
+        }
+        Revision(Digest::of(&digests).to_string().into())
+    }
+
+    fn nothing(&self, files: usize) -> Problem {
+        let message = match files {
             0 => format!("no {} file in the directory; add one", F::NAME),
             _ => format!(
                 "no document in any {} file of the directory; add one",
                 F::NAME
             ),
         };
-        problems.push(settings.said(at(&settings.path, message)));
+        at(&self.0.path, message)
     }
-    if !problems.is_empty() {
-        return Err(problems);
-    }
-    let revision = Revision(Digest::of(&digests).to_string().into());
-    Ok(Reading::new(revision.0, documents))
 }
 
 /// All files of the format below `root`, sorted by path. Links in the path of `root` are resolved once, so that all

@@ -1,20 +1,32 @@
 //! Files and directories as sources of truth.
 
+mod cache;
 mod directory;
 mod links;
 mod scope;
 mod stable;
 mod watch;
 
-use std::{marker::PhantomData, path::PathBuf, sync::Arc};
+use std::{
+    marker::PhantomData,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
 
 use async_trait::async_trait;
+use control_plane_runtime::{Runtime, TokioRuntime};
 use futures::stream::{BoxStream, StreamExt};
-use plugin_sdk::{Document, Problem, Problems, Reading, SourceOfTruth};
-use prodspec_model::{Digest, SourceName};
+use plugin_sdk::{Document, Problem, Problems, Reading, SourceOfTruth, Update};
+use prodspec_model::{Digest, Revision, SourceName};
 
 pub use directory::Directory;
 
+use self::{
+    cache::{Cache, Shape},
+    links::Links,
+    stable::Found,
+};
 use crate::{
     abandoned::Abandoned,
     format::{Format, Json, Limits, Toml, Yaml, declares_end},
@@ -43,6 +55,8 @@ struct Settings {
     watched: bool,
     /// The readings that were given up and still hold their threads.
     late: Abandoned,
+    /// The files as they were read last. Clones with the same settings share it.
+    cache: Arc<Mutex<Cache>>,
 }
 
 impl Settings {
@@ -58,7 +72,15 @@ impl Settings {
             end_marker: false,
             watched,
             late: Abandoned::default(),
+            cache: Arc::default(),
         }
+    }
+
+    /// Changes a setting. What was read with other settings is forgotten.
+    fn set(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        self.cache = Arc::default();
+        change(&mut self);
+        self
     }
 
     /// The documents in the bytes of one file. No document if there are only comments.
@@ -106,10 +128,10 @@ impl Settings {
 
     /// Runs `read` on a thread for blocking work, because reading waits for the disk and parsing takes time. A file
     /// system that does not answer holds the thread. Until it does, no other reading begins.
-    async fn aside(
+    async fn aside<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Self) -> Result<Reading, Problems> + Send + 'static,
-    ) -> Result<Reading, Problems> {
+        read: impl FnOnce(&Self) -> Result<T, Problems> + Send + 'static,
+    ) -> Result<T, Problems> {
         let Some((running, _waiting)) = self.late.begin() else {
             let message = "an earlier reading has not ended, so no other one begins; check that the file system answers";
             return Err(self.said(Problem::new(message)).into());
@@ -123,19 +145,44 @@ impl Settings {
         read.unwrap_or_else(|panic| Err(self.said(Problem::new(panic)).into()))
     }
 
+    /// Reads what has changed since `known`.
+    async fn read<S: Shape + 'static>(
+        &self,
+        shape: fn(Self) -> S,
+        known: Option<Revision>,
+    ) -> Result<Update, Problems> {
+        let now = TokioRuntime::current().now().wall;
+        let read = move |settings: &Self| {
+            let shape = shape(settings.clone());
+            settings.read_now(&shape, now.into(), known.as_ref())
+        };
+        self.aside(read).await
+    }
+
+    fn read_now(
+        &self,
+        shape: &impl Shape,
+        now: SystemTime,
+        known: Option<&Revision>,
+    ) -> Result<Update, Problems> {
+        // A reading that panicked has left what it had read before, or nothing.
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = cache.read(shape, &self.path, self.limits.bytes, now, known);
+        read.map_err(|problems| self.said_all(problems))
+    }
+
+    /// The complete content.
+    async fn whole<S: Shape + 'static>(&self, shape: fn(Self) -> S) -> Result<Reading, Problems> {
+        match self.read(shape, None).await? {
+            Update::Whole(reading) => Ok(reading),
+            other => Err(self.said(Problem::new(format!("read {other:?}"))).into()),
+        }
+    }
+
     /// Marks all problems with the name of the source.
     fn said_all(&self, problems: Problems) -> Problems {
         let said = problems.into_iter().map(|problem| self.said(problem));
         said.collect()
-    }
-
-    /// Makes a reading of the bytes of a single file.
-    fn file<F: Format>(&self, bytes: &[u8]) -> Result<Reading, Problems> {
-        let documents = self.documents::<F>(&self.name, bytes)?;
-        if documents.is_empty() {
-            return Err(self.empty(&self.name).into());
-        }
-        Ok(Reading::new(Digest::of(bytes).to_string(), documents))
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
@@ -191,7 +238,7 @@ impl<F: Format> File<F> {
     /// Sets the name of the source. Necessary when generators read the source under a name other than the file's.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
-        self.settings.name = name.into();
+        self.settings = self.settings.set(|settings| settings.name = name.into());
         self
     }
 
@@ -199,14 +246,14 @@ impl<F: Format> File<F> {
     /// end of a line is then noticed too.
     #[must_use]
     pub fn with_end_marker(mut self) -> Self {
-        self.settings.end_marker = true;
+        self.settings = self.settings.set(|settings| settings.end_marker = true);
         self
     }
 
     /// Sets the limits for the size, nesting and alias expansion of the file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings.limits = limits;
+        self.settings = self.settings.set(|settings| settings.limits = limits);
         self
     }
 
@@ -215,7 +262,43 @@ impl<F: Format> File<F> {
     /// # Errors
     /// The same problems as for a file with this content.
     pub fn parse(&self, bytes: &[u8]) -> Result<Reading, Problems> {
-        self.settings.file::<F>(bytes)
+        let documents = self.settings.documents::<F>(&self.settings.name, bytes)?;
+        if documents.is_empty() {
+            return Err(self.settings.empty(&self.settings.name).into());
+        }
+        Ok(Reading::new(Digest::of(bytes).to_string(), documents))
+    }
+}
+
+/// A source that is one file: its revision is the digest of the file.
+struct One<F>(Settings, PhantomData<F>);
+
+impl<F> One<F> {
+    fn new(settings: Settings) -> Self {
+        Self(settings, PhantomData)
+    }
+}
+
+impl<F: Format> Shape for One<F> {
+    fn list(&self) -> Result<Vec<Found>, Problem> {
+        Ok(vec![Found::linked(
+            self.0.path.clone(),
+            &self.0.path,
+            &mut Links::default(),
+        )])
+    }
+
+    fn parse(&self, _: &Path, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
+        self.0.documents::<F>(&self.0.name, bytes)
+    }
+
+    fn revision(&self, files: &mut dyn Iterator<Item = (&Path, Digest)>) -> Revision {
+        let digests = files.map(|(_, digest)| digest.to_string());
+        Revision(digests.collect::<String>().into())
+    }
+
+    fn nothing(&self, _: usize) -> Problem {
+        self.0.empty(&self.0.name)
     }
 }
 
@@ -226,11 +309,11 @@ impl<F: Format> SourceOfTruth for File<F> {
     }
 
     async fn read(&self) -> Result<Reading, Problems> {
-        let read = |settings: &Settings| {
-            let bytes = stable::read_file(&settings.path, settings.limits.bytes);
-            settings.file::<F>(&bytes.map_err(|problems| settings.said_all(problems))?)
-        };
-        self.settings.aside(read).await
+        self.settings.whole(One::<F>::new).await
+    }
+
+    async fn read_since(&self, known: &Revision) -> Result<Update, Problems> {
+        self.settings.read(One::<F>::new, Some(known.clone())).await
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {

@@ -1,11 +1,13 @@
 //! Reads files in one consistent state. Links are resolved once, and only regular files are opened. The files found
 //! before the first byte is read are compared with the files found after the last byte was read.
+//!
+//! A file whose state is known from an earlier reading is not opened again.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use plugin_sdk::{Problem, Problems};
@@ -14,6 +16,9 @@ use super::links::Links;
 
 /// Number of times that files are read while they keep changing, before it is reported as a problem.
 const TRIES: u32 = 5;
+
+/// The age from which the state of a file tells its content. Longer than a tick of the clock of any file system.
+const TICK: Duration = Duration::from_secs(3);
 
 /// The message of that problem.
 const CHANGES: &str = "changes while it is being read; read it again when it no longer changes";
@@ -44,6 +49,8 @@ struct Seen {
     inode: (u64, u64),
     len: u64,
     modified: Option<SystemTime>,
+    /// When the content or the metadata changed last, as no program can set it.
+    changed: Option<SystemTime>,
 }
 
 impl Seen {
@@ -52,7 +59,15 @@ impl Seen {
             inode: inode(metadata),
             len: metadata.len(),
             modified: metadata.modified().ok(),
+            changed: changed(metadata),
         }
+    }
+
+    /// Whether the state was old enough at the time `now` to tell the content: a later change would show. Soon after a
+    /// change, the clock of the file system may give the next change the same time.
+    fn is_settled(&self, now: SystemTime) -> bool {
+        let old = |at: SystemTime| now.duration_since(at).is_ok_and(|age| age >= TICK);
+        self.modified.is_some_and(old) && self.changed.is_none_or(old)
     }
 }
 
@@ -75,6 +90,18 @@ impl Found {
     /// The path under which the file is reported.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The length of the file in bytes. Zero if it cannot be read.
+    fn len(&self) -> u64 {
+        self.there.as_ref().map_or(0, |there| there.seen.len)
+    }
+
+    /// Whether the state of the file tells its content, at the time `now` of its listing.
+    pub(super) fn is_settled(&self, now: SystemTime) -> bool {
+        self.there
+            .as_ref()
+            .is_ok_and(|there| there.seen.is_settled(now))
     }
 
     /// Reads the file, which may have at most `cap` bytes. `None`: the file has changed since it was found.
@@ -111,32 +138,19 @@ impl There {
     }
 }
 
-/// Reads the file at `path`, which may have at most `cap` bytes.
-///
-/// # Errors
-/// When it cannot be read, is too long, is not a regular file, or keeps changing.
-pub(super) fn read_file(path: &Path, cap: u64) -> Result<Vec<u8>, Problems> {
-    let list = || {
-        Ok(vec![Found::linked(
-            path.to_owned(),
-            path,
-            &mut Links::default(),
-        )])
-    };
-    let files = read_all(path, list, cap)?;
-    Ok(files.into_iter().flat_map(|(_, bytes)| bytes).collect())
-}
-
-/// Reads all files that `list` finds at `place`, in one consistent state: a second listing after the reading must find
-/// the same files. `cap` is the maximum of their total length in bytes.
+/// Reads all files that `list` finds at `place`, except those that are `known`, in one consistent state: a second
+/// listing after the reading must find the same files. If all files are known, none is opened and one listing suffices.
+/// Returns the files found, and the bytes of those that were read. `cap` is the maximum of the total length of all files
+/// in bytes.
 ///
 /// # Errors
 /// One problem for each file that cannot be read, or one problem when the files keep changing.
 pub(super) fn read_all(
     place: &Path,
     list: impl Fn() -> Result<Vec<Found>, Problem>,
+    known: impl Fn(&Found) -> bool,
     cap: u64,
-) -> Result<Files, Problems> {
+) -> Result<(Vec<Found>, Files), Problems> {
     let mut last = at(place, CHANGES);
     for _ in 0..TRIES {
         let found = match list() {
@@ -146,21 +160,36 @@ pub(super) fn read_all(
                 continue;
             }
         };
-        let read = read_once(&found, cap);
+        if found.iter().all(&known) && total(&found) <= cap {
+            return Ok((found, Files::new()));
+        }
+        let read = read_once(&found, &known, cap);
         let stayed = list().is_ok_and(|after| after == found);
         match read.transpose() {
-            Some(files) if stayed => return files,
+            Some(files) if stayed => return files.map(|files| (found, files)),
             _ => last = at(place, CHANGES),
         }
     }
     Err(last.into())
 }
 
-/// Reads all files once. `None`: a file has changed since it was found.
-fn read_once(found: &[Found], cap: u64) -> Result<Option<Files>, Problems> {
+fn total(found: &[Found]) -> u64 {
+    found.iter().map(Found::len).fold(0, u64::saturating_add)
+}
+
+/// Reads all files once that are not known. `None`: a file has changed since it was found.
+fn read_once(
+    found: &[Found],
+    known: impl Fn(&Found) -> bool,
+    cap: u64,
+) -> Result<Option<Files>, Problems> {
     let mut left = cap;
     let (mut files, mut problems) = (Vec::new(), Problems::none());
     for file in found {
+        if known(file) && file.len() <= left {
+            left -= file.len();
+            continue;
+        }
         match file.read(left) {
             Ok(Some(bytes)) => {
                 left -= bytes.len() as u64;
@@ -215,4 +244,18 @@ fn inode(metadata: &Metadata) -> (u64, u64) {
 #[cfg(not(unix))]
 fn inode(_: &Metadata) -> (u64, u64) {
     (0, 0)
+}
+
+#[cfg(unix)]
+fn changed(metadata: &Metadata) -> Option<SystemTime> {
+    use std::os::unix::fs::MetadataExt;
+
+    let seconds = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+    let nanos = Duration::from_nanos(u64::try_from(metadata.ctime_nsec()).ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(seconds + nanos)
+}
+
+#[cfg(not(unix))]
+fn changed(_: &Metadata) -> Option<SystemTime> {
+    None
 }

@@ -92,7 +92,7 @@ fn r4_override_applies_to_one_change_only() {
     let judged = |n: usize, overrides: &[SealOverride]| {
         let readings = [(
             prodspec_model::SourceName("docs".into()),
-            Ok(items(manifest(n, 0..0))),
+            Ok(items(manifest(n, 0..0)).into()),
         )];
         let draft = Memo::new()
             .draft(&pipeline, readings.into(), Some(&parent))

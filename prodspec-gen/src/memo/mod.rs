@@ -10,7 +10,7 @@ mod validate;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use plugin_sdk::{Candidate, Document, Problem, Problems, Reading, document::DocumentKey};
+use plugin_sdk::{Candidate, Document, Problem, Problems, Update, document::DocumentKey};
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationNo, Revision, Snapshot, SourceName,
     snapshot::Change,
@@ -19,8 +19,8 @@ use prodspec_model::{
 use self::run::Run;
 use crate::pipeline::Pipeline;
 
-/// The reading, or the problems, of each source.
-pub(crate) type Readings = BTreeMap<SourceName, Result<Reading, Problems>>;
+/// What each source says, as of the revision that the memo has of it; or its problems.
+pub(crate) type Readings = BTreeMap<SourceName, Result<Update, Problems>>;
 
 /// The unit for which a generator is called: everything, one document or one asset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +61,8 @@ pub(crate) struct Memo {
     warm: bool,
     /// The digest of all assets after that run.
     digest: Option<Digest>,
+    /// The revision of each source whose documents are here.
+    revisions: BTreeMap<SourceName, Revision>,
     documents: BTreeMap<DocumentKey, Document>,
     /// The result of each call, by stage and unit.
     units: BTreeMap<(usize, UnitKey), Call>,
@@ -116,6 +118,11 @@ impl Memo {
         Self::default()
     }
 
+    /// The revision of each source that the next run needs no document of, unless it has changed.
+    pub(crate) fn revisions(&self) -> &BTreeMap<SourceName, Revision> {
+        &self.revisions
+    }
+
     /// Runs the generators and validators that `readings` make necessary, on top of `parent`.
     pub(crate) fn draft(
         &self,
@@ -128,9 +135,9 @@ impl Memo {
         let mut overlay = Overlay::default();
         for (name, reading) in readings {
             match reading {
-                Ok(reading) => {
-                    sources.insert(name.clone(), reading.revision);
-                    self.compare(&name, reading.documents, &mut overlay, &mut problems);
+                Ok(update) => {
+                    let taken = self.take(&name, update, &mut overlay, &mut problems);
+                    sources.insert(name, taken);
                 }
                 Err(unread) => problems.extend(unread),
             }
@@ -172,31 +179,31 @@ impl Memo {
         self.warm && self.digest == parent.map(|parent| parent.header().digest)
     }
 
-    /// Adds the new, changed and removed documents of a source to the overlay.
-    fn compare(
+    /// Adds the new, changed and removed documents of a source to the overlay. Returns the revision that was read.
+    fn take(
         &self,
         source: &SourceName,
-        documents: Vec<Document>,
+        update: Update,
         overlay: &mut Overlay,
         problems: &mut Problems,
-    ) {
-        let mut there = BTreeMap::new();
-        for document in documents {
-            if document.key().source != *source {
-                problems.push(misnamed(source, &document));
-                continue;
+    ) -> Revision {
+        let (revision, put, gone) = match update {
+            Update::Whole(reading) => (reading.revision, reading.documents, None),
+            Update::Delta(delta) => (delta.revision, delta.put, Some(delta.gone)),
+            _ => {
+                let known = self.revisions.get(source);
+                return known.cloned().unwrap_or_else(|| Revision("".into()));
             }
-            if let Some(twin) = there.insert(document.key().clone(), document) {
-                let message = format!(
-                    "two documents of the source {} have this name; rename one",
-                    source.0
-                );
-                problems.push(twin.problem(message));
-            }
-        }
-        for (key, _) in self.documents_of(source) {
-            if !there.contains_key(key) {
-                overlay.documents.insert(key.clone(), None);
+        };
+        let there = by_key(source, put, problems);
+        let gone = gone.unwrap_or_else(|| {
+            let known = self.documents_of(source).map(|(key, _)| key);
+            known.cloned().collect()
+        });
+        for key in gone {
+            let ours = key.source == *source && self.documents.contains_key(&key);
+            if ours && !there.contains_key(&key) {
+                overlay.documents.insert(key, None);
             }
         }
         for (key, document) in there {
@@ -204,6 +211,7 @@ impl Memo {
                 overlay.documents.insert(key, Some(document));
             }
         }
+        revision
     }
 
     fn documents_of(&self, source: &SourceName) -> impl Iterator<Item = (&DocumentKey, &Document)> {
@@ -298,9 +306,34 @@ impl Memo {
                 self.versions.insert(id, versions);
             }
         }
+        self.revisions.extend(draft.sources);
         self.warm = true;
         self.digest = Some(draft.candidate.digest);
     }
+}
+
+/// The documents of a source by their keys. A document of another source, and a second one with the same key, are
+/// problems.
+fn by_key(
+    source: &SourceName,
+    documents: Vec<Document>,
+    problems: &mut Problems,
+) -> BTreeMap<DocumentKey, Document> {
+    let mut there = BTreeMap::new();
+    for document in documents {
+        if document.key().source != *source {
+            problems.push(misnamed(source, &document));
+            continue;
+        }
+        if let Some(twin) = there.insert(document.key().clone(), document) {
+            let message = format!(
+                "two documents of the source {} have this name; rename one",
+                source.0
+            );
+            problems.push(twin.problem(message));
+        }
+    }
+    there
 }
 
 /// The problem for a document that one source returned with the name of another source.

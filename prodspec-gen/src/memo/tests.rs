@@ -7,7 +7,7 @@ mod incremental;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input};
+use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Reading};
 
 use super::*;
 use crate::testing::{self, Items, document, items, reading, sealed, whole_pipeline};
@@ -49,7 +49,7 @@ impl World {
             ("docs", reading(docs.collect())),
             ("owners", reading(vec![owners])),
         ]
-        .map(|(name, reading)| (SourceName(name.into()), Ok(reading)))
+        .map(|(name, reading)| (SourceName(name.into()), Ok(reading.into())))
         .into()
     }
 }
@@ -294,7 +294,7 @@ fn r44_document_with_the_name_of_another_source_is_refused() {
     let readings = || -> Readings {
         let stray = document("owners", "m", 3, serde_json::json!({"a": {"n": 1}}));
         [("docs", vec![stray]), ("owners", vec![])]
-            .map(|(name, documents)| (SourceName(name.into()), Ok(reading(documents))))
+            .map(|(name, documents)| (SourceName(name.into()), Ok(reading(documents).into())))
             .into()
     };
     let mut warm = Memo::new();

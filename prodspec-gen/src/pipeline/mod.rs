@@ -5,15 +5,17 @@ mod builder;
 mod error;
 mod graph;
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration,
+};
 
 use control_plane_runtime::{NoAnswer, Runtime, call, timeout_at};
 use futures::FutureExt;
 use plugin_sdk::{
     AssetTypes, ExternalValidator, Generator, GeneratorInfo, Problem, Problems, Reading,
-    SourceOfTruth, Validator,
+    SourceOfTruth, Update, Validator,
 };
-use prodspec_model::{PartitionId, SourceName};
+use prodspec_model::{PartitionId, Revision, SourceName};
 
 pub use builder::Builder;
 pub use error::Error;
@@ -139,16 +141,44 @@ impl Pipeline {
         runtime: &R,
         source: &Arc<dyn SourceOfTruth>,
     ) -> Result<Reading, Problems> {
+        let asked = source.clone();
+        let read = async move { asked.read().await };
+        self.ask(runtime, source, read).await
+    }
+
+    /// Reads what has changed in one of the pipeline's sources since the revision `known`. `None`: reads all of it. See
+    /// [`Pipeline::read`].
+    pub(crate) async fn read_since<R: Runtime>(
+        &self,
+        runtime: &R,
+        source: &Arc<dyn SourceOfTruth>,
+        known: Option<Revision>,
+    ) -> Result<Update, Problems> {
+        let asked = source.clone();
+        let read = async move {
+            match known {
+                Some(known) => asked.read_since(&known).await,
+                None => asked.read().await.map(Update::Whole),
+            }
+        };
+        self.ask(runtime, source, read).await
+    }
+
+    async fn ask<R: Runtime, T: Send + 'static>(
+        &self,
+        runtime: &R,
+        source: &Arc<dyn SourceOfTruth>,
+        asked: impl Future<Output = Result<T, Problems>> + Send + 'static,
+    ) -> Result<T, Problems> {
         let late = self.0.late.get(&source.name()).cloned();
         let Some((running, _waiting)) = late.unwrap_or_default().begin() else {
             let message = "an earlier reading still blocks its thread, so no other one begins; find out what the source \
                            waits for, and restart the process if it does not end";
             return Err(Problem::new(message).by(by(&**source)).into());
         };
-        let asked = source.clone();
         let read = async move {
             let _running = running;
-            asked.read().await
+            asked.await
         };
         let deadline = runtime.now().mono + self.0.timing.read_deadline;
         answered(&**source, call(runtime, deadline, read).await)
@@ -175,10 +205,10 @@ impl Pipeline {
 }
 
 /// The result of reading a source: its answer, or a problem if there is none.
-fn answered(
+fn answered<T>(
     source: &dyn SourceOfTruth,
-    answer: Result<Result<Reading, Problems>, NoAnswer>,
-) -> Result<Reading, Problems> {
+    answer: Result<Result<T, Problems>, NoAnswer>,
+) -> Result<T, Problems> {
     let message = match answer {
         Ok(reading) => return reading.map_err(|said| with_error(source, said)),
         Err(NoAnswer::Late) => "could not be read in time; check that the source answers",

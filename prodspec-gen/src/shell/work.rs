@@ -44,12 +44,12 @@ impl<R: Runtime> Regeneration<R> {
         let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
         let seals = Arc::clone(&self.seals);
         let known = self.remarks.as_ref().map(|remarks| remarks.content);
+        let revisions = self.memo.revisions().clone();
         Box::pin(async move {
-            let reads = pipeline
-                .0
-                .sources
-                .iter()
-                .map(async |source| (source.name(), pipeline.read(&runtime, source).await));
+            let reads = pipeline.0.sources.iter().map(async |source| {
+                let (name, known) = (source.name(), revisions.get(&source.name()).cloned());
+                (name, pipeline.read_since(&runtime, source, known).await)
+            });
             let readings = join_all(reads).await;
             Finished::Read {
                 readings: readings.into_iter().collect(),

@@ -49,7 +49,11 @@ async fn seal(
     spent: Vec<SealOverride>,
 ) -> Result<Incarnation, BoxError> {
     let parent = seals.latest().await?;
-    let readings: Readings = [(SourceName("docs".into()), Ok(testing::items(manifest)))].into();
+    let readings: Readings = [(
+        SourceName("docs".into()),
+        Ok(testing::items(manifest).into()),
+    )]
+    .into();
     let pipeline = testing::builder().build()?;
     let draft = memo.draft(&pipeline, readings, parent.as_ref());
     let draft = draft.map_err(|refused| refused.problems)?;
@@ -91,7 +95,7 @@ async fn seal_on_an_outdated_parent_is_superseded() {
     let parent = two.latest().await.unwrap();
     let readings: Readings = [(
         SourceName("docs".into()),
-        Ok(testing::items(json!({"a": {"n": 3}}))),
+        Ok(testing::items(json!({"a": {"n": 3}})).into()),
     )]
     .into();
     let pipeline = testing::builder().build().unwrap();
@@ -152,7 +156,7 @@ async fn r4_repeated_override_is_used_up_by_one_seal() {
     let parent = seals.latest().await.unwrap();
     let readings = [(
         SourceName("docs".into()),
-        Ok(testing::items(json!({"a": {"n": 1}}))),
+        Ok(testing::items(json!({"a": {"n": 1}})).into()),
     )];
     let pipeline = testing::builder().build().unwrap();
     let draft = Memo::new().draft(&pipeline, readings.into(), parent.as_ref());
@@ -208,7 +212,7 @@ async fn r3_warnings_are_kept_with_the_seal_and_unreadable_ones_stop_nothing() {
     let seals = over(&store);
     let readings: Readings = [(
         SourceName("docs".into()),
-        Ok(testing::items(json!({"a": {"n": 1}}))),
+        Ok(testing::items(json!({"a": {"n": 1}})).into()),
     )]
     .into();
     let pipeline = testing::builder().build().unwrap();

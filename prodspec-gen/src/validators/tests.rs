@@ -120,7 +120,7 @@ fn growing_consumer_is_refused_if_its_provider_is_too_small() {
     let mut draft = |manifest: serde_json::Value, parent: Option<&prodspec_model::Incarnation>| {
         let readings = [(
             prodspec_model::SourceName("docs".into()),
-            Ok(items(manifest)),
+            Ok(items(manifest).into()),
         )];
         let draft = memo.draft(&pipeline, readings.into(), parent);
         let draft = draft.map_err(|refused| refused.problems)?;

@@ -1,5 +1,6 @@
 //! Tests of files on a real disk. Each file has one topic; what several of them need to write and read is here.
 
+mod delta;
 mod one_state;
 mod reading;
 mod truncated;

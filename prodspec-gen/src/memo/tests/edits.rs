@@ -127,7 +127,7 @@ impl World {
         .map(|(nth, (name, reading))| {
             let reading = match unread {
                 Some(unread) if usize::from(unread) == nth => Err(Problem::new("unread").into()),
-                _ => Ok(reading),
+                _ => Ok(reading.into()),
             };
             (SourceName(name.into()), reading)
         })

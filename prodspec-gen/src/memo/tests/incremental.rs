@@ -2,8 +2,10 @@
 //! has ids that change their types, generators that amend and consume, files with several documents, sources that
 //! several generators read, renames, failures and restarts. Its pipeline is in `generators`, its content in `edits`.
 
-use plugin_sdk::{Problem, Problems};
-use prodspec_model::{Asset, Incarnation};
+use std::collections::BTreeMap;
+
+use plugin_sdk::{Delta, Document, Problem, Problems, Reading, Update, document::DocumentKey};
+use prodspec_model::{Asset, Incarnation, Revision, SourceName};
 use proptest::prelude::*;
 
 use super::{
@@ -11,7 +13,7 @@ use super::{
     generators::{KINDS, Thing, pipeline},
 };
 use crate::{
-    memo::{Draft, Memo, Refused},
+    memo::{Draft, Memo, Readings, Refused},
     testing::sealed,
 };
 
@@ -40,10 +42,54 @@ fn of_generators(refused: &Refused) -> Vec<Problem> {
         .collect()
 }
 
-/// Runs all steps, each incrementally and in full, and compares the results.
+/// The documents of each source at its earlier revisions.
+#[derive(Default)]
+struct Past(BTreeMap<(SourceName, Revision), Vec<Document>>);
+
+impl Past {
+    /// What the sources say to a caller that has the documents of these `revisions`.
+    fn updates(
+        &mut self,
+        readings: Readings,
+        revisions: &BTreeMap<SourceName, Revision>,
+    ) -> Readings {
+        let update = |(name, reading): (SourceName, Result<Update, Problems>)| {
+            let Ok(Update::Whole(reading)) = reading else {
+                return (name, reading);
+            };
+            let at = (name.clone(), reading.revision.clone());
+            self.0.insert(at, reading.documents.clone());
+            let before = revisions.get(&name).and_then(|known| {
+                let before = self.0.get(&(name.clone(), known.clone()));
+                Some((known, before?))
+            });
+            let update = match before {
+                None => Update::Whole(reading),
+                Some((known, _)) if *known == reading.revision => Update::Same,
+                Some((_, before)) => delta(reading, before),
+            };
+            (name, Ok(update))
+        };
+        readings.into_iter().map(update).collect()
+    }
+}
+
+/// The reading as a delta to the documents `before`.
+fn delta(reading: Reading, before: &[Document]) -> Update {
+    let has = |all: &[Document], key: &DocumentKey| all.iter().any(|it| it.key() == key);
+    let gone = before.iter().map(Document::key);
+    let gone = gone.filter(|key| !has(&reading.documents, key));
+    let gone = gone.cloned().collect();
+    let mut put = reading.documents;
+    put.retain(|document| !before.contains(document));
+    Update::Delta(Delta::new(reading.revision.0, put, gone))
+}
+
+/// Runs all steps, each incrementally and in full, and compares the results. The incremental run gets deltas.
 fn compare(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let pipeline = pipeline();
     let (mut world, mut memo) = (World::default(), Memo::new());
+    let mut past = Past::default();
     let mut parent: Option<Incarnation> = None;
     for step in steps {
         if step.restarted {
@@ -51,7 +97,8 @@ fn compare(steps: Vec<Step>) -> Result<(), TestCaseError> {
         }
         step.edits.into_iter().for_each(|edit| world.edit(edit));
         let readings = || world.readings(step.unread);
-        let incremental = memo.draft(&pipeline, readings(), parent.as_ref());
+        let updates = past.updates(readings(), memo.revisions());
+        let incremental = memo.draft(&pipeline, updates, parent.as_ref());
         let full = Memo::new().draft(&pipeline, readings(), parent.as_ref());
         match (incremental, full) {
             (Ok(incremental), Ok(full)) => {

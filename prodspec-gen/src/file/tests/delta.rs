@@ -1,0 +1,242 @@
+//! R43: an unchanged file is not opened again, and what has changed since a known revision, applied to the documents of
+//! that revision, gives the documents of a whole reading.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use plugin_sdk::{Delta, Document, Problems, Reading, Update, document::DocumentKey};
+use prodspec_model::Revision;
+use proptest::prelude::*;
+
+use super::write;
+use crate::{
+    file::{Settings, directory::Folder},
+    format::Yaml,
+};
+
+/// The time of a reading long after every change, so that the state of each file tells its content.
+fn later() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)
+}
+
+/// The time of a reading just after every change.
+fn at_once() -> SystemTime {
+    SystemTime::UNIX_EPOCH
+}
+
+fn settings(dir: &Path) -> Settings {
+    Settings::new(dir.into(), false)
+}
+
+fn read(
+    settings: &Settings,
+    now: SystemTime,
+    known: Option<&Revision>,
+) -> Result<Update, Problems> {
+    let shape = Folder::<Yaml>::new(settings.clone());
+    settings.read_now(&shape, now, known)
+}
+
+fn whole(settings: &Settings, now: SystemTime) -> Reading {
+    match read(settings, now, None).unwrap() {
+        Update::Whole(reading) => reading,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn opened(settings: &Settings) -> u64 {
+    settings.cache.lock().unwrap().opened
+}
+
+fn paths(delta: &Delta) -> (Vec<String>, Vec<String>) {
+    let put = delta.put.iter().map(Document::name).collect();
+    (put, delta.gone.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn r43_unchanged_file_is_not_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.yaml", "b.yaml", "c.yaml"] {
+        write(dir.path(), name, "a: 1");
+    }
+    let settings = settings(dir.path());
+    let first = whole(&settings, later()).revision;
+    assert_eq!(opened(&settings), 3);
+    let same = read(&settings, later(), Some(&first)).unwrap();
+    assert_eq!((same, opened(&settings)), (Update::Same, 3));
+    write(dir.path(), "b.yaml", "a: 22");
+    fs::remove_file(dir.path().join("c.yaml")).unwrap();
+    let Update::Delta(delta) = read(&settings, later(), Some(&first)).unwrap() else {
+        panic!("the first revision is known");
+    };
+    assert_eq!(
+        paths(&delta),
+        (vec!["b.yaml#0".into()], vec!["c.yaml#0".into()])
+    );
+    assert_eq!(opened(&settings), 4, "only the changed file");
+    assert_eq!(whole(&settings, later()).documents.len(), 2);
+    assert_eq!(
+        opened(&settings),
+        4,
+        "a whole reading opens no file that it knows"
+    );
+}
+
+#[test]
+fn r43_file_that_has_just_changed_is_read_again_until_its_time_tells() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", "a: 1");
+    let settings = settings(dir.path());
+    for (now, reads) in [(at_once(), 1), (at_once(), 2), (later(), 3), (later(), 3)] {
+        whole(&settings, now);
+        assert_eq!(opened(&settings), reads);
+    }
+}
+
+#[test]
+fn r43_broken_file_keeps_its_problem_and_is_not_parsed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", "a: 1");
+    let settings = settings(dir.path());
+    let known = whole(&settings, later()).revision;
+    write(dir.path(), "b.yaml", "a: [");
+    let refused = || {
+        read(&settings, later(), Some(&known))
+            .unwrap_err()
+            .to_string()
+    };
+    let said = refused();
+    assert!(said.starts_with("b.yaml:"), "{said}");
+    assert_eq!((refused(), opened(&settings)), (said, 2));
+    write(dir.path(), "b.yaml", "a: []");
+    let Update::Delta(delta) = read(&settings, later(), Some(&known)).unwrap() else {
+        panic!("the last good revision is known");
+    };
+    assert_eq!(paths(&delta).0, ["b.yaml#0"]);
+}
+
+#[test]
+fn r43_revision_that_is_too_old_gives_a_whole_reading() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(dir.path());
+    let mut first = None;
+    for n in 1..11 {
+        write(dir.path(), "a.yaml", format!("a: {}", "1".repeat(n)));
+        let revision = whole(&settings, later()).revision;
+        first.get_or_insert(revision);
+    }
+    let update = read(&settings, later(), first.as_ref()).unwrap();
+    assert!(matches!(update, Update::Whole(_)), "{update:?}");
+    let other = Revision("of another process".into());
+    let update = read(&settings, later(), Some(&other)).unwrap();
+    assert!(matches!(update, Update::Whole(_)), "{update:?}");
+}
+
+/// One change of the directory.
+#[derive(Debug, Clone)]
+enum Change {
+    Write(u8, Vec<u8>),
+    Remove(u8),
+    Rename(u8, u8),
+    Link(u8, u8),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let file = || 0_u8..4;
+    prop_oneof![
+        5 => (file(), prop::collection::vec(0_u8..3, 0..4)).prop_map(|(at, all)| Change::Write(at, all)),
+        2 => file().prop_map(Change::Remove),
+        2 => (file(), file()).prop_map(|(from, to)| Change::Rename(from, to)),
+        1 => (file(), file()).prop_map(|(at, to)| Change::Link(at, to)),
+    ]
+}
+
+fn path(dir: &Path, file: u8) -> PathBuf {
+    dir.join(format!("f{file}.yaml"))
+}
+
+/// Makes change number `nth`. It may fail, for example if the file is not there. Each file that is written has a length
+/// of its own: two changes within a tick of the file system's clock would have the same time.
+fn apply(dir: &Path, nth: usize, change: &Change) {
+    match change {
+        Change::Write(at, documents) => {
+            let texts = documents.iter().map(|n| format!("a: {n}\n---\n"));
+            let text = format!("#{}\n{}", "x".repeat(100 * nth), texts.collect::<String>());
+            let _ = fs::remove_file(path(dir, *at));
+            fs::write(path(dir, *at), text).unwrap();
+        }
+        Change::Remove(at) => drop(fs::remove_file(path(dir, *at))),
+        Change::Rename(from, to) => drop(fs::rename(path(dir, *from), path(dir, *to))),
+        Change::Link(at, to) => {
+            let _ = fs::remove_file(path(dir, *at));
+            #[cfg(unix)]
+            drop(std::os::unix::fs::symlink(path(dir, *to), path(dir, *at)));
+            #[cfg(not(unix))]
+            let _ = to;
+        }
+    }
+}
+
+type Documents = BTreeMap<DocumentKey, Document>;
+
+fn by_key(documents: Vec<Document>) -> Documents {
+    let keyed = documents.into_iter().map(|it| (it.key().clone(), it));
+    keyed.collect()
+}
+
+/// Applies an update to the documents of the revision that it was asked for.
+fn updated(before: &Documents, update: Update, known: &Revision) -> (Revision, Documents) {
+    match update {
+        Update::Whole(reading) => (reading.revision, by_key(reading.documents)),
+        Update::Delta(delta) => {
+            let mut now = before.clone();
+            now.retain(|key, _| !delta.gone.contains(key));
+            now.extend(by_key(delta.put));
+            (delta.revision, now)
+        }
+        _ => (known.clone(), before.clone()),
+    }
+}
+
+proptest! {
+    /// Callers ask at different times, so that they know different revisions; each reading is compared with that of a
+    /// source without a past.
+    #[test]
+    fn r43_delta_equals_a_whole_reading(
+        history in prop::collection::vec((prop::collection::vec(change(), 0..3), 0_usize..3, any::<bool>()), 1..25),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = settings(dir.path());
+        let mut callers: [Option<(Revision, Documents)>; 3] = Default::default();
+        let mut nth = 0;
+        for (changes, caller, settled) in history {
+            for change in &changes {
+                nth += 1;
+                apply(dir.path(), nth, change);
+            }
+            let now = if settled { later() } else { at_once() };
+            let fresh = read(&settings(dir.path()), now, None);
+            let known = callers[caller].take();
+            let update = read(&kept, now, known.as_ref().map(|(revision, _)| revision));
+            let (fresh, update) = match (fresh, update) {
+                (Ok(fresh), Ok(update)) => (fresh, update),
+                (Err(fresh), Err(kept)) => {
+                    prop_assert_eq!(fresh.to_string(), kept.to_string());
+                    callers[caller] = known;
+                    continue;
+                }
+                (fresh, kept) => return Err(TestCaseError::fail(format!("{fresh:?}\n{kept:?}"))),
+            };
+            let nothing = (Revision("".into()), Documents::new());
+            let (before, documents) = known.as_ref().unwrap_or(&nothing);
+            let fresh = updated(&Documents::new(), fresh, &nothing.0);
+            let now = updated(documents, update, before);
+            prop_assert_eq!(&now, &fresh);
+            callers[caller] = Some(now);
+        }
+    }
+}
