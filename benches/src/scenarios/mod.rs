@@ -5,6 +5,7 @@ mod event_latency;
 mod first_diff;
 mod idle;
 mod preview;
+mod regenerate;
 mod select;
 mod snapshot;
 mod solver;
@@ -19,7 +20,7 @@ pub(crate) const OURS: &str = "ours";
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 8] = [
+static SCENARIOS: [&Scenario; 9] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
@@ -28,6 +29,7 @@ static SCENARIOS: [&Scenario; 8] = [
     &select::SCENARIO,
     &preview::SCENARIO,
     &solver::SCENARIO,
+    &regenerate::SCENARIO,
 ];
 
 /// One side of a scenario: ours or a peer. It takes the number of assets and returns a sample per phase.

@@ -9,18 +9,21 @@
 //! | policy layers | choose among the targets that the service beneath selected; give a reason for targets that they hold back | [`select_layer`] |
 //! | policies | select only targets that wait; give equal answers to equal requests; select every target in the end | [`select()`] |
 //! | health layers | never improve the judgement; an error is unknown and keeps all findings | [`health_layer`], [`health_join`] |
+//! | sources of truth | what has changed since a revision, applied to its documents, gives those of a whole reading; equal revisions have equal documents; every document has the name of the source and a key of its own | [`source()`] |
 //! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |
 
 mod asset;
 mod check;
 mod health;
 mod select;
+mod source;
 mod violation;
 
 pub use asset::AssetSuite;
 pub use check::{Beneath, check_layer, check_plugin, join};
 pub use health::{Found, health_join, health_layer};
 pub use select::{Offers, select, select_layer};
+pub use source::source;
 pub use violation::Violation;
 
 #[cfg(test)]

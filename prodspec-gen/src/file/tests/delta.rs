@@ -8,13 +8,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use plugin_sdk::{Delta, Document, Problems, Reading, Update, document::DocumentKey};
+use plugin_sdk::{Delta, Document, Problems, Reading, Update, conformance, document::DocumentKey};
 use prodspec_model::Revision;
 use proptest::prelude::*;
 
 use super::write;
 use crate::{
-    file::{Settings, directory::Folder},
+    file::{Settings, YamlDirectory, YamlFile, directory::Folder},
     format::Yaml,
 };
 
@@ -117,6 +117,32 @@ fn r43_broken_file_keeps_its_problem_and_is_not_parsed_again() {
         panic!("the last good revision is known");
     };
     assert_eq!(paths(&delta).0, ["b.yaml#0"]);
+}
+
+#[tokio::test]
+async fn r43_file_and_directory_keep_the_laws_of_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", "a: 1");
+    let dir = dir.path();
+    // `None` removes the file.
+    let change = |name, text: Option<&'static str>| {
+        move || match text {
+            Some(text) => drop(write(dir, name, text)),
+            None => fs::remove_file(dir.join(name)).unwrap(),
+        }
+    };
+    let changes = || {
+        [
+            change("a.yaml", Some("a: 22\n---\na: 3")),
+            change("b.yaml", Some("a: 4")),
+            change("b.yaml", None),
+            change("a.yaml", Some("a: 1")),
+        ]
+    };
+    let file = YamlFile::new(dir.join("a.yaml"));
+    conformance::source(&file, changes()).await.unwrap();
+    let directory = YamlDirectory::new(dir);
+    conformance::source(&directory, changes()).await.unwrap();
 }
 
 #[test]

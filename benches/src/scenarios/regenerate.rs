@@ -1,0 +1,166 @@
+//! `regenerate`: a directory of files that becomes assets. Each file has ten assets, and one generator is called per
+//! file.
+//!
+//! Phases: `first`, the run from nothing; `idle`, a look without a change; `edit`, ten assets edited in ten files, from
+//! the written files to the sealed incarnation. `ns_each` of `first` is per asset, of `idle` per file, of `edit` per
+//! edited asset; `p50_us` is the wall time of a whole run. The peer `naive` reads through a source that remembers
+//! nothing, with the same engine.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use control_plane_runtime::TokioRuntime;
+use plugin_sdk::{
+    AssetType, Drafts, Generator, GeneratorInfo, Input, Located, Problems, Reading, SourceOfTruth,
+};
+use prodspec_gen::{Handle, Pipeline, Regeneration, YamlDirectory, seal::InMemory};
+use prodspec_model::{Asset, AssetId, PartitionId, SourceName};
+
+use super::{OURS, Scenario, Sizes};
+use crate::{
+    Error,
+    assets::JobType,
+    measure::{Meter, Sample, now},
+    ours::runtime,
+};
+
+/// The scenario `regenerate` with its sizes and sides.
+pub(super) static SCENARIO: Scenario = Scenario {
+    name: "regenerate",
+    about: "a directory of files: the first run, a look without a change, an edit of ten assets",
+    sizes: Sizes {
+        named: 100_000,
+        all: 20_000,
+        smoke: 1_000,
+    },
+    sides: &[(OURS, ours), ("naive", naive)],
+};
+
+/// Number of assets in each file.
+const EACH: usize = 10;
+/// Number of files that one edit changes, by one asset each.
+const EDITED: usize = 10;
+/// Number of measured runs of the phases `idle` and `edit`.
+const TIMES: usize = 10;
+/// Name of the source.
+const SOURCE: &str = "jobs";
+
+fn ours(n: usize) -> Result<Vec<Sample>, Error> {
+    measure(n, |dir| YamlDirectory::new(dir).named(SOURCE))
+}
+
+fn naive(n: usize) -> Result<Vec<Sample>, Error> {
+    measure(n, |dir| Forgetful(dir.to_owned()))
+}
+
+fn measure<S: SourceOfTruth>(n: usize, source: fn(&Path) -> S) -> Result<Vec<Sample>, Error> {
+    let dir = tempfile::tempdir()?;
+    let files = n.div_ceil(EACH);
+    for file in 0..files {
+        write(dir.path(), file, 1)?;
+    }
+    let pipeline = Pipeline::builder(PartitionId::new("bench")?)
+        .source(source(dir.path()))
+        .generator(Jobs)
+        .asset_type(AssetType::<JobType>::new())
+        .build()?;
+    runtime()?.block_on(async {
+        // The times of files that were just written do not tell their content.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let runtime = TokioRuntime::current();
+        let meter = Meter::start()?;
+        let (regeneration, handle) =
+            Regeneration::new(runtime, pipeline, Arc::new(InMemory::new()));
+        let running = tokio::spawn(regeneration.run());
+        run(&handle, n).await?;
+        let mut samples = vec![meter.stop("first", n)?];
+        samples.push(repeat("idle", files, async |_| run(&handle, n).await).await?);
+        let edit = async |nth: usize| {
+            for file in 0..EDITED.min(files) {
+                write(dir.path(), (nth * EDITED + file) % files, nth as u64 + 2)?;
+            }
+            run(&handle, n).await
+        };
+        samples.push(repeat("edit", EDITED, edit).await?);
+        drop(handle);
+        running.await?;
+        Ok(samples)
+    })
+}
+
+/// Measures a phase of several runs with `units` of work each.
+async fn repeat(
+    phase: &str,
+    units: usize,
+    run: impl AsyncFn(usize) -> Result<(), Error>,
+) -> Result<Sample, Error> {
+    let mut latencies = Vec::with_capacity(TIMES);
+    let meter = Meter::start()?;
+    for nth in 0..TIMES {
+        let start = now();
+        run(nth).await?;
+        latencies.push(start.elapsed());
+    }
+    Ok(meter.stop(phase, TIMES * units)?.latencies(latencies))
+}
+
+/// Waits for one run, which has to give `n` assets.
+async fn run(handle: &Handle, n: usize) -> Result<(), Error> {
+    let status = handle.next_run().await;
+    let assets = status.incarnation.map(|header| header.assets as usize);
+    match assets == Some(n.div_ceil(EACH) * EACH) && status.problems.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{assets:?} assets; {}", status.problems).into()),
+    }
+}
+
+/// Writes file number `file`, whose first asset has the version `version`.
+fn write(dir: &Path, file: usize, version: u64) -> Result<(), Error> {
+    let jobs = (0..EACH).map(|nth| {
+        let version = if nth == 0 { version } else { 1 };
+        let no = file * EACH + nth;
+        format!(
+            "service-{no:07}: {{cluster: cluster-{:02}, replicas: 3, version: {version}}}\n",
+            no % 50
+        )
+    });
+    Ok(fs::write(
+        dir.join(format!("{file:06}.yaml")),
+        jobs.collect::<String>(),
+    )?)
+}
+
+/// Makes a job of each entry of a document.
+struct Jobs;
+
+impl Generator for Jobs {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::per_document("jobs", SOURCE).makes::<JobType>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        for document in input.documents() {
+            let jobs: std::collections::BTreeMap<String, Located<JobType>> = document.read()?;
+            for (name, job) in jobs {
+                let from = document.provenance_at(job.line, job.column);
+                let asset = Asset::builder(AssetId::new(&format!("job/{name}"))?);
+                out.asset(asset.payload(&*job)?, from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A directory that is read as if for the first time, at each look.
+struct Forgetful(std::path::PathBuf);
+
+#[async_trait]
+impl SourceOfTruth for Forgetful {
+    fn name(&self) -> SourceName {
+        SourceName(SOURCE.into())
+    }
+
+    async fn read(&self) -> Result<Reading, Problems> {
+        YamlDirectory::new(&self.0).named(SOURCE).read().await
+    }
+}
