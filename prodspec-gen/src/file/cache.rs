@@ -43,7 +43,7 @@ struct Kept {
 }
 
 /// The parts that file and directory sources do differently.
-pub(super) trait Shape {
+pub trait Shape: Send + Sync + 'static {
     /// Finds all files of the source, sorted by path.
     fn list(&self) -> Result<Vec<Found>, Problem>;
 

@@ -6,7 +6,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::directory::{MAX_LEVELS, is_hidden};
+/// Maximum nesting of subdirectories, in levels.
+pub(super) const MAX_LEVELS: usize = 16;
 
 /// Maximum number of links that are followed in one path, as on most systems.
 const MOST_LINKS: usize = 40;
@@ -104,6 +105,11 @@ impl Scope {
 
 fn owned(component: Component<'_>) -> PathBuf {
     component.as_os_str().into()
+}
+
+/// Whether an entry of a directory is hidden, and so ignored.
+pub(super) fn is_hidden(entry: &fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with('.')
 }
 
 #[cfg(all(test, unix))]

@@ -28,7 +28,7 @@ pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
 
 /// A file to be read, in the state in which it was found.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
+pub struct Found {
     /// The path under which the file is reported, with links.
     path: PathBuf,
     /// The file at that path, or the reason why it cannot be read.

@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// A file format for [`File`](crate::file::File) and [`Directory`](crate::file::Directory).
+/// A file format for [`Files`](crate::file::Files).
 pub trait Format: Send + Sync + 'static {
     /// The name of the format, for messages.
     const NAME: &'static str;

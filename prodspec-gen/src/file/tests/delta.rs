@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::write;
 use crate::{
-    file::{Settings, YamlDirectory, YamlFile, directory::Folder},
+    file::{YamlDirectory, YamlFile, directory::Folder, settings::Settings},
     format::Yaml,
 };
 
@@ -37,7 +37,7 @@ fn read(
     now: SystemTime,
     known: Option<&Revision>,
 ) -> Result<Update, Problems> {
-    let shape = Folder::<Yaml>::new(settings.clone());
+    let shape = Folder::<Yaml>::from(settings.clone());
     settings.read_now(&shape, now, known)
 }
 

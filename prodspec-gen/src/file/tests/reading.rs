@@ -10,7 +10,7 @@ use plugin_sdk::{Document, Problem, Reading, SourceOfTruth};
 
 use super::{MANIFEST, outcome, write};
 use crate::{
-    file::{Directory, File, Settings, YamlDirectory, YamlFile},
+    file::{Files, YamlDirectory, YamlFile, directory::Folder, one::OneFile, settings::Settings},
     format::{Format, Limits},
 };
 
@@ -150,8 +150,8 @@ async fn r44_parsing_does_not_hold_the_executor() {
     let dir = tempfile::tempdir().unwrap();
     let path = write(dir.path(), "m.slow", "slow");
     let sources: [Box<dyn SourceOfTruth>; 2] = [
-        Box::new(File::<Slow>::new(path)),
-        Box::new(Directory::<Slow>::new(dir.path())),
+        Box::new(Files::<OneFile<Slow>>::new(path)),
+        Box::new(Files::<Folder<Slow>>::new(dir.path())),
     ];
     for source in sources {
         let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();

@@ -1,0 +1,56 @@
+//! One file as a source of truth.
+
+use std::{marker::PhantomData, path::Path};
+
+use plugin_sdk::{Document, Problem, Problems, Reading};
+use prodspec_model::{Digest, Revision};
+
+use super::{Files, cache::Shape, links::Links, settings::Settings, stable::Found};
+use crate::format::Format;
+
+/// A source that is one file: its revision is the digest of the file.
+#[derive(Debug, Clone)]
+pub struct OneFile<F>(Settings, PhantomData<F>);
+
+impl<F> From<Settings> for OneFile<F> {
+    fn from(settings: Settings) -> Self {
+        Self(settings, PhantomData)
+    }
+}
+
+impl<F: Format> Shape for OneFile<F> {
+    fn list(&self) -> Result<Vec<Found>, Problem> {
+        Ok(vec![Found::linked(
+            self.0.path.clone(),
+            &self.0.path,
+            &mut Links::default(),
+        )])
+    }
+
+    fn parse(&self, _: &Path, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
+        self.0.documents::<F>(&self.0.name, bytes)
+    }
+
+    fn revision(&self, files: &mut dyn Iterator<Item = (&Path, Digest)>) -> Revision {
+        let digests = files.map(|(_, digest)| digest.to_string());
+        Revision(digests.collect::<String>().into())
+    }
+
+    fn nothing(&self, _: usize) -> Problem {
+        self.0.empty(&self.0.name)
+    }
+}
+
+impl<F: Format> Files<OneFile<F>> {
+    /// Parses `bytes` as if they were the content of the file.
+    ///
+    /// # Errors
+    /// The same problems as for a file with this content.
+    pub fn parse(&self, bytes: &[u8]) -> Result<Reading, Problems> {
+        let documents = self.settings.documents::<F>(&self.settings.name, bytes)?;
+        if documents.is_empty() {
+            return Err(self.settings.empty(&self.settings.name).into());
+        }
+        Ok(Reading::new(Digest::of(bytes).to_string(), documents))
+    }
+}

@@ -1,0 +1,173 @@
+//! What file and directory sources have in common: their settings, and how they read on a thread of its own.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use control_plane_runtime::{Runtime, TokioRuntime};
+use futures::stream::{BoxStream, StreamExt};
+use plugin_sdk::{Document, Problem, Problems, Reading, Update};
+use prodspec_model::Revision;
+
+use super::{
+    cache::{Cache, Shape},
+    watch,
+};
+use crate::{
+    abandoned::Abandoned,
+    format::{Format, Limits, declares_end},
+};
+
+/// The settings that file and directory sources have in common.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub(super) path: PathBuf,
+    pub(super) name: Arc<str>,
+    pub(super) limits: Limits,
+    pub(super) end_marker: bool,
+    pub(super) watched: bool,
+    /// The readings that were given up and still hold their threads.
+    late: Abandoned,
+    /// The files as they were read last. Clones with the same settings share it.
+    pub(super) cache: Arc<Mutex<Cache>>,
+}
+
+impl Settings {
+    pub(super) fn new(path: PathBuf, watched: bool) -> Self {
+        let name = path
+            .file_name()
+            .map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy())
+            .into();
+        Self {
+            path,
+            name,
+            limits: Limits::default(),
+            end_marker: false,
+            watched,
+            late: Abandoned::default(),
+            cache: Arc::default(),
+        }
+    }
+
+    /// Changes a setting. What was read with other settings is forgotten.
+    pub(super) fn set(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        self.cache = Arc::default();
+        change(&mut self);
+        self
+    }
+
+    /// The documents in the bytes of one file. No document if there are only comments.
+    pub(super) fn documents<F: Format>(
+        &self,
+        path: &str,
+        bytes: &[u8],
+    ) -> Result<Vec<Document>, Problems> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let good = &bytes[..error.valid_up_to()];
+            let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let start = good
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1);
+            let [line, column] =
+                [line, good.len() - start + 1].map(|at| u32::try_from(at).unwrap_or(u32::MAX));
+            Problem::new("not UTF-8; save the file as UTF-8 text").at("", line, column)
+        });
+        let nodes = text.and_then(|text| {
+            if self.end_marker {
+                declares_end::<F>(text)?;
+            }
+            F::parse(text, &self.limits)
+        });
+        let place = |mut problem: Problem| {
+            problem.document = path.to_owned();
+            self.said(problem)
+        };
+        let nodes = nodes.map_err(place)?;
+        if bytes.trim_ascii().is_empty() {
+            return Err(self.empty(path).into());
+        }
+        let numbered = (0..).zip(nodes);
+        Ok(numbered
+            .map(|(index, root)| Document::new(&self.name, path, index, root))
+            .collect())
+    }
+
+    /// The problem for a file at `path` without a document, which may have been cut off before its first byte.
+    pub(super) fn empty(&self, path: &str) -> Problem {
+        let message = "the file is empty; to remove everything on purpose, see Turndown";
+        self.said(Problem::new(message).at(path, 1, 1))
+    }
+
+    pub(super) fn said(&self, problem: Problem) -> Problem {
+        problem.by(format!("source {}", self.name))
+    }
+
+    /// Runs `read` on a thread for blocking work, because reading waits for the disk and parsing takes time. A file
+    /// system that does not answer holds the thread. Until it does, no other reading begins.
+    pub(super) async fn aside<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, Problems> + Send + 'static,
+    ) -> Result<T, Problems> {
+        let Some((running, _waiting)) = self.late.begin() else {
+            let message = "an earlier reading has not ended, so no other one begins; check that the file system answers";
+            return Err(self.said(Problem::new(message)).into());
+        };
+        let settings = self.clone();
+        let read = move || {
+            let _running = running;
+            read(&settings)
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        read.unwrap_or_else(|panic| Err(self.said(Problem::new(panic)).into()))
+    }
+
+    /// Reads what has changed since `known`.
+    pub(super) async fn read<S: Shape + From<Self>>(
+        &self,
+        known: Option<Revision>,
+    ) -> Result<Update, Problems> {
+        let now = TokioRuntime::current().now().wall;
+        let read = move |settings: &Self| {
+            let shape = S::from(settings.clone());
+            settings.read_now(&shape, now.into(), known.as_ref())
+        };
+        self.aside(read).await
+    }
+
+    pub(super) fn read_now(
+        &self,
+        shape: &impl Shape,
+        now: SystemTime,
+        known: Option<&Revision>,
+    ) -> Result<Update, Problems> {
+        // A reading that panicked has left what it had read before, or nothing.
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = cache.read(shape, &self.path, self.limits.bytes, now, known);
+        read.map_err(|problems| self.said_all(problems))
+    }
+
+    /// The complete content.
+    pub(super) async fn whole<S: Shape + From<Self>>(&self) -> Result<Reading, Problems> {
+        match self.read::<S>(None).await? {
+            Update::Whole(reading) => Ok(reading),
+            other => Err(self.said(Problem::new(format!("read {other:?}"))).into()),
+        }
+    }
+
+    /// Marks all problems with the name of the source.
+    fn said_all(&self, problems: Problems) -> Problems {
+        let said = problems.into_iter().map(|problem| self.said(problem));
+        said.collect()
+    }
+
+    pub(super) fn changes(&self) -> BoxStream<'static, ()> {
+        if self.watched {
+            watch::hints(&self.path)
+        } else {
+            futures::stream::pending().boxed()
+        }
+    }
+}
