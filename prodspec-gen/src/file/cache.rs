@@ -3,8 +3,9 @@
 //! gets those that have changed since.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    path::{Path, PathBuf},
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    path::Path,
     time::SystemTime,
 };
 
@@ -21,7 +22,8 @@ const REVISIONS: usize = 8;
 pub(super) struct Cache {
     /// The number of readings so far.
     reading: u64,
-    files: BTreeMap<PathBuf, Kept>,
+    /// Sorted by path.
+    files: Vec<Kept>,
     /// Documents that are gone, each with the reading that missed it first.
     gone: BTreeMap<DocumentKey, u64>,
     /// The last revisions, each with the reading that gave it.
@@ -36,6 +38,8 @@ struct Kept {
     found: Found,
     /// Whether the state `found` tells the content: it is not read again.
     settled: bool,
+    /// Digest of the file's name in its documents.
+    name: Digest,
     digest: Digest,
     documents: Result<Vec<Document>, Problems>,
     /// The reading that found the present documents first.
@@ -47,11 +51,14 @@ pub trait Shape: Send + Sync + 'static {
     /// Finds all files of the source, sorted by path.
     fn list(&self) -> Result<Vec<Found>, Problem>;
 
-    /// Parses the bytes of one file.
-    fn parse(&self, path: &Path, bytes: &[u8]) -> Result<Vec<Document>, Problems>;
+    /// Returns the name of the file at `path` in its documents.
+    fn name<'p>(&'p self, path: &'p Path) -> Cow<'p, str>;
 
-    /// Returns the revision of a source with these files, each with its digest.
-    fn revision(&self, files: &mut dyn Iterator<Item = (&Path, Digest)>) -> Revision;
+    /// Parses the bytes of the file named `name`.
+    fn parse(&self, name: &str, bytes: &[u8]) -> Result<Vec<Document>, Problems>;
+
+    /// Returns the revision of a source with these files, each with the digests of its name and of its content.
+    fn revision(&self, files: &mut dyn Iterator<Item = (Digest, Digest)>) -> Revision;
 
     /// Returns the problem of a source without any document, although each of its `files` could be read.
     fn nothing(&self, files: usize) -> Problem;
@@ -68,86 +75,97 @@ impl Cache {
         now: SystemTime,
         known: Option<&Revision>,
     ) -> Result<Update, Problems> {
-        let unchanged = |found: &Found| {
-            let kept = self.files.get(found.path());
-            kept.is_some_and(|kept| kept.settled && kept.found == *found)
-        };
-        let (found, read) = stable::read_all(place, || shape.list(), unchanged, cap)?;
+        let known_files = |found: &[Found]| self.known(found);
+        let (found, read) = stable::read_all(place, || shape.list(), known_files, cap)?;
         self.reading += 1;
         self.opened += read.len() as u64;
-        let mut read: BTreeMap<PathBuf, Vec<u8>> = read.into_iter().collect();
-        self.forget_missing(&found);
+        let mut read = read.into_iter().peekable();
+        let mut before = std::mem::take(&mut self.files).into_iter().peekable();
         for found in found {
-            if let Some(bytes) = read.remove(found.path()) {
-                self.take(shape, found, &bytes, now);
+            while let Some(kept) = before.next_if(|kept| kept.found.is_before(&found)) {
+                self.missing(kept.documents);
             }
+            let kept = before.next_if(|kept| kept.found.is_same_path(&found));
+            let kept = match read.next_if(|(path, _)| path == found.path()) {
+                Some((_, bytes)) => Some(self.take(shape, found, &bytes, now, kept)),
+                None => kept,
+            };
+            self.files.extend(kept);
         }
+        before.for_each(|kept| self.missing(kept.documents));
         self.answer(shape, known)
     }
 
-    fn forget_missing(&mut self, found: &[Found]) {
-        let there: BTreeSet<&Path> = found.iter().map(Found::path).collect();
-        let missing = self
-            .files
-            .extract_if(.., |path, _| !there.contains(&**path));
-        for (_, kept) in missing {
-            let documents = kept.documents.into_iter().flatten();
-            let gone = documents.map(|document| (document.key().clone(), self.reading));
-            self.gone.extend(gone);
-        }
+    /// Whether each of the files found is known, which means that it is not read again.
+    fn known(&self, found: &[Found]) -> Vec<bool> {
+        let mut files = self.files.iter().peekable();
+        let known = |found: &Found| {
+            while files.next_if(|kept| kept.found.is_before(found)).is_some() {}
+            files
+                .next_if(|kept| kept.settled && kept.found == *found)
+                .is_some()
+        };
+        found.iter().map(known).collect()
     }
 
-    /// Takes in the bytes of a file. Equal bytes are not parsed again.
-    fn take(&mut self, shape: &impl Shape, found: Found, bytes: &[u8], now: SystemTime) {
-        let (digest, settled) = (Digest::of(bytes), found.is_settled(now));
-        let path = found.path().to_owned();
-        if let Some(kept) = self.files.get_mut(&path)
-            && kept.digest == digest
-        {
-            (kept.found, kept.settled) = (found, settled);
-            return;
-        }
-        let documents = shape.parse(&path, bytes);
-        let kept = Kept {
-            found,
-            settled,
-            digest,
-            documents,
-            changed: self.reading,
-        };
-        let there = kept.documents.iter().flatten();
-        for key in there.map(Document::key) {
-            self.gone.remove(key);
-        }
-        let there: BTreeSet<DocumentKey> = kept
-            .documents
-            .iter()
-            .flatten()
-            .map(|it| it.key().clone())
-            .collect();
-        let before = self.files.insert(path, kept);
-        let before = before.into_iter().flat_map(|kept| kept.documents).flatten();
-        let gone = before.filter(|document| !there.contains(document.key()));
+    /// Notes that documents are gone.
+    fn missing(&mut self, documents: Result<Vec<Document>, Problems>) {
+        let gone = documents.into_iter().flatten();
         let gone = gone.map(|document| (document.key().clone(), self.reading));
         self.gone.extend(gone);
     }
 
+    /// Takes in the bytes of a file. Bytes that equal those `before` are not parsed again.
+    fn take(
+        &mut self,
+        shape: &impl Shape,
+        found: Found,
+        bytes: &[u8],
+        now: SystemTime,
+        before: Option<Kept>,
+    ) -> Kept {
+        let (digest, settled) = (Digest::of(bytes), found.is_settled(now));
+        let before = match before {
+            Some(kept) if kept.digest == digest => {
+                return Kept {
+                    found,
+                    settled,
+                    ..kept
+                };
+            }
+            Some(kept) => kept.documents,
+            None => Ok(Vec::new()),
+        };
+        self.missing(before);
+        let name = shape.name(found.path());
+        let documents = shape.parse(&name, bytes);
+        for document in documents.iter().flatten() {
+            self.gone.remove(document.key());
+        }
+        Kept {
+            settled,
+            name: Digest::of(name.as_bytes()),
+            found,
+            digest,
+            documents,
+            changed: self.reading,
+        }
+    }
+
     fn answer(&mut self, shape: &impl Shape, known: Option<&Revision>) -> Result<Update, Problems> {
-        let problems = self
-            .files
-            .values()
-            .filter_map(|kept| kept.documents.as_ref().err());
+        let files = self.files.iter();
+        let problems = files.filter_map(|kept| kept.documents.as_ref().err());
         let mut problems: Problems = problems
             .flat_map(|of_file| of_file.iter().cloned())
             .collect();
         let empty = |kept: &Kept| kept.documents.as_ref().is_ok_and(Vec::is_empty);
-        if problems.is_empty() && self.files.values().all(empty) {
+        if problems.is_empty() && self.files.iter().all(empty) {
             problems.push(shape.nothing(self.files.len()));
         }
         if !problems.is_empty() {
             return Err(problems);
         }
-        let mut files = self.files.iter().map(|(path, kept)| (&**path, kept.digest));
+        let mut files = self.files.iter().map(|kept| (kept.name, kept.digest));
         let revision = shape.revision(&mut files);
         let update = self.since(&revision, known);
         self.give(revision);
@@ -160,7 +178,7 @@ impl Cache {
             return Update::Same;
         }
         let since = known.and_then(|known| self.reading_of(known));
-        let all = self.files.values();
+        let all = self.files.iter();
         let changed = all.filter(|kept| since.is_none_or(|since| kept.changed > since));
         let documents = changed.flat_map(|kept| kept.documents.iter().flatten());
         let documents = documents.cloned().collect();

@@ -1,11 +1,6 @@
 //! A directory of files as one source of truth: all files of one format in it and its subdirectories, sorted by path.
 
-use std::{
-    borrow::Cow,
-    fs,
-    marker::PhantomData,
-    path::{Path, PathBuf},
-};
+use std::{borrow::Cow, fs, marker::PhantomData, path::Path};
 
 use plugin_sdk::{Document, Problem, Problems};
 use prodspec_model::{Digest, Revision};
@@ -24,14 +19,6 @@ use crate::format::Format;
 #[derive(Debug, Clone)]
 pub struct Folder<F>(Settings, PhantomData<F>);
 
-impl<F> Folder<F> {
-    /// The path of a file below the directory.
-    fn below<'p>(&self, path: &'p Path) -> Cow<'p, str> {
-        let below = path.strip_prefix(&self.0.path);
-        below.unwrap_or(path).to_string_lossy()
-    }
-}
-
 impl<F> From<Settings> for Folder<F> {
     fn from(settings: Settings) -> Self {
         Self(settings, PhantomData)
@@ -43,15 +30,20 @@ impl<F: Format> Shape for Folder<F> {
         list::<F>(&self.0.path)
     }
 
-    fn parse(&self, path: &Path, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
-        self.0.documents::<F>(&self.below(path), bytes)
+    fn name<'p>(&'p self, path: &'p Path) -> Cow<'p, str> {
+        let below = path.strip_prefix(&self.0.path);
+        below.unwrap_or(path).to_string_lossy()
     }
 
-    fn revision(&self, files: &mut dyn Iterator<Item = (&Path, Digest)>) -> Revision {
+    fn parse(&self, name: &str, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
+        self.0.documents::<F>(name, bytes)
+    }
+
+    fn revision(&self, files: &mut dyn Iterator<Item = (Digest, Digest)>) -> Revision {
         let mut digests = Vec::new();
-        for (path, digest) in files {
-            digests.extend_from_slice(&Digest::of(self.below(path).as_bytes()).0);
-            digests.extend_from_slice(&digest.0);
+        for (name, content) in files {
+            digests.extend_from_slice(&name.0);
+            digests.extend_from_slice(&content.0);
         }
         Revision(Digest::of(&digests).to_string().into())
     }
@@ -75,39 +67,54 @@ fn list<F: Format>(root: &Path) -> Result<Vec<Found>, Problem> {
     let reached = links
         .resolve(root)
         .map_err(|error| cannot_read(root, &error))?;
-    let mut files = Vec::new();
-    let mut folders = vec![(PathBuf::new(), 0)];
-    while let Some((folder, level)) = folders.pop() {
-        let cannot = |error| match level {
-            0 => cannot_read(root, &error),
-            _ => cannot_read(&root.join(&folder), &error),
-        };
-        for entry in fs::read_dir(reached.join(&folder)).map_err(cannot)? {
+    let mut walk = Walk {
+        links,
+        files: Vec::new(),
+    };
+    walk.folder::<F>(root, &reached, 0)?;
+    Ok(walk.files)
+}
+
+/// The files found so far, and the links followed.
+struct Walk {
+    links: Links,
+    files: Vec<Found>,
+}
+
+impl Walk {
+    /// Adds the files of the format in the folder that is reported as `path` and reached as `target`, and below it. The
+    /// order of the names, folder by folder, is the order of the paths.
+    fn folder<F: Format>(
+        &mut self,
+        path: &Path,
+        target: &Path,
+        level: usize,
+    ) -> Result<(), Problem> {
+        let cannot = |error| cannot_read(path, &error);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(target).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
-            if is_hidden(&entry) {
-                continue;
+            if !is_hidden(&entry) {
+                entries.push((entry.file_name(), entry.file_type().map_err(cannot)?));
             }
-            let below = folder.join(entry.file_name());
-            let kind = entry.file_type().map_err(cannot)?;
+        }
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, kind) in entries {
             if kind.is_dir() && level < MAX_LEVELS {
-                folders.push((below, level + 1));
+                self.folder::<F>(&path.join(&name), &target.join(&name), level + 1)?;
             } else if kind.is_dir() {
-                return Err(at(
-                    &root.join(below),
-                    "more than 16 levels of directories; flatten them",
-                ));
-            } else if is_of::<F>(&below) {
-                let (path, target) = (root.join(&below), reached.join(&below));
-                files.push(if kind.is_symlink() {
-                    Found::linked(path, &target, &mut links)
-                } else {
-                    Found::direct(path, target)
+                let message = "more than 16 levels of directories; flatten them";
+                return Err(at(&path.join(&name), message));
+            } else if is_of::<F>(Path::new(&name)) {
+                let (path, target) = (path.join(&name), target.join(&name));
+                self.files.push(match kind.is_symlink() {
+                    true => Found::linked(path, &target, &mut self.links),
+                    false => Found::direct(path, target),
                 });
             }
         }
+        Ok(())
     }
-    files.sort_by(|a, b| a.path().cmp(b.path()));
-    Ok(files)
 }
 
 fn is_of<F: Format>(path: &Path) -> bool {

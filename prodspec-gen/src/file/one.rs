@@ -1,6 +1,6 @@
 //! One file as a source of truth.
 
-use std::{marker::PhantomData, path::Path};
+use std::{borrow::Cow, marker::PhantomData, path::Path};
 
 use plugin_sdk::{Document, Problem, Problems, Reading};
 use prodspec_model::{Digest, Revision};
@@ -27,11 +27,15 @@ impl<F: Format> Shape for OneFile<F> {
         )])
     }
 
-    fn parse(&self, _: &Path, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
-        self.0.documents::<F>(&self.0.name, bytes)
+    fn name<'p>(&'p self, _: &'p Path) -> Cow<'p, str> {
+        Cow::Borrowed(&self.0.name)
     }
 
-    fn revision(&self, files: &mut dyn Iterator<Item = (&Path, Digest)>) -> Revision {
+    fn parse(&self, name: &str, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
+        self.0.documents::<F>(name, bytes)
+    }
+
+    fn revision(&self, files: &mut dyn Iterator<Item = (Digest, Digest)>) -> Revision {
         let digests = files.map(|(_, digest)| digest.to_string());
         Revision(digests.collect::<String>().into())
     }

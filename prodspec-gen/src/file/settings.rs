@@ -143,9 +143,11 @@ impl Settings {
         now: SystemTime,
         known: Option<&Revision>,
     ) -> Result<Update, Problems> {
-        // A reading that panicked has left what it had read before, or nothing.
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        // A reading that panics leaves an empty cache: the next one reads everything.
+        let mut cache = std::mem::take(&mut *shared);
         let read = cache.read(shape, &self.path, self.limits.bytes, now, known);
+        *shared = cache;
         read.map_err(|problems| self.said_all(problems))
     }
 

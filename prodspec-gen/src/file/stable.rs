@@ -92,6 +92,16 @@ impl Found {
         &self.path
     }
 
+    /// Whether this file comes before another one in a list. Few files do: the paths are compared as texts first.
+    pub(super) fn is_before(&self, other: &Self) -> bool {
+        !self.is_same_path(other) && self.path < other.path
+    }
+
+    /// Whether this is the same file as another one, in whatever state.
+    pub(super) fn is_same_path(&self, other: &Self) -> bool {
+        self.path.as_os_str() == other.path.as_os_str()
+    }
+
     /// The length of the file in bytes. Zero if it cannot be read.
     fn len(&self) -> u64 {
         self.there.as_ref().map_or(0, |there| there.seen.len)
@@ -138,8 +148,8 @@ impl There {
     }
 }
 
-/// Reads all files that `list` finds at `place`, except those that are `known`, in one consistent state: a second
-/// listing after the reading must find the same files. If all files are known, none is opened and one listing suffices.
+/// Reads all files that `list` finds at `place` in one consistent state: a second listing after the reading must find the
+/// same files. Files for which `known` returns true are not opened; if that is all of them, one listing suffices.
 /// Returns the files found, and the bytes of those that were read. `cap` is the maximum of the total length of all files
 /// in bytes.
 ///
@@ -148,7 +158,7 @@ impl There {
 pub(super) fn read_all(
     place: &Path,
     list: impl Fn() -> Result<Vec<Found>, Problem>,
-    known: impl Fn(&Found) -> bool,
+    known: impl Fn(&[Found]) -> Vec<bool>,
     cap: u64,
 ) -> Result<(Vec<Found>, Files), Problems> {
     let mut last = at(place, CHANGES);
@@ -160,7 +170,8 @@ pub(super) fn read_all(
                 continue;
             }
         };
-        if found.iter().all(&known) && total(&found) <= cap {
+        let known = known(&found);
+        if known.iter().all(|known| *known) && total(&found) <= cap {
             return Ok((found, Files::new()));
         }
         let read = read_once(&found, &known, cap);
@@ -178,15 +189,11 @@ fn total(found: &[Found]) -> u64 {
 }
 
 /// Reads all files once that are not known. `None`: a file has changed since it was found.
-fn read_once(
-    found: &[Found],
-    known: impl Fn(&Found) -> bool,
-    cap: u64,
-) -> Result<Option<Files>, Problems> {
+fn read_once(found: &[Found], known: &[bool], cap: u64) -> Result<Option<Files>, Problems> {
     let mut left = cap;
     let (mut files, mut problems) = (Vec::new(), Problems::none());
-    for file in found {
-        if known(file) && file.len() <= left {
+    for (file, known) in found.iter().zip(known) {
+        if *known && file.len() <= left {
             left -= file.len();
             continue;
         }

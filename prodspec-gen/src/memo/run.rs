@@ -72,7 +72,8 @@ impl<'p> Run<'p> {
         let kept = self.memo.units.iter();
         let kept = kept.filter(|(key, _)| !self.overlay.units.contains_key(*key));
         let valid = |(stage, unit): &(usize, UnitKey)| {
-            !self.left_out.contains(stage) && !self.stale.contains(&(*stage, unit.clone()))
+            let is_stale = || self.stale.contains(&(*stage, unit.clone()));
+            !self.left_out.contains(stage) && (self.stale.is_empty() || !is_stale())
         };
         kept.chain(&self.overlay.units)
             .filter(|(key, _)| valid(key))

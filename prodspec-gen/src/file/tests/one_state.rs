@@ -33,7 +33,7 @@ fn read_while(link: &Path, happens: impl Fn(u32)) -> Result<Vec<String>, Problem
         }
         Ok(found.into())
     };
-    let (_, files) = stable::read_all(link, list, |_| false, 100)?;
+    let (_, files) = stable::read_all(link, list, |all| vec![false; all.len()], 100)?;
     let text = |(_, bytes): (PathBuf, Vec<u8>)| String::from_utf8(bytes).unwrap();
     Ok(files.into_iter().map(text).collect())
 }
