@@ -73,6 +73,3 @@ pub fn domain_type() -> AssetType<FailureDomain> {
 pub fn policy_type() -> AssetType<RolloutPolicy> {
     AssetType::new().modelled_only().valid(rollout::check)
 }
-
-#[cfg(test)]
-mod tests;

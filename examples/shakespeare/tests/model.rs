@@ -1,3 +1,5 @@
+//! The manifest of the example: the assets and edges that are made from it, and the problems found in it.
+
 use control_plane::{
     generation::{Pipeline, YamlFile},
     model::{
@@ -7,7 +9,7 @@ use control_plane::{
     prelude::*,
 };
 
-use super::*;
+use shakespeare::model::*;
 
 fn pipeline() -> Pipeline {
     Pipeline::builder(PartitionId::new(PARTITION).unwrap())
