@@ -146,6 +146,30 @@ async fn r43_file_and_directory_keep_the_laws_of_sources() {
 }
 
 #[test]
+fn r43_caller_that_knows_the_oldest_revision_is_told_all_that_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", "a: 1");
+    write(dir.path(), "b.yaml", "a: 1");
+    let settings = settings(dir.path());
+    let first = whole(&settings, later()).revision;
+    fs::remove_file(dir.path().join("b.yaml")).unwrap();
+    for n in 2..9 {
+        write(dir.path(), "a.yaml", format!("a: {}", "1".repeat(n)));
+        whole(&settings, later());
+    }
+    write(dir.path(), "a.yaml", "a: two");
+    let Update::Delta(delta) = read(&settings, later(), Some(&first)).unwrap() else {
+        panic!("eight revisions are known");
+    };
+    assert_eq!(paths(&delta).1, ["b.yaml#0"]);
+    let again = read(&settings, later(), Some(&first)).unwrap();
+    assert!(
+        matches!(again, Update::Whole(_)),
+        "it is the ninth now: {again:?}"
+    );
+}
+
+#[test]
 fn r43_revision_that_is_too_old_gives_a_whole_reading() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(dir.path());
