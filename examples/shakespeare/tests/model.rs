@@ -1,5 +1,7 @@
 //! The manifest of the example: the assets and edges that are made from it, and the problems found in it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
 use control_plane::{
     generation::{Pipeline, YamlFile},
     model::{
