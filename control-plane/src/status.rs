@@ -129,7 +129,7 @@ pub struct GroupStatus {
     pub awaits_person: Option<String>,
     /// Number of targets that have not been selected yet.
     pub waiting: u32,
-    /// Selected targets that an operator, a check or a failed call of their plugin holds, each with the reason. Of many, the first
+    /// Selected targets whose push is held by an operator or a check, each with the reason. Of many, the first
     /// [`OTHERS`](annealing_enforcer::kernel::OTHERS) by id.
     pub held: BTreeMap<AssetId, String>,
     /// Assets that the rollout leaves out, because their intended content failed before or they wait for such an asset.

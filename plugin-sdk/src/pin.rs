@@ -92,8 +92,7 @@ pub enum SyncState {
         since: Timestamp,
         /// Assets that it waits for according to the checks; of many, the first few.
         waits_for: Vec<AssetId>,
-        /// Other reason that holds it, such as a pause, a missing approval, a check or a failed call of its plugin. `None`
-        /// means that there is none.
+        /// Other reason that holds it, such as a pause, a missing approval or a check. `None` means that there is none.
         #[serde(default)]
         why: Option<String>,
     },

@@ -121,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// Notes what holds the asset: an operator has to act, or its last call failed.
+    /// Notes that an operator has to act before the asset is pushed.
     pub(super) fn report_held(&mut self, slot: SlotNo, because: &str, out: &mut Effects) {
         let Some(stand) = self.pins.of_mut(slot) else {
             return;

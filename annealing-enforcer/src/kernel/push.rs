@@ -307,8 +307,6 @@ impl Kernel {
         };
         let (slot, until) = (it.slot, it.call_until);
         it.failures = it.failures.saturating_add(1);
-        let told = format!("the outcome of its push is unknown: {why}");
-        self.report_held(slot, &told, out);
         self.decide(now, slot, Outcome::Failed(why), out);
         if self.is_guarded(slot) {
             self.release_permit(now, slot, out);

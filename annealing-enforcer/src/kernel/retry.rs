@@ -129,8 +129,6 @@ impl Kernel {
             self.report_unhealthy(now, slot, excerpt(message.clone()), out);
         }
         let why = excerpt(error.to_string());
-        let call = if diffing { "diff" } else { "push" };
-        self.report_held(slot, &format!("its {call} failed: {why}"), out);
         self.decide(now, slot, Outcome::Failed(why.clone()), out);
         let unknown = self.table.slot(slot).in_flight();
         if matches!(error, plugin::Error::Permanent { .. }) && !unknown {

@@ -57,7 +57,7 @@ impl Kernel {
         held.collect()
     }
 
-    /// Returns the reason why an operator, a check or a failed call of its plugin holds an asset.
+    /// Returns the reason why an operator or a check holds the push of an asset.
     fn held_by(&self, asset: &AssetId) -> Option<&str> {
         match self.pins.status(asset).map(|pin_status| &pin_status.state) {
             Some(SyncState::OutOfSync { why, .. }) => why.as_deref(),
@@ -76,7 +76,7 @@ impl Kernel {
         outside.into_iter().cloned().collect()
     }
 
-    /// Describes an asset under way: what it waits for outside the rollout, and what holds it.
+    /// Describes an asset under way, and what it waits for outside the rollout.
     fn under_way(&self, live: &Live, asset: &AssetId) -> String {
         let others = self.waits_outside(asset);
         let others = others.map(|id| {
@@ -87,13 +87,11 @@ impl Kernel {
             };
             format!("`{id}`{why}")
         });
-        let others: Vec<String> = others.take(SHOWN).collect();
-        let others = (!others.is_empty()).then(|| format!("waits for {}", others.join(" and ")));
-        let held = self.held_by(asset).map(str::to_owned);
-        let why: Vec<String> = others.into_iter().chain(held).collect();
-        match why.is_empty() {
+        let mut others: Vec<String> = others.take(SHOWN).collect();
+        others.extend(self.held_by(asset).map(str::to_owned));
+        match others.is_empty() {
             true => asset.to_string(),
-            false => format!("{asset} ({})", why.join("; ")),
+            false => format!("{asset} (waits for {})", others.join(" and ")),
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct View {
     /// Assets that targets under way wait for and that the rollout does not move: assets of other groups, and assets
     /// that are gone from intent and left running. If those do not change, an operator or newer intent has to help.
     pub outside: Vec<AssetId>,
-    /// Targets under way that an operator, a check or a failed call of their plugin holds, each with the reason.
+    /// Targets under way whose push is held by an operator or a check, each with the reason.
     pub held: BTreeMap<AssetId, String>,
     /// Assets that stay where they are because their intended content failed before, or because they wait for one of
     /// those.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use plugin_sdk::{Finding, Health, Judgement, SelectRequest, Tally, Until, Wait};
+use plugin_sdk::{SelectRequest, Tally, Until, Wait};
 
 /// Whether a stage is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,24 +76,11 @@ pub(super) fn gate_of(tally: Tally, request: &SelectRequest, bake: Duration) -> 
     }
     match &request.health {
         Some(health) if health.is_healthy_since(since) => Gate::Open,
-        health => {
-            let last = health.as_ref().and_then(problem).unwrap_or_default();
-            shut(
-                format!("waits for a healthy verdict from evidence of {since:.0} or later{last}"),
-                Until::Healthy { since },
-            )
-        }
+        _ => shut(
+            format!("waits for a healthy verdict from evidence of {since:.0} or later"),
+            Until::Healthy { since },
+        ),
     }
-}
-
-/// Describes the first of the worst findings. `None`: the verdict is healthy.
-fn problem(health: &Health) -> Option<String> {
-    let is_worst = |it: &&Finding| it.judgement == health.judgement;
-    let mut worst = health.findings.iter().filter(is_worst);
-    let Finding {
-        validator, summary, ..
-    } = worst.find(|it| it.judgement != Judgement::Healthy)?;
-    Some(format!("; the last one: {validator}: {summary}"))
 }
 
 fn shut(why: String, until: Until) -> Gate {
@@ -108,24 +95,6 @@ mod tests {
     };
 
     use super::*;
-
-    #[test]
-    fn r63_wait_for_a_verdict_names_the_problem_of_the_last_one() {
-        let mut request = select_request([target("job/eu", &["eu"])]);
-        request
-            .targets
-            .set_progress(0, Progress::Updated { at: NOW });
-        let finding = Finding::new(Judgement::Unknown, "no samples").validator("errors");
-        request.health = Some(Health::found(NOW, finding));
-        let Gate::Shut(wait) = gate(&request, [0], Duration::ZERO) else {
-            panic!("open without a healthy verdict");
-        };
-        assert!(
-            wait.why.ends_with("; the last one: errors: no samples"),
-            "{}",
-            wait.why
-        );
-    }
 
     #[test]
     fn waits_show_whole_seconds() {

@@ -184,27 +184,6 @@ fn held_for(rig: &Rig) -> Option<String> {
 }
 
 #[test]
-fn r63_strategist_is_told_why_a_call_for_a_target_failed() {
-    let mut rig = Rig::new(vec![governed("a", 1)]);
-    let first = rig.latest.clone();
-    pin(&mut rig, "a", at(&first));
-    let push = rig.until_push("a", |verdict| verdict).unwrap();
-    assert_eq!(held_for(&rig), None);
-    rig.step(Event::PushDone {
-        run: push.target.run,
-        answer: Err(plugin::Error::permanent("over quota")),
-    });
-    let why = held_for(&rig).unwrap();
-    assert!(
-        why.starts_with("its push failed: ") && why.contains("over quota"),
-        "{why}"
-    );
-    rig.until_diff("a");
-    rig.until_push("a", |verdict| verdict).unwrap();
-    assert_eq!(held_for(&rig), None, "admitted again");
-}
-
-#[test]
 fn r63_strategist_is_told_what_holds_a_target() {
     let mut rig = Rig::new(vec![governed("a", 1)]);
     let first = rig.latest.clone();

@@ -169,7 +169,7 @@ fn r63_held_target_is_shown_with_the_reason() {
         view.held,
         [(id("a"), "paused by me: seen".to_owned())].into()
     );
-    let said = |wait: &plugin_sdk::Wait| wait.why.contains("a (paused by me: seen)");
+    let said = |wait: &plugin_sdk::Wait| wait.why.contains("a (waits for paused by me: seen)");
     assert!(view.waits.iter().any(said), "{:?}", view.waits);
     rig.settle("a");
     assert!(rig.view().held.is_empty());
