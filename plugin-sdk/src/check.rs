@@ -89,18 +89,11 @@ impl CheckRequest {
         }
     }
 
-    /// Sets the reason for the push.
-    #[must_use]
-    pub fn cause(mut self, cause: Cause) -> Self {
-        self.cause = cause;
-        self
-    }
-
-    /// Sets the reader of the assets of `incarnation`.
-    #[must_use]
-    pub fn reader(mut self, reader: IncarnationReader) -> Self {
-        self.reader = reader;
-        self
+    crate::setters! {
+        /// Sets the reason for the push.
+        cause: Cause,
+        /// Sets the reader of the assets of `incarnation`.
+        reader: IncarnationReader,
     }
 
     /// Sets the view of the other assets of the partition.

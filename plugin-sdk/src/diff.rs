@@ -43,11 +43,9 @@ impl DiffRequest {
         }
     }
 
-    /// Sets the reader of the assets of `incarnation`.
-    #[must_use]
-    pub fn reader(mut self, reader: IncarnationReader) -> Self {
-        self.reader = reader;
-        self
+    crate::setters! {
+        /// Sets the reader of the assets of `incarnation`.
+        reader: IncarnationReader,
     }
 }
 
@@ -273,11 +271,9 @@ impl Effects {
         self
     }
 
-    /// Sets whether the change loses something that cannot be restored, so that it needs an approval.
-    #[must_use]
-    pub fn destructive(mut self, destructive: bool) -> Self {
-        self.destructive = destructive;
-        self
+    crate::setters! {
+        /// Sets whether the change loses something that cannot be restored, so that it needs an approval.
+        destructive: bool,
     }
 }
 

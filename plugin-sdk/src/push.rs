@@ -59,25 +59,13 @@ impl PushRequest {
         }
     }
 
-    /// Sets the reason for the push.
-    #[must_use]
-    pub fn cause(mut self, cause: Cause) -> Self {
-        self.cause = cause;
-        self
-    }
-
-    /// Sets whether this call continues a push that answered [`Pushed::InProgress`].
-    #[must_use]
-    pub fn continuation(mut self, continuation: bool) -> Self {
-        self.continuation = continuation;
-        self
-    }
-
-    /// Sets the reader of the assets of `incarnation`.
-    #[must_use]
-    pub fn reader(mut self, reader: IncarnationReader) -> Self {
-        self.reader = reader;
-        self
+    crate::setters! {
+        /// Sets the reason for the push.
+        cause: Cause,
+        /// Sets whether this call continues a push that answered [`Pushed::InProgress`].
+        continuation: bool,
+        /// Sets the reader of the assets of `incarnation`.
+        reader: IncarnationReader,
     }
 }
 

@@ -164,11 +164,9 @@ impl SelectRequest {
         self
     }
 
-    /// Sets whether targets are moved to the new incarnation or back.
-    #[must_use]
-    pub fn direction(mut self, direction: Direction) -> Self {
-        self.direction = direction;
-        self
+    crate::setters! {
+        /// Sets whether targets are moved to the new incarnation or back.
+        direction: Direction,
     }
 
     /// Whether the rollout has to be gradual. False on the way back, in an emergency, and at a first turnup that the

@@ -1,4 +1,4 @@
-//! Setters of configurations, for the crates of this workspace.
+//! Setters of requests and configurations, for the crates of this workspace.
 
 /// Writes one consuming setter per line, named like the field that it sets.
 #[doc(hidden)]
