@@ -1,5 +1,7 @@
 //! Sources of truth: where a team keeps its own configuration.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt};
 use prodspec_model::{Revision, SourceName};
@@ -64,6 +66,29 @@ impl Delta {
             revision: Revision(revision.into()),
             put,
             gone,
+        }
+    }
+}
+
+impl Update {
+    /// Applies the update to the documents of the revision `known`. Returns the revision and the documents after it.
+    pub fn applied_to(
+        self,
+        known: &Revision,
+        documents: &BTreeMap<DocumentKey, Document>,
+    ) -> (Revision, BTreeMap<DocumentKey, Document>) {
+        let keyed = |all: Vec<Document>| all.into_iter().map(|it| (it.key().clone(), it));
+        match self {
+            Self::Same => (known.clone(), documents.clone()),
+            Self::Whole(reading) => (reading.revision, keyed(reading.documents).collect()),
+            Self::Delta(delta) => {
+                let mut now = documents.clone();
+                for key in &delta.gone {
+                    now.remove(key);
+                }
+                now.extend(keyed(delta.put));
+                (delta.revision, now)
+            }
         }
     }
 }

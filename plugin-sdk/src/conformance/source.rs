@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prodspec_model::Revision;
 
 use super::Violation;
-use crate::{Document, Reading, SourceOfTruth, Update, document::DocumentKey};
+use crate::{Document, Reading, SourceOfTruth, document::DocumentKey};
 
 type Documents = BTreeMap<DocumentKey, Document>;
 
@@ -50,7 +50,7 @@ pub async fn source<C: FnOnce()>(
         for (known, before) in &earlier {
             let update = source.read_since(known).await;
             let update = update.map_err(|problems| broken("a reading does not fail", problems))?;
-            let now = updated(known, before, update);
+            let now = update.applied_to(known, before);
             if now != (revision.clone(), documents.clone()) {
                 let law = "what has changed since a revision, applied to its documents, gives those of a whole reading";
                 return Err(broken(law, format_args!("since {known:?}: {now:?}")));
@@ -79,31 +79,13 @@ async fn whole(source: &dyn SourceOfTruth) -> Result<(Revision, Documents), Viol
         let law = "every document has the name of the source";
         return Err(broken(law, other.key()));
     }
-    let documents = by_key(documents);
+    let keyed = documents.into_iter().map(|it| (it.key().clone(), it));
+    let documents: Documents = keyed.collect();
     if documents.len() != many {
         let law = "every document has a key of its own";
         return Err(broken(law, documents.keys().collect::<Vec<_>>()));
     }
     Ok((revision, documents))
-}
-
-fn by_key(documents: Vec<Document>) -> Documents {
-    let keyed = documents.into_iter().map(|it| (it.key().clone(), it));
-    keyed.collect()
-}
-
-/// Applies an update to the documents of the revision `known`.
-fn updated(known: &Revision, before: &Documents, update: Update) -> (Revision, Documents) {
-    match update {
-        Update::Same => (known.clone(), before.clone()),
-        Update::Whole(reading) => (reading.revision, by_key(reading.documents)),
-        Update::Delta(delta) => {
-            let mut now = before.clone();
-            now.retain(|key, _| !delta.gone.contains(key));
-            now.extend(by_key(delta.put));
-            (delta.revision, now)
-        }
-    }
 }
 
 fn broken(law: &'static str, found: impl std::fmt::Debug) -> Violation {
@@ -119,7 +101,7 @@ mod tests {
     use prodspec_model::SourceName;
 
     use super::*;
-    use crate::{Delta, Problems, document::Node};
+    use crate::{Delta, Problems, Update, document::Node};
 
     /// Numbered texts. `forgets`: its updates do not tell what is gone.
     struct Texts {

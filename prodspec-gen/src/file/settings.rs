@@ -155,7 +155,9 @@ impl Settings {
     pub(super) async fn whole<S: Shape + From<Self>>(&self) -> Result<Reading, Problems> {
         match self.read::<S>(None).await? {
             Update::Whole(reading) => Ok(reading),
-            other => Err(self.said(Problem::new(format!("read {other:?}"))).into()),
+            _ => Err(self
+                .said(Problem::new("gave no complete reading; report this error"))
+                .into()),
         }
     }
 

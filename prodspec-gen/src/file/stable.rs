@@ -49,7 +49,8 @@ struct Seen {
     inode: (u64, u64),
     len: u64,
     modified: Option<SystemTime>,
-    /// When the content or the metadata changed last, as no program can set it.
+    /// When the content or the metadata changed last. Unlike `modified`, programs cannot set it. `None`: the system
+    /// does not tell.
     changed: Option<SystemTime>,
 }
 
@@ -67,7 +68,7 @@ impl Seen {
     /// change, the clock of the file system may give the next change the same time.
     fn is_settled(&self, now: SystemTime) -> bool {
         let old = |at: SystemTime| now.duration_since(at).is_ok_and(|age| age >= TICK);
-        self.modified.is_some_and(old) && self.changed.is_none_or(old)
+        self.changed.or(self.modified).is_some_and(old)
     }
 }
 

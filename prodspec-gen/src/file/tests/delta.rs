@@ -20,7 +20,7 @@ use crate::{
 
 /// The time of a reading long after every change, so that the state of each file tells its content.
 fn later() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 33)
 }
 
 /// The time of a reading just after every change.
@@ -95,6 +95,21 @@ fn r43_file_that_has_just_changed_is_read_again_until_its_time_tells() {
         whole(&settings, now);
         assert_eq!(opened(&settings), reads);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn r43_file_with_a_time_in_the_future_is_not_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), "a.yaml", "a: 1");
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(later() + Duration::from_secs(86_400))
+        .unwrap();
+    let settings = settings(dir.path());
+    for _ in 0..2 {
+        whole(&settings, later());
+    }
+    assert_eq!(opened(&settings), 1);
 }
 
 #[test]
@@ -233,25 +248,6 @@ fn apply(dir: &Path, nth: usize, change: &Change) {
 
 type Documents = BTreeMap<DocumentKey, Document>;
 
-fn by_key(documents: Vec<Document>) -> Documents {
-    let keyed = documents.into_iter().map(|it| (it.key().clone(), it));
-    keyed.collect()
-}
-
-/// Applies an update to the documents of the revision that it was asked for.
-fn updated(before: &Documents, update: Update, known: &Revision) -> (Revision, Documents) {
-    match update {
-        Update::Whole(reading) => (reading.revision, by_key(reading.documents)),
-        Update::Delta(delta) => {
-            let mut now = before.clone();
-            now.retain(|key, _| !delta.gone.contains(key));
-            now.extend(by_key(delta.put));
-            (delta.revision, now)
-        }
-        _ => (known.clone(), before.clone()),
-    }
-}
-
 proptest! {
     /// Callers ask at different times, so that they know different revisions; each reading is compared with that of a
     /// source without a past.
@@ -283,8 +279,8 @@ proptest! {
             };
             let nothing = (Revision("".into()), Documents::new());
             let (before, documents) = known.as_ref().unwrap_or(&nothing);
-            let fresh = updated(&Documents::new(), fresh, &nothing.0);
-            let now = updated(documents, update, before);
+            let fresh = fresh.applied_to(&nothing.0, &nothing.1);
+            let now = update.applied_to(before, documents);
             prop_assert_eq!(&now, &fresh);
             callers[caller] = Some(now);
         }

@@ -2,6 +2,7 @@
 //! overrides that several of them need are here.
 
 mod blocking;
+mod deltas;
 mod external;
 mod overrides;
 mod seals;
