@@ -26,7 +26,7 @@ impl Types {
         let Some(types) = &self.0 else {
             return true;
         };
-        match request.reader.get(&request.asset) {
+        match request.reader().get(request.asset_id()) {
             Some(asset) => types.iter().any(|name| name == asset.type_str()),
             None => true,
         }
@@ -112,7 +112,7 @@ impl Scope {
         if !self.types.apply(request) {
             return Ok(Vec::new());
         }
-        let parts = self.parts(&request.reader.asset(&request.asset)?)?;
+        let parts = self.parts(&request.asset()?)?;
         let key = |part: &String| Key::from(format!("{check}/{part}").as_str());
         Ok(parts.iter().map(key).collect())
     }

@@ -53,7 +53,7 @@ fn requests() -> Vec<CheckRequest> {
         request.now = now;
         requests.push(request);
     }
-    requests.push(plain.clone().reader(Default::default()));
+    requests.push(testing::without_content(plain.clone()));
     requests.extend(with_view(&plain));
     requests
 }
@@ -64,10 +64,10 @@ fn with_view(plain: &CheckRequest) -> Vec<CheckRequest> {
     let unit = || Need::Capacity { unit: "qps".into() };
     let requests = [(0, 10), (10, 0), (10, 20)].map(|change| {
         let view = FakeView::new(NOW - 5.seconds());
-        view.edge(&plain.asset, &provider.id(), unit());
-        view.edge(&plain.asset, &provider.id(), Need::Order);
-        view.edge(&consumer.id(), &plain.asset, unit());
-        view.edge(&plain.asset, &silent.id(), unit());
+        view.edge(plain.asset_id(), &provider.id(), unit());
+        view.edge(plain.asset_id(), &provider.id(), Need::Order);
+        view.edge(&consumer.id(), plain.asset_id(), unit());
+        view.edge(plain.asset_id(), &silent.id(), unit());
         for other in [&provider, &consumer] {
             view.set(&other.id(), with_qps(10));
         }

@@ -7,9 +7,9 @@ use std::{
 
 use futures::future::BoxFuture;
 use plugin_sdk::{
-    AssetPlugin, Diff, DiffRequest, IncarnationReader, PushRequest, Pushed, Turndown, plugin,
+    AssetIntent, AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, plugin,
 };
-use prodspec_model::{AssetId, Message as _};
+use prodspec_model::Message as _;
 use tower::Service;
 
 use crate::{config::TypeConfig, kernel::TypeNo};
@@ -55,12 +55,8 @@ impl Registry {
     }
 
     /// The entry for the type that an asset has in an incarnation.
-    fn entry(
-        &self,
-        reader: &IncarnationReader,
-        asset: &AssetId,
-    ) -> Result<&Registered, plugin::Error> {
-        let asset = reader.asset(asset)?;
+    fn entry(&self, intent: &AssetIntent) -> Result<&Registered, plugin::Error> {
+        let asset = intent.asset()?;
         self.of(asset.type_str()).ok_or_else(|| {
             plugin::Error::permanent(format!(
                 "no plugin is registered for {}; register one or declare it modelled-only",
@@ -74,7 +70,7 @@ impl Registered {
     /// Pushes the asset, or turns it down if it has the turndown addon. `push` is never called for an asset with that
     /// addon.
     pub(crate) async fn change(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         if !asset.has_addon(prodspec_model::addons::Turndown::TYPE) {
             return self.plugin.push(request).await;
         }
@@ -100,7 +96,7 @@ impl Service<DiffRequest> for Registry {
     fn call(&mut self, request: DiffRequest) -> Self::Future {
         let all = self.clone();
         Box::pin(async move {
-            let entry = all.entry(&request.reader, &request.asset)?;
+            let entry = all.entry(&request.intent)?;
             entry.plugin.diff(request).await
         })
     }
@@ -118,7 +114,7 @@ impl Service<PushRequest> for Registry {
     fn call(&mut self, request: PushRequest) -> Self::Future {
         let all = self.clone();
         Box::pin(async move {
-            let entry = all.entry(&request.reader, &request.asset)?;
+            let entry = all.entry(&request.intent)?;
             entry.change(request).await
         })
     }

@@ -67,7 +67,7 @@ impl AssetPlugin for Right {
                 .unwrap_or_else(PoisonError::into_inner) = Some(now());
         }
         self.0.diffs.fetch_add(1, Ordering::Relaxed);
-        request.reader.asset(&request.asset)?;
+        request.asset()?;
         Ok(Diff::in_sync())
     }
 

@@ -76,12 +76,16 @@ impl Production {
 #[async_trait]
 impl AssetPlugin for Production {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        if request.asset.as_str() != PROVIDER {
+        if request.asset_id().as_str() != PROVIDER {
             self.diffs.fetch_add(1, Ordering::Relaxed);
         }
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let wanted = wanted(&asset)?;
-        let has = self.has().get(&request.asset).copied().unwrap_or_default();
+        let has = self
+            .has()
+            .get(request.asset_id())
+            .copied()
+            .unwrap_or_default();
         let observed = Observed::default().capacity(UNIT, has);
         if has == wanted {
             return Ok(Diff::in_sync().observed(observed));
@@ -92,10 +96,10 @@ impl AssetPlugin for Production {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let wanted = wanted(&asset)?;
         tokio::time::sleep(PUSH).await;
-        self.has().insert(request.asset, wanted);
+        self.has().insert(request.asset_id().clone(), wanted);
         Ok(Pushed::Done)
     }
 }

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use prodspec_model::{AssetId, IncarnationId};
+use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ use crate::{
     claim::Claim,
     diff::{Change, Observed},
     error::BoxError,
+    intent::{AssetIntent, about_one_asset},
     observe::PartitionView,
-    reader::IncarnationReader,
     run::{Cause, Causes, Stamp},
     time::{Mono, Now},
 };
@@ -30,10 +30,9 @@ const AGAIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CheckRequest {
-    /// Id of the asset that is to be pushed.
-    pub asset: AssetId,
-    /// The incarnation whose content the push would bring to production.
-    pub incarnation: IncarnationId,
+    /// The asset that is to be pushed, and the incarnation whose content the push would bring to production.
+    #[serde(flatten)]
+    pub intent: AssetIntent,
     /// The change that the push would make, as the asset's diff found it.
     pub change: Arc<Change>,
     /// The state of the asset in production, as the same diff found it.
@@ -46,9 +45,6 @@ pub struct CheckRequest {
     /// Monotonic time of the calling process at the same moment. Use it to measure the time between two requests. A
     /// reading lower than one of an earlier request comes from another process; the two are not comparable.
     pub mono: Mono,
-    /// Reads assets of `incarnation`. Not serialized.
-    #[serde(skip)]
-    pub reader: IncarnationReader,
     /// Shows the other assets of the partition. Not serialized. `None` outside an enforcer.
     #[serde(skip)]
     pub view: Option<Arc<dyn PartitionView>>,
@@ -57,8 +53,7 @@ pub struct CheckRequest {
 impl fmt::Debug for CheckRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CheckRequest")
-            .field("asset", &self.asset)
-            .field("incarnation", &self.incarnation)
+            .field("intent", &self.intent)
             .field("change", &self.change)
             .field("cause", &self.cause)
             .field("now", &self.now)
@@ -67,24 +62,16 @@ impl fmt::Debug for CheckRequest {
 }
 
 impl CheckRequest {
-    /// Makes a request as the enforcer does; tests of checks use it too. The cause is [`Cause::Intent`], the reader finds
-    /// no asset, and there is no view.
-    pub fn new(
-        asset: AssetId,
-        incarnation: IncarnationId,
-        change: Arc<Change>,
-        observed: Observed,
-        now: Now,
-    ) -> Self {
+    /// Makes a request as the enforcer does; tests of checks use it too. The cause is [`Cause::Intent`], and there is no
+    /// view.
+    pub fn new(intent: AssetIntent, change: Arc<Change>, observed: Observed, now: Now) -> Self {
         Self {
-            asset,
-            incarnation,
+            intent,
             change,
             observed,
             cause: Cause::Intent,
             now: now.wall,
             mono: now.mono,
-            reader: IncarnationReader::default(),
             view: None,
         }
     }
@@ -92,9 +79,9 @@ impl CheckRequest {
     crate::setters! {
         /// Sets the reason for the push.
         cause: Cause,
-        /// Sets the reader of the assets of `incarnation`.
-        reader: IncarnationReader,
     }
+
+    about_one_asset!();
 
     /// Sets the view of the other assets of the partition.
     #[must_use]

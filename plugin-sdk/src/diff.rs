@@ -4,12 +4,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use prodspec_model::{Asset, AssetId, Digest, IncarnationId, canonical};
+use prodspec_model::{Asset, Digest, canonical};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    reader::IncarnationReader,
+    intent::{AssetIntent, about_one_asset},
     run::{FencingToken, Run},
 };
 
@@ -17,36 +17,23 @@ use crate::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DiffRequest {
-    /// Id of the asset to compare.
-    pub asset: AssetId,
-    /// The incarnation whose content is compared with production.
-    pub incarnation: IncarnationId,
+    /// The asset to compare, and the incarnation whose content is compared with production.
+    #[serde(flatten)]
+    pub intent: AssetIntent,
     /// Fencing token of the owner that asks. Diffs carry it too, so that a provider learns of a new owner before the
     /// owner's first push. Token 0 belongs to a plan, which owns nothing: never refuse it.
     pub token: FencingToken,
     /// Identifies this call. Providers use its number to refuse late calls.
     pub run: Run,
-    /// Reads assets of `incarnation`. Not serialized.
-    #[serde(skip)]
-    pub reader: IncarnationReader,
 }
 
 impl DiffRequest {
-    /// Makes a request as the enforcer and plans do; tests of plugins use it too. The reader finds no asset.
-    pub fn new(asset: AssetId, incarnation: IncarnationId, token: FencingToken, run: Run) -> Self {
-        Self {
-            asset,
-            incarnation,
-            token,
-            run,
-            reader: IncarnationReader::default(),
-        }
+    /// Makes a request as the enforcer and plans do; tests of plugins use it too.
+    pub fn new(intent: AssetIntent, token: FencingToken, run: Run) -> Self {
+        Self { intent, token, run }
     }
 
-    crate::setters! {
-        /// Sets the reader of the assets of `incarnation`.
-        reader: IncarnationReader,
-    }
+    about_one_asset!();
 }
 
 /// The state of an asset in production that matters to other assets. The plugin chooses the units; both ends of an edge

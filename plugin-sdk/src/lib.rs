@@ -12,6 +12,7 @@ pub mod document;
 pub mod error;
 pub mod generate;
 pub mod health;
+pub mod intent;
 pub mod observe;
 pub mod pin;
 pub mod problem;
@@ -43,6 +44,7 @@ pub use health::{
     Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
     Watched,
 };
+pub use intent::AssetIntent;
 pub use observe::{Observation, PartitionView, Shared, Usage};
 pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, RehearsedRollouts, SyncState};
 pub use problem::{Problem, Problems, Severity};

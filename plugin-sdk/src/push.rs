@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prodspec_model::{AssetId, Digest, IncarnationId};
+use prodspec_model::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     diff::{Diff, DiffRequest},
     error::PluginError,
-    reader::IncarnationReader,
+    intent::{AssetIntent, about_one_asset},
     run::{Cause, FencingToken, Run},
 };
 
@@ -17,10 +17,9 @@ use crate::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PushRequest {
-    /// Id of the asset to push.
-    pub asset: AssetId,
-    /// The incarnation whose content is pushed.
-    pub incarnation: IncarnationId,
+    /// The asset to push, and the incarnation whose content is pushed.
+    #[serde(flatten)]
+    pub intent: AssetIntent,
     /// Fencing token of the owner that pushes.
     pub token: FencingToken,
     /// Identifies this call. Providers use its number to refuse late calls.
@@ -32,30 +31,19 @@ pub struct PushRequest {
     /// Whether this call continues a push that answered [`Pushed::InProgress`]. The rest of the request is the same
     /// then.
     pub continuation: bool,
-    /// Reads assets of `incarnation`. Not serialized.
-    #[serde(skip)]
-    pub reader: IncarnationReader,
 }
 
 impl PushRequest {
-    /// Makes a request as the enforcer does; tests of plugins use it too. The cause is [`Cause::Intent`], the call does
-    /// not continue another one, and the reader finds no asset.
-    pub fn new(
-        asset: AssetId,
-        incarnation: IncarnationId,
-        token: FencingToken,
-        run: Run,
-        change: Digest,
-    ) -> Self {
+    /// Makes a request as the enforcer does; tests of plugins use it too. The cause is [`Cause::Intent`], and the call does
+    /// not continue another one.
+    pub fn new(intent: AssetIntent, token: FencingToken, run: Run, change: Digest) -> Self {
         Self {
-            asset,
-            incarnation,
+            intent,
             token,
             run,
             cause: Cause::Intent,
             change,
             continuation: false,
-            reader: IncarnationReader::default(),
         }
     }
 
@@ -64,9 +52,9 @@ impl PushRequest {
         cause: Cause,
         /// Sets whether this call continues a push that answered [`Pushed::InProgress`].
         continuation: bool,
-        /// Sets the reader of the assets of `incarnation`.
-        reader: IncarnationReader,
     }
+
+    about_one_asset!();
 }
 
 /// The result of a push that did not fail.
@@ -122,7 +110,7 @@ pub enum Guard {
 /// #[async_trait]
 /// impl AssetPlugin for InMemory {
 ///     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-///         let asset = request.reader.asset(&request.asset)?;
+///         let asset = request.asset()?;
 ///         let there = self.0.lock().unwrap().get(asset.id_str()).cloned();
 ///         Ok(match there {
 ///             Some(content) if content == asset.payload_json() => Diff::in_sync(),
@@ -130,7 +118,7 @@ pub enum Guard {
 ///         })
 ///     }
 ///     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-///         let asset = request.reader.asset(&request.asset)?;
+///         let asset = request.asset()?;
 ///         self.0.lock().unwrap().insert(asset.id_str().into(), asset.payload_json().into());
 ///         Ok(Pushed::Done)
 ///     }

@@ -9,8 +9,6 @@ use crate::error::PluginError;
 #[derive(Debug, Clone, Default)]
 pub struct IncarnationReader {
     incarnation: Option<Incarnation>,
-    /// The asset of the request, kept here because almost every plugin reads it.
-    at_hand: Option<Asset>,
 }
 
 impl IncarnationReader {
@@ -18,15 +16,6 @@ impl IncarnationReader {
     pub fn new(incarnation: Incarnation) -> Self {
         Self {
             incarnation: Some(incarnation),
-            at_hand: None,
-        }
-    }
-
-    /// Makes a reader of `incarnation` that already holds `asset`.
-    pub fn at(incarnation: Incarnation, asset: Asset) -> Self {
-        Self {
-            incarnation: Some(incarnation),
-            at_hand: Some(asset),
         }
     }
 
@@ -38,10 +27,7 @@ impl IncarnationReader {
 
     /// The asset with this id. `None`: the incarnation does not contain it.
     pub fn get(&self, id: &AssetId) -> Option<Asset> {
-        match &self.at_hand {
-            Some(asset) if asset.id_str() == id.as_str() => Some(asset.clone()),
-            _ => self.incarnation.as_ref()?.asset(id),
-        }
+        self.incarnation.as_ref()?.asset(id)
     }
 
     /// The asset with this id, or an error.

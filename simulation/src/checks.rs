@@ -96,7 +96,7 @@ impl CheckPlugin for Gate {
             };
             let hangs = state.strikes(Fault::CheckHangs);
             let fails = state.strikes(Fault::CheckFails);
-            let at = number(request.asset.as_str());
+            let at = number(request.asset_id().as_str());
             match (hangs, fails || slow) {
                 (true, _) => state.hindered(at, DEADLINE),
                 (false, true) => state.hindered(at, delay),
@@ -113,7 +113,7 @@ impl CheckPlugin for Gate {
         if fails {
             return Err("the check failed".into());
         }
-        let at = number(request.asset.as_str());
+        let at = number(request.asset_id().as_str());
         let closed = {
             let state = self.world.state();
             state.gates.is_closed(self.number, at, state.now)
@@ -121,7 +121,7 @@ impl CheckPlugin for Gate {
         self.remember(&request, !closed);
         if closed && self.number == INTENT {
             let mut state = self.world.state();
-            state.judge_red(at, request.incarnation.no.0);
+            state.judge_red(at, request.incarnation().no.0);
         }
         if !closed {
             return Ok(request.proceed());
@@ -134,12 +134,12 @@ impl CheckPlugin for Gate {
 
 impl Gate {
     fn remember(&self, request: &CheckRequest, yes: bool) {
-        let asset = number(request.asset.as_str());
+        let asset = number(request.asset_id().as_str());
         let mut state = self.world.state();
         let said = Said {
             yes,
             at: state.now,
-            incarnation: request.incarnation.no.0,
+            incarnation: request.incarnation().no.0,
             change: request.change.digest,
         };
         let key = (self.node.0, self.number, asset);

@@ -105,7 +105,14 @@ async fn usage(
     view: &dyn PartitionView,
     shared: Shared,
 ) -> (Shared, Result<Usage, Vec<Wait>>) {
-    let ask = || view.usage(&shared, request.incarnation.no, &request.asset, request.now);
+    let ask = || {
+        view.usage(
+            &shared,
+            request.incarnation().no,
+            request.asset_id(),
+            request.now,
+        )
+    };
     let mut usage = ask().await;
     let mut untold = Vec::new();
     if let Ok(first) = &usage

@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use futures::{executor::block_on, future::BoxFuture};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Cause, Change, CheckPlugin, Claim, Diff, Effects, Key, Observation, Observed, PartitionView,
-    Recheck, Shared, Stamp, Usage, Verdict,
+    AssetIntent, Cause, Change, CheckPlugin, Claim, Diff, Effects, Key, Observation, Observed,
+    PartitionView, Recheck, Shared, Stamp, Usage, Verdict,
     observe::{self, Link},
     testing::{self, NOW},
 };
@@ -126,8 +126,9 @@ impl World {
             return None;
         };
         let mut request = testing::check_request(&testing::asset("asset/x"));
-        request.asset = id(asset);
-        request.incarnation.no = IncarnationNo(u32::try_from(at).unwrap());
+        let mut incarnation = request.incarnation().clone();
+        incarnation.no = IncarnationNo(u32::try_from(at).unwrap());
+        request.intent = AssetIntent::named(incarnation, id(asset));
         request.change = Arc::from(change);
         request.observed = observed;
         request.view = Some(Arc::new(self.clone()));

@@ -73,7 +73,7 @@ impl<'a> Push<'a> {
 
     /// Id of the asset to be pushed.
     pub fn asset(&self) -> &AssetId {
-        &self.request.asset
+        self.request.asset_id()
     }
 
     /// The effects of the push that matter to other assets.
@@ -83,14 +83,14 @@ impl<'a> Push<'a> {
 
     /// The providers that the asset depends on.
     pub fn providers(&self) -> &[Link] {
-        let at = self.request.incarnation.no;
+        let at = self.request.incarnation().no;
         self.providers
             .get_or_init(|| self.view.providers(self.asset(), at))
     }
 
     /// The providers that the asset starts to use with this push.
     pub fn brought(&self) -> Vec<Link> {
-        let at = self.request.incarnation.no;
+        let at = self.request.incarnation().no;
         self.view.brought(self.asset(), at)
     }
 
@@ -102,7 +102,7 @@ impl<'a> Push<'a> {
 
     /// The consumers that depend on another asset, `provider`.
     pub fn consumers_of(&self, provider: &AssetId) -> Vec<Link> {
-        self.view.consumers(provider, self.request.incarnation.no)
+        self.view.consumers(provider, self.request.incarnation().no)
     }
 }
 

@@ -12,7 +12,7 @@ use control_plane_runtime::{Runtime, catch_panic, catch_panic_in};
 use control_plane_store::limit;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use plugin_sdk::{
-    AssetPlugin, CheckRequest, Diff, DiffRequest, FencingToken, IncarnationReader, Mono, Now,
+    AssetIntent, AssetPlugin, CheckRequest, Diff, DiffRequest, FencingToken, Mono, Now,
     PushRequest, Pushed, Run, plugin,
     service::{Checks, Stack},
 };
@@ -131,21 +131,20 @@ impl<R: Runtime> Calls<R> {
         }
         let named = Named::of(Some(plugin), "push", &asset);
         let (events, token) = (self.events.clone(), self.token);
-        let request = PushRequest::new(asset.id(), incarnation.id().clone(), token, run, change)
+        let request = PushRequest::new(AssetIntent::new(incarnation, asset), token, run, change)
             .cause(cause)
-            .continuation(continuation)
-            .reader(IncarnationReader::at(incarnation, asset));
+            .continuation(continuation);
         let stack = self.pushes.clone();
         let in_place = registered.config.in_memory && stack.is_none();
         let may_begin = self.may_begin(begin_by);
         let answer = async move {
             // R10: lease and age are compared with a fresh clock at the moment when the push begins.
             if !may_begin() {
-                let (asset, incarnation) = (&request.asset, &request.incarnation);
-                tracing::info!(%asset, %incarnation, "the push was not started: its evidence or the lease has expired; diffing again first");
+                let intent = &request.intent;
+                tracing::info!(asset = %intent.id(), incarnation = %intent.incarnation(), "the push was not started: its evidence or the lease has expired; diffing again first");
                 return not_started;
             }
-            tracing::info!(asset = %request.asset, incarnation = %request.incarnation, ?cause, turndown, "push");
+            tracing::info!(asset = %request.asset_id(), incarnation = %request.incarnation(), ?cause, turndown, "push");
             let push = async |request| registered.change(request).await;
             let answer = call(stack, request, push, "push", plugin::Error::unknown).await;
             fenced(&events, token, answer.as_ref().err());
@@ -192,11 +191,10 @@ impl<R: Runtime> Calls<R> {
             edges,
             brought,
         };
-        let request =
-            CheckRequest::new(asset.id(), incarnation.id().clone(), change, observed, now)
-                .cause(cause)
-                .reader(IncarnationReader::at(incarnation, asset))
-                .view(Arc::new(view));
+        let intent = AssetIntent::new(incarnation, asset);
+        let request = CheckRequest::new(intent, change, observed, now)
+            .cause(cause)
+            .view(Arc::new(view));
         let checks = self.checks.clone();
         let answer = async move {
             let answer = catch_panic_in(checks.call(request)).await;
@@ -250,9 +248,8 @@ impl<R> Drop for Calls<R> {
 }
 
 fn diff_request(target: &Target, token: FencingToken) -> DiffRequest {
-    let (asset, incarnation) = (&target.asset, &target.incarnation);
-    DiffRequest::new(asset.id(), incarnation.id().clone(), token, target.run)
-        .reader(IncarnationReader::at(incarnation.clone(), asset.clone()))
+    let intent = AssetIntent::new(target.incarnation.clone(), target.asset.clone());
+    DiffRequest::new(intent, token, target.run)
 }
 
 /// Calls a diff in place. `None`: the answer is not there at once, and this call is dropped.

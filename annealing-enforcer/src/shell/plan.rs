@@ -11,7 +11,7 @@ use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{Store, incarnations::Incarnations, record, records::Stopped};
 use futures::{StreamExt, channel::mpsc, stream};
 use plugin_sdk::{
-    Actuation, BoxError, Diff, DiffRequest, IncarnationReader, PinEvent, RehearsedRollouts, Run,
+    Actuation, AssetIntent, BoxError, Diff, DiffRequest, PinEvent, RehearsedRollouts, Run,
     service::{Checks, Stack},
 };
 use prodspec_model::{
@@ -216,8 +216,7 @@ impl<R: Runtime> Planner<R> {
             incarnation: incarnation.no(),
         };
         let token = rehearsal::TOKEN;
-        let request = DiffRequest::new(asset.id(), incarnation.id().clone(), token, run)
-            .reader(IncarnationReader::at(incarnation, asset));
+        let request = DiffRequest::new(AssetIntent::new(incarnation, asset), token, run);
         let limit = registered.config.diff_deadline;
         let deadline = self.runtime.now().mono + limit;
         let answer = diff(self.diffs.clone(), registered.plugin.clone(), request);

@@ -30,7 +30,7 @@ struct Scripted(Arc<AtomicUsize>);
 impl AssetPlugin for Scripted {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         match asset.id_str() {
             "hangs" => pending().await,
             "panics" => panic!("on purpose"),
@@ -60,17 +60,17 @@ impl CheckPlugin for NeighbourCheck {
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
-        match request.asset.as_str() {
+        match request.asset_id().as_str() {
             "check-hangs" => pending().await,
             "check-panics" => panic!("on purpose"),
             _ => {}
         }
         let view = request.view.as_ref().unwrap();
-        let no = request.incarnation.no;
+        let no = request.incarnation().no;
         let mut verdict = request.proceed();
         let (consumers, providers) = (
-            view.consumers(&request.asset, no),
-            view.providers(&request.asset, no),
+            view.consumers(request.asset_id(), no),
+            view.providers(request.asset_id(), no),
         );
         let all = consumers.into_iter().chain(providers);
         for link in all.filter(|_| no.0 >= self.0) {

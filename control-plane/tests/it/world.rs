@@ -164,8 +164,8 @@ impl Production {
 #[async_trait]
 impl AssetPlugin for Production {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
-        let there = self.state().sizes.get(&request.asset).copied();
+        let asset = request.asset()?;
+        let there = self.state().sizes.get(request.asset_id()).copied();
         let down = asset.has_addon(addons::Turndown::TYPE);
         let wanted = asset.payload::<Service>().ok().map(|service| service.size);
         if there == wanted.filter(|_| !down) {
@@ -177,20 +177,20 @@ impl AssetPlugin for Production {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
-        if self.hangs(&request.asset) {
+        let asset = request.asset()?;
+        if self.hangs(request.asset_id()) {
             return std::future::pending().await;
         }
         let mut state = self.state();
-        if state.broken.contains(&request.asset) {
+        if state.broken.contains(request.asset_id()) {
             return Err(plugin::Error::transient("it is broken"));
         }
         let service = asset.payload::<Service>().ok();
         let size = service
             .ok_or_else(|| plugin::Error::permanent("no service"))?
             .size;
-        state.sizes.insert(request.asset.clone(), size);
-        state.pushes.push(request.asset);
+        state.sizes.insert(request.asset_id().clone(), size);
+        state.pushes.push(request.asset_id().clone());
         Ok(Pushed::Done)
     }
 }
@@ -199,8 +199,8 @@ impl AssetPlugin for Production {
 impl Turndown for Production {
     async fn turndown(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
         let mut state = self.state();
-        state.sizes.remove(&request.asset);
-        state.pushes.push(request.asset);
+        state.sizes.remove(request.asset_id());
+        state.pushes.push(request.asset_id().clone());
         Ok(Pushed::Done)
     }
 }

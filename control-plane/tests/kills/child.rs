@@ -110,7 +110,7 @@ impl Remote {
 #[async_trait]
 impl AssetPlugin for Remote {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let question = Question::Look {
             asset: asset.id_str().to_owned(),
         };
@@ -128,7 +128,7 @@ impl AssetPlugin for Remote {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let service = asset.payload::<Service>();
         let question = Question::Push {
             asset: asset.id_str().to_owned(),

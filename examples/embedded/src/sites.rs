@@ -66,9 +66,9 @@ fn failed(path: &Path, error: &Error) -> plugin::Error {
 #[async_trait]
 impl AssetPlugin for Files {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let page: Page = read(&asset)?;
-        let there = self.there(&request.asset).await?;
+        let there = self.there(request.asset_id()).await?;
         if there.as_ref() == Some(&page.text) {
             return Ok(Diff::in_sync());
         }
@@ -82,8 +82,8 @@ impl AssetPlugin for Files {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let page: Page = read(&request.reader.asset(&request.asset)?)?;
-        self.write(&request.asset, &page.text).await?;
+        let page: Page = read(&request.asset()?)?;
+        self.write(request.asset_id(), &page.text).await?;
         Ok(Pushed::Done)
     }
 }

@@ -100,7 +100,7 @@ fn pages(
 }
 
 fn differs(request: &DiffRequest) -> Result<Diff, plugin::Error> {
-    let asset = request.reader.asset(&request.asset)?;
+    let asset = request.asset()?;
     let change = Change::new(&asset, "write the page", vec![], Effects::default());
     Ok(Diff::differs(change))
 }

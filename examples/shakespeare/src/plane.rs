@@ -121,14 +121,8 @@ fn rollout_config() -> strategist::Config {
 /// Prints a line when a push begins, but not for the follow-up calls of the same push.
 fn narrated(request: PushRequest) -> PushRequest {
     if !request.continuation {
-        let PushRequest {
-            asset,
-            incarnation,
-            cause,
-            ..
-        } = &request;
-        let cause = format!("{cause:?}").to_lowercase();
-        say(format_args!("push {asset} at {incarnation} ({cause})"));
+        let cause = format!("{:?}", request.cause).to_lowercase();
+        say(format_args!("push {} ({cause})", request.intent));
     }
     request
 }

@@ -7,7 +7,7 @@ use prodspec_model::{AssetId, Digest, Incarnation};
 
 use super::Violation;
 use crate::{
-    AssetPlugin, Diff, DiffRequest, FencingToken, Guard, IncarnationReader, Observed, PushRequest,
+    AssetIntent, AssetPlugin, Diff, DiffRequest, FencingToken, Guard, Observed, PushRequest,
     Pushed, Run, plugin,
 };
 
@@ -235,15 +235,13 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
     }
 
     fn diff_request(&self, token: FencingToken, n: u32) -> DiffRequest {
-        let (asset, incarnation) = (self.asset.clone(), self.intent.id().clone());
-        DiffRequest::new(asset, incarnation, token, self.numbered(n))
-            .reader(IncarnationReader::new(self.intent.clone()))
+        let intent = AssetIntent::find(self.intent.clone(), self.asset.clone());
+        DiffRequest::new(intent, token, self.numbered(n))
     }
 
     fn push_request(&self, token: FencingToken, n: u32, change: Digest) -> PushRequest {
-        let (asset, incarnation) = (self.asset.clone(), self.intent.id().clone());
-        PushRequest::new(asset, incarnation, token, self.numbered(n), change)
-            .reader(IncarnationReader::new(self.intent.clone()))
+        let intent = AssetIntent::find(self.intent.clone(), self.asset.clone());
+        PushRequest::new(intent, token, self.numbered(n), change)
     }
 
     fn numbered(&self, n: u32) -> Run {

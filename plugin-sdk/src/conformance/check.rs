@@ -120,11 +120,11 @@ where
         let found = over(layer, Some(beneath.clone()), request).await?;
         if !holds(&found, &beneath) {
             let law = "a layer keeps the whole verdict of the service beneath it";
-            return Err(Violation::new(&request.asset, law, (found, beneath)));
+            return Err(Violation::new(request.asset_id(), law, (found, beneath)));
         }
         if !applies && !holds(&beneath, &found) {
             let law = "a check that does not apply to a cause adds nothing";
-            return Err(Violation::new(&request.asset, law, found));
+            return Err(Violation::new(request.asset_id(), law, found));
         }
     }
     Ok(())
@@ -139,13 +139,13 @@ where
     let law =
         "a delay carries the name of a check of the stack; put the check in with a CheckLayer";
     let found = checks.call(request.clone()).await;
-    let found = found.map_err(|error| Violation::new(&request.asset, law, error))?;
+    let found = found.map_err(|error| Violation::new(request.asset_id(), law, error))?;
     match found
         .delays
         .iter()
         .find(|delay| !checks.names().contains(&delay.check))
     {
-        Some(delay) => Err(Violation::new(&request.asset, law, delay)),
+        Some(delay) => Err(Violation::new(request.asset_id(), law, delay)),
         None => Ok(()),
     }
 }
@@ -158,11 +158,11 @@ where
     let found = over(layer, None, request).await?;
     if found.is_proceed() || found.delays.len() <= own.delays.len() {
         let law = "an error beneath is a delay";
-        return Err(Violation::new(&request.asset, law, found));
+        return Err(Violation::new(request.asset_id(), law, found));
     }
     if !holds(&found, &own) {
         let law = "an error beneath keeps every finding of the layer";
-        return Err(Violation::new(&request.asset, law, (found, own)));
+        return Err(Violation::new(request.asset_id(), law, (found, own)));
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ where
         .call(request.clone())
         .await;
     let law = "an error is a delay, not an error of the stack";
-    found.map_err(|error| Violation::new(&request.asset, law, error))
+    found.map_err(|error| Violation::new(request.asset_id(), law, error))
 }
 
 /// Whether `all` contains all parts of `part` and is not younger.

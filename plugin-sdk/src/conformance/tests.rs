@@ -164,14 +164,14 @@ enum Fault {
 #[async_trait]
 impl AssetPlugin for Faulty {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        if self.1 == Fault::UnknownIsInSync && request.reader.get(&request.asset).is_none() {
+        if self.1 == Fault::UnknownIsInSync && request.reader().get(request.asset_id()).is_none() {
             return Ok(Diff::in_sync());
         }
         if self.1 == Fault::RefusesPlans && request.token == FencingToken(0) {
             return Err(plugin::Error::fenced("an older owner"));
         }
-        let id = request.asset.clone();
-        let payload = request.reader.asset(&id)?.payload_json().to_owned();
+        let id = request.asset_id().clone();
+        let payload = request.reader().asset(&id)?.payload_json().to_owned();
         let diff = self.0.diff(request).await;
         if self.1 == Fault::DiffPushes {
             self.0.tamper(&id, Some(&payload));
@@ -240,7 +240,7 @@ fn guarded_plugin_that_accepts_old_calls_is_reported() {
     let mock = || {
         let mut mock = MockAssetPlugin::new();
         mock.expect_diff().returning(|request| {
-            request.reader.asset(&request.asset)?;
+            request.asset()?;
             Ok(Diff::in_sync())
         });
         mock.expect_push().returning(|_| Ok(Pushed::Done));

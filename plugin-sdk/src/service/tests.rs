@@ -15,29 +15,32 @@ use tower::{Layer, ServiceBuilder};
 
 use super::*;
 use crate::{
-    AssetPlugin, BoxError, Cause, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay,
-    Diff, DiffRequest, FencingToken, Finding, Health, Judgement, Progress, PushRequest, Pushed,
-    Recheck, Run, SelectRequest, Selection, TargetSelection, Verdict,
+    AssetIntent, AssetPlugin, BoxError, Cause, Causes, CheckInfo, CheckName, CheckPlugin,
+    CheckRequest, Delay, Diff, DiffRequest, FencingToken, Finding, Health, Judgement, Progress,
+    PushRequest, Pushed, Recheck, Run, SelectRequest, Selection, TargetSelection, Verdict,
     conformance::AssetSuite,
     plugin,
     testing::{self, InMemoryProduction, MockAssetPlugin, MockTargetSelection},
 };
 
 fn diff_request(asset: &Asset) -> DiffRequest {
-    let reader = testing::reader([asset.clone()]);
-    let incarnation = reader.incarnation().unwrap().clone();
+    let incarnation = testing::incarnation(1, [asset.clone()]);
     let run = Run {
         slot: 0,
         n: 1,
-        incarnation: incarnation.no,
+        incarnation: incarnation.no(),
     };
-    DiffRequest::new(asset.id(), incarnation, FencingToken(1), run).reader(reader)
+    DiffRequest::new(
+        AssetIntent::new(incarnation, asset.clone()),
+        FencingToken(1),
+        run,
+    )
 }
 
 fn push_request(asset: &Asset) -> PushRequest {
     let diff = diff_request(asset);
     let change = asset.digest();
-    PushRequest::new(diff.asset, diff.incarnation, diff.token, diff.run, change).reader(diff.reader)
+    PushRequest::new(diff.intent, diff.token, diff.run, change)
 }
 
 /// A plugin and check that never answers.

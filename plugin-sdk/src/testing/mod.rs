@@ -13,7 +13,7 @@ pub use mocks::{
     MockAssetPlugin, MockCheckPlugin, MockHealthValidator, MockMetricSource, MockTargetSelection,
     MockTurndown,
 };
-pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader, seal};
+pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader, seal, without_content};
 pub use production::InMemoryProduction;
 pub use rollouts::{FakeHealth, health_request, select_request, target, watched};
 pub use view::FakeView;

@@ -9,7 +9,7 @@ use prodspec_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Change, CheckRequest, Effects, IncarnationReader, Mono, Now, Observed};
+use crate::{AssetIntent, Change, CheckRequest, Effects, IncarnationReader, Mono, Now, Observed};
 
 /// Wall-clock time of the requests made here: Wednesday, 2026-03-04 12:00 UTC.
 pub const NOW: Timestamp = Timestamp::constant(1_772_625_600, 0);
@@ -87,12 +87,13 @@ pub fn check_request(asset: &Asset) -> CheckRequest {
         mono: Mono(0),
         wall: NOW,
     };
-    CheckRequest::new(
-        asset.id(),
-        incarnation.id().clone(),
-        Arc::new(change),
-        Observed::default(),
-        now,
-    )
-    .reader(IncarnationReader::new(incarnation))
+    let intent = AssetIntent::new(incarnation, asset.clone());
+    CheckRequest::new(intent, Arc::new(change), Observed::default(), now)
+}
+
+/// The request as it is after it crossed a process boundary: its intent has no content.
+pub fn without_content(mut request: CheckRequest) -> CheckRequest {
+    let intent = request.intent;
+    request.intent = AssetIntent::named(intent.incarnation().clone(), intent.id().clone());
+    request
 }

@@ -123,24 +123,24 @@ impl State {
 #[async_trait]
 impl AssetPlugin for InMemoryProduction {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, PluginError> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let mut state = self.state();
         // Token 0 belongs to a plan, which is never refused.
         if request.token > FencingToken(0) {
-            state.admit(&request.asset, request.token, request.run)?;
+            state.admit(request.asset_id(), request.token, request.run)?;
         }
-        let there = state.payloads.get(&request.asset).cloned();
+        let there = state.payloads.get(request.asset_id()).cloned();
         Ok(self.compare(&asset, there))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, PluginError> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let mut state = self.state();
-        state.admit(&request.asset, request.token, request.run)?;
+        state.admit(request.asset_id(), request.token, request.run)?;
         let wanted = asset.payload_json().to_owned();
-        let before = state.payloads.insert(request.asset.clone(), wanted);
+        let before = state.payloads.insert(request.asset_id().clone(), wanted);
         if before.as_deref() != Some(asset.payload_json()) {
-            state.pushed.push(request.asset);
+            state.pushed.push(request.asset_id().clone());
         }
         Ok(Pushed::Done)
     }
@@ -150,9 +150,9 @@ impl AssetPlugin for InMemoryProduction {
 impl Turndown for InMemoryProduction {
     async fn turndown(&self, request: PushRequest) -> Result<Pushed, PluginError> {
         let mut state = self.state();
-        state.admit(&request.asset, request.token, request.run)?;
-        if state.payloads.remove(&request.asset).is_some() {
-            state.pushed.push(request.asset);
+        state.admit(request.asset_id(), request.token, request.run)?;
+        if state.payloads.remove(request.asset_id()).is_some() {
+            state.pushed.push(request.asset_id().clone());
         }
         Ok(Pushed::Done)
     }

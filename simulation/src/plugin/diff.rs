@@ -18,7 +18,7 @@ use crate::{
 impl Network {
     /// Carries out a diff call with the faults of the network.
     pub(super) async fn compare(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let at = number(asset.id_str());
         self.world.note(
             "diff",
@@ -31,7 +31,7 @@ impl Network {
             state.judge_intent(&Call {
                 node: self.node.0,
                 asset: &asset,
-                incarnation: request.incarnation.no.0,
+                incarnation: request.incarnation().no.0,
                 token: request.token.0,
                 change: None,
                 cause: None,

@@ -31,14 +31,14 @@ struct Course {
 impl Network {
     /// Carries out a push or turndown call and reports its answer to the judge.
     pub(super) async fn change(&self, request: PushRequest, turndown: bool) -> Answer {
-        let at = number(request.asset.as_str());
+        let at = number(request.asset_id().as_str());
         let answer = self.carry(request, turndown).await;
         self.world.state().answered(self.node, at, &answer);
         answer
     }
 
     async fn carry(&self, request: PushRequest, turndown: bool) -> Answer {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let at = number(asset.id_str());
         let what = if request.continuation {
             "follow up"
@@ -50,7 +50,7 @@ impl Network {
         let call = Call {
             node: self.node.0,
             asset: &asset,
-            incarnation: request.incarnation.no.0,
+            incarnation: request.incarnation().no.0,
             token: request.token.0,
             change: Some(request.change),
             cause: Some(request.cause),

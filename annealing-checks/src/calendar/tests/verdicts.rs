@@ -5,7 +5,7 @@ use jiff::civil::date;
 use plugin_sdk::{
     Cause, Causes, Recheck,
     service::{Proceed, stack},
-    testing::{NOW, Thing},
+    testing::{self, NOW, Thing},
 };
 use prodspec_model::Message;
 use tower::Layer;
@@ -54,7 +54,7 @@ fn calendar_applies_to_assets_of_its_types_only() {
     let this = calendar(Types::only(["db.v1.Schema", Thing::TYPE]));
     assert!(check(&other, request(NOW)).is_proceed());
     assert!(!check(&this, request(NOW)).is_proceed());
-    let unreadable = request(NOW).reader(Default::default());
+    let unreadable = testing::without_content(request(NOW));
     assert!(
         !check(&other, unreadable).is_proceed(),
         "an asset of unknown type waits"

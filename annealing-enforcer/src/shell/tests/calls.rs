@@ -76,12 +76,12 @@ impl Blocking {
 #[async_trait::async_trait]
 impl AssetPlugin for Blocking {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        self.block(Stage::Diff, &request.asset);
+        self.block(Stage::Diff, request.asset_id());
         self.production.diff(request).await
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        self.block(Stage::Push, &request.asset);
+        self.block(Stage::Push, request.asset_id());
         self.production.push(request).await
     }
 }
@@ -93,7 +93,7 @@ impl CheckPlugin for Blocking {
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
-        self.block(Stage::Check, &request.asset);
+        self.block(Stage::Check, request.asset_id());
         Ok(request.proceed())
     }
 }

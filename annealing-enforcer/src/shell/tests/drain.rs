@@ -49,13 +49,13 @@ impl Slow {
 #[async_trait::async_trait]
 impl AssetPlugin for Slow {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        self.note("diff", &request.asset);
+        self.note("diff", request.asset_id());
         self.production.diff(request).await
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        self.note("push", &request.asset);
-        let _ = self.began.send(request.asset.clone());
+        self.note("push", request.asset_id());
+        let _ = self.began.send(request.asset_id().clone());
         TokioRuntime::current().sleep(self.takes).await;
         let more = {
             let mut left = self.in_progress.lock().unwrap();

@@ -125,12 +125,18 @@ struct Gate {
 #[async_trait::async_trait]
 impl AssetPlugin for Gated {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let wanted = asset.payload_json();
         if wanted.contains("lost") {
             return Err(plugin::Error::transient("no route to it"));
         }
-        let there = self.0.there.lock().unwrap().get(&request.asset).cloned();
+        let there = self
+            .0
+            .there
+            .lock()
+            .unwrap()
+            .get(request.asset_id())
+            .cloned();
         if there.as_deref() == Some(wanted) {
             return Ok(Diff::in_sync());
         }
@@ -142,13 +148,17 @@ impl AssetPlugin for Gated {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
-        self.0.begun.lock().unwrap().insert(request.asset.clone());
+        let asset = request.asset()?;
+        self.0
+            .begun
+            .lock()
+            .unwrap()
+            .insert(request.asset_id().clone());
         if self.0.closed.load(Ordering::SeqCst) {
             return futures::future::pending().await;
         }
         let mut there = self.0.there.lock().unwrap();
-        there.insert(request.asset, asset.payload_json().to_owned());
+        there.insert(request.asset_id().clone(), asset.payload_json().to_owned());
         Ok(Pushed::Done)
     }
 }
@@ -163,7 +173,7 @@ impl CheckPlugin for Careful {
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, plugin_sdk::BoxError> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let mut verdict = request.proceed();
         let hour = Recheck::After(Duration::from_secs(3600));
         if asset.payload_json().contains("frozen") {
@@ -174,7 +184,7 @@ impl CheckPlugin for Careful {
             verdict.claims.push(Claim::Exclusive(lane.into()));
         }
         let view = request.view.as_ref().ok_or("no view")?;
-        for link in view.providers(&request.asset, request.incarnation.no) {
+        for link in view.providers(request.asset_id(), request.incarnation().no) {
             let seen = view.observe(&link.asset).await?;
             verdict.relies_on.push(seen.stamp);
             verdict.as_of = verdict.as_of.min(seen.as_of);

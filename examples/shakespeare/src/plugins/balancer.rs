@@ -40,9 +40,9 @@ fn spec(asset: &Asset) -> Result<BalancerSpec, plugin::Error> {
 #[async_trait]
 impl AssetPlugin for Balancers {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
-        let caller = caller(request.token, request.run, &request.incarnation);
-        let there = match self.cells.find(cluster_of(&request.asset)).await? {
+        let asset = request.asset()?;
+        let caller = caller(request.token, request.run, request.incarnation());
+        let there = match self.cells.find(cluster_of(request.asset_id())).await? {
             Some(cell) => cell.balancer(&caller).await.map_err(unseen)?,
             None => None,
         };
@@ -54,9 +54,9 @@ impl AssetPlugin for Balancers {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let spec = spec(&request.reader.asset(&request.asset)?)?;
-        let caller = caller(request.token, request.run, &request.incarnation);
-        let cell = self.cells.ensure(cluster_of(&request.asset)).await?;
+        let spec = spec(&request.asset()?)?;
+        let caller = caller(request.token, request.run, request.incarnation());
+        let cell = self.cells.ensure(cluster_of(request.asset_id())).await?;
         let progress = cell.put_balancer(&spec, &caller).await;
         progress.map(pushed).map_err(unchanged)
     }
@@ -65,8 +65,8 @@ impl AssetPlugin for Balancers {
 #[async_trait]
 impl Turndown for Balancers {
     async fn turndown(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let caller = caller(request.token, request.run, &request.incarnation);
-        let Some(cell) = self.cells.find(cluster_of(&request.asset)).await? else {
+        let caller = caller(request.token, request.run, request.incarnation());
+        let Some(cell) = self.cells.find(cluster_of(request.asset_id())).await? else {
             return Ok(Pushed::Done);
         };
         let progress = cell.delete_balancer(&caller).await;

@@ -45,8 +45,8 @@ fn spec(asset: &Asset) -> Result<BalancerSpec, plugin::Error> {
 #[async_trait]
 impl AssetPlugin for GlobalBalancers {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
-        let caller = caller(request.token, request.run, &request.incarnation);
+        let asset = request.asset()?;
+        let caller = caller(request.token, request.run, request.incarnation());
         let there = match self.cells.find(GLOBAL_CELL).await? {
             Some(cell) => cell.balancer(&caller).await.map_err(unseen)?,
             None => None,
@@ -55,8 +55,8 @@ impl AssetPlugin for GlobalBalancers {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let spec = spec(&request.reader.asset(&request.asset)?)?;
-        let caller = caller(request.token, request.run, &request.incarnation);
+        let spec = spec(&request.asset()?)?;
+        let caller = caller(request.token, request.run, request.incarnation());
         let cell = self.cells.ensure(GLOBAL_CELL).await?;
         let progress = cell.put_balancer(&spec, &caller).await;
         progress.map(pushed).map_err(unchanged)

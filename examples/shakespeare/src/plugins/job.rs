@@ -31,9 +31,9 @@ impl Jobs {
 #[async_trait]
 impl AssetPlugin for Jobs {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
-        let caller = caller(request.token, request.run, &request.incarnation);
-        let there = match self.cells.find(cluster_of(&request.asset)).await? {
+        let asset = request.asset()?;
+        let caller = caller(request.token, request.run, request.incarnation());
+        let there = match self.cells.find(cluster_of(request.asset_id())).await? {
             Some(cell) => cell.job(JOB, &caller).await.map_err(unseen)?,
             None => None,
         };
@@ -45,10 +45,10 @@ impl AssetPlugin for Jobs {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let spec = asset.payload::<FrontendJob>().map_err(misread)?.spec();
-        let caller = caller(request.token, request.run, &request.incarnation);
-        let cell = self.cells.ensure(cluster_of(&request.asset)).await?;
+        let caller = caller(request.token, request.run, request.incarnation());
+        let cell = self.cells.ensure(cluster_of(request.asset_id())).await?;
         let progress = cell.put_job(JOB, &spec, &caller).await;
         progress.map(pushed).map_err(unchanged)
     }
@@ -57,8 +57,8 @@ impl AssetPlugin for Jobs {
 #[async_trait]
 impl Turndown for Jobs {
     async fn turndown(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let caller = caller(request.token, request.run, &request.incarnation);
-        let Some(cell) = self.cells.find(cluster_of(&request.asset)).await? else {
+        let caller = caller(request.token, request.run, request.incarnation());
+        let Some(cell) = self.cells.find(cluster_of(request.asset_id())).await? else {
             return Ok(Pushed::Done);
         };
         let progress = cell.delete_job(JOB, &caller).await;

@@ -52,17 +52,17 @@ fn refused(error: Error) -> plugin::Error {
 #[async_trait]
 impl AssetPlugin for Schemas {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let wanted: DatabaseSchema = asset.payload().map_err(misread)?;
-        let caller = caller(request.token, request.run, &request.incarnation);
+        let caller = caller(request.token, request.run, request.incarnation());
         let there = self.call(move |path| look(path, &caller)).await?;
         Ok(compare(&asset, wanted.version, there))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
+        let asset = request.asset()?;
         let wanted: DatabaseSchema = asset.payload().map_err(misread)?;
-        let caller = caller(request.token, request.run, &request.incarnation);
+        let caller = caller(request.token, request.run, request.incarnation());
         self.call(move |path| migrate(path, wanted.version, &caller))
             .await?;
         Ok(Pushed::Done)

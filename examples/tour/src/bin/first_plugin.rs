@@ -78,8 +78,8 @@ fn text(asset: &Asset) -> Result<String, plugin::Error> {
 #[async_trait]
 impl AssetPlugin for NoticeBoard {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
-        let asset = request.reader.asset(&request.asset)?;
-        let (intended, there) = (text(&asset)?, self.there(&request.asset)?);
+        let asset = request.asset()?;
+        let (intended, there) = (text(&asset)?, self.there(request.asset_id())?);
         if there.as_ref() == Some(&intended) {
             return Ok(Diff::in_sync());
         }
@@ -89,9 +89,13 @@ impl AssetPlugin for NoticeBoard {
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
-        let text = text(&request.reader.asset(&request.asset)?)?;
-        std::fs::write(self.file(&request.asset), text).map_err(failed)?;
-        println!("  pushed {}, because of {:?}", request.asset, request.cause);
+        let text = text(&request.asset()?)?;
+        std::fs::write(self.file(request.asset_id()), text).map_err(failed)?;
+        println!(
+            "  pushed {}, because of {:?}",
+            request.asset_id(),
+            request.cause
+        );
         Ok(Pushed::Done)
     }
 }
