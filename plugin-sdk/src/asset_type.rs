@@ -190,7 +190,7 @@ impl AssetTypes {
             .into_iter()
             .chain(asset.addons().filter_map(addon))
             .map(|(part, problem)| {
-                let field = match problem.field.as_str() {
+                let field = match &*problem.field {
                     "" => part,
                     inside if inside.starts_with('[') => part + inside,
                     inside => format!("{part}.{inside}"),

@@ -166,11 +166,13 @@ impl Drafts {
             .map_err(|error| Problem::new(with_causes(&error)).origin(&place))
     }
 
-    /// Builds a changed copy of an asset ([`Asset::edit`]) and adds it. The copy keeps its provenance.
+    /// Builds a changed copy of an asset ([`Asset::edit`]) and adds it. The copy keeps its provenance, and names this
+    /// generator as one that amended it.
     ///
     /// # Errors
     /// If the asset cannot be built.
     pub fn amend(&mut self, asset: AssetBuilder) -> Result<(), Problem> {
+        let asset = asset.amended_by(&self.generator);
         self.build(asset).map_err(Problem::from)
     }
 

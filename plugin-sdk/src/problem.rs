@@ -32,7 +32,7 @@ pub enum Severity {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Problem {
-    /// The document of the problem, such as `manifest.yaml#0`. Empty when unknown.
+    /// The place of the problem's document, such as `manifest.yaml#0`. Empty when unknown.
     pub document: String,
     /// Line in the document, from 1; 0 when unknown.
     pub line: u32,
@@ -41,13 +41,17 @@ pub struct Problem {
     /// The asset that has the problem. `None`: no single asset has it.
     pub asset: Option<AssetId>,
     /// The field that has the problem, such as `clusters[1].replicas`. Empty when unknown.
-    pub field: String,
+    pub field: Box<str>,
     /// Description of the problem, and of what to do about it.
     pub message: String,
     /// Name of the source, generator or validator that found it. Empty when unknown.
     pub by: Box<str>,
     /// Whether the problem prevents a seal.
     pub severity: Severity,
+    /// The field of a document that the problem comes from. Line and column are found by its path, each time anew.
+    /// `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Box<Provenance>>,
 }
 
 impl Problem {
@@ -75,7 +79,7 @@ impl Problem {
 
     /// Sets the field that has the problem.
     #[must_use]
-    pub fn field(mut self, field: impl Into<String>) -> Self {
+    pub fn field(mut self, field: impl Into<Box<str>>) -> Self {
         self.field = field.into();
         self
     }
@@ -87,10 +91,12 @@ impl Problem {
         self
     }
 
-    /// Sets the place to the place that an asset came from.
+    /// Sets the place to the field of a document that an asset came from. The line and the column of the field are filled
+    /// in before the problem is shown.
     #[must_use]
-    pub fn origin(self, origin: &Provenance) -> Self {
-        self.at(&origin.document, origin.line, origin.column)
+    pub fn origin(mut self, origin: &Provenance) -> Self {
+        self.origin = Some(Box::new(origin.clone()));
+        self.at(&origin.document, 0, 0)
     }
 
     /// Sets the name of the source, generator or validator that found the problem.

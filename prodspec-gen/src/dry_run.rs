@@ -22,12 +22,19 @@ impl Pipeline {
             .into_iter()
             .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(Update::Whole(reading))))
             .collect();
-        let (candidate, mut problems) = match Memo::new().draft(self, readings, parent) {
-            Ok(draft) => (Some(draft.candidate), Problems::none()),
-            Err(refused) => (refused.candidate, refused.problems),
+        let memo = Memo::new();
+        let (candidate, mut problems, run) = match memo.draft(self, readings, parent) {
+            Ok(draft) => (
+                Some(draft.candidate),
+                Problems::none(),
+                draft.overlay.into(),
+            ),
+            Err(refused) => (refused.candidate, refused.problems, refused.overlay),
         };
         let judge = |candidate| guard::judge(&self.0.guards, candidate, &[]);
         problems.extend(candidate.iter().flat_map(|it| judge(it).problems));
+        memo.refresh(Some(&run), &mut problems);
+        memo.locate(Some(&run), &mut problems);
         candidate.filter(|_| !problems.any_error()).ok_or(problems)
     }
 }

@@ -74,7 +74,7 @@ impl Generator for Items {
         for document in input.documents() {
             let items: BTreeMap<String, Located<Written>> = document.read()?;
             for (name, item) in items {
-                let from = document.provenance_at(item.line, item.column);
+                let from = document.provenance_at(&*item.path);
                 if item.n == 13 {
                     out.problem(Problem::new("13 is not allowed").field(name).origin(&from));
                     continue;

@@ -46,7 +46,7 @@ impl Generator for Jobs {
             let manifest: Manifest = document.read()?;
             for (cluster, job) in manifest.clusters {
                 let id = AssetId::new(&format!("job/{cluster}"))?;
-                let from = document.provenance_at(job.line, job.column);
+                let from = document.provenance_at(&*job.path);
                 out.asset(Asset::builder(id).payload(&job.value)?, from)?;
             }
         }

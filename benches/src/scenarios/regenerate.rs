@@ -142,7 +142,7 @@ impl Generator for Jobs {
         for document in input.documents() {
             let jobs: std::collections::BTreeMap<String, Located<JobType>> = document.read()?;
             for (name, job) in jobs {
-                let from = document.provenance_at(job.line, job.column);
+                let from = document.provenance_at(&*job.path);
                 let asset = Asset::builder(AssetId::new(&format!("job/{name}"))?);
                 out.asset(asset.payload(&*job)?, from)?;
             }

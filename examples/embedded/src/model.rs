@@ -50,7 +50,7 @@ impl Generator for Sites {
                     site: site.site.clone(),
                     text: format!("{}, this is {}.\n", site.greeting, name.value),
                 };
-                let from = document.provenance_at(name.line, name.column);
+                let from = document.provenance_at(&*name.path);
                 out.asset(Asset::builder(id).payload(&page)?, from)?;
             }
         }

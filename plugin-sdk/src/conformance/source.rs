@@ -150,11 +150,7 @@ mod tests {
                 documents,
             } = self.read().await?;
             let there: Vec<_> = documents.iter().map(|it| it.key().clone()).collect();
-            let key = |index| DocumentKey {
-                source: self.name(),
-                path: "t".into(),
-                index,
-            };
+            let key = |index| DocumentKey::at(&self.name().0, "t", index);
             let gone = [1, 2].map(key).into_iter();
             let gone = gone.filter(|key| !self.forgets && !there.contains(key));
             let gone = gone.collect();

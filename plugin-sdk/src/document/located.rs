@@ -1,27 +1,28 @@
-//! Values with their positions, for generators whose assets and problems should point to an exact line.
+//! Values with their field paths, for generators whose assets and problems should point to an exact place.
 
 use std::{fmt, marker::PhantomData, ops::Deref};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A `T` and its position in its document. Deserialized from other formats, line and column are 0.
+/// A `T` and the path of its field in its document, such as `clusters[1]`. It knows no line: a line is wrong after the
+/// next edit of the document. Deserialized from other formats, the path is empty.
 ///
 /// ```
-/// # use plugin_sdk::document::{Document, Located, Node, Value};
-/// let two = Node { line: 7, column: 3, value: Value::Int(2) };
-/// let list = Node { line: 6, column: 1, value: Value::Sequence(vec![two]) };
-/// let read: Vec<Located<u32>> = Document::new("m", "m", 0, list).read()?;
-/// assert_eq!((*read[0], read[0].line, read[0].column), (2, 7, 3));
+/// # use plugin_sdk::document::{Document, Located, Node};
+/// let list = Node::from(serde_json::json!({ "sizes": [1, 2] }));
+/// let document = Document::new("m.yaml", "m.yaml", 0, list);
+/// let sizes: Vec<Located<u32>> = document.read_at("sizes")?;
+/// assert_eq!((*sizes[1], &*sizes[1].path), (2, "sizes[1]"));
+/// let from = document.provenance_at(&*sizes[1].path);
+/// assert_eq!(from.path, "sizes[1]");
 /// # Ok::<(), plugin_sdk::Problem>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Located<T> {
-    /// The value at this position.
+    /// The value of this field.
     pub value: T,
-    /// Line, from 1; 0 when unknown.
-    pub line: u32,
-    /// Column, from 1; 0 when unknown.
-    pub column: u32,
+    /// The path of the field from the outermost value of the document.
+    pub path: Box<str>,
 }
 
 impl<T> Deref for Located<T> {
@@ -31,7 +32,7 @@ impl<T> Deref for Located<T> {
     }
 }
 
-/// The name that [`Located`] passes to a deserializer. The document reader answers it with line, column and value.
+/// The name that [`Located`] passes to a deserializer. The document reader answers it with path and value.
 pub(super) const NAME: &str = "$plugin_sdk::Located";
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
@@ -52,8 +53,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
                 let value = T::deserialize(deserializer)?;
                 Ok(Located {
                     value,
-                    line: 0,
-                    column: 0,
+                    path: Box::default(),
                 })
             }
 
@@ -61,10 +61,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
                 self,
                 mut parts: A,
             ) -> Result<Located<T>, A::Error> {
-                let missing = || de::Error::custom("a located value has three parts");
+                let missing = || de::Error::custom("a located value has two parts");
                 Ok(Located {
-                    line: parts.next_element()?.ok_or_else(missing)?,
-                    column: parts.next_element()?.ok_or_else(missing)?,
+                    path: parts.next_element()?.ok_or_else(missing)?,
                     value: parts.next_element()?.ok_or_else(missing)?,
                 })
             }

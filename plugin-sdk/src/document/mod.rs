@@ -1,59 +1,20 @@
 //! Documents: the content of a source of truth, as trees of values that know their line and column.
 
+mod key;
 mod located;
+mod node;
 mod reader;
 
 use std::sync::Arc;
 
-use prodspec_model::{Provenance, SourceName};
+use prodspec_model::Provenance;
 use serde::de::DeserializeOwned;
 
+pub use key::{DocumentKey, DocumentName};
 pub use located::Located;
+pub use node::{Name, Node, Value};
 
 use crate::problem::Problem;
-
-/// One value of a document, with its position.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Node {
-    /// Line, from 1; 0 when unknown.
-    pub line: u32,
-    /// Column, from 1; 0 when unknown.
-    pub column: u32,
-    /// The value at this position.
-    pub value: Value,
-}
-
-/// A value of a document: the values of JSON, with exact integers and finite floats.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    /// The null value, such as an empty value in YAML.
-    Null,
-    /// A boolean: true or false.
-    Bool(bool),
-    /// An integer from `i64::MIN` to `i64::MAX`.
-    Int(i64),
-    /// An integer from `i64::MAX + 1` to `u64::MAX`.
-    Uint(u64),
-    /// A floating-point number, which is finite.
-    Float(f64),
-    /// A text, without its quotes and escapes.
-    String(Box<str>),
-    /// A list of values, in order.
-    Sequence(Vec<Node>),
-    /// Named values in the order of the document. Names are unique.
-    Map(Vec<(Name, Node)>),
-}
-
-/// A key of a map, with its position.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
-    /// Line, from 1; 0 when unknown.
-    pub line: u32,
-    /// Column, from 1; 0 when unknown.
-    pub column: u32,
-    /// The text of the key.
-    pub text: Box<str>,
-}
 
 /// One document of a source. Cheap to clone.
 ///
@@ -72,32 +33,37 @@ pub struct Name {
 #[derive(Debug, Clone)]
 pub struct Document(Arc<Inner>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Inner {
     key: DocumentKey,
+    /// The file or table of the document, and its index there.
+    place: (Arc<str>, u32),
     root: Node,
 }
 
-/// Identifies a document within a partition.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DocumentKey {
-    /// The source that contains the document.
-    pub source: SourceName,
-    /// The file or table of the document within the source.
-    pub path: Arc<str>,
-    /// Index of the document within the file, from 0.
-    pub index: u32,
-}
-
 impl Document {
-    /// Makes document number `index` of `path` in `source`.
+    /// Makes document number `index` of `path` in `source`, which is known by this place.
     pub fn new(source: &str, path: &str, index: u32, root: Node) -> Self {
+        let path: Arc<str> = path.into();
+        let key = DocumentKey::at(source, Arc::clone(&path), index);
+        let place = (path, index);
+        Self(Arc::new(Inner { key, place, root }))
+    }
+
+    /// The same document, known by a name of its own instead of its place, such as `Deployment/prod/web`. It stays the
+    /// same document when it moves to another file, or when documents before it are removed.
+    #[must_use]
+    pub fn known_as(self, name: impl Into<Arc<str>>) -> Self {
         let key = DocumentKey {
-            source: SourceName(source.into()),
-            path: path.into(),
-            index,
+            source: self.0.key.source.clone(),
+            name: DocumentName::Own(name.into()),
         };
-        Self(Arc::new(Inner { key, root }))
+        let place = self.0.place.clone();
+        let root = match Arc::try_unwrap(self.0) {
+            Ok(inner) => inner.root,
+            Err(shared) => shared.root.clone(),
+        };
+        Self(Arc::new(Inner { key, place, root }))
     }
 
     /// The key of the document within its partition.
@@ -105,9 +71,18 @@ impl Document {
         &self.0.key
     }
 
-    /// The name of the document for operators, such as `manifest.yaml#0`.
+    /// The name of the document in its source, such as `manifest.yaml#0` or `Deployment/prod/web`.
     pub fn name(&self) -> String {
-        self.0.key.to_string()
+        self.0.key.name.to_string()
+    }
+
+    /// The place of the document for operators: `manifest.yaml#0`, or `web.yaml#2 (Deployment/prod/web)`.
+    pub fn place(&self) -> String {
+        let (path, index) = &self.0.place;
+        match &self.0.key.name {
+            DocumentName::Own(name) => format!("{path}#{index} ({name})"),
+            placed @ DocumentName::Place { .. } => placed.to_string(),
+        }
     }
 
     /// The outermost value of the document.
@@ -120,52 +95,72 @@ impl Document {
     /// # Errors
     /// The first value that does not fit, with line, column and field path.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        self.read_at(self.root())
+        self.read_node("", self.root())
     }
 
-    /// Deserializes a part of the document as a `T`.
+    /// Deserializes the part of the document at a field path, such as `clusters.eu`, as a `T`.
     ///
     /// # Errors
-    /// As [`Document::read`]; the field path starts at `node`.
-    pub fn read_at<T: DeserializeOwned>(&self, node: &Node) -> Result<T, Problem> {
-        reader::read(node).map_err(|wrong| {
+    /// As [`Document::read`]. Also if the document has no such field.
+    pub fn read_at<T: DeserializeOwned>(&self, path: &str) -> Result<T, Problem> {
+        match self.root().at(path) {
+            Some(node) => self.read_node(path, node),
+            None => Err(self.problem(format!("has no field `{path}`; add it"))),
+        }
+    }
+
+    fn read_node<T: DeserializeOwned>(&self, path: &str, node: &Node) -> Result<T, Problem> {
+        reader::read(node, path).map_err(|wrong| {
             let (line, column) = wrong.at.unwrap_or((node.line, node.column));
-            Problem::new(&wrong.message)
-                .field(wrong.path())
-                .at(self.name(), line, column)
+            let path = wrong.path();
+            let problem = Problem::new(&wrong.message).origin(&self.provenance_at(&*path));
+            problem.field(path).at(self.place(), line, column)
         })
     }
 
     /// The provenance of assets that are made from the whole document.
     pub fn provenance(&self) -> Provenance {
-        self.provenance_at(self.root().line, self.root().column)
+        self.provenance_at("")
     }
 
-    /// The provenance of assets that are made from one position of the document.
-    pub fn provenance_at(&self, line: u32, column: u32) -> Provenance {
+    /// The provenance of assets that are made from one field of the document, such as `clusters.eu`. [`Located`] values
+    /// know their path.
+    pub fn provenance_at(&self, path: impl Into<String>) -> Provenance {
         Provenance {
+            source: self.0.key.source.0.to_string(),
             document: self.name(),
-            line,
-            column,
+            path: path.into(),
             ..Provenance::default()
         }
     }
 
     /// Makes a problem of the document, at the position of its outermost value.
     pub fn problem(&self, message: impl std::fmt::Display) -> Problem {
-        Problem::new(message).origin(&self.provenance())
+        self.problem_at("", message)
+    }
+
+    /// Makes a problem of one field of the document. If the document has no such field, the position is that of the
+    /// innermost part of the path that exists.
+    pub fn problem_at(&self, path: &str, message: impl std::fmt::Display) -> Problem {
+        let problem = Problem::new(message).origin(&self.provenance_at(path));
+        self.locate(problem.field(path))
+    }
+
+    /// Sets the place of a problem to the present place and position of its field in this document.
+    #[must_use]
+    pub fn locate(&self, problem: Problem) -> Problem {
+        let path = problem.origin.as_ref().map_or("", |origin| &origin.path);
+        let node = self.root().innermost(path);
+        let (line, column) = (node.line, node.column);
+        problem.at(self.place(), line, column)
     }
 }
 
+/// Documents are equal if they have the same key and the same content. Places and positions are ignored.
 impl PartialEq for Document {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
-    }
-}
-
-impl std::fmt::Display for DocumentKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}#{}", self.path, self.index)
+        let same = |one: &Inner, two: &Inner| one.key == two.key && one.root == two.root;
+        Arc::ptr_eq(&self.0, &other.0) || same(&self.0, &other.0)
     }
 }
 
@@ -175,43 +170,8 @@ pub(crate) fn misfit<T: DeserializeOwned>(json: &str) -> Option<Problem> {
         Ok(value) => value,
         Err(error) => return Some(Problem::new(error)),
     };
-    let wrong = reader::read::<T>(&Node::from(value)).err()?;
+    let wrong = reader::read::<T>(&Node::from(value), "").err()?;
     Some(Problem::new(&wrong.message).field(wrong.path()))
-}
-
-/// Converts JSON to a tree without positions.
-impl From<serde_json::Value> for Node {
-    fn from(json: serde_json::Value) -> Self {
-        use serde_json::Value as Json;
-        let value = match json {
-            Json::Null => Value::Null,
-            Json::Bool(is) => Value::Bool(is),
-            Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-                (Some(int), _) => Value::Int(int),
-                (None, Some(uint)) => Value::Uint(uint),
-                (None, None) => Value::Float(number.as_f64().unwrap_or_default()),
-            },
-            Json::String(text) => Value::String(text.into()),
-            Json::Array(items) => Value::Sequence(items.into_iter().map(Self::from).collect()),
-            Json::Object(map) => {
-                let name = |text: String| Name {
-                    line: 0,
-                    column: 0,
-                    text: text.into(),
-                };
-                Value::Map(
-                    map.into_iter()
-                        .map(|(key, value)| (name(key), Self::from(value)))
-                        .collect(),
-                )
-            }
-        };
-        Self {
-            line: 0,
-            column: 0,
-            value,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The serde deserializer for a document's tree. Values that do not fit are reported with line, column and field path.
 
+use std::fmt;
+
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IntoDeserializer, Visitor},
@@ -8,40 +10,59 @@ use serde::{
 
 use super::{Name, Node, Value, located};
 
-/// A value that does not fit, and its position.
+/// The path of a value from the outermost value of its document.
+#[derive(Debug, Clone, Copy)]
+enum Path<'p> {
+    /// The path of the value at which the reading begins.
+    Base(&'p str),
+    Key(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Base(path) => f.write_str(path),
+            Self::Key(Self::Base(""), key) => f.write_str(key),
+            Self::Key(within, key) => write!(f, "{within}.{key}"),
+            Self::Item(within, nth) => write!(f, "{within}[{nth}]"),
+        }
+    }
+}
+
+/// A value that does not fit, with its position and its path.
 #[derive(Debug)]
 pub(super) struct Misread {
     pub(super) message: String,
     pub(super) at: Option<(u32, u32)>,
-    /// The segments of the field path, innermost first.
-    segments: Vec<String>,
+    path: String,
 }
 
-/// Deserializes `node` as a `T`.
-pub(super) fn read<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, Misread> {
-    T::deserialize(Reader(node)).map_err(|wrong| wrong.at(node.line, node.column))
+/// Deserializes `node`, which is at the field path `path` of its document, as a `T`.
+pub(super) fn read<'de, T: Deserialize<'de>>(node: &'de Node, path: &str) -> Result<T, Misread> {
+    let path = &Path::Base(path);
+    let reader = Reader { node, path };
+    T::deserialize(reader).map_err(|wrong| reader.misread(wrong))
 }
 
 impl Misread {
-    fn at(mut self, line: u32, column: u32) -> Self {
-        self.at.get_or_insert((line, column));
+    /// Sets the position and the path, unless the misfit of an inner value set them.
+    fn at(mut self, line: u32, column: u32, path: &Path<'_>) -> Self {
+        if self.at.is_none() {
+            self.at = Some((line, column));
+            self.path = path.to_string();
+        }
         self
     }
 
-    fn under(mut self, segment: String) -> Self {
-        self.segments.push(segment);
-        self
-    }
-
-    /// The field path from the outermost value, such as `clusters[1].replicas`.
+    /// The field path from the outermost value of the document, such as `clusters[1].replicas`.
     pub(super) fn path(&self) -> String {
-        let path: String = self.segments.iter().rev().map(String::as_str).collect();
-        path.strip_prefix('.').unwrap_or(&path).to_owned()
+        self.path.clone()
     }
 }
 
-impl std::fmt::Display for Misread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
@@ -49,23 +70,32 @@ impl std::fmt::Display for Misread {
 impl std::error::Error for Misread {}
 
 impl de::Error for Misread {
-    fn custom<T: std::fmt::Display>(message: T) -> Self {
+    fn custom<T: fmt::Display>(message: T) -> Self {
         Self {
             message: message.to_string(),
             at: None,
-            segments: Vec::new(),
+            path: String::new(),
         }
     }
 }
 
 #[derive(Clone, Copy)]
-struct Reader<'de>(&'de Node);
+struct Reader<'de, 'p> {
+    node: &'de Node,
+    path: &'p Path<'p>,
+}
 
-impl<'de> Deserializer<'de> for Reader<'de> {
+impl Reader<'_, '_> {
+    fn misread(&self, wrong: Misread) -> Misread {
+        wrong.at(self.node.line, self.node.column, self.path)
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de, '_> {
     type Error = Misread;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
-        match &self.0.value {
+        match &self.node.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(is) => visitor.visit_bool(*is),
             Value::Int(int) => visitor.visit_i64(*int),
@@ -75,17 +105,19 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Value::Sequence(items) => visitor.visit_seq(Items {
                 items: items.iter(),
                 next: 0,
+                path: self.path,
             }),
             Value::Map(entries) => visitor.visit_map(Entries {
                 entries: entries.iter(),
                 value: None,
+                path: self.path,
             }),
         }
-        .map_err(|wrong| wrong.at(self.0.line, self.0.column))
+        .map_err(|wrong| self.misread(wrong))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
-        match self.0.value {
+        match self.node.value {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
@@ -98,7 +130,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     ) -> Result<V::Value, Misread> {
         if name == located::NAME {
             return visitor.visit_seq(Parts {
-                node: self.0,
+                reader: self,
                 next: 0,
             });
         }
@@ -111,12 +143,16 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Misread> {
-        match &self.0.value {
+        match &self.node.value {
             Value::String(text) => {
                 visitor.visit_enum(IntoDeserializer::<Misread>::into_deserializer(&**text))
             }
             Value::Map(entries) => match &entries[..] {
-                [(name, content)] => visitor.visit_enum(Variant { name, content }),
+                [(name, content)] => visitor.visit_enum(Variant {
+                    name,
+                    content,
+                    path: self.path,
+                }),
                 _ => Err(de::Error::custom(
                     "expected one variant: a name, or a map with one entry",
                 )),
@@ -125,7 +161,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 "expected a variant: a name, or a map with one entry",
             )),
         }
-        .map_err(|wrong: Misread| wrong.at(self.0.line, self.0.column))
+        .map_err(|wrong| self.misread(wrong))
     }
 
     forward_to_deserialize_any! {
@@ -134,12 +170,13 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-struct Items<'de> {
+struct Items<'de, 'p> {
     items: std::slice::Iter<'de, Node>,
     next: usize,
+    path: &'p Path<'p>,
 }
 
-impl<'de> de::SeqAccess<'de> for Items<'de> {
+impl<'de> de::SeqAccess<'de> for Items<'de, '_> {
     type Error = Misread;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
@@ -149,11 +186,11 @@ impl<'de> de::SeqAccess<'de> for Items<'de> {
         let Some(node) = self.items.next() else {
             return Ok(None);
         };
-        let nth = self.next;
+        let path = &Path::Item(self.path, self.next);
         self.next += 1;
-        seed.deserialize(Reader(node))
-            .map(Some)
-            .map_err(|wrong| wrong.at(node.line, node.column).under(format!("[{nth}]")))
+        let reader = Reader { node, path };
+        let item = seed.deserialize(reader);
+        item.map(Some).map_err(|wrong| reader.misread(wrong))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -161,12 +198,13 @@ impl<'de> de::SeqAccess<'de> for Items<'de> {
     }
 }
 
-struct Entries<'de> {
+struct Entries<'de, 'p> {
     entries: std::slice::Iter<'de, (Name, Node)>,
     value: Option<&'de (Name, Node)>,
+    path: &'p Path<'p>,
 }
 
-impl<'de> de::MapAccess<'de> for Entries<'de> {
+impl<'de> de::MapAccess<'de> for Entries<'de, '_> {
     type Error = Misread;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -180,22 +218,17 @@ impl<'de> de::MapAccess<'de> for Entries<'de> {
         let name = &entry.0;
         seed.deserialize(KeyReader(&name.text))
             .map(Some)
-            .map_err(|wrong| {
-                wrong
-                    .at(name.line, name.column)
-                    .under(format!(".{}", name.text))
-            })
+            .map_err(|wrong| wrong.at(name.line, name.column, &Path::Key(self.path, &name.text)))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Misread> {
         let Some((name, node)) = self.value.take() else {
             return Err(de::Error::custom("a value was requested before its key"));
         };
-        seed.deserialize(Reader(node)).map_err(|wrong| {
-            wrong
-                .at(node.line, node.column)
-                .under(format!(".{}", name.text))
-        })
+        let path = &Path::Key(self.path, &name.text);
+        let reader = Reader { node, path };
+        seed.deserialize(reader)
+            .map_err(|wrong| reader.misread(wrong))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -258,39 +291,42 @@ impl<'de> Deserializer<'de> for KeyReader<'de> {
 }
 
 /// An enum variant with content: `{name: content}`.
-struct Variant<'de> {
+struct Variant<'de, 'p> {
     name: &'de Name,
     content: &'de Node,
+    path: &'p Path<'p>,
 }
 
-impl<'de> de::EnumAccess<'de> for Variant<'de> {
+impl<'de> de::EnumAccess<'de> for Variant<'de, '_> {
     type Error = Misread;
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Misread> {
+        let Name { line, column, text } = self.name;
         let variant = seed
-            .deserialize(KeyReader(&self.name.text))
-            .map_err(|wrong| wrong.at(self.name.line, self.name.column))?;
+            .deserialize(KeyReader(text))
+            .map_err(|wrong: Misread| wrong.at(*line, *column, self.path))?;
         Ok((variant, self))
     }
 }
 
-impl<'de> Variant<'de> {
-    fn inside<T>(self, read: impl FnOnce(Reader<'de>) -> Result<T, Misread>) -> Result<T, Misread> {
-        let Self { name, content } = self;
-        read(Reader(content)).map_err(|wrong| {
-            wrong
-                .at(content.line, content.column)
-                .under(format!(".{}", name.text))
-        })
+impl<'de> Variant<'de, '_> {
+    fn inside<T>(
+        self,
+        read: impl FnOnce(Reader<'de, '_>) -> Result<T, Misread>,
+    ) -> Result<T, Misread> {
+        let path = &Path::Key(self.path, &self.name.text);
+        let node = self.content;
+        let reader = Reader { node, path };
+        read(reader).map_err(|wrong| reader.misread(wrong))
     }
 }
 
-impl<'de> de::VariantAccess<'de> for Variant<'de> {
+impl<'de> de::VariantAccess<'de> for Variant<'de, '_> {
     type Error = Misread;
 
     fn unit_variant(self) -> Result<(), Misread> {
-        self.inside(<()>::deserialize)
+        self.inside(|content| <()>::deserialize(content))
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Misread> {
@@ -310,13 +346,13 @@ impl<'de> de::VariantAccess<'de> for Variant<'de> {
     }
 }
 
-/// The parts of a located value: line, column, value.
-struct Parts<'de> {
-    node: &'de Node,
+/// The parts of a located value: its path and the value.
+struct Parts<'de, 'p> {
+    reader: Reader<'de, 'p>,
     next: u8,
 }
 
-impl<'de> de::SeqAccess<'de> for Parts<'de> {
+impl<'de> de::SeqAccess<'de> for Parts<'de, '_> {
     type Error = Misread;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
@@ -325,9 +361,8 @@ impl<'de> de::SeqAccess<'de> for Parts<'de> {
     ) -> Result<Option<T::Value>, Misread> {
         self.next += 1;
         match self.next {
-            1 => seed.deserialize(self.node.line.into_deserializer()),
-            2 => seed.deserialize(self.node.column.into_deserializer()),
-            3 => seed.deserialize(Reader(self.node)),
+            1 => seed.deserialize(self.reader.path.to_string().into_deserializer()),
+            2 => seed.deserialize(self.reader),
             _ => return Ok(None),
         }
         .map(Some)

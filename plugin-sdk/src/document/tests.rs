@@ -116,5 +116,5 @@ fn sequences_are_indexed_in_the_path() {
     let problem = positioned(serde_json::json!([[1], [2, "x"]]))
         .read::<Vec<Vec<u8>>>()
         .unwrap_err();
-    assert_eq!((problem.field.as_str(), problem.line), ("[1][1]", 6));
+    assert_eq!((&*problem.field, problem.line), ("[1][1]", 6));
 }

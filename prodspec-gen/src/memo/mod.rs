@@ -4,6 +4,7 @@
 //! [accepted](Memo::accept) into the memo. An incremental run has the same result as a full run, whatever edits and
 //! failures came before.
 
+mod places;
 mod run;
 mod unit;
 mod validate;
@@ -12,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use plugin_sdk::{Candidate, Document, Problem, Problems, Update, document::DocumentKey};
 use prodspec_model::{
-    Asset, AssetId, Digest, Incarnation, IncarnationNo, Revision, Snapshot, SourceName,
+    Asset, AssetId, Digest, Incarnation, IncarnationNo, Provenance, Revision, Snapshot, SourceName,
     snapshot::Change,
 };
 
@@ -81,7 +82,7 @@ pub(crate) struct Draft {
     pub(crate) removed: Vec<AssetId>,
     pub(crate) sources: BTreeMap<SourceName, Revision>,
     pub(crate) warnings: Problems,
-    overlay: Overlay,
+    pub(crate) overlay: Overlay,
 }
 
 /// The result of a run with errors.
@@ -91,21 +92,15 @@ pub(crate) struct Refused {
     /// The incarnation that would have been sealed, so that guards and external validators can report their problems
     /// too. `None`: it is incomplete, because a source could not be read or a generator failed.
     pub(crate) candidate: Option<Candidate>,
-}
-
-impl From<Problems> for Refused {
-    fn from(problems: Problems) -> Self {
-        Self {
-            problems,
-            candidate: None,
-        }
-    }
+    pub(crate) overlay: Box<Overlay>,
 }
 
 /// The changes that a run makes to the memo.
 #[derive(Debug, Default)]
-struct Overlay {
+pub(crate) struct Overlay {
     documents: BTreeMap<DocumentKey, Option<Document>>,
+    /// Documents with the same content at other places or positions. No call is repeated because of them.
+    moved: BTreeMap<DocumentKey, Document>,
     units: BTreeMap<(usize, UnitKey), Call>,
     versions: BTreeMap<AssetId, Vec<Made>>,
     /// The warnings about the assets that this run validated.
@@ -144,7 +139,11 @@ impl Memo {
         }
         if !self.warm && !problems.is_empty() {
             // There are no documents of the unread source, so problems of the other documents could be wrong.
-            return Err(problems.into());
+            return Err(Refused {
+                problems,
+                candidate: None,
+                overlay: overlay.into(),
+            });
         }
         let mut run = Run::new(pipeline, self, overlay, problems);
         run.stages();
@@ -156,12 +155,14 @@ impl Memo {
             mut problems,
             ..
         } = run;
+        self.locate(Some(&overlay), &mut problems);
         problems.sort();
         let (candidate, put, removed) = candidate;
         if problems.any_error() {
             return Err(Refused {
                 problems,
                 candidate: Some(candidate).filter(|_| complete),
+                overlay: overlay.into(),
             });
         }
         Ok(Draft {
@@ -207,7 +208,9 @@ impl Memo {
             }
         }
         for (key, document) in there {
-            if self.documents.get(&key) != Some(&document) {
+            if self.documents.get(&key) == Some(&document) {
+                overlay.moved.insert(key, document);
+            } else {
                 overlay.documents.insert(key, Some(document));
             }
         }
@@ -215,11 +218,7 @@ impl Memo {
     }
 
     fn documents_of(&self, source: &SourceName) -> impl Iterator<Item = (&DocumentKey, &Document)> {
-        let first = DocumentKey {
-            source: source.clone(),
-            path: "".into(),
-            index: 0,
-        };
+        let first = DocumentKey::at(&source.0, "", 0);
         let source = source.clone();
         self.documents
             .range(first..)
@@ -275,6 +274,7 @@ impl Memo {
     pub(crate) fn accept(&mut self, draft: Draft) {
         let Overlay {
             documents,
+            moved,
             units,
             versions,
             remarks,
@@ -285,6 +285,7 @@ impl Memo {
                 None => self.documents.remove(&key),
             };
         }
+        self.documents.extend(moved);
         for (key, call) in units {
             if call.made.is_empty() && call.warnings.is_empty() {
                 self.units.remove(&key);
@@ -351,16 +352,22 @@ fn edit(before: &Snapshot, no: IncarnationNo, put: Vec<Asset>, removed: &[AssetI
     before.edit(no, put, removed)
 }
 
+/// The last of an asset's versions that comes from a stage before `stage`.
+fn before(versions: &[Made], stage: usize) -> Option<&Asset> {
+    let made = versions.iter().rev().find(|made| made.stage < stage);
+    made.map(|made| &made.asset)
+}
+
 /// The problem for an asset that was made more than once. `makers` are pairs of a generator's name and its version.
 fn twins(id: &AssetId, makers: &[(String, Asset)]) -> Problem {
     let names: Vec<String> = makers
         .iter()
         .map(|(generator, asset)| {
-            let from = asset.provenance();
-            format!(
-                "`{generator}` from {}:{}:{}",
-                from.document, from.line, from.column
-            )
+            let Provenance { document, path, .. } = asset.provenance();
+            match &*path {
+                "" => format!("`{generator}` from {document}"),
+                path => format!("`{generator}` from `{path}` in {document}"),
+            }
         })
         .collect();
     let message = format!(

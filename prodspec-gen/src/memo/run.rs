@@ -10,7 +10,7 @@ use plugin_sdk::{Document, Problems, document::DocumentKey, generate::Unit};
 use prodspec_model::{Asset, AssetId, SourceName};
 
 use super::{
-    Call, Made, Memo, Overlay, UnitKey, twins,
+    Call, Made, Memo, Overlay, UnitKey, before, twins,
     unit::{self, Shared},
 };
 use crate::pipeline::Pipeline;
@@ -241,7 +241,7 @@ impl<'p> Run<'p> {
             .memo
             .documents_of(source)
             .filter(|(key, _)| !self.overlay.documents.contains_key(*key))
-            .map(|(_, document)| document);
+            .map(|(key, document)| self.overlay.moved.get(key).unwrap_or(document));
         let new = self.overlay.documents.values().flatten();
         let mut all: Vec<&Document> = kept
             .chain(new.filter(|document| document.key().source == *source))
@@ -252,10 +252,7 @@ impl<'p> Run<'p> {
 
     /// The document with this key in this run. `None`: there is none.
     fn document(&self, key: &DocumentKey) -> Option<&Document> {
-        match self.overlay.documents.get(key) {
-            Some(changed) => changed.as_ref(),
-            None => self.memo.documents.get(key),
-        }
+        self.overlay.document(self.memo, key)
     }
 
     /// All versions of an asset in this run.
@@ -345,12 +342,6 @@ impl<'p> Run<'p> {
             }
         }
     }
-}
-
-/// The last of an asset's versions that comes from a stage before `stage`.
-fn before(versions: &[Made], stage: usize) -> Option<&Asset> {
-    let made = versions.iter().rev().find(|made| made.stage < stage);
-    made.map(|made| &made.asset)
 }
 
 /// Whether the assets are equal byte for byte. This includes provenance, because generators can read it.

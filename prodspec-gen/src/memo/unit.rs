@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use plugin_sdk::{Document, Drafts, Input, Problem, Problems};
+use plugin_sdk::{Document, Drafts, Input, Problem, Problems, Severity};
 use prodspec_model::Asset;
 
 use super::Call;
@@ -70,6 +70,12 @@ impl Place<'_> {
         }
         problems.extend(made.iter().filter_map(|asset| self.undeclared(asset)));
         problems.for_each_mut(|problem| self.stamp(problem));
+        // The line of a warning that is kept goes stale. It is found again whenever the warning is reported.
+        problems.for_each_mut(|problem| {
+            if problem.severity == Severity::Warning && problem.origin.is_some() {
+                (problem.line, problem.column) = (0, 0);
+            }
+        });
         (made, problems)
     }
 

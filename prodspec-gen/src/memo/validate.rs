@@ -40,6 +40,7 @@ impl Run<'_> {
                 take(&mut found, problems, validator.name(), None);
             }
         }
+        self.memo.refresh(Some(&self.overlay), &mut found);
         self.problems.extend(found);
     }
 

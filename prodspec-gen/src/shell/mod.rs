@@ -21,7 +21,7 @@ pub use handle::Handle;
 use self::work::Finished;
 use crate::{
     kernel::{Effect, Event, Generated, Kernel, Verdict},
-    memo::{Draft, Memo, Readings, Refused},
+    memo::{Draft, Memo, Overlay, Readings, Refused},
     overrides::{Refusal, SealOverride},
     pipeline::Pipeline,
     remarks::Remarks,
@@ -82,6 +82,8 @@ pub struct Regeneration<R> {
     /// The candidate of a run with errors. Guards and external validators check it too, so that all problems are
     /// reported.
     refused: Option<Candidate>,
+    /// What the run with errors would have changed, so that problems name its lines.
+    refused_run: Option<Box<Overlay>>,
     spent: Vec<SealOverride>,
     /// The warnings of external validators about the draft.
     warnings: Problems,
@@ -105,6 +107,7 @@ impl<R: Runtime> Regeneration<R> {
             readings: BTreeMap::new(),
             draft: None,
             refused: None,
+            refused_run: None,
             spent: Vec::new(),
             warnings: Problems::none(),
             remarks: None,
@@ -143,7 +146,7 @@ impl<R: Runtime> Regeneration<R> {
         let running = self.kernel.is_running();
         let ended = before && (!running || effects.contains(&Effect::ReadSources));
         if ended {
-            (self.draft, self.refused) = (None, None);
+            (self.draft, self.refused, self.refused_run) = (None, None, None);
         }
         // One change of the status: a reader must not see a run both counted and in progress.
         self.status.send_if_modified(|status| {
@@ -214,7 +217,9 @@ impl<R: Runtime> Regeneration<R> {
             Err(Refused {
                 problems,
                 candidate,
+                overlay,
             }) => {
+                self.refused_run = Some(overlay);
                 self.report(problems);
                 self.refused = candidate.filter(|candidate| !candidate.changes.is_empty());
                 if unread {
@@ -272,7 +277,7 @@ impl<R: Runtime> Regeneration<R> {
                 self.spent = judged.used;
                 self.warnings = judged.problems.clone();
                 self.set_refusals(judged.refusals);
-                self.add_problems(judged.problems);
+                self.add_problems_of_assets(judged.problems);
                 self.add_problems(judged.set_aside);
                 Event::Validated(if refused {
                     Verdict::Refused
@@ -336,7 +341,7 @@ impl<R: Runtime> Regeneration<R> {
             && Some(remarks.content) == latest
             && !self.pipeline.0.external.is_empty()
         {
-            self.add_problems(remarks.warnings.clone());
+            self.add_problems_of_assets(remarks.warnings.clone());
         }
     }
 
@@ -348,6 +353,19 @@ impl<R: Runtime> Regeneration<R> {
         self.status
             .send_modify(|status| status.problems = Problems::none());
         self.add_problems(problems);
+    }
+
+    /// Reports problems about the assets of a snapshot, as guards and external validators find them.
+    fn add_problems_of_assets(&self, mut problems: Problems) {
+        self.memo.refresh(self.overlay(), &mut problems);
+        self.memo.locate(self.overlay(), &mut problems);
+        self.add_problems(problems);
+    }
+
+    /// The changes that the present run makes to the memo.
+    fn overlay(&self) -> Option<&Overlay> {
+        let drafted = self.draft.as_ref().map(|draft| &draft.overlay);
+        drafted.or(self.refused_run.as_deref())
     }
 
     fn add_problems(&self, problems: Problems) {

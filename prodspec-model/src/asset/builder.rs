@@ -150,7 +150,13 @@ impl AssetBuilder {
         self
     }
 
-    /// Sets the provenance: the generator and the document that the asset comes from.
+    /// Adds a generator to those that amended the asset.
+    pub fn amended_by(mut self, generator: &str) -> Self {
+        self.provenance.amenders.push(generator.to_owned());
+        self
+    }
+
+    /// Sets the provenance: the generators and the document that the asset comes from.
     pub fn provenance(mut self, provenance: Provenance) -> Self {
         self.provenance = provenance;
         self

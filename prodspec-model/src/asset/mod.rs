@@ -28,21 +28,25 @@ pub const MAX_BYTES: usize = 150_000;
 #[derive(Clone)]
 pub struct Asset(Block);
 
-/// The generator and the place in a document that an asset was made from.
+/// The generators that made an asset, and the part of a document that it was made from.
 ///
 /// It is kept beside the asset's content and is not part of the digest. It describes the incarnation in which the
-/// asset's content last changed: later edits of the document do not update it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// asset's content last changed. It names no line, because a line would be wrong after the next edit of the document;
+/// the path leads to the line of any later day. The revision of the source is in the header of the incarnation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Provenance {
     /// The name of the generator that made the asset.
     pub generator: String,
-    /// The document that the asset was made from, such as `manifest.yaml#0`.
+    /// The names of the generators that amended the asset afterwards, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub amenders: Vec<String>,
+    /// The source of truth that contains the document. Empty when unknown.
+    pub source: String,
+    /// The name of the document in its source, such as `manifest.yaml#0` or `Deployment/prod/web`. Empty when unknown.
     pub document: String,
-    /// The line in the document, counted from 1; 0 when unknown.
-    pub line: u32,
-    /// The column in the document, counted from 1; 0 when unknown.
-    pub column: u32,
+    /// The path of the field in the document, such as `clusters.eu`. Empty: the whole document.
+    pub path: String,
 }
 
 impl Asset {

@@ -36,9 +36,10 @@ fn asset_parts_round_trip() {
     };
     let provenance = Provenance {
         generator: "g".into(),
+        amenders: vec!["h".into()],
+        source: "m".into(),
         document: "m.yaml#0".into(),
-        line: 3,
-        column: 5,
+        path: "jobs.eu".into(),
     };
     let asset = job("x")
         .addon(&depends)
@@ -96,7 +97,7 @@ fn second_addon_of_the_same_type_is_refused() {
 fn provenance_is_outside_the_digest() {
     let moved = job("x")
         .provenance(Provenance {
-            line: 9,
+            path: "jobs[9]".into(),
             ..Provenance::default()
         })
         .build()

@@ -6,10 +6,7 @@ use control_plane::{
         Asset, AssetId, AssetRef, Document, Drafts, Generator, GeneratorInfo, Input, Problem,
         Problems,
     },
-    sdk::{
-        Located,
-        document::{Node, Value},
-    },
+    sdk::Located,
 };
 use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
 
@@ -20,7 +17,6 @@ use super::{
         DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share,
         balancer_unit, job_unit,
     },
-    rollout::Step,
 };
 
 use control_plane::model::addons as prodspec;
@@ -64,10 +60,9 @@ impl Shakespeare<'_> {
         out.asset(self.database()?, whole.clone())?;
         out.asset(self.global()?, whole)?;
         for (name, cluster) in &self.manifest.clusters {
-            let at = self.document.provenance_at(cluster.line, cluster.column);
+            let at = self.document.provenance_at(&*cluster.path);
             if let Err(why) = check_name(name) {
-                let field = format!("clusters.{name}");
-                out.problem(Problem::new(why).field(field).origin(&at));
+                out.problem(self.document.problem_at(&cluster.path, why));
                 continue;
             }
             self.cluster(name, cluster, &at, out)?;
@@ -81,27 +76,15 @@ impl Shakespeare<'_> {
             rollout, clusters, ..
         } = &self.manifest;
         for (path, message) in rollout.wrong(|name| clusters.contains_key(name)) {
-            let steps: String = path.iter().map(ToString::to_string).collect();
-            let problem = Problem::new(message).field(format!("rollout{steps}"));
-            out.problem(problem.origin(&self.place(&path)));
+            out.problem(
+                self.document
+                    .problem_at(&format!("rollout.{path}"), message),
+            );
         }
         let policy = self.owned(AssetId::new(POLICY)?)?;
         let policy = policy.payload(&rollout.policy())?;
-        out.asset(policy, self.place(&[]))?;
+        out.asset(policy, self.document.provenance_at("rollout"))?;
         Ok(())
-    }
-
-    /// Returns the position of a field of the section `rollout`. If the field is missing, the position of the innermost
-    /// part of its path that exists.
-    fn place(&self, path: &[Step]) -> Provenance {
-        let mut node = self.document.root();
-        for step in [Step::Field(POLICY)].iter().chain(path) {
-            match within(node, step) {
-                Some(inner) => node = inner,
-                None => break,
-            }
-        }
-        self.document.provenance_at(node.line, node.column)
     }
 
     fn cluster(
@@ -182,17 +165,6 @@ impl Shakespeare<'_> {
 
     fn owned(&self, id: AssetId) -> Result<AssetBuilder, Problems> {
         Ok(Asset::builder(id).addon(&Owner::new(&self.manifest.owner))?)
-    }
-}
-
-fn within<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
-    match (step, &node.value) {
-        (Step::Field(name), Value::Map(fields)) => {
-            let field = fields.iter().find(|(key, _)| &*key.text == *name);
-            field.map(|(_, value)| value)
-        }
-        (Step::Item(at), Value::Sequence(items)) => items.get(*at),
-        _ => None,
     }
 }
 

@@ -82,17 +82,8 @@ impl Wave {
     }
 }
 
-/// A problem of the section: the path of the field inside the section, and the message.
-pub(super) type Wrong = (Vec<Step>, String);
-
-/// One step of a path: a field name or an index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    Field(&'static str),
-    Item(usize),
-}
-
-use Step::{Field, Item};
+/// A problem of the section: the path of the field inside the section, such as `waves[1].count`, and the message.
+pub(super) type Wrong = (String, String);
 
 impl Rollout {
     /// Makes the policy. The first turnup of a cluster is at once, because the cluster serves no requests yet.
@@ -128,7 +119,7 @@ impl Rollout {
     pub(super) fn wrong(&self, cluster: impl Fn(&str) -> bool) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         for (at, name) in self.domains.iter().enumerate() {
-            let path = vec![Field("domains"), Item(at)];
+            let path = format!("domains[{at}]");
             if self.domains[..at].contains(name) {
                 wrong.push((path, format!("`{name}` is listed twice")));
             } else if !cluster(name) {
@@ -136,25 +127,25 @@ impl Rollout {
             }
         }
         if let Some(canary) = &self.canary {
-            at_least_one(&[Field("canary"), Field("count")], canary.count, &mut wrong);
-            short_enough(&[Field("canary"), Field("bake")], canary.bake, &mut wrong);
+            at_least_one("canary.count", canary.count, &mut wrong);
+            short_enough("canary.bake", canary.bake, &mut wrong);
         }
         self.wrong_waves(&mut wrong);
-        short_enough(&[Field("bake")], self.bake, &mut wrong);
+        short_enough("bake", self.bake, &mut wrong);
         for (name, limit) in [
             ("max_in_flight", self.max_in_flight),
             ("max_unavailable", self.max_unavailable),
         ] {
             if let Some(limit) = limit {
-                at_least_one(&[Field(name)], limit, &mut wrong);
+                at_least_one(name, limit, &mut wrong);
             }
         }
         if let Some(why) = &self.hold {
-            a_reason(&[Field("hold")], why, &mut wrong);
+            a_reason("hold", why, &mut wrong);
         }
         if let Some(Emergency { who, why }) = &self.emergency {
-            a_reason(&[Field("emergency"), Field("who")], who, &mut wrong);
-            a_reason(&[Field("emergency"), Field("why")], why, &mut wrong);
+            a_reason("emergency.who", who, &mut wrong);
+            a_reason("emergency.why", why, &mut wrong);
         }
         wrong
     }
@@ -162,13 +153,13 @@ impl Rollout {
     fn wrong_waves(&self, wrong: &mut Vec<Wrong>) {
         let mut before: Option<Amount> = None;
         for (at, wave) in self.waves.iter().enumerate() {
-            let here = [Field("waves"), Item(at)];
-            let of = |name| [&here[..], &[Field(name)]].concat();
+            let here = format!("waves[{at}]");
+            let of = |name| format!("{here}.{name}");
             short_enough(&of("bake"), wave.bake, wrong);
             let rises = match (before, wave.upto()) {
                 (_, None) => {
                     let message = "give exactly one of `count` and `percent`".to_owned();
-                    wrong.push((here.to_vec(), message));
+                    wrong.push((here, message));
                     continue;
                 }
                 (_, Some(Amount::Percent(percent))) if percent > 100 => {
@@ -203,24 +194,24 @@ pub(super) fn check(policy: &RolloutPolicy, view: &AssetView<'_>, problems: &mut
     }
 }
 
-fn at_least_one(path: &[Step], number: u32, wrong: &mut Vec<Wrong>) {
+fn at_least_one(path: &str, number: u32, wrong: &mut Vec<Wrong>) {
     if number == 0 {
         let message = "0: no asset would ever be updated; use 1 or more, or leave it out";
-        wrong.push((path.to_vec(), message.to_owned()));
+        wrong.push((path.to_owned(), message.to_owned()));
     }
 }
 
-fn short_enough(path: &[Step], bake: u64, wrong: &mut Vec<Wrong>) {
+fn short_enough(path: &str, bake: u64, wrong: &mut Vec<Wrong>) {
     if bake > LONGEST_BAKE {
         let message =
             format!("{bake}: use at most {LONGEST_BAKE} seconds; to wait longer, use `hold`");
-        wrong.push((path.to_vec(), message));
+        wrong.push((path.to_owned(), message));
     }
 }
 
 /// Checks a reason or a name: it must be a text that people can read later.
-fn a_reason(path: &[Step], text: &str, wrong: &mut Vec<Wrong>) {
-    let mut say = |message: &dyn Display| wrong.push((path.to_vec(), message.to_string()));
+fn a_reason(path: &str, text: &str, wrong: &mut Vec<Wrong>) {
+    let mut say = |message: &dyn Display| wrong.push((path.to_owned(), message.to_string()));
     if text.trim().is_empty() {
         say(&"the text is empty: fill it in, or leave it out");
     } else if text.len() > LONGEST_REASON {
@@ -230,14 +221,5 @@ fn a_reason(path: &[Step], text: &str, wrong: &mut Vec<Wrong>) {
         ));
     } else if text.chars().any(char::is_control) {
         say(&"use one line, without control characters");
-    }
-}
-
-impl Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Field(name) => write!(f, ".{name}"),
-            Item(at) => write!(f, "[{at}]"),
-        }
     }
 }

@@ -74,7 +74,7 @@ impl Generator for Things {
         for document in input.documents_of(self.0) {
             let things: BTreeMap<String, Located<Thing>> = document.read()?;
             for (name, thing) in things {
-                let from = document.provenance_at(thing.line, thing.column);
+                let from = document.provenance_at(&*thing.path);
                 match thing.n {
                     13 => out.problem(Problem::new("13").field(name.clone()).origin(&from)),
                     12 => out.problem(Problem::new("12").field(name.clone()).warning()),

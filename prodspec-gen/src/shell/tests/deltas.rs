@@ -53,13 +53,9 @@ impl SourceOfTruth for Table {
         }
         let before = &rows.past[known];
         let same = |key: &str| before.get(key) == rows.now.get(key);
-        documents.retain(|it| !same(&it.key().path));
+        documents.retain(|it| !same(it.name().trim_end_matches("#0")));
         let gone = before.keys().filter(|key| !rows.now.contains_key(*key));
-        let gone = gone.map(|key| DocumentKey {
-            source: self.name(),
-            path: (*key).into(),
-            index: 0,
-        });
+        let gone = gone.map(|key| DocumentKey::at(&self.name().0, *key, 0));
         Ok(Update::Delta(Delta::new(
             revision.0,
             documents,

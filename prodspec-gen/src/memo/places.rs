@@ -1,0 +1,66 @@
+//! Finds today's place of what a problem or an asset names: the document of the present run, and the line of the field.
+
+use plugin_sdk::{Document, Problems, document::DocumentKey};
+use prodspec_model::{AssetId, Provenance};
+
+use super::{Memo, Overlay, before};
+
+impl Memo {
+    /// Sets the place of each problem that knows its field only. `run` has the changes of the run that found them.
+    pub(crate) fn locate(&self, run: Option<&Overlay>, problems: &mut Problems) {
+        problems.for_each_mut(|problem| {
+            if problem.line == 0
+                && let Some(origin) = &problem.origin
+                && let Some(document) = self.document_of(run, origin)
+            {
+                *problem = document.locate(std::mem::take(problem));
+            }
+        });
+    }
+
+    /// Sets the origin of each problem with an asset to where the asset comes from today. An asset in a snapshot has the
+    /// origin that it had when its content last changed.
+    pub(crate) fn refresh(&self, run: Option<&Overlay>, problems: &mut Problems) {
+        problems.for_each_mut(|problem| {
+            if let (Some(origin), Some(id)) = (&mut problem.origin, &problem.asset)
+                && let Some(today) = self.provenance(run, id)
+            {
+                **origin = today;
+            }
+        });
+    }
+
+    /// Returns where an asset comes from today. `None`: no generator makes it.
+    pub(crate) fn provenance(&self, run: Option<&Overlay>, id: &AssetId) -> Option<Provenance> {
+        let changed = run.and_then(|run| run.versions.get(id));
+        let versions = changed.or_else(|| self.versions.get(id))?;
+        before(versions, usize::MAX).map(|asset| asset.provenance())
+    }
+
+    /// Returns the document that a provenance names, as it is today.
+    pub(crate) fn document_of<'a>(
+        &'a self,
+        run: Option<&'a Overlay>,
+        provenance: &Provenance,
+    ) -> Option<&'a Document> {
+        let mut keys = DocumentKey::of_name(&provenance.source, &provenance.document);
+        keys.find_map(|key| match run {
+            Some(run) => run.document(self, &key),
+            None => self.documents.get(&key),
+        })
+    }
+}
+
+impl Overlay {
+    /// The document with this key in this run. `None`: there is none.
+    pub(super) fn document<'a>(
+        &'a self,
+        memo: &'a Memo,
+        key: &DocumentKey,
+    ) -> Option<&'a Document> {
+        match self.documents.get(key) {
+            Some(changed) => changed.as_ref(),
+            None => self.moved.get(key).or_else(|| memo.documents.get(key)),
+        }
+    }
+}
