@@ -37,7 +37,7 @@ pub use check::{
 };
 pub use claim::{Claim, Key, Quota};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
-pub use document::{Document, Located};
+pub use document::{Document, FieldPath, Located};
 pub use error::{BoxError, with_causes};
 pub use generate::{Drafts, Generator, GeneratorInfo, Input};
 pub use health::{

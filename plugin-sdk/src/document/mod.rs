@@ -3,6 +3,7 @@
 mod key;
 mod located;
 mod node;
+mod path;
 mod reader;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 pub use key::{DocumentKey, DocumentName};
 pub use located::Located;
 pub use node::{Name, Node, Value};
+pub use path::{FieldPath, PathError, Step};
 
 use crate::problem::Problem;
 
@@ -103,7 +105,8 @@ impl Document {
     /// # Errors
     /// As [`Document::read`]. Also if the document has no such field.
     pub fn read_at<T: DeserializeOwned>(&self, path: &str) -> Result<T, Problem> {
-        match self.root().at(path) {
+        let parsed: Result<FieldPath, _> = path.parse();
+        match parsed.ok().and_then(|path| self.root().at(&path)) {
             Some(node) => self.read_node(path, node),
             None => Err(self.problem(format!("has no field `{path}`; add it"))),
         }
@@ -150,7 +153,7 @@ impl Document {
     #[must_use]
     pub fn locate(&self, problem: Problem) -> Problem {
         let path = problem.origin.as_ref().map_or("", |origin| &origin.path);
-        let node = self.root().innermost(path);
+        let node = self.root().innermost(&path.parse().unwrap_or_default());
         let (line, column) = (node.line, node.column);
         problem.at(self.place(), line, column)
     }

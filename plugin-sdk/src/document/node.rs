@@ -1,5 +1,7 @@
 //! The values of a document, with their positions, and the paths of its fields.
 
+use super::path::{FieldPath, Step};
+
 /// One value of a document, with its position. Values are equal wherever they are: equality ignores positions, so that a
 /// comment changes nothing.
 #[derive(Debug, Clone)]
@@ -45,53 +47,42 @@ pub struct Name {
 }
 
 impl Node {
-    /// The value at a field path, such as `clusters[1].replicas`. The empty path is this value. `None`: there is none.
+    /// The value at a field path within this value. The empty path is this value. `None`: there is none.
     ///
     /// ```
-    /// # use plugin_sdk::document::{Node, Value};
+    /// # use plugin_sdk::document::{FieldPath, Node, Value};
     /// let node = Node::from(serde_json::json!({ "clusters": [{ "replicas": 2 }] }));
-    /// assert_eq!(node.at("clusters[0].replicas").map(|it| &it.value), Some(&Value::Int(2)));
-    /// assert!(node.at("clusters[1]").is_none());
+    /// let path: FieldPath = "clusters[0].replicas".parse()?;
+    /// assert_eq!(node.at(&path).map(|it| &it.value), Some(&Value::Int(2)));
+    /// # Ok::<(), plugin_sdk::document::PathError>(())
     /// ```
-    pub fn at(&self, path: &str) -> Option<&Self> {
-        match self.walk(path) {
-            (node, "") => Some(node),
-            _ => None,
-        }
+    pub fn at(&self, path: &FieldPath) -> Option<&Self> {
+        let mut steps = path.steps().iter();
+        steps.try_fold(self, |node, step| node.child(step))
     }
 
     /// The innermost value on the way of a field path that exists.
-    pub fn innermost(&self, path: &str) -> &Self {
-        self.walk(path).0
+    pub fn innermost(&self, path: &FieldPath) -> &Self {
+        let mut node = self;
+        for step in path.steps() {
+            match node.child(step) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        node
     }
 
-    /// Follows a path as far as it exists. Returns the value there, and the rest of the path.
-    fn walk<'n, 'p>(&'n self, path: &'p str) -> (&'n Self, &'p str) {
-        let step = match &self.value {
-            Value::Map(entries) => {
-                let path = path.strip_prefix('.').unwrap_or(path);
-                // A key may contain the characters of paths: the longest key that fits is the one that is meant.
-                let fits = entries.iter().filter_map(|(name, node)| {
-                    let rest = path.strip_prefix(&*name.text)?;
-                    let ends = rest.is_empty() || rest.starts_with(['.', '[']);
-                    ends.then_some((node, rest))
-                });
-                fits.min_by_key(|(_, rest)| rest.len())
+    fn child(&self, step: &Step) -> Option<&Self> {
+        match (step, &self.value) {
+            (Step::Key(key), Value::Map(entries)) => {
+                let named = |(name, _): &&(Name, Self)| name.text == *key;
+                entries.iter().find(named).map(|(_, value)| value)
             }
-            Value::Sequence(items) => item(items, path),
+            (Step::Index(index), Value::Sequence(items)) => items.get(*index),
             _ => None,
-        };
-        match step {
-            Some((node, rest)) if !path.is_empty() => node.walk(rest),
-            _ => (self, path),
         }
     }
-}
-
-/// The item that the first segment of a path names, and the rest of the path.
-fn item<'n, 'p>(items: &'n [Node], path: &'p str) -> Option<(&'n Node, &'p str)> {
-    let (nth, rest) = path.strip_prefix('[')?.split_once(']')?;
-    Some((items.get(nth.parse::<usize>().ok()?)?, rest))
 }
 
 impl PartialEq for Node {

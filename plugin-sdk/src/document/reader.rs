@@ -8,7 +8,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::{Name, Node, Value, located};
+use super::{Name, Node, Value, located, path::write_key};
 
 /// The path of a value from the outermost value of its document.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,10 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Base(path) => f.write_str(path),
-            Self::Key(Self::Base(""), key) => f.write_str(key),
-            Self::Key(within, key) => write!(f, "{within}.{key}"),
+            Self::Key(within, key) => {
+                within.fmt(f)?;
+                write_key(f, key, matches!(within, Self::Base("")))
+            }
             Self::Item(within, nth) => write!(f, "{within}[{nth}]"),
         }
     }
